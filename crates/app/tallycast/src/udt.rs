@@ -86,7 +86,10 @@ use std::io;
 
 /// The contract of congestion controls, and those that are built in.
 pub use ::congestion;
-pub use ::udt::{CloseReason, SAFE_PACKET_BYTES, SendError, Silence, SocketConfig, SocketType, Stats};
+pub use ::udt::{
+    CloseReason, EndpointStats, SAFE_PACKET_BYTES, SendError, Silence, SocketConfig, SocketType, Source,
+    Stats,
+};
 pub use address::{Address, AddressError};
 pub use connection::{Connection, Lifetime};
 pub use engine::{PortError, WaitError};
@@ -136,9 +139,8 @@ fn kind_of(reason: WaitError) -> io::ErrorKind {
     match reason {
         WaitError::Closed(CloseReason::Local | CloseReason::Unsent) => io::ErrorKind::NotConnected,
         WaitError::Closed(CloseReason::ByPeer) => io::ErrorKind::BrokenPipe,
-        WaitError::Closed(CloseReason::Silent | CloseReason::TooNarrow { .. }) | WaitError::Peer(_) => {
-            io::ErrorKind::ConnectionAborted
-        }
+        WaitError::Closed(CloseReason::Silent | CloseReason::Replaced | CloseReason::TooNarrow { .. })
+        | WaitError::Peer(_) => io::ErrorKind::ConnectionAborted,
         WaitError::Closed(CloseReason::NoAnswer) => io::ErrorKind::HostUnreachable,
         WaitError::Closed(CloseReason::Refused) => io::ErrorKind::ConnectionRefused,
         WaitError::Send(SendError::TooLong | SendError::WrongType) => io::ErrorKind::InvalidInput,

@@ -101,7 +101,7 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     endpoint: Endpoint,
-    /// What became of each socket, as far as somebody may ask.
+    /// What became of each socket that somebody has: one that is not accepted is the endpoint's alone.
     known: BTreeMap<SocketId, Known>,
     /// The thread sleeps and must be woken for what is to be done at once.
     is_asleep: bool,
@@ -178,7 +178,9 @@ impl ReliablePort {
     pub fn accept(&self, timeout: Option<Duration>) -> Result<SocketId, WaitError> {
         self.wait(timeout, |state, _| {
             let socket = state.endpoint.accept()?;
-            state.known.entry(socket).or_default().is_connected = true;
+            // It may have ended while it waited: what had arrived can still be received.
+            let closed = state.endpoint.ended(socket);
+            state.known.insert(socket, Known { is_connected: true, closed, peer_error: None });
             Some(Ok(socket))
         })
     }
@@ -300,10 +302,15 @@ impl ReliablePort {
     /// Closes a socket and waits until what was queued is acknowledged or given up; what had arrived and was not
     /// received is gone. Returns how the connection ended, if there was one.
     pub fn close(&self, socket: SocketId) -> Option<CloseReason> {
-        self.with(|state, now| state.endpoint.close(now, socket));
+        self.begin_to_close(socket);
         // A port that failed has nothing more to say of its connections.
         let _ = self.wait(None, |state, _| (!state.is_ending(socket)).then_some(Ok(())));
         self.with(|state, _| state.known.remove(&socket)).and_then(|known| known.closed)
+    }
+
+    /// Begins to [close](Self::close) a socket without waiting: calls that wait to receive or to send return when it has ended.
+    pub fn begin_to_close(&self, socket: SocketId) {
+        self.with(|state, now| state.endpoint.close(now, socket));
     }
 
     /// Returns what a connection has done so far.
@@ -442,18 +449,21 @@ impl State {
         }
     }
 
+    /// Tells whether the end of a socket is still to come: it is there, and nobody has heard how it ended.
     fn is_ending(&self, socket: SocketId) -> bool {
-        self.known.get(&socket).is_some_and(|known| known.closed.is_none())
+        self.endpoint.contains(socket) && self.known.get(&socket).is_some_and(|known| known.closed.is_none())
     }
 
     fn note(&mut self, socket: SocketId, event: Event) {
-        let known = self.known.entry(socket).or_default();
+        if let Event::TooNarrow { packet_bytes } = event {
+            self.cuts_for = Some(packet_bytes);
+        }
+        let Some(known) = self.known.get_mut(&socket) else { return };
         match event {
             Event::Connected | Event::Accepted { .. } => known.is_connected = true,
             Event::Closed(reason) => known.closed = Some(reason),
             Event::PeerError { code } => known.peer_error = Some(code),
-            Event::TooNarrow { packet_bytes } => self.cuts_for = Some(packet_bytes),
-            Event::Readable | Event::Writable | Event::Expired { .. } => {}
+            Event::TooNarrow { .. } | Event::Readable | Event::Writable | Event::Expired { .. } => {}
         }
     }
 }

@@ -235,6 +235,12 @@ impl Connection {
         }
     }
 
+    /// Hangs up without waiting: calls of other threads that wait to receive or send return. What is queued is still
+    /// sent, for as long as the connection lingers.
+    pub fn hang_up(&self) {
+        self.port.begin_to_close(self.socket);
+    }
+
     /// Sets how long sending waits for room; for ever where no time is given.
     pub fn set_send_timeout(&self, timeout: Option<Duration>) {
         self.send_timeout.set(timeout);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::udt::{SocketConfig, SocketId, SocketType};
+use ::udt::{EndpointStats, SocketConfig, SocketId, SocketType};
 use engine::{ReliablePort, WaitError};
 
 use super::{Address, Connection, Error, Options};
@@ -43,6 +43,13 @@ impl Listener {
     pub fn accept(&self, timeout: Option<Duration>) -> Result<Connection, WaitError> {
         let socket = self.port.accept(timeout)?;
         Ok(Connection::of(Arc::clone(&self.port), socket))
+    }
+
+    /// Returns what was counted at its port beyond its connections, such as clients that were refused or said nothing
+    /// after their handshake.
+    #[must_use]
+    pub fn stats(&self) -> EndpointStats {
+        self.port.endpoint_stats()
     }
 
     /// Returns the address it listens at, with the port that the kernel chose.
