@@ -29,7 +29,13 @@ const DATA: u8 = 2;
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FromSender {
     /// The first word.
-    Hello { protocol: String, version: u32 },
+    Hello {
+        protocol: String,
+        version: u32,
+        /// It understands `busy`, which came after version 1 began.
+        #[serde(default)]
+        hears_busy: bool,
+    },
     /// Some of what is offered; `last` ends the list.
     Entries { entries: Vec<Entry>, last: bool },
     /// A file begins, or goes on from a byte.
@@ -58,6 +64,8 @@ pub(crate) enum FromReceiver {
     Damaged { index: u64 },
     /// A file is not taken.
     Refused { index: u64, reason: String },
+    /// It still reads what it has of the entries: nothing else is to be concluded from its silence.
+    Busy,
     /// Everything that was sent is on the disk.
     Finished,
     /// It cannot go on.

@@ -7,11 +7,13 @@ use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
 use crate::frame::{self, Frame, HEADER_BYTES};
+use crate::patience::Pulse;
 
 /// A connection and the wish to end.
 pub(crate) struct Line<'a, C> {
     pub(crate) connection: &'a C,
     pub(crate) stop: &'a (dyn Fn() -> bool + Sync),
+    pub(crate) pulse: &'a Pulse<'a>,
 }
 
 impl<C> Clone for Line<'_, C> {
@@ -61,13 +63,20 @@ where
 
     fn read_exact(&self, mut out: &mut [u8]) -> Result<(), Failure> {
         while !out.is_empty() {
+            // Asked each time: a peer that always has something to say must not keep this end from ending.
+            if (self.stop)() {
+                return Err(Failure::Stopped);
+            }
             let mut connection = self.connection;
             match connection.read(out) {
                 Ok(0) => {
                     let ended = Error::new(ErrorKind::UnexpectedEof, "the peer closed the connection");
                     return Err(Failure::Connection(ended));
                 }
-                Ok(count) => out = &mut out[count..],
+                Ok(count) => {
+                    self.pulse.beat();
+                    out = &mut out[count..];
+                }
                 Err(error) => self.look_again(error)?,
             }
         }
@@ -80,7 +89,13 @@ where
             ErrorKind::TimedOut | ErrorKind::WouldBlock | ErrorKind::Interrupted if (self.stop)() => {
                 Err(Failure::Stopped)
             }
-            ErrorKind::TimedOut | ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(()),
+            ErrorKind::TimedOut | ErrorKind::WouldBlock | ErrorKind::Interrupted => match self.pulse.over() {
+                Some(patience) => {
+                    let text = format!("nothing got through for {patience:?}");
+                    Err(Failure::Connection(Error::new(ErrorKind::TimedOut, text)))
+                }
+                None => Ok(()),
+            },
             _ => Err(Failure::Connection(error)),
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::time::{Duration, Instant};
 
 use blake3::Hasher;
 
@@ -13,8 +14,13 @@ use crate::frame::{Answer, Frame, FromReceiver, FromSender, LISTED_TOGETHER, PIE
 use crate::line::Line;
 use crate::listing::MAX_ENTRIES;
 use crate::outcome::{Notice, Outcome, Tally};
+use crate::patience::Pulse;
 use crate::send::PROTOCOL;
 use crate::store::{InPlace, Part, Store};
+
+/// How often a sender that waits for answers is told that this end is at work: several times within any patience that
+/// a person would set.
+const BUSY_EVERY: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_millis(500) };
 
 /// Where what arrives is put.
 #[derive(Debug)]
@@ -39,6 +45,8 @@ struct Session<'s, C> {
     tally: &'s mut Tally,
     awaited: Vec<Awaited>,
     current: Option<Current<'s>>,
+    /// When the sender last heard that this end is busy, if it understands that.
+    told: Option<Instant>,
 }
 
 /// An entry that was offered.
@@ -82,9 +90,11 @@ impl Receiver {
     where
         for<'c> &'c C: Read + Write,
     {
-        let line = Line { connection, stop };
+        let pulse = Pulse::new(None);
+        let line = Line { connection, stop, pulse: &pulse };
         let (awaited, current) = (Vec::new(), None);
-        let mut session = Session { whereto: &self.whereto, line, notice, tally, awaited, current };
+        let mut session =
+            Session { whereto: &self.whereto, line, notice, tally, awaited, current, told: None };
         let outcome = session.run();
         if let Err(failure) = &outcome
             && !matches!(failure, Failure::Connection(_) | Failure::Peer(_))
@@ -126,10 +136,15 @@ where
         }
     }
 
-    fn greet(&self, body: &mut Vec<u8>) -> Result<(), Failure> {
+    fn greet(&mut self, body: &mut Vec<u8>) -> Result<(), Failure> {
         match self.line.hear_word(body)? {
-            FromSender::Hello { protocol, version: VERSION } if protocol == PROTOCOL => Ok(()),
-            FromSender::Hello { protocol, version } if protocol == PROTOCOL => Err(Failure::Version(version)),
+            FromSender::Hello { protocol, version: VERSION, hears_busy } if protocol == PROTOCOL => {
+                self.told = hears_busy.then(Instant::now);
+                Ok(())
+            }
+            FromSender::Hello { protocol, version, .. } if protocol == PROTOCOL => {
+                Err(Failure::Version(version))
+            }
             _ => Err(Failure::protocol("it does not greet")),
         }
     }
@@ -164,7 +179,7 @@ where
         };
         // Asked where the wish to end is: whenever nothing comes for a while.
         let stops = || part.is_taken_over() || (self.line.stop)();
-        let heard = Line { connection: self.line.connection, stop: &stops }.hear(body);
+        let heard = Line { stop: &stops, ..self.line }.hear(body);
         if part.is_taken_over() { Err(Failure::TakenOver) } else { heard }
     }
 
@@ -186,6 +201,7 @@ where
             }
             self.awaited.push(awaited);
             answers.push(answer);
+            self.tell_busy()?;
         }
         Ok(answers)
     }
@@ -252,8 +268,19 @@ where
             if (self.line.stop)() {
                 return Err(Failure::Stopped);
             }
+            self.tell_busy()?;
         }
         Ok(hasher)
+    }
+
+    /// Tells the sender now and then that this end is at work before it answers.
+    fn tell_busy(&mut self) -> Result<(), Failure> {
+        let Some(told) = &mut self.told else { return Ok(()) };
+        if told.elapsed() < BUSY_EVERY {
+            return Ok(());
+        }
+        *told = Instant::now();
+        self.line.say(&FromReceiver::Busy)
     }
 
     /// Refuses all of it now rather than a part of it later.

@@ -15,6 +15,7 @@ use crate::frame::{
 use crate::line::Line;
 use crate::listing::{Listing, Reading};
 use crate::outcome::{Notice, Outcome, Tally};
+use crate::patience::{Patience, Pulse};
 
 /// What the first word says besides the version.
 pub(crate) const PROTOCOL: &str = "tallycast transfer";
@@ -83,7 +84,26 @@ impl Sender {
         C: Sync,
         for<'c> &'c C: Read + Write,
     {
-        let line = Line { connection, stop };
+        self.send_within(connection, None, stop, notice)
+    }
+
+    /// Does the same, and takes the connection for broken once nothing has got through for the time that is given.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub fn send_within<C>(
+        &mut self,
+        connection: &C,
+        patience: Option<Patience<'_>>,
+        stop: &(dyn Fn() -> bool + Sync),
+        notice: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<(), Failure>
+    where
+        C: Sync,
+        for<'c> &'c C: Read + Write,
+    {
+        let pulse = Pulse::new(patience);
+        let line = Line { connection, stop, pulse: &pulse };
         let undone = |index: &usize| self.fates[*index].outcome.is_none();
         let offered: Vec<usize> = (0..self.fates.len()).filter(undone).collect();
         notice(Notice::Listed { entries: offered.len() as u64, bytes: self.tally.missing_bytes() });
@@ -91,7 +111,7 @@ impl Sender {
         let answers = hear_answers(line, offered.len())?;
         let is_over = AtomicBool::new(false);
         let stops = || is_over.load(Ordering::Relaxed) || stop();
-        let listening = Line { connection, stop: &stops };
+        let listening = Line { connection, stop: &stops, pulse: &pulse };
         std::thread::scope(|scope| {
             let (heard, inbox) = channel();
             scope.spawn(move || {
@@ -122,7 +142,7 @@ impl Sender {
     where
         for<'c> &'c C: Read + Write,
     {
-        line.say(&FromSender::Hello { protocol: PROTOCOL.to_owned(), version: VERSION })?;
+        line.say(&FromSender::Hello { protocol: PROTOCOL.to_owned(), version: VERSION, hears_busy: true })?;
         let mut chunks = offered.chunks(LISTED_TOGETHER).peekable();
         loop {
             let chunk = chunks.next().unwrap_or_default();
@@ -279,6 +299,8 @@ impl Sender {
             let Ok(count @ 1..) = reading.read(&mut piece[..most]) else { break };
             hasher.update(&piece[..count]);
             left -= count as u64;
+            // The other end has nothing to say until this one has looked.
+            session.line.pulse.beat();
             self.take_news(session)?;
         }
         Ok(hasher)
@@ -303,6 +325,7 @@ impl Sender {
             FromReceiver::Refused { index, reason } => (index, Some(Outcome::Refused(reason))),
             FromReceiver::Damaged { index } => (index, None),
             FromReceiver::Fail { reason } => return Err(Failure::Peer(reason)),
+            FromReceiver::Busy => return Ok(()),
             FromReceiver::Answers { .. } => return Err(Failure::protocol("answers that nobody asked for")),
             FromReceiver::Finished => {
                 session.is_finished = true;
@@ -353,6 +376,7 @@ where
     while all.len() < count {
         match line.hear_word::<FromReceiver>(&mut body)? {
             FromReceiver::Answers { answers } if !answers.is_empty() => all.extend(answers),
+            FromReceiver::Busy => {}
             FromReceiver::Fail { reason } => return Err(Failure::Peer(reason)),
             _ => return Err(Failure::protocol("something else where answers were expected")),
         }

@@ -223,7 +223,11 @@ fn tell(receiver: &Receiver, frames: &[Vec<u8>]) -> (Result<(), Failure>, Tally,
 }
 
 fn hello() -> Vec<u8> {
-    word_frame(&FromSender::Hello { protocol: "tallycast transfer".into(), version: VERSION })
+    word_frame(&FromSender::Hello {
+        protocol: "tallycast transfer".into(),
+        version: VERSION,
+        hears_busy: false,
+    })
 }
 
 fn offer(path: &str, bytes: u64) -> Vec<u8> {
@@ -289,6 +293,81 @@ fn a_sender_that_lies_gets_nothing_into_its_place() {
         tell(&receiver, &[hello(), offer("bad", 4), start(0), data(b"evil"), end(b"good"), done]);
     assert!(said.contains("damaged") && !inside.join("bad").exists(), "{said}");
     assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1, "nothing beside the directory");
+}
+
+/// A peer that never stops talking does not keep a receiver from ending.
+#[test]
+fn a_receiver_ends_when_it_is_wished_however_much_there_is_to_hear() {
+    let to = tempfile::tempdir().unwrap();
+    let receiver = into(to.path(), true);
+    let (near, far) = pair();
+    let (moved, mut tally) = (AtomicI64::new(0), Tally::default());
+    let outcome = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let begin = [hello(), offer("endless", 1 << 40), start(0)].concat();
+            let piece = data(&[7; 50_000]);
+            let mut said = (&near).write_all(&begin);
+            while said.is_ok() {
+                said = (&near).write_all(&piece);
+            }
+        });
+        let stop = || moved.load(Ordering::Relaxed) > 1_000_000;
+        let outcome = receiver.receive(&Cut::never(far), &stop, &mut tally, &mut |notice| {
+            if let Notice::Moved { bytes } = notice {
+                moved.fetch_add(bytes as i64, Ordering::Relaxed);
+            }
+        });
+        near.shutdown(std::net::Shutdown::Both).unwrap();
+        outcome
+    });
+    // Where the disk is smaller than what was offered it is refused at once.
+    assert!(matches!(outcome, Err(Failure::Stopped | Failure::Room { .. })), "{outcome:?}");
+    assert_eq!(tally.missing(), 1);
+}
+
+fn offering(folder: &Path) -> Sender {
+    fs::write(folder.join("one"), some_bytes(9, 10_000)).unwrap();
+    Sender::new(Listing::of(&[folder.join("one")]).unwrap())
+}
+
+#[test]
+fn a_sender_gives_up_a_receiver_that_says_nothing_for_as_long_as_its_patience() {
+    let from = tempfile::tempdir().unwrap();
+    let mut sender = offering(from.path());
+    let (near, _far) = pair();
+    // So often the way carries something after all, each time within the patience.
+    let left = AtomicI64::new(20);
+    let carried = || left.fetch_sub(1, Ordering::Relaxed).max(0).unsigned_abs();
+    let patience = Patience { at_most: Duration::from_millis(30), carried: &carried };
+    let failure = sender.send_within(&Cut::never(near), Some(patience), &|| false, &mut |_| {}).unwrap_err();
+    assert!(failure.is_worth_another_try(), "{failure}");
+    assert_eq!(failure.to_string(), "the connection broke: nothing got through for 30ms");
+    assert!(left.into_inner() <= -1, "as long as something is carried it waits");
+    assert_eq!((sender.tally().offered, sender.tally().missing()), (1, 1));
+}
+
+#[test]
+fn a_receiver_that_looks_through_what_it_has_says_so_to_senders_that_understand_it() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(to.path().join("one"), some_bytes(9, 10_000)).unwrap();
+    let offer = offer("one", 10_000);
+    let bye = word_frame(&FromSender::Same { index: 0 });
+    let end = [bye, word_frame(&FromSender::Done)].concat();
+    let hearing = word_frame(&FromSender::Hello {
+        protocol: "tallycast transfer".into(),
+        version: VERSION,
+        hears_busy: true,
+    });
+    for (hello, is_told) in [(hearing, true), (hello(), false)] {
+        let (outcome, tally, said) = tell(&into(to.path(), false), &[hello, offer.clone(), end.clone()]);
+        assert!(outcome.is_ok(), "{outcome:?}");
+        assert_eq!((said.contains("busy"), tally.already_there), (is_told, 1), "{said}");
+    }
+    // And a whole transfer is none the worse for it.
+    let mut sender = offering(from.path());
+    let (sent, received, tally, _) = transfer(&mut sender, &into(to.path(), false), (i64::MAX, i64::MAX));
+    assert!(sent.is_ok() && received.is_ok(), "{sent:?} {received:?}");
+    assert_eq!((tally.already_there, sender.tally().already_there), (1, 1));
 }
 
 /// Whole streams of frames with bytes turned: an end, and nothing outside the directory.

@@ -1,14 +1,16 @@
 //! `tallycast recv`: takes what `tallycast send` brings, into a directory.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use serde_json::json;
-use tallycast::udt::{Address, Connection, Listener, WaitError};
-use transfer::{Failure, Notice, Receiver, Store, Tally, Whereto};
+use tallycast::udt::{Address, Connection, EndpointStats, Listener, Source, WaitError};
+use transfer::{Failure, Notice, Place, Places, Receiver, Store, Taken, Tally, Whereto};
 
 use super::reliable::{LOOK, Meter, Screen, WATCH, WayArguments, Words, raw};
 use crate::Outcome;
@@ -29,7 +31,7 @@ Exit code 1: something was refused or is missing; it is said what.";
 const USAGE: &str = "tallycast recv DIR udt://0.0.0.0:7400";
 /// Where senders are waited for unless it is said.
 const USUAL: &str = "udt://0.0.0.0:7400";
-/// Connections served at once; more wait until others have ended.
+/// Connections served at once, a thread each. Beyond it those that bring nothing give way, and others have to come again.
 const MOST_CONNECTIONS: usize = 64;
 
 #[derive(Args, Debug)]
@@ -88,6 +90,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         stop: &stop,
         ending: Mutex::default(),
         is_over: AtomicBool::new(false),
+        hall: Mutex::new(Hall { places: Places::new(MOST_CONNECTIONS), served: BTreeMap::new() }),
     };
     service.serve(&listener)?;
     let ending = service.ending.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -111,6 +114,21 @@ struct Service<'a> {
     stop: &'a Stop,
     ending: Mutex<Ending>,
     is_over: AtomicBool,
+    hall: Mutex<Hall>,
+}
+
+/// Those who are served.
+struct Hall {
+    places: Places<Option<Source>>,
+    served: BTreeMap<Place, Served>,
+}
+
+/// One who is served.
+#[derive(Clone)]
+struct Served {
+    peer: String,
+    connection: Arc<Connection>,
+    meter: Arc<Meter>,
 }
 
 /// What became of everything so far.
@@ -125,27 +143,18 @@ struct Ending {
 
 impl Service<'_> {
     fn serve(&self, listener: &Listener) -> anyhow::Result<()> {
+        let mut told = EndpointStats::default();
         std::thread::scope(|scope| {
-            let mut sessions = Vec::new();
             while !self.is_over() {
-                sessions.retain(|(_, session): &(_, std::thread::ScopedJoinHandle<'_, ()>)| {
-                    !session.is_finished()
-                });
-                let meters: Vec<_> = sessions.iter().map(|(meter, _)| Clone::clone(meter)).collect();
-                self.screen.progress(&meters);
-                if sessions.len() == MOST_CONNECTIONS {
-                    std::thread::sleep(WATCH);
-                    continue;
-                }
+                let overdue = self.hall().overdue();
+                overdue.iter().for_each(|served| self.send_away(served, "it offered nothing"));
+                self.screen.progress(&self.hall().meters());
+                self.tell_strangers(&mut told, listener.stats());
                 match listener.accept(Some(WATCH)) {
                     Ok(connection) => {
-                        let peer = connection
-                            .peer_address()
-                            .map_or_else(String::new, |peer| format!("udt://{peer}"));
-                        let meter = Arc::new(Meter::new());
-                        let watched = (peer.clone(), Arc::clone(&meter));
-                        sessions
-                            .push((watched, scope.spawn(move || self.session(connection, &peer, &meter))));
+                        if let Some((place, served)) = self.place(connection) {
+                            scope.spawn(move || self.session(place, &served));
+                        }
                     }
                     Err(WaitError::TimedOut) => {}
                     Err(error) => {
@@ -154,8 +163,78 @@ impl Service<'_> {
                     }
                 }
             }
+            self.sum_up_strangers(listener.stats());
             Ok(())
         })
+    }
+
+    /// Gives a newcomer a place, or sends it away.
+    fn place(&self, connection: Connection) -> Option<(Place, Served)> {
+        let address = connection.peer_address();
+        let peer = address.map_or_else(String::new, |address| format!("udt://{address}"));
+        let served = Served { peer, connection: Arc::new(connection), meter: Arc::new(Meter::new()) };
+        let (place, gone) = self.hall().take(address.map(|address| Source::of(address.ip())), &served);
+        if let Some(gone) = gone {
+            self.send_away(&gone, "it brought nothing while others wait");
+        }
+        if place.is_none() {
+            self.send_away(&served, &format!("all {MOST_CONNECTIONS} places are taken"));
+        }
+        Some((place?, served))
+    }
+
+    /// Ends a connection; its sender may come again.
+    fn send_away(&self, served: &Served, why: &str) {
+        let peer = &served.peer;
+        let text = || format!("warning: {peer} is sent away: {why}");
+        self.screen.say(text, || json!({"event": "sent_away", "peer": peer, "reason": why}));
+        served.connection.hang_up();
+    }
+
+    /// Says once of each kind that clients are turned away or fall silent before they are served.
+    fn tell_strangers(&self, told: &mut EndpointStats, now: EndpointStats) {
+        let is_first = |told: u64, now: u64| told == 0 && now > 0;
+        let kinds = [
+            (is_first(told.half_open, now.half_open), "fall silent after their handshake"),
+            (
+                is_first(told.displaced, now.displaced),
+                "fall silent after their handshake and give way to others",
+            ),
+            (is_first(told.replaced, now.replaced), "begin anew while their connection stands"),
+            (is_first(told.refused, now.refused), "are refused: too many wait already"),
+        ];
+        for (_, what) in kinds.iter().filter(|(is_first, _)| *is_first) {
+            let text = || format!("warning: clients {what}");
+            self.screen.say(text, || json!({"event": "warning", "what": format!("clients {what}")}));
+        }
+        *told = now;
+    }
+
+    /// Says how many of each kind there were, if there were any.
+    fn sum_up_strangers(&self, stats: EndpointStats) {
+        let EndpointStats { half_open, displaced, replaced, refused, .. } = stats;
+        if half_open + displaced + replaced + refused == 0 {
+            return;
+        }
+        let text = || {
+            format!(
+                "clients that brought nothing: {half_open} fell silent after their handshake, {displaced} gave way to \
+                 others, {replaced} began anew, {refused} were refused"
+            )
+        };
+        self.screen.say(text, || {
+            json!({
+                "event": "strangers",
+                "half_open": half_open,
+                "displaced": displaced,
+                "replaced": replaced,
+                "refused": refused,
+            })
+        });
+    }
+
+    fn hall(&self) -> MutexGuard<'_, Hall> {
+        self.hall.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_over(&self) -> bool {
@@ -163,17 +242,19 @@ impl Service<'_> {
     }
 
     /// What one connection brings.
-    fn session(&self, connection: Connection, peer: &str, meter: &Meter) {
+    fn session(&self, place: Place, served: &Served) {
+        let Served { peer, connection, meter } = served;
         connection.set_receive_timeout(Some(LOOK));
         connection.set_send_timeout(Some(LOOK));
-        let connection = Arc::new(connection);
-        meter.connected(&connection);
+        meter.connected(connection);
         let mut tally = Tally::default();
         let mut notice = |notice: Notice<'_>| {
             meter.notice(&notice);
+            self.hall().note(place, &notice);
             self.screen.notice(peer, &notice);
         };
-        let received = self.receiver.receive(&*connection, &|| self.is_over(), &mut tally, &mut notice);
+        let received = self.receiver.receive(&**connection, &|| self.is_over(), &mut tally, &mut notice);
+        self.hall().leave(place);
         let error = received.as_ref().err().map(ToString::to_string);
         if let Some(error) = &error {
             let text = || format!("warning: {peer}: {error}");
@@ -197,5 +278,41 @@ impl Service<'_> {
         if is_last && self.once {
             self.is_over.store(true, Ordering::Relaxed);
         }
+    }
+}
+
+impl Hall {
+    /// Takes a place for a newcomer; returns who gives way to it, too.
+    fn take(&mut self, source: Option<Source>, served: &Served) -> (Option<Place>, Option<Served>) {
+        let (place, gone) = match self.places.take(Instant::now(), source) {
+            Taken::Free(place) => (place, None),
+            Taken::InsteadOf { place, gone } => (place, self.served.remove(&gone)),
+            Taken::Full => return (None, None),
+        };
+        self.served.insert(place, served.clone());
+        (Some(place), gone)
+    }
+
+    /// Returns those who offered nothing in time, whose places are free now.
+    fn overdue(&mut self) -> Vec<Served> {
+        let overdue = self.places.overdue(Instant::now());
+        overdue.iter().filter_map(|place| self.served.remove(place)).collect()
+    }
+
+    /// Takes note of what a transfer notices.
+    fn note(&mut self, place: Place, notice: &Notice<'_>) {
+        match notice {
+            Notice::Listed { .. } => self.places.offered(Instant::now(), place),
+            _ => self.places.moved(Instant::now(), place),
+        }
+    }
+
+    fn leave(&mut self, place: Place) {
+        self.places.leave(place);
+        self.served.remove(&place);
+    }
+
+    fn meters(&self) -> Vec<(String, Arc<Meter>)> {
+        self.served.values().map(|served| (served.peer.clone(), Arc::clone(&served.meter))).collect()
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{anyhow, bail};
 use clap::Args;
 use serde_json::json;
 use tallycast::udt::{Address, CloseReason, Connection, Error, Options, SAFE_PACKET_BYTES, WaitError};
-use transfer::{Failure, Listing, Notice, Sender};
+use transfer::{Failure, Listing, Notice, Patience, Sender};
 
 use super::reliable::{LOOK, Meter, Screen, WATCH, WayArguments, Words, raw};
 use crate::Outcome;
@@ -43,9 +43,9 @@ pub(crate) struct Arguments {
     /// With --raw: as messages of this size, such as 8kB, in place of a stream
     #[arg(long, value_name = "SIZE", value_parser = quantity::size_bytes, requires = "raw")]
     messages: Option<usize>,
-    /// Try to go on for this long after the last byte got through
-    #[arg(long, value_name = "DURATION", value_parser = quantity::duration, default_value = "60s", conflicts_with = "raw")]
-    patience: Duration,
+    /// Try to go on for this long after the last byte got through, from the first connection on if it is said [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = quantity::duration, conflicts_with = "raw")]
+    patience: Option<Duration>,
     /// Tell progress, every file and the account as JSON, one object a line; with --raw on standard error
     #[arg(long)]
     json: bool,
@@ -105,11 +105,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
 }
 
+/// For how long to try to go on unless it is said.
+const USUAL_PATIENCE: Duration = Duration::from_secs(60);
+/// The least time for an attempt to connect, however little patience is left: a handshake there and back, twice.
+const LEAST_ATTEMPT: Duration = Duration::from_millis(500);
+
 /// All connections that bring one listing across.
 struct Transfer<'a> {
     address: &'a Address,
     options: Options,
-    patience: Duration,
+    /// As it was said.
+    patience: Option<Duration>,
     sender: Sender,
     screen: &'a Screen,
     meter: &'a Meter,
@@ -129,7 +135,7 @@ enum Stopped {
 
 impl Transfer<'_> {
     fn run(&mut self) -> Result<(), Stopped> {
-        let mut connected = Ok(self.connect()?);
+        let mut connected = self.connect()?;
         loop {
             let broken = match connected {
                 Ok(connection) => match self.send_over(connection)? {
@@ -138,7 +144,7 @@ impl Transfer<'_> {
                 },
                 Err(unanswered) => unanswered,
             };
-            if self.meter.idle() >= self.patience {
+            if self.meter.idle() >= self.patience() {
                 let missing = self.sender.tally().missing();
                 let error = anyhow!("{broken}; {missing} are missing\ngive the same command again to go on");
                 return Err(error.into());
@@ -150,21 +156,42 @@ impl Transfer<'_> {
         }
     }
 
-    /// The first connection: nobody there is an error, not something to be patient about.
-    fn connect(&self) -> Result<Connection, Stopped> {
-        let peer = self.address.resolve().map_err(anyhow::Error::from)?;
+    /// The first connection: nobody there is an error, not something to be patient about unless it is said for how long.
+    fn connect(&self) -> Result<Result<Connection, String>, Stopped> {
         const CURE: &str = "start `tallycast recv DIR` there first; look whether a firewall lets UDP through";
-        Connection::connect_to(peer, &self.options).map_err(|error| match error {
-            Error::Connect { .. } => anyhow!("{error}\n{CURE}").into(),
-            other => anyhow::Error::from(other).into(),
-        })
+        let peer = self.address.resolve().map_err(anyhow::Error::from)?;
+        let refused = WaitError::Closed(CloseReason::Refused);
+        match Connection::connect_to(peer, &self.options_now()) {
+            Ok(connection) => Ok(Ok(connection)),
+            // Somebody is there: it may have room for us soon.
+            Err(error @ Error::Connect { reason, .. }) if self.patience.is_some() || reason == refused => {
+                let (address, error) = (self.address.to_string(), format!("{error}"));
+                let text = || format!("warning: {error}; trying again");
+                self.screen.say(text, || json!({"event": "broken", "peer": address, "error": error}));
+                Ok(Err(format!("{error}\n{CURE}")))
+            }
+            Err(error @ Error::Connect { .. }) => Err(anyhow!("{error}\n{CURE}").into()),
+            Err(other) => Err(anyhow::Error::from(other).into()),
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        self.patience.unwrap_or(USUAL_PATIENCE)
+    }
+
+    /// Returns what a connection is made with, so that an attempt ends with the patience.
+    fn options_now(&self) -> Options {
+        let mut options = self.options.clone();
+        let left = self.patience().saturating_sub(self.meter.idle()).max(LEAST_ATTEMPT);
+        options.socket.connect_timeout = options.socket.connect_timeout.min(left);
+        options
     }
 
     /// Tries again; says why not if nobody answers.
     fn connect_again(&self) -> Result<Result<Connection, String>, Stopped> {
         // A host may come back with another address.
         let peer = self.address.resolve().map_err(Error::from);
-        match peer.and_then(|peer| Connection::connect_to(peer, &self.options)) {
+        match peer.and_then(|peer| Connection::connect_to(peer, &self.options_now())) {
             Ok(connection) => Ok(Ok(connection)),
             Err(error @ (Error::Connect { .. } | Error::Address(_))) => Ok(Err(error.to_string())),
             Err(error) => Err(anyhow!(error).into()),
@@ -194,7 +221,9 @@ impl Transfer<'_> {
             meter.notice(&notice);
             screen.notice(&peer, &notice);
         };
-        match self.sender.send(&*connection, &|| stop.is_wanted(), &mut notice) {
+        let carried = || meter.carried();
+        let patience = Patience { at_most: self.patience(), carried: &carried };
+        match self.sender.send_within(&*connection, Some(patience), &|| stop.is_wanted(), &mut notice) {
             Ok(()) => Ok(None),
             Err(Failure::Stopped) => Err(Stopped::ByUs),
             Err(failure) if !failure.is_worth_another_try() => Err(anyhow!(failure).into()),

@@ -27,3 +27,4 @@ mod sweep;
 mod throughput;
 mod top;
 mod transfer;
+mod transfer_neighbours;

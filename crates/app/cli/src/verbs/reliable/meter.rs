@@ -24,6 +24,10 @@ struct State {
     began: Instant,
     /// When something last came or went.
     news: Instant,
+    /// The other end has said over this connection what it lacks.
+    is_answered: bool,
+    /// What the connection had carried at the last look.
+    carried: u64,
     /// What is offered in all, if that is known. Units: bytes.
     total_bytes: Option<u64>,
     /// What need not be moved any more. Units: bytes.
@@ -56,6 +60,8 @@ impl Meter {
             last_stats: None,
             began: now,
             news: now,
+            is_answered: false,
+            carried: 0,
             total_bytes: None,
             done_bytes: 0,
             moved_bytes: 0,
@@ -70,6 +76,7 @@ impl Meter {
     pub(crate) fn connected(&self, connection: &Arc<Connection>) {
         let mut state = self.state();
         state.connection = Some(Arc::clone(connection));
+        state.is_answered = false;
     }
 
     /// Lets go of the connection.
@@ -89,7 +96,11 @@ impl Meter {
     /// Counts what happens.
     pub(crate) fn notice(&self, notice: &Notice<'_>) {
         let mut state = self.state();
-        state.news = Instant::now();
+        // That something is offered shows nothing of the other end; all else does.
+        if !matches!(notice, Notice::Listed { .. }) {
+            state.news = Instant::now();
+            state.is_answered = true;
+        }
         match notice {
             Notice::Listed { bytes, .. } => {
                 let total = *state.total_bytes.get_or_insert(*bytes);
@@ -126,6 +137,21 @@ impl Meter {
     fn absurdity(&self, count: u64) -> Option<u64> {
         let is_news = count > 0 && !std::mem::replace(&mut self.state().is_absurdity_told, count > 0);
         is_news.then_some(count)
+    }
+
+    /// Returns a number that changes when the connection has carried something: what arrived, or what was sent for the
+    /// first time or acknowledged. What is only sent again changes nothing. Until the other end has answered it is no
+    /// news: whatever listens at the port acknowledges a greeting.
+    pub(crate) fn carried(&self) -> u64 {
+        let carried = self.stats().map_or(0, |stats| {
+            stats.received_bytes.wrapping_add(stats.sent_bytes).wrapping_sub(stats.queued_bytes)
+        });
+        let mut state = self.state();
+        let is_news = carried != std::mem::replace(&mut state.carried, carried);
+        if is_news && state.is_answered {
+            state.news = Instant::now();
+        }
+        carried
     }
 
     /// Returns how long nothing came or went.

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use serde_json::json;
@@ -17,6 +18,8 @@ use crate::stop::Stop;
 
 /// How much of a stream is read at once. Units: bytes.
 const PIECE_BYTES: usize = 256 << 10;
+/// After the wish to end, for how long to wait while nothing of what is queued gets through.
+const LAST_PATIENCE: Duration = Duration::from_secs(5);
 /// Pieces read ahead of the connection.
 const PIECES_AHEAD: usize = 4;
 
@@ -124,11 +127,14 @@ impl<'a> Line<'a> {
                 break;
             }
         }
-        self.until_done(|| self.connection.flush()).map_err(|error| {
-            let queued_bytes = self.connection.stats().map_or(0, |stats| stats.queued_bytes);
-            let queued = if queued_bytes > 0 { size_text(queued_bytes) } else { "the end".to_owned() };
-            anyhow!("{error}\n{queued} of what was sent is not acknowledged: {} may not have it", self.peer)
-        })
+        self.until_done(|| self.connection.flush())
+    }
+
+    /// Says how much the other end may not have.
+    fn unacknowledged(&self, error: WaitError) -> anyhow::Error {
+        let queued_bytes = self.queued_bytes();
+        let queued = if queued_bytes > 0 { size_text(queued_bytes) } else { "the end".to_owned() };
+        anyhow!("{error}\n{queued} of what was sent is not acknowledged: {} may not have it", self.peer)
     }
 
     fn send(&self, mut piece: &[u8]) -> anyhow::Result<()> {
@@ -149,7 +155,8 @@ impl<'a> Line<'a> {
     fn write_out(&self) -> anyhow::Result<()> {
         let mut output = std::io::stdout().lock();
         let mut piece = vec![0; PIECE_BYTES];
-        loop {
+        // Asked each time: a peer that always has something to say must not keep this end from ending.
+        while !self.stop.is_wanted() {
             let received = if self.kind == SocketType::Stream {
                 self.connection.receive(&mut piece).map(|count| (count > 0).then_some(count))
             } else {
@@ -176,14 +183,26 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Does it again until the time it takes is not over before; a second wish to end ends the program.
-    fn until_done<T>(&self, act: impl Fn() -> Result<T, WaitError>) -> Result<T, WaitError> {
+    /// Does it again until the time it takes is not over before. Once the end is wished for, only for as long as
+    /// something gets through within [`LAST_PATIENCE`].
+    fn until_done<T>(&self, act: impl Fn() -> Result<T, WaitError>) -> anyhow::Result<T> {
+        let mut last = (self.queued_bytes(), Instant::now());
         loop {
             match act() {
                 Err(WaitError::TimedOut) => {}
-                done => return done,
+                done => return done.map_err(|error| self.unacknowledged(error)),
+            }
+            let queued_bytes = self.queued_bytes();
+            if queued_bytes != last.0 || !self.stop.is_wanted() {
+                last = (queued_bytes, Instant::now());
+            } else if last.1.elapsed() >= LAST_PATIENCE {
+                return Err(self.unacknowledged(WaitError::TimedOut));
             }
         }
+    }
+
+    fn queued_bytes(&self) -> u64 {
+        self.connection.stats().map_or(0, |stats| stats.queued_bytes)
     }
 
     fn is_over(&self) -> bool {

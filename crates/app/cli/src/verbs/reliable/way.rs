@@ -16,7 +16,7 @@ const BUFFER_PACKETS: &str = "46080";
 const SILENCE: Silence =
     Silence { attempts: 8, least_step: Duration::from_millis(100), last_step: Duration::from_secs(1) };
 
-/// What is verified at its end needs no time after it; what was stopped is not worth waiting for.
+/// What is verified or acknowledged at its end needs no time after it; what was stopped is not worth waiting for.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// How fast, and decided by what.
@@ -43,7 +43,6 @@ impl WayArguments {
     pub(crate) fn for_files(&self, address: &Address) -> anyhow::Result<Options> {
         let mut options = self.options(address, SocketType::Stream)?;
         options.socket.silence = SILENCE;
-        options.socket.linger = LINGER;
         Ok(options)
     }
 
@@ -54,6 +53,7 @@ impl WayArguments {
             address = address.with("cc", control);
         }
         let mut options = address.options(kind)?;
+        options.socket.linger = LINGER;
         if let Some(bits_per_s) = self.rate {
             #[expect(
                 clippy::cast_possible_truncation,
