@@ -5,6 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use rustix::io::Errno;
 
+use crate::receive::needs_link;
+
 /// Says why a socket could not be opened as asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -85,6 +87,10 @@ impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
                 // IPv4 counts memberships; IPv6 takes them from the socket's memory for options.
                 Some(Errno::NOBUFS | Errno::NOMEM) if step == JOIN => {
                     OpenError::TooManyGroups { group: address.ip() }
+                }
+                // A group of link scope is none without its link.
+                Some(Errno::INVAL) if step == BIND && needs_link(address.ip()) => {
+                    OpenError::NoInterface { group: address.ip() }
                 }
                 Some(Errno::NODEV) if step == JOIN => OpenError::NoInterface { group: address.ip() },
                 Some(Errno::AFNOSUPPORT) => OpenError::NoProtocol { address },

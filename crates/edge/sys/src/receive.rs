@@ -71,7 +71,7 @@ impl ReceiveSocket {
         let techniques = options.techniques.granted(&socket).step(CONFIGURE, address)?;
         let buffer =
             Buffer::request(&socket, Direction::Receive, options.buffer_bytes).step(CONFIGURE, address)?;
-        socket.bind(&address.into()).step(BIND, address)?;
+        socket.bind(&at_link(address, options.interface.as_ref()).into()).step(BIND, address)?;
         let bound = socket.local_addr().step(BIND, address)?.as_socket().unwrap_or(address);
         let interface_index = options.interface.as_ref().map_or(0, |interface| interface.index);
         let socket = Self { socket, address: bound, interface_index, buffer, techniques };
@@ -146,6 +146,20 @@ impl ReceiveSocket {
         Ok(())
     }
 
+    /// Joins the group at an interface that has come back under another number: the membership went with the one before.
+    ///
+    /// # Errors
+    /// If the group cannot be joined there.
+    pub fn rejoin(&mut self, interface: &Interface) -> io::Result<()> {
+        // The kernel may have forgotten it already; one that it has not would count against the most it allows.
+        drop(self.leave());
+        self.interface_index = interface.index;
+        if needs_link(self.address.ip()) {
+            self.socket.bind_device_by_index_v6(std::num::NonZeroU32::new(interface.index))?;
+        }
+        self.join()
+    }
+
     /// Returns the address it is bound to, with the port that the kernel chose.
     #[must_use]
     pub const fn local_address(&self) -> SocketAddr {
@@ -174,6 +188,25 @@ impl ReceiveSocket {
 impl AsFd for ReceiveSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+/// Tells whether a group means another one at each interface: that of a link, or of an interface (RFC 4291 §2.7).
+pub(crate) const fn needs_link(group: IpAddr) -> bool {
+    match group {
+        IpAddr::V6(group) => group.is_multicast() && matches!(group.segments()[0] & 0xf, 1 | 2),
+        IpAddr::V4(_) => false,
+    }
+}
+
+/// Returns an address with the interface at which it is meant, where it takes one.
+fn at_link(address: SocketAddr, interface: Option<&Interface>) -> SocketAddr {
+    match (address, interface) {
+        (SocketAddr::V6(mut group), Some(interface)) if needs_link(address.ip()) && group.scope_id() == 0 => {
+            group.set_scope_id(interface.index);
+            group.into()
+        }
+        _ => address,
     }
 }
 

@@ -382,6 +382,16 @@ impl SendSocket {
         self.local
     }
 
+    /// Tells whether the address that datagrams leave from belongs to no interface of this host any more: then none
+    /// leaves. Only one that is [connected](Self::connect) has chosen it for good.
+    #[must_use]
+    pub fn has_lost_its_source(&self) -> bool {
+        let source = self.socket.local_addr().ok().and_then(|address| address.as_socket());
+        let Some(source) = source.filter(|source| !source.ip().is_unspecified()) else { return false };
+        let interfaces = Interface::all().unwrap_or_default();
+        !interfaces.iter().any(|interface| interface.addresses.contains(&source.ip()))
+    }
+
     /// Returns what the kernel made of the buffer that was asked for.
     #[must_use]
     pub const fn granted_buffer(&self) -> Buffer {

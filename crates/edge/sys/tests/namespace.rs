@@ -467,3 +467,91 @@ fn a_queues_limit_is_changed_alone_and_taken_back_exactly() {
     let shown = namespace.run("tc qdisc show dev q0").expect("tc is there");
     assert!(shown.contains("pfifo") && shown.contains("parent 1:1 limit 20p"), "{shown}");
 }
+
+/// A sender and a receiver at an interface, which is named.
+fn at_interface(name: &str, group: SocketAddr) -> (SendSocket, sys::ReceiveSocket) {
+    let interface = Some(Interface::find(name).expect("it was made"));
+    let options = SendOptions {
+        destination: group,
+        interface: interface.clone(),
+        ttl: 1,
+        loopback: Loopback::On,
+        buffer_bytes: scene::BUFFER_BYTES,
+        techniques: SendTechniques::default(),
+    };
+    let options_of_receiver =
+        sys::ReceiveOptions { interface, ..sys::ReceiveOptions::at(group, scene::BUFFER_BYTES) };
+    let receiver = sys::ReceiveSocket::open(&options_of_receiver).expect("the group can be joined");
+    (SendSocket::open(&options).expect("there is a way"), receiver)
+}
+
+/// Groups that mean another one at each link, and one that does not: also at an interface that was made anew.
+#[test]
+fn groups_of_every_scope_are_received_at_their_interface_and_again_when_it_is_another() {
+    let Some(namespace) = Namespace::new() else { return };
+    let make = || {
+        namespace.run("ip link add d0 type dummy")?;
+        namespace.run("ip link set d0 up multicast on")?;
+        namespace.run("ip address add 10.84.9.1/24 dev d0")?;
+        namespace.run("ip address add fe80::84/64 dev d0 nodad")
+    };
+    if make().is_none() {
+        return;
+    }
+    for group in ["[ff12::84:1]:7401", "[ff02::8484]:7402", "[ff15::84:1]:7403", "239.84.9.1:7404"].map(at) {
+        namespace.inside(|| {
+            let (mut sender, mut receiver) = at_interface("d0", group);
+            assert_eq!(receiver.local_address().ip(), group.ip());
+            send_number(&mut sender, 1, group);
+            assert_eq!(numbers(&receiver, 1), [1], "{group}");
+            namespace.run("ip link delete d0").expect("it is there");
+            make().expect("it could be made before");
+            let (mut sender, _) = at_interface("d0", group);
+            receiver.rejoin(&Interface::find("d0").expect("it was made")).expect("it can be joined");
+            send_number(&mut sender, 2, group);
+            assert_eq!(numbers(&receiver, 1), [2], "{group}");
+        });
+    }
+    // Without its link such a group is none.
+    let refused = namespace.inside(|| {
+        sys::ReceiveSocket::open(&sys::ReceiveOptions::at(at("[ff12::84:1]:7401"), 1 << 16)).err()
+    });
+    let said = refused.expect("nobody says at which link").to_string();
+    assert!(said.contains("name one, as in ?iface=eth0"), "{said}");
+}
+
+#[test]
+fn changes_of_interfaces_and_addresses_are_told_and_a_source_that_is_gone_is_seen() {
+    let Some(namespace) = Namespace::new() else { return };
+    if namespace.run("ip link add d0 type dummy").is_none() {
+        return;
+    }
+    namespace.inside(|| {
+        let events = sys::LinkEvents::open().expect("the kernel tells");
+        let mut poller = Poller::new().expect("it opens");
+        poller.add(&events, 7, Interest::Read).expect("it can be waited for");
+        assert!(!events.take(), "nothing has changed since");
+        let steps = [
+            "link set d0 up",
+            "address add 10.84.9.1/24 dev d0",
+            "route add default dev d0",
+            "link set d0 down",
+        ];
+        for step in steps {
+            namespace.run(&format!("ip {step}")).expect("root may");
+            // Routes are told to others.
+            if !step.starts_with("route") {
+                let ready = poller.wait(Some(clock::monotonic() + WATCHDOG)).expect("nothing interrupts");
+                assert!(ready.iter().any(|it| it.token == 7), "`ip {step}` was not told");
+                assert!(events.take());
+            }
+        }
+        namespace.run("ip link set d0 up").expect("root may");
+        let (mut sender, _) = at_interface("d0", at("239.84.9.1:7404"));
+        assert!(!sender.has_lost_its_source(), "it has none yet");
+        sender.connect(at("239.84.9.1:7404")).expect("there is a way");
+        assert!(!sender.has_lost_its_source());
+        namespace.run("ip address delete 10.84.9.1/24 dev d0").expect("root may");
+        assert!(sender.has_lost_its_source());
+    });
+}
