@@ -40,7 +40,7 @@ impl Lan {
         let bridge = format!("{prefix}-lan");
         let mut lan = Self { prefix, hosts: Vec::new() };
         ip(&["netns", "add", &bridge])?;
-        let on_bridge = |arguments: &[&str]| ip(&[&["-n", bridge.as_str()], arguments].concat());
+        let on_bridge = |arguments: &[&str]| on(&bridge, arguments);
         // A lan without a querier: with snooping on, a bridge would stop passing groups after some minutes.
         on_bridge(&["link", "add", "br0", "type", "bridge", "mcast_snooping", "0"])?;
         on_bridge(&["link", "set", "br0", "up"])?;
@@ -50,23 +50,10 @@ impl Lan {
             ip(&["netns", "add", &namespace])?;
             quieten(&namespace)?;
             let own = format!("10.84.0.{}", index + 1);
-            lan.hosts.push(Host {
-                namespace: namespace.clone(),
-                address: own.clone(),
-                bridge: bridge.clone(),
-                port: port.clone(),
-            });
-            on_bridge(&[
-                "link", "add", &port, "type", "veth", "peer", "name", INTERFACE, "netns", &namespace,
-            ])?;
-            on_bridge(&["link", "set", &port, "master", "br0", "up"])?;
-            let address = format!("{own}/24");
-            ip(&["-n", &namespace, "address", "add", &address, "dev", INTERFACE])?;
-            // Without waiting for a duplicate that cannot be: such a wait would hold the first datagrams back.
-            let address = format!("fd84::{}/64", index + 1);
-            ip(&["-n", &namespace, "address", "add", &address, "dev", INTERFACE, "nodad"])?;
-            ip(&["-n", &namespace, "link", "set", "lo", "up"])?;
-            ip(&["-n", &namespace, "link", "set", INTERFACE, "up"])?;
+            on(&namespace, &["link", "set", "lo", "up"])?;
+            let host = Host { namespace, address: own, bridge: bridge.clone(), port };
+            host.plug_in()?;
+            lan.hosts.push(host);
         }
         Ok(lan)
     }
@@ -90,6 +77,45 @@ impl Drop for Lan {
 }
 
 impl Host {
+    /// Makes the host's interface, and connects it to the bridge.
+    fn plug_in(&self) -> Result<(), String> {
+        let Self { namespace, address, bridge, port } = self;
+        on(bridge, &["link", "add", port, "type", "veth", "peer", "name", INTERFACE, "netns", namespace])?;
+        on(bridge, &["link", "set", port, "master", "br0", "up"])?;
+        on(namespace, &["address", "add", &format!("{address}/24"), "dev", INTERFACE])?;
+        // Without waiting for a duplicate that cannot be: such a wait would hold the first datagrams back.
+        let v6 = format!("{}/64", self.ip(true));
+        on(namespace, &["address", "add", &v6, "dev", INTERFACE, "nodad"])?;
+        on(namespace, &["link", "set", INTERFACE, "up"])
+    }
+
+    /// Takes the host's interface away.
+    ///
+    /// # Panics
+    /// If it is not there.
+    pub fn unplug(&self) {
+        on(&self.namespace, &["link", "delete", INTERFACE]).expect("a host has its interface");
+    }
+
+    /// Gives the host its interface back after [`unplug`](Self::unplug): of the same name, and another to the kernel.
+    ///
+    /// # Panics
+    /// If it is there already.
+    pub fn plug_in_again(&self) {
+        self.plug_in().expect("what could be made once can be made again");
+    }
+
+    /// Gives the host another IPv4 address in place of its own.
+    ///
+    /// # Panics
+    /// If it has been given another one already.
+    pub fn move_to(&self, address: &str) {
+        let own = format!("{}/24", self.address);
+        on(&self.namespace, &["address", "delete", &own, "dev", INTERFACE]).expect("a host has its address");
+        let other = format!("{address}/24");
+        on(&self.namespace, &["address", "add", &other, "dev", INTERFACE]).expect("it is free");
+    }
+
     /// Returns the bus as this host uses it, with further options such as `&rcvbuf=4096`.
     #[must_use]
     pub fn bus(&self, options: &str) -> String {
@@ -219,6 +245,11 @@ fn quieten(namespace: &str) -> Result<(), String> {
 
 fn tc(namespace: &str, arguments: &[&str]) {
     output("tc", &[&["-n", namespace], arguments].concat()).expect("tc obeys root in its own namespace");
+}
+
+/// Runs `ip` in a namespace.
+fn on(namespace: &str, arguments: &[&str]) -> Result<(), String> {
+    ip(&[&["-n", namespace], arguments].concat())
 }
 
 fn ip(arguments: &[&str]) -> Result<(), String> {

@@ -1,5 +1,6 @@
 //! The command under test: its lines as they come, its signals, its end.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus, Stdio};
@@ -99,6 +100,17 @@ impl Command {
             return None;
         }
         Some(Self::spawn(unprivileged(), arguments))
+    }
+
+    /// The same with what it says on standard error in a file.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn start_saying_into(host: &Host, arguments: &[&str], errors: File) -> Self {
+        let mut command = host.command(binary().to_str().expect("a path of plain text"));
+        command.stderr(errors);
+        Self::spawn(command, arguments)
     }
 
     /// Starts `tallycast` with these arguments on this machine as it is: for scenes that need one host only.

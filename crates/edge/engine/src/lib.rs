@@ -11,6 +11,7 @@ mod bell;
 mod bytes;
 mod drop_board;
 mod host;
+mod interface_watch;
 mod ledger_page;
 mod receive;
 pub mod record;

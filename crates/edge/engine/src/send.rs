@@ -28,6 +28,7 @@ use wire::{Datagram, DescriptionError};
 use crate::bell::AgentBell;
 use crate::drop_board::{DropNews, concerns_sender};
 use crate::host::RingWriter;
+use crate::interface_watch::{Change, InterfaceWatch, Use};
 use crate::report_board::ReportBoard;
 use crate::thread::{AgentThread, ThreadTuning};
 pub use departures::Departures;
@@ -48,6 +49,8 @@ const WAKEUP: u64 = 0;
 const REPORTS: u64 = 1;
 /// A socket whose send buffer was full: every lane has its turn whichever it is.
 const ROOM: u64 = 2;
+/// An interface or an address of this host has changed.
+const LINKS: u64 = 3;
 
 /// Where an agent sends and listens.
 #[derive(Clone, Debug)]
@@ -153,6 +156,9 @@ struct Agent {
     /// Somebody sees all that the kernel drops on this host.
     is_watched: bool,
     next_drop_look: Instant,
+    interface: InterfaceWatch,
+    /// The poller has told of a change.
+    links_told: bool,
     warned_of_buffer: bool,
     stopping: bool,
 }
@@ -257,6 +263,10 @@ impl Agent {
         let poller = Poller::new()?;
         poller.add(bell.wakeup(), WAKEUP, Interest::Read)?;
         poller.add(&reports, REPORTS, Interest::Read)?;
+        let interface = InterfaceWatch::new(config.interface.as_ref(), Use::Sending);
+        if let Some(source) = interface.source() {
+            poller.add(source, LINKS, Interest::Read)?;
+        }
         let now = clock::monotonic();
         let drop_news = DropNews::new(&config.drop_board, now);
         let report_board =
@@ -272,6 +282,8 @@ impl Agent {
             drop_news,
             is_watched: false,
             next_drop_look: now,
+            interface,
+            links_told: false,
             warned_of_buffer: false,
             stopping: false,
         })
@@ -297,6 +309,10 @@ impl Agent {
         let announce_to = self.config.announce_to;
         // A process that only waits for its publishers to end still looks at them now and then.
         let now = clock::monotonic();
+        // One that never sleeps is told by no poller.
+        if std::mem::take(&mut self.links_told) || now >= self.next_drop_look {
+            self.look_at_interface();
+        }
         self.hear_drops(now);
         let sleeps_until =
             if self.drop_news.has_board() { self.next_drop_look } else { now + crate::MAX_SLEEP };
@@ -338,7 +354,10 @@ impl Agent {
             self.take(command);
         } else if !self.lanes.iter().any(|lane| lane.needs_turn()) {
             match self.poller.wait(Some(deadline)) {
-                Ok(ready) => by_bell = ready.iter().any(|it| it.token == WAKEUP),
+                Ok(ready) => {
+                    by_bell = ready.iter().any(|it| it.token == WAKEUP);
+                    self.links_told = ready.iter().any(|it| it.token == LINKS);
+                }
                 Err(error) => tracing::error!("the sending agent cannot wait for events: {error}"),
             }
         }
@@ -431,6 +450,19 @@ impl Agent {
         if std::mem::replace(&mut self.is_watched, is_watched) != is_watched {
             self.lanes.iter().for_each(|lane| lane.post(Letter::Watched(is_watched)));
         }
+    }
+
+    /// Lets publishers go on at an interface that has come back or has other addresses.
+    fn look_at_interface(&mut self) {
+        let interface = match self.interface.look() {
+            None => return,
+            Some(Change::Interface(interface)) => {
+                self.config.interface = Some(interface.clone());
+                Some(interface)
+            }
+            Some(Change::Somewhere) => None,
+        };
+        self.lanes.iter().for_each(|lane| lane.post(Letter::Interface(interface.clone())));
     }
 
     /// Posts a letter to every publisher of a stream.

@@ -20,10 +20,13 @@ use super::reply::ReplySockets;
 use super::{Command, ReceiveConfig, ReceiveError, ReceiveFrom, ReceivesFor, StreamAccountView};
 use crate::bell::AgentBell;
 use crate::drop_board::{DropNews, concerns_reader};
+use crate::interface_watch::{Change, InterfaceWatch, Use};
 
 const WAKEUP: u64 = 0;
 const ANNOUNCEMENTS: u64 = 1;
-const FIRST_PORT: PortToken = 2;
+/// An interface of this host has changed.
+const LINKS: u64 = 2;
+const FIRST_PORT: PortToken = 3;
 
 /// The most addresses a process receives at, by announcements.
 const MAX_PORTS: usize = 1_024;
@@ -73,6 +76,7 @@ pub(super) struct Agent {
     /// A moment before the sockets were asked for that.
     asked: Instant,
     announcements: Option<ReceiveSocket>,
+    interface: InterfaceWatch,
     directory: Directory,
     ports: BTreeMap<PortToken, Port>,
     next_token: PortToken,
@@ -105,6 +109,10 @@ impl Agent {
     ) -> Result<Self, ReceiveError> {
         let poller = Poller::new()?;
         poller.add(bell.wakeup(), WAKEUP, Interest::Read)?;
+        let interface = InterfaceWatch::new(config.interface.as_ref(), Use::Receiving);
+        if let Some(source) = interface.source() {
+            poller.add(source, LINKS, Interest::Read)?;
+        }
         let shared = config.host.clone().filter(|_| config.receives_for == ReceivesFor::Host);
         let drop_news = DropNews::new(&config.drop_board, clock::monotonic());
         Ok(Self {
@@ -117,6 +125,7 @@ impl Agent {
             ready: Vec::new(),
             asked: clock::monotonic(),
             announcements: None,
+            interface,
             directory: Directory::new(),
             ports: BTreeMap::new(),
             next_token: FIRST_PORT,
@@ -412,6 +421,23 @@ impl Agent {
         Ok(token)
     }
 
+    /// Joins everything again at an interface that has come back under another number.
+    fn look_at_interface(&mut self) {
+        let before = self.config.interface.as_ref().map(|interface| interface.index);
+        let Some(Change::Interface(interface)) = self.interface.look() else { return };
+        let is_another = before != Some(interface.index);
+        self.reply = ReplySockets::new(Some(interface.clone()));
+        self.config.interface = Some(interface.clone());
+        let ports = self.ports.values_mut().map(|port| &mut port.socket);
+        let groups = ports.chain(&mut self.announcements);
+        for socket in groups.filter(|socket| is_another && socket.local_address().ip().is_multicast()) {
+            if let Err(error) = socket.rejoin(&interface) {
+                let (name, group) = (&interface.name, socket.local_address());
+                tracing::warn!("group {group} cannot be joined again at interface {name}: {error}");
+            }
+        }
+    }
+
     /// Reads the sockets that have something, within bounds; tells whether there may be more.
     ///
     /// `now` is a moment before that: those that are read to their end were empty later.
@@ -424,6 +450,9 @@ impl Agent {
             self.hear_announcements();
         }
         let all_were_told = ready.len() < sys::EVENTS_PER_WAIT;
+        if ready.iter().any(|it| it.token == LINKS) {
+            self.look_at_interface();
+        }
         let mut busy = !all_were_told;
         for (token, port) in &mut self.ports {
             if ready.iter().any(|it| it.token == *token) {

@@ -11,8 +11,8 @@ use ledger::{DropNotice, Stage};
 use ring::{Read, Reader};
 use sample::StreamName;
 use sys::{
-    Buffer, Loopback, MAX_TRAIN_BYTES, Origin, Outcome, PathError, Refusal, SendOptions, SendSocket, clock,
-    header_bytes, path_mtu,
+    Buffer, Interface, Loopback, MAX_TRAIN_BYTES, Origin, Outcome, PathError, Refusal, SendOptions,
+    SendSocket, clock, header_bytes, path_mtu,
 };
 use units::{Epoch, Instant, Random, WallTime};
 use wire::{Announcement, Datagram, DescriptionError, Numbered, Report, Request};
@@ -70,8 +70,8 @@ pub(super) struct Lane {
     departures: Departures,
     /// Numbers that were refused, until the machine has been told.
     refused: Vec<Refused>,
-    /// What becomes of datagrams that find the send buffer full.
-    socket_full: SocketFull,
+    /// What its socket is made with.
+    way: WayOut,
     /// Parts of `train` that found it full and wait, and since when.
     held: Vec<Part>,
     held_since: Instant,
@@ -88,6 +88,14 @@ pub(super) struct Lane {
     path_errors: Vec<PathError>,
     /// By which device datagrams leave, where that was said.
     device: Option<u32>,
+}
+
+/// What a lane's socket is made with, and made again when its interface has changed.
+struct WayOut {
+    options: SendOptions,
+    unicast_ttl: Option<u8>,
+    /// What becomes of datagrams that find the send buffer full.
+    socket_full: SocketFull,
 }
 
 /// Datagrams of the train that is being sent, one behind the other.
@@ -132,26 +140,20 @@ impl Lane {
         if config.destinations.iter().any(|other| other.is_ipv4() != first.is_ipv4()) {
             return Err(SendError::MixedDestinations);
         }
-        let options = SendOptions {
-            destination: first,
-            interface: with.interface.clone(),
-            ttl: with.ttl.unwrap_or(MULTICAST_TTL),
-            loopback: Loopback::On,
-            buffer_bytes: config.send_buffer_bytes,
-            techniques: config.techniques,
+        let way = WayOut {
+            options: SendOptions {
+                destination: first,
+                interface: with.interface.clone(),
+                ttl: with.ttl.unwrap_or(MULTICAST_TTL),
+                loopback: Loopback::On,
+                buffer_bytes: config.send_buffer_bytes,
+                techniques: config.techniques,
+            },
+            unicast_ttl: with.ttl,
+            socket_full: config.socket_full,
         };
-        let mut socket = SendSocket::open(&options)?;
-        if config.socket_full == SocketFull::Wait {
-            socket.stop_when_full();
-        }
-        let device = with.interface.as_ref().map(|interface| interface.index);
-        keep_trains_whole(&mut socket, device, &config.description.name);
-        pin_unicast(&socket, &config.destinations, with)?;
-        if let [only] = config.destinations.as_slice()
-            && let Err(error) = socket.connect(*only)
-        {
-            tracing::debug!("each train looks its route to {only} up: {error}");
-        }
+        let socket = way.open(&config.destinations, &config.description.name)?;
+        let device = way.device();
         let schema = &config.description.schema;
         let machine = machine(config, fitting_bytes(config, with), now)?;
         let announcement = Announcement {
@@ -172,7 +174,7 @@ impl Lane {
             train: vec![0; machine.train_bytes()],
             departures: Departures::default(),
             refused: Vec::new(),
-            socket_full: config.socket_full,
+            way,
             held: Vec::new(),
             held_since: now,
             gave_up: false,
@@ -271,6 +273,32 @@ impl Lane {
             self.machine.handle(now, Input::Refused { destination, number, stage, size_bytes: 0 });
         }
         self.drain(now);
+    }
+
+    /// Makes the socket anew for an interface that has come back, or has other addresses: the one before holds on to a
+    /// number and a source that are no more. Without a name, only if its source is no address of this host any more.
+    pub(super) fn on_interface(&mut self, interface: Option<&Interface>) {
+        let is_of_use = match interface {
+            Some(interface) => self.way.is_another(interface),
+            None => self.socket.has_lost_its_source(),
+        };
+        if !is_of_use {
+            return;
+        }
+        let before = self.way.options.interface.clone();
+        self.way.options.interface = interface.cloned().or_else(|| before.clone());
+        match self.way.open(&self.destinations, &self.announcement.name) {
+            Ok(socket) => {
+                // The poller forgets a socket that is closed.
+                (self.socket, self.is_watched) = (socket, false);
+                self.device = self.way.device();
+            }
+            // The next change is another chance.
+            Err(error) => {
+                self.way.options.interface = before;
+                tracing::warn!("stream `{}` is not sent: {error}", self.announcement.name);
+            }
+        }
     }
 
     /// Does what is to be done now, within bounds that leave the other publishers their turn.
@@ -564,7 +592,7 @@ impl Lane {
         let Part { destination, first, segment_bytes, .. } = *part;
         let bytes = &self.train[part.bytes.clone()];
         // Whoever ends its stream over a device that is stuck does not wait again for every train.
-        let waits = self.socket_full == SocketFull::Wait && !(self.gave_up && self.shared.is_closed());
+        let waits = self.way.socket_full == SocketFull::Wait && !(self.gave_up && self.shared.is_closed());
         let outcomes = self.socket.send_train(bytes, segment_bytes, self.destinations[destination]);
         let starts = (part.bytes.start..).step_by(segment_bytes);
         for (((number, datagram), start), outcome) in
@@ -689,6 +717,39 @@ impl Drop for Lane {
     }
 }
 
+impl WayOut {
+    fn open(&self, destinations: &[SocketAddr], stream: &StreamName) -> Result<SendSocket, SendError> {
+        let mut socket = SendSocket::open(&self.options)?;
+        if self.socket_full == SocketFull::Wait {
+            socket.stop_when_full();
+        }
+        keep_trains_whole(&mut socket, self.device(), stream);
+        pin_unicast(&socket, destinations, self.options.interface.as_ref(), self.unicast_ttl)?;
+        if let [only] = destinations
+            && let Err(error) = socket.connect(*only)
+        {
+            tracing::debug!("each train looks its route to {only} up: {error}");
+        }
+        Ok(socket)
+    }
+
+    fn device(&self) -> Option<u32> {
+        self.options.interface.as_ref().map(|interface| interface.index)
+    }
+
+    /// Tells whether an interface is another one to a socket of this kind, and has an address to send from: one that was
+    /// just made has none for a moment.
+    fn is_another(&self, interface: &Interface) -> bool {
+        let is_v4 = self.options.destination.is_ipv4();
+        let of_version = |interface: &Interface| -> Vec<IpAddr> {
+            interface.addresses.iter().copied().filter(|address| address.is_ipv4() == is_v4).collect()
+        };
+        let known = self.options.interface.as_ref().map(|known| (known.index, of_version(known)));
+        let addresses = of_version(interface);
+        !addresses.is_empty() && known != Some((interface.index, addresses))
+    }
+}
+
 /// Adds a datagram to those that wait: to the part before it, if it goes on there.
 fn hold(held: &mut Vec<Part>, datagram: Part) {
     match held.last_mut() {
@@ -707,11 +768,12 @@ fn hold(held: &mut Vec<Part>, datagram: Part) {
 fn pin_unicast(
     socket: &SendSocket,
     destinations: &[SocketAddr],
-    with: &Surroundings,
+    interface: Option<&Interface>,
+    ttl: Option<u8>,
 ) -> Result<(), SendError> {
     let mut hosts = destinations.iter().filter(|to| !to.ip().is_multicast() && !to.ip().is_loopback());
     if let Some(host) = hosts.next() {
-        socket.pin_unicast(*host, with.interface.as_ref(), with.ttl)?;
+        socket.pin_unicast(*host, interface, ttl)?;
     }
     Ok(())
 }

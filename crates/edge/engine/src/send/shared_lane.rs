@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 
 use cast::send::ReaderReport;
 use ledger::DropNotice;
-use sys::clock;
+use sys::{Interface, clock};
 use units::{Epoch, StreamId};
 use wire::{Report, Request};
 
@@ -36,6 +36,8 @@ pub(super) enum Letter {
     Dropped(DropNotice),
     /// Whether somebody sees what the kernel drops here.
     Watched(bool),
+    /// An interface has changed: the one that was named, or any.
+    Interface(Option<Interface>),
     /// Somebody asks who reads.
     Readers(mpsc::Sender<Vec<ReaderReport>>),
 }
@@ -105,6 +107,7 @@ impl SharedLane {
                 Letter::Dropped(notice) => lane.on_drop(clock::monotonic(), &notice),
                 Letter::Watched(watched) => lane.on_watched(clock::monotonic(), watched),
                 Letter::Request(request) => lane.on_request(clock::monotonic(), &request),
+                Letter::Interface(interface) => lane.on_interface(interface.as_ref()),
                 // Whoever asked may have given up waiting: an answer that nobody takes is no error.
                 Letter::Readers(reply) => drop(reply.send(lane.readers())),
             }
