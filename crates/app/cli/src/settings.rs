@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use monitor::{DerivedStream, OperatorConfig, check_operators};
+use sys::trust::{self, Purpose, TrustError};
 use tallycast::{BUS_VARIABLE, Bus, Node, StreamPattern};
 use toml::{Table, Value};
 
@@ -60,7 +61,7 @@ pub(crate) const KEYS: [Key; 8] = [
         name: "bus.address",
         flag: Some("--bus"),
         variable: Some(BUS_VARIABLE),
-        about: "network settings; options iface, ttl, mtu, rcvbuf, sndbuf, send, shm, access, and those of docs/tuning.md; or shm://NAME",
+        about: "network settings; options iface, ttl, mtu, rcvbuf, sndbuf, send, shm, access, group, and those of docs/tuning.md; or shm://NAME",
         default: "\"udp://239.84.0.0:7400?shm=on\"",
         check: |value| Ok(text(value)?.parse::<Bus>().map(drop)?),
     },
@@ -143,7 +144,12 @@ impl fmt::Display for Origin {
 impl Sources {
     /// Reads the file of settings, if there is one.
     pub(crate) fn load(&self) -> anyhow::Result<Settings> {
-        let path = self.asked_file().or_else(|| default_path().filter(|path| path.is_file()));
+        let asked = self.asked_file();
+        let is_found = asked.is_none();
+        let path = asked.or_else(|| default_path().filter(|path| path.is_file()));
+        if let Some(path) = path.as_ref().filter(|_| is_found) {
+            believe(path)?;
+        }
         let file = path.map(|path| read(&path).map(|table| (path, table))).transpose()?;
         Ok(Settings { file, bus: self.bus.clone(), station: self.station.clone() })
     }
@@ -249,6 +255,22 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Table> {
     Ok(table)
 }
 
+/// Checks that root may believe a file that nobody named: settings name programs that are started. `sudo` may keep the `HOME` of
+/// whoever called it.
+fn believe(path: &Path) -> anyhow::Result<()> {
+    if sys::process::user() != 0 {
+        return Ok(());
+    }
+    let believed = trust::open_trusted(path, Purpose::Read).map(drop);
+    believed.map_err(|error| match error {
+        TrustError::Link(path) => anyhow!(
+            "as root, settings are not read through a link: {}\nname the file with --config if you believe it",
+            path.display()
+        ),
+        error => anyhow!("as root, these settings are not believed: {error}\nor name them with --config"),
+    })
+}
+
 /// Returns the file that is read unless another is named.
 pub(crate) fn default_path() -> Option<PathBuf> {
     let folder = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
@@ -334,6 +356,26 @@ mod tests {
         for key in &KEYS {
             (key.check)(&default_of(key)).unwrap();
         }
+    }
+
+    #[test]
+    fn as_root_settings_that_nobody_named_are_read_only_if_they_are_roots() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tallycast.toml");
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(believe(&path).is_ok());
+        if sys::process::user() != 0 {
+            println!("SKIPPED: others than root believe their own");
+            return;
+        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(believe(&path).unwrap_err().to_string().contains("chmod go-w"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        chown(&path, Some(65_534), None).unwrap();
+        let error = believe(&path).unwrap_err().to_string();
+        assert!(error.contains("belongs to user 65534") && error.contains("--config"), "{error}");
     }
 
     #[test]

@@ -1,11 +1,16 @@
 //! What the doctor changed: written down before it is done, so that it can be taken back whatever happens.
+//!
+//! What stands there is done by a process with rights. So only a journal of its own is believed (`sys::trust`), and of that only what
+//! the doctor changes.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use fate::{Change, ThreadNice};
+use fate::{Change, Subject, ThreadNice};
 use serde_json::{Value, json};
+use sys::trust::{self, Purpose, TrustError};
 use units::WallTime;
 
 /// The journal: a file of JSON objects, one a line, that is only ever appended to.
@@ -43,6 +48,26 @@ pub enum JournalError {
         #[source]
         error: io::Error,
     },
+    /// Somebody else could have written it.
+    #[error("the journal {path} is not believed, and nothing is done: {error}")]
+    Distrusted {
+        /// Where it lies.
+        path: PathBuf,
+        /// Why not, and what to do.
+        error: TrustError,
+    },
+    /// A line names a setting that the doctor never changes.
+    #[error(
+        "line {line} of the journal {path} names {name}, which the doctor never changes: nothing is done\nlook at who wrote it, and take the line out"
+    )]
+    NotOurs {
+        /// Where it lies.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// The setting.
+        name: String,
+    },
     /// A line is not one of ours.
     #[error("line {line} of the journal {path} is not understood; look at it before you change anything")]
     Line {
@@ -63,22 +88,29 @@ impl Journal {
         folder.join("tallycast/doctor.jsonl")
     }
 
-    /// Opens the journal, or begins one.
+    /// Opens the journal, or begins one; it must be this user's own, or root's, and nobody else may be able to write there.
     ///
     /// # Errors
     /// [`JournalError`].
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let failed = |error| JournalError::File { path: path.to_owned(), error };
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(failed)?;
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         }
-        let file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
-        let text = fs::read_to_string(path).map_err(failed)?;
+        let mut file = trust::open_trusted(path, Purpose::Append).map_err(|error| match error {
+            TrustError::System { source, .. } => failed(source),
+            error => JournalError::Distrusted { path: path.to_owned(), error },
+        })?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(failed)?;
         let mut entries = Vec::new();
         let (whole, cut) = text.rsplit_once('\n').unwrap_or(("", &text));
         for (index, line) in whole.lines().enumerate() {
             read_line(line, &mut entries)
                 .ok_or(JournalError::Line { path: path.to_owned(), line: index + 1 })?;
+            if let Some(Subject::Sysctl(name)) = not_ours(entries.last()) {
+                return Err(JournalError::NotOurs { path: path.to_owned(), line: index + 1, name });
+            }
         }
         // Whoever wrote the last line did not come to its end, and so not to the change.
         if !cut.is_empty() {
@@ -123,6 +155,11 @@ impl Journal {
         };
         write().map_err(|error| JournalError::File { path: self.path.clone(), error })
     }
+}
+
+/// Returns what a change is of that the doctor never makes.
+fn not_ours(entry: Option<&Entry>) -> Option<Subject> {
+    entry.filter(|entry| !entry.change.is_of_plans()).map(|entry| entry.change.subject())
 }
 
 fn read_line(line: &str, entries: &mut Vec<Entry>) -> Option<()> {
@@ -236,6 +273,8 @@ fn read_thread(value: &Value) -> Option<ThreadNice> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn changes() -> [Change; 7] {
         let local = "[::1]:7400".parse().unwrap();
@@ -305,6 +344,38 @@ mod tests {
         let at = WallTime::from_nanos(5);
         Journal::open(&path).unwrap().begin(at, &changes()[0]).unwrap();
         assert_eq!(Journal::open(&path).unwrap().open_entries().count(), 1);
+    }
+
+    #[test]
+    fn a_journal_that_somebody_else_could_have_written_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("doctor.jsonl");
+        Journal::open(&path).unwrap().begin(WallTime::from_nanos(5), &changes()[0]).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+        let error = Journal::open(&path).unwrap_err();
+        assert!(matches!(error, JournalError::Distrusted { .. }), "{error}");
+        assert!(error.to_string().ends_with(&format!("chmod go-w {}", path.display())), "{error}");
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(Journal::open(&path).unwrap().open_entries().count(), 1);
+        let (link, elsewhere) = (folder.path().join("link"), folder.path().join("elsewhere"));
+        symlink(&elsewhere, &link).unwrap();
+        assert!(matches!(Journal::open(&link), Err(JournalError::Distrusted { .. })));
+        assert!(!elsewhere.exists(), "nothing is made through a link");
+    }
+
+    #[test]
+    fn a_setting_that_the_doctor_never_changes_is_not_taken_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("doctor.jsonl");
+        for what in [
+            r#"{"kind":"sysctl","name":"net.ipv4.ip_forward","value":0,"before":1}"#,
+            r#"{"kind":"sysctl","name":"kernel/sysrq","value":0,"before":1}"#,
+            r#"{"kind":"sysctl_numbers","name":"net.ipv4.tcp_mem","values":[1,2,3],"before":[4,5,6]}"#,
+        ] {
+            fs::write(&path, format!("{{\"change\":1,\"utc_ns\":0,\"what\":{what}}}\n")).unwrap();
+            let error = Journal::open(&path).unwrap_err();
+            assert!(matches!(error, JournalError::NotOurs { line: 1, .. }), "{what}: {error}");
+        }
     }
 
     #[test]

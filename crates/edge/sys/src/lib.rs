@@ -43,6 +43,7 @@ mod send;
 pub mod tcp;
 mod tcp_info;
 mod techniques;
+pub mod trust;
 mod tun;
 mod udp_sockets;
 

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use crate::tunables;
+
 /// What helps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cure {
@@ -137,6 +139,21 @@ impl Change {
             Self::TransmitQueue { device, .. } => Subject::TransmitQueue(device.clone()),
             Self::Niceness { pid, .. } => Subject::Niceness(*pid),
             Self::Priority { pid } => Subject::Priority(*pid),
+        }
+    }
+
+    /// Tells whether what it names is something that a plan may change: whoever takes back what a file says asks this first.
+    #[must_use]
+    pub fn is_of_plans(&self) -> bool {
+        match self {
+            Self::Sysctl { name, .. } => tunables::is_number_of_plans(name),
+            Self::SysctlNumbers { name, .. } => tunables::are_numbers_of_plans(name),
+            // These name a socket, a queue, a device or a process, and no setting.
+            Self::ReceiveBuffer { .. }
+            | Self::QueueLimit { .. }
+            | Self::TransmitQueue { .. }
+            | Self::Niceness { .. }
+            | Self::Priority { .. } => true,
         }
     }
 

@@ -105,10 +105,10 @@ pub fn passed(stage: Stage, place: &Place, looks: &[Tunables]) -> Option<u64> {
 /// Tells whether a change can be made and taken back here, and acts on programs that run.
 fn acts_at_once(change: &Change) -> bool {
     match change {
-        // What sockets are given when they are opened.
-        Change::Sysctl { name, before, .. } => before.is_some() && !name.starts_with("net.core.rmem_"),
-        Change::SysctlNumbers { .. }
-        | Change::ReceiveBuffer { .. }
+        // Not what sockets are given when they are opened.
+        Change::Sysctl { before, .. } => before.is_some() && change.is_of_plans(),
+        Change::SysctlNumbers { .. } => change.is_of_plans(),
+        Change::ReceiveBuffer { .. }
         | Change::QueueLimit { .. }
         | Change::TransmitQueue { .. }
         | Change::Niceness { .. } => true,

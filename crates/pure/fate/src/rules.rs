@@ -9,6 +9,7 @@ use ledger::Stage;
 use crate::Cure;
 use crate::driver::{add_what_only_drivers_count, had_no_room};
 use crate::look::{Look, Settings};
+use crate::tunables::BACKLOG;
 use crate::verdict::{Evidence, Place, Unit, Verdict};
 
 /// What a rise of counts means.
@@ -261,7 +262,7 @@ fn longer_backlog(settings: &Settings) -> Cure {
     const DEFAULT: u64 = 1_000;
     let now = settings.netdev_max_backlog;
     let value = now.unwrap_or(DEFAULT).saturating_mul(2);
-    Cure::by_sysctl("twice as long a backlog", "net.core.netdev_max_backlog", value, now)
+    Cure::by_sysctl("twice as long a backlog", BACKLOG, value, now)
 }
 
 #[cfg(test)]

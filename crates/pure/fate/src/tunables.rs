@@ -115,6 +115,9 @@ pub struct Threads {
 /// The settings of [`Reassembly::high_bytes`].
 pub const FRAGMENT_MEMORY: [&str; 2] = ["net.ipv4.ipfrag_high_thresh", "net.ipv6.ip6frag_high_thresh"];
 
+/// How many packets wait for a processor at most.
+pub(crate) const BACKLOG: &str = "net.core.netdev_max_backlog";
+
 /// The setting of [`UdpMemory::limit_pages`].
 pub const UDP_MEMORY: &str = "net.ipv4.udp_mem";
 /// Sockets are never allowed more than an eighth of the host's memory: it is the kernel's, and is not swapped.
@@ -322,6 +325,28 @@ fn larger(now: u64, lost: u64, most: u64) -> Option<u64> {
     (rounded > now).then_some(rounded)
 }
 
+/// Tells whether a plan may set this number of `sysctl`: there are few, and no other is ever set or taken back.
+#[must_use]
+pub fn is_number_of_plans(name: &str) -> bool {
+    name == BACKLOG || FRAGMENT_MEMORY.contains(&name) || is_reverse_path(name)
+}
+
+/// Tells whether a plan may set these numbers of `sysctl`.
+#[must_use]
+pub fn are_numbers_of_plans(name: &str) -> bool {
+    name == UDP_MEMORY
+}
+
+/// Tells whether it is `rp_filter` of one device, written as [`device_setting`] does.
+fn is_reverse_path(name: &str) -> bool {
+    let between = |start: &str, end: &str| name.strip_prefix(start)?.strip_suffix(end);
+    let device = between("net.ipv4.conf.", ".rp_filter").or_else(|| between("net/ipv4/conf/", "/rp_filter"));
+    device.is_some_and(|device| {
+        let is_name = !device.is_empty() && !device.contains('/') && device.bytes().any(|it| it != b'.');
+        is_name && device_setting("net.ipv4.conf", device, "rp_filter") == name
+    })
+}
+
 /// Returns the name of a setting of a device, as `sysctl` takes it: with slashes where the device's has dots in it.
 #[must_use]
 pub fn device_setting(path: &str, device: &str, setting: &str) -> String {
@@ -499,5 +524,34 @@ mod tests {
         };
         let looks = [fragments(100, 0), fragments(200, 30)];
         assert_eq!(Looks(&looks).passed(Stage::ReceiverReassembly, &Place::Namespace), Some(70));
+    }
+
+    #[test]
+    fn the_settings_that_a_plan_may_change_are_few_and_no_name_reaches_others() {
+        let dotted = device_setting("net.ipv4.conf", "eth0", "rp_filter");
+        let slashed = device_setting("net.ipv4.conf", "b.7", "rp_filter");
+        for name in [BACKLOG, FRAGMENT_MEMORY[0], FRAGMENT_MEMORY[1], &dotted, &slashed] {
+            assert!(is_number_of_plans(name), "{name}");
+        }
+        for name in [
+            "net.ipv4.ip_forward",
+            "net.core.rmem_max",
+            "kernel.core_pattern",
+            "kernel/sysrq",
+            "net.ipv4.conf.eth0.forwarding",
+            "net.ipv4.conf..rp_filter",
+            "net/ipv4/conf/../rp_filter",
+            "net/ipv4/conf/./rp_filter",
+            "net/ipv4/conf/a/../b.c/rp_filter",
+            "net.ipv4.conf.a/b.rp_filter",
+            "net.ipv4.conf.a.b.rp_filter",
+            "net/ipv4/conf/eth0/rp_filter",
+            "net/core/netdev_max_backlog",
+            UDP_MEMORY,
+            "",
+        ] {
+            assert!(!is_number_of_plans(name), "{name}");
+        }
+        assert!(are_numbers_of_plans(UDP_MEMORY) && !are_numbers_of_plans("net.ipv4.tcp_mem"));
     }
 }

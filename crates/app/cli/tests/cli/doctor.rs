@@ -368,6 +368,32 @@ fn a_load_wants_one_reader() {
 }
 
 #[test]
+fn a_journal_that_is_not_the_doctors_own_word_is_refused_with_the_way_out() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("doctor.jsonl");
+    let line = |name: &str| {
+        let what = format!(r#"{{"kind":"sysctl","name":"{name}","value":0,"before":1}}"#);
+        format!("{{\"change\":1,\"utc_ns\":0,\"what\":{what}}}\n")
+    };
+    for (name, mode, said) in [
+        ("net.core.netdev_max_backlog", 0o666, "chmod go-w"),
+        ("net.ipv4.ip_forward", 0o600, "never changes"),
+    ] {
+        std::fs::write(&journal, line(name)).unwrap();
+        std::fs::set_permissions(&journal, std::fs::Permissions::from_mode(mode)).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_tallycast"))
+            .args(["doctor", "undo", "--journal", journal.to_str().unwrap()])
+            .output()
+            .unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(said), "{error}");
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert_eq!(std::fs::read_to_string(&journal).unwrap(), line(name), "nothing was done");
+    }
+}
+
+#[test]
 fn a_program_that_loses_nothing_is_not_accused_beside_one_that_does() {
     let foreign = Bursts::begin(false);
     let reader = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,0 +1,256 @@
+//! Whether a file may be believed: whose it is, and who else could have written it.
+//!
+//! A process believes what it wrote itself, and what root wrote: root could do anything anyway. A file that somebody else owns, may
+//! write, or can put another one in the place of is somebody else's word, and a process with more rights must not act on it.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use crate::process;
+
+/// Who may write beside the owner: the group and everybody. Source: inode(7).
+const OTHERS_MAY_WRITE: u32 = 0o022;
+/// In such a folder nobody renames or removes what is another's. Source: inode(7).
+const STICKY: u32 = 0o1000;
+
+/// Why a file is not believed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrustError {
+    /// A symbolic link: whoever made it chose the file.
+    #[error("{0} is a symbolic link\nname the file itself")]
+    Link(PathBuf),
+    /// A folder, a pipe, a device.
+    #[error("{0} is not an ordinary file\nname another one, or move it away")]
+    Kind(PathBuf),
+    /// A further name of a file that may be meant for something else.
+    #[error("{0} has a second name (a hard link)\nlook at it, and copy what you believe to a new file")]
+    HardLink(PathBuf),
+    /// Somebody else's.
+    #[error(
+        "{path} belongs to user {owner}, who could have written anything there\nlook at it, and if you believe it: chown {user} {path}"
+    )]
+    Owner {
+        /// What belongs to somebody else: the file, or its folder.
+        path: PathBuf,
+        /// Whom it belongs to.
+        owner: u32,
+        /// Who asks.
+        user: u32,
+    },
+    /// Others may write there.
+    #[error(
+        "{path} may be written by others (mode {mode:03o})\nlook at it, and if you believe it: chmod go-w {path}"
+    )]
+    Writable {
+        /// What others may write: the file, or its folder.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// The system refuses.
+    #[error("{path} cannot be opened")]
+    System {
+        /// What cannot.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// What is done with a file that is to be believed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// It is read; it must be there.
+    Read,
+    /// It is read and appended to; one that is not there is made, for this user alone.
+    Append,
+}
+
+/// Opens a file that may be believed: an ordinary one of this user or of root, which nobody else may write, in a folder of the same kind.
+///
+/// What is checked is what is open, not what has the name: nothing can be put in its place in between. A folder in which
+/// everybody may write is believed if it is sticky, as `/tmp`. Folders above that one are not looked at.
+///
+/// # Errors
+/// [`TrustError`], with what to do about it.
+pub fn open_trusted(path: &Path, purpose: Purpose) -> Result<File, TrustError> {
+    let (folder_path, name) = (folder_of(path), path.file_name());
+    let name = name.ok_or_else(|| TrustError::Kind(path.to_owned()))?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = File::from(openat(CWD, &folder_path, flags, Mode::empty()).map_err(refusal(&folder_path))?);
+    let user = process::user();
+    check_folder(&folder_path, &folder.metadata().map_err(system(&folder_path))?, user)?;
+    // Never waiting for the other end of a pipe, which is refused below.
+    let flags = OFlags::NOFOLLOW
+        | OFlags::NONBLOCK
+        | OFlags::CLOEXEC
+        | match purpose {
+            Purpose::Read => OFlags::RDONLY,
+            Purpose::Append => OFlags::RDWR | OFlags::APPEND | OFlags::CREATE,
+        };
+    let file = openat(&folder, name, flags, Mode::RUSR | Mode::WUSR).map_err(refusal(path))?;
+    let file = File::from(file);
+    check_file(path, &file.metadata().map_err(system(path))?, user)?;
+    Ok(file)
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.map_or_else(|| PathBuf::from("."), Path::to_owned)
+}
+
+fn system(path: &Path) -> impl FnOnce(io::Error) -> TrustError {
+    let path = path.to_owned();
+    move |source| TrustError::System { path, source }
+}
+
+fn refusal(path: &Path) -> impl FnOnce(Errno) -> TrustError {
+    let path = path.to_owned();
+    move |errno| match errno {
+        Errno::LOOP => TrustError::Link(path),
+        // A folder is not opened for writing, and a pipe nobody reads neither.
+        Errno::ISDIR | Errno::NXIO => TrustError::Kind(path),
+        errno => TrustError::System { path, source: errno.into() },
+    }
+}
+
+fn check_file(path: &Path, metadata: &Metadata, user: u32) -> Result<(), TrustError> {
+    if !metadata.is_file() {
+        return Err(TrustError::Kind(path.to_owned()));
+    }
+    check_owner(path, metadata.uid(), user)?;
+    check_mode(path, metadata.mode(), OTHERS_MAY_WRITE)?;
+    if metadata.nlink() > 1 {
+        return Err(TrustError::HardLink(path.to_owned()));
+    }
+    Ok(())
+}
+
+fn check_folder(path: &Path, metadata: &Metadata, user: u32) -> Result<(), TrustError> {
+    check_owner(path, metadata.uid(), user)?;
+    let is_sticky = metadata.mode() & STICKY != 0;
+    check_mode(path, metadata.mode(), if is_sticky { 0 } else { OTHERS_MAY_WRITE })
+}
+
+fn check_owner(path: &Path, owner: u32, user: u32) -> Result<(), TrustError> {
+    if owner == user || owner == 0 {
+        return Ok(());
+    }
+    Err(TrustError::Owner { path: path.to_owned(), owner, user })
+}
+
+fn check_mode(path: &Path, mode: u32, forbidden: u32) -> Result<(), TrustError> {
+    if mode & forbidden == 0 {
+        return Ok(());
+    }
+    Err(TrustError::Writable { path: path.to_owned(), mode: mode & 0o7777 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::io::{Read, Write};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    fn scene() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        fs::write(&path, "one\n").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        (folder, path)
+    }
+
+    fn allow(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn refused(path: &Path) -> TrustError {
+        let [read, append] = [Purpose::Read, Purpose::Append].map(|it| open_trusted(path, it).unwrap_err());
+        assert_eq!(read.to_string(), append.to_string());
+        append
+    }
+
+    #[test]
+    fn an_own_file_is_opened_and_one_that_is_made_is_for_this_user_alone() {
+        let (folder, path) = scene();
+        let mut file = open_trusted(&path, Purpose::Append).unwrap();
+        file.write_all(b"two\n").unwrap();
+        let mut text = String::new();
+        open_trusted(&path, Purpose::Read).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "one\ntwo\n");
+        let new = folder.path().join("new");
+        assert!(matches!(open_trusted(&new, Purpose::Read), Err(TrustError::System { .. })));
+        open_trusted(&new, Purpose::Append).unwrap();
+        assert_eq!(fs::metadata(&new).unwrap().mode() & 0o7777, 0o600);
+    }
+
+    #[test]
+    fn what_others_may_write_is_not_believed() {
+        let (folder, path) = scene();
+        for mode in [0o664, 0o646, 0o666] {
+            allow(&path, mode);
+            assert!(matches!(refused(&path), TrustError::Writable { .. }), "{mode:o}");
+        }
+        allow(&path, 0o644);
+        for mode in [0o770, 0o707, 0o777] {
+            allow(folder.path(), mode);
+            let error = refused(&path);
+            assert!(matches!(&error, TrustError::Writable { path, .. } if path == folder.path()), "{error}");
+            assert!(error.to_string().contains("chmod go-w"), "{error}");
+        }
+        // As /tmp: others may make files there, and leave ours alone.
+        allow(folder.path(), 0o1777);
+        open_trusted(&path, Purpose::Append).unwrap();
+    }
+
+    #[test]
+    fn links_and_what_is_no_file_are_not_believed_and_nothing_is_made_through_them() {
+        let (folder, path) = scene();
+        let (link, elsewhere) = (folder.path().join("link"), folder.path().join("elsewhere"));
+        for target in [&path, &elsewhere] {
+            let _ = fs::remove_file(&link);
+            symlink(target, &link).unwrap();
+            assert!(matches!(refused(&link), TrustError::Link(_)));
+        }
+        assert!(!elsewhere.exists());
+        fs::hard_link(&path, &elsewhere).unwrap();
+        assert!(matches!(refused(&path), TrustError::HardLink(_)));
+        let folder_of_that_name = folder.path().join("folder");
+        fs::create_dir(&folder_of_that_name).unwrap();
+        assert!(matches!(refused(&folder_of_that_name), TrustError::Kind(_)));
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(matches!(refused(&pipe), TrustError::Kind(_)));
+        let through = folder.path().join("through");
+        symlink(folder.path(), &through).unwrap();
+        open_trusted(&through.join("journal2"), Purpose::Append).unwrap();
+    }
+
+    #[test]
+    fn root_believes_root_alone_and_others_believe_themselves_and_root() {
+        let path = Path::new("/x");
+        assert!(check_owner(path, 0, 0).is_ok() && check_owner(path, 7, 7).is_ok());
+        assert!(check_owner(path, 0, 7).is_ok());
+        assert!(matches!(check_owner(path, 7, 0), Err(TrustError::Owner { owner: 7, user: 0, .. })));
+        assert!(matches!(check_owner(path, 8, 7), Err(TrustError::Owner { owner: 8, user: 7, .. })));
+        if process::user() != 0 {
+            println!("SKIPPED: only root can give files away");
+            return;
+        }
+        let (folder, path) = scene();
+        chown(&path, Some(65_534), None).unwrap();
+        assert!(matches!(refused(&path), TrustError::Owner { owner: 65_534, .. }));
+        chown(&path, Some(0), None).unwrap();
+        chown(folder.path(), Some(65_534), None).unwrap();
+        assert!(matches!(refused(&path), TrustError::Owner { owner: 65_534, .. }));
+        chown(folder.path(), Some(0), None).unwrap();
+    }
+}
