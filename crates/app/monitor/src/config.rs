@@ -4,6 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sample::StreamPattern;
 use tallycast::{Node, NodeError};
@@ -19,6 +20,13 @@ pub const DEFAULT_LISTEN: SocketAddr =
 const DEFAULT_MONITOR_PORT: u16 = 7480;
 /// The name of the monitor's account unless told otherwise.
 const DEFAULT_READER: &str = "monitor";
+
+/// The most pages at one time: a control room and everybody at home.
+pub const MAX_PAGES: usize = 256;
+/// The most pages of one address unless told otherwise: a laboratory behind one address opens dozens, and three more have room.
+pub const DEFAULT_PAGES_PER_ADDRESS: usize = MAX_PAGES / 4;
+/// How long a connection may ask for nothing, take nothing, or answer no ping: what `docs/protocol/page.md` promises.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a monitor is started with.
 #[derive(Clone)]
@@ -43,6 +51,10 @@ pub struct MonitorConfig {
     pub inject: Option<Arc<dyn InjectControl>>,
     /// Names under which pages may ask, beside the address bound, `localhost` and the host's own name.
     pub allowed_hosts: Vec<String>,
+    /// The most pages of one address, 1 to [`MAX_PAGES`]; its share of the connections is the same.
+    pub pages_per_address: usize,
+    /// How long a connection may ask for nothing, take nothing of what it is sent, or answer no ping.
+    pub patience: Duration,
 }
 
 impl MonitorConfig {
@@ -60,6 +72,8 @@ impl MonitorConfig {
             history: None,
             inject: None,
             allowed_hosts: Vec::new(),
+            pages_per_address: DEFAULT_PAGES_PER_ADDRESS,
+            patience: PATIENCE,
         }
     }
 

@@ -10,7 +10,7 @@ mod reading;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -20,6 +20,7 @@ pub(crate) use answer::Refused;
 pub(crate) use gate::HostGate;
 pub(crate) use query::Query;
 
+use crate::connections::Caller;
 use crate::page_files;
 use crate::shared::Shared;
 
@@ -61,7 +62,13 @@ async fn wrong_method(request: Request) -> Refused {
 }
 
 /// Lets nobody in who asks under another name, and marks every answer.
-async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+async fn guard(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    request: Request,
+    next: Next,
+) -> Response {
+    caller.serving();
     let mut response = match check(&shared.gate, request.headers()) {
         Ok(()) => next.run(request).await,
         Err(refused) => refused.into_response(),
@@ -81,6 +88,7 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     }
     // What is measured is new every time; only the page's files say otherwise.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    caller.answered();
     response
 }
 
@@ -93,7 +101,7 @@ fn check(gate: &HostGate, headers: &HeaderMap) -> Result<(), Refused> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{derived, preview, range, shared, view, viewer};
+    use crate::{config, derived, preview, range, view, viewer};
 
     const PAGE: &str = include_str!("../../../../docs/protocol/page.md");
 
@@ -107,7 +115,11 @@ mod tests {
         };
         let rows: Vec<(usize, String)> = section.lines().filter_map(row).collect();
         let limits = [
-            (shared::MAX_VIEWERS, "pages open at one time"),
+            (config::MAX_PAGES, "pages open at one time"),
+            (
+                config::DEFAULT_PAGES_PER_ADDRESS,
+                "of them from one address, unless `--pages-per-address` says otherwise",
+            ),
             (viewer::MAX_VIEWS, "views of one page"),
             (view::MAX_TRACES, "traces of one view"),
             (viewer::MAX_UNDER_WAY, "frames of one view sent and not confirmed"),

@@ -9,6 +9,7 @@ mod archived;
 mod catalogue;
 mod clock;
 mod config;
+mod connections;
 mod derived;
 mod gap_map;
 mod history;
@@ -32,7 +33,9 @@ mod totals;
 mod view;
 mod viewer;
 
-pub use config::{DEFAULT_LISTEN, InjectControl, MonitorConfig, MonitorError};
+pub use config::{
+    DEFAULT_LISTEN, DEFAULT_PAGES_PER_ADDRESS, InjectControl, MAX_PAGES, MonitorConfig, MonitorError,
+};
 pub use derived::{DerivedError, DerivedStream};
 pub use gap_map::KnownGap;
 pub use operators::{

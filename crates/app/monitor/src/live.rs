@@ -1,7 +1,7 @@
 //! The WebSocket: one task per viewer that hears what the page wants and says what is due.
 //!
 //! Nothing is queued for a viewer: every text and every frame is made when it can be sent, of what is newest
-//! then. A socket that takes nothing for half a minute is given up. Start with [`serve`].
+//! then. A socket that takes nothing for half a minute is given up, and so is a page that answers no ping. Start with [`serve`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use tokio::time::{sleep_until, timeout};
 use crate::account::account_of;
 use crate::catalogue::ServerInfo;
 use crate::clock;
+use crate::connections::{Closed, Due, Liveness};
 use crate::http::MAX_MESSAGE_BYTES;
 use crate::shared::{Seat, Shared};
 use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
@@ -25,10 +26,6 @@ const LOOK: Duration = Duration::from_millis(16);
 const TELL: Duration = Duration::from_millis(500);
 /// How often the viewer's own losses are said.
 const TELL_LOSSES: Duration = Duration::from_secs(2);
-/// How often a silent connection is tried: a browser that went without a word is noticed so.
-const PING: Duration = Duration::from_secs(20);
-/// How long a socket may take nothing.
-const SEND_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why a connection ends that cannot be read any further; at most 123 bytes.
 const UNREADABLE: &str = "what came cannot be read: send UTF-8 text, see docs/protocol/page.md";
@@ -43,6 +40,7 @@ type Answers = Vec<Answer>;
 pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, seat: Seat) {
     let (answer, answers) = mpsc::channel(MAX_VIEWS);
     let viewer = Viewer::new(seat.number);
+    let liveness = Liveness::new(shared.places.bounds.patience, Instant::now());
     let mut connection = Connection {
         socket,
         shared,
@@ -51,7 +49,7 @@ pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, seat: Seat) {
         answer,
         told: Instant::now(),
         told_losses: Instant::now(),
-        pinged: Instant::now(),
+        liveness,
         noted: String::new(),
     };
     // Whether the page went or was given up, there is nobody left to tell.
@@ -69,7 +67,7 @@ struct Connection {
     answer: mpsc::Sender<Answers>,
     told: Instant,
     told_losses: Instant,
-    pinged: Instant,
+    liveness: Liveness,
     /// The last note, which is not said twice.
     noted: String,
 }
@@ -83,25 +81,43 @@ impl Connection {
         self.tell().await?;
         loop {
             let next = tokio::time::Instant::from_std(self.next_look());
+            // In this order: whether the page lives is only asked when everything that came was heard.
             tokio::select! {
-                heard = self.socket.recv() => self.hear(heard).await?,
-                Some(answers) = answers.recv() => self.take(answers).await?,
-                () = sleep_until(next) => {}
+                biased;
                 _ = stopping.changed() => {
                     return self.send(Message::Close(None)).await;
                 }
+                heard = self.socket.recv() => {
+                    self.liveness.heard();
+                    self.hear(heard).await?;
+                }
+                Some(answers) = answers.recv() => self.take(answers).await?,
+                () = sleep_until(next) => self.look_whether_it_lives().await?,
             }
             self.speak().await?;
         }
     }
 
     fn next_look(&self) -> Instant {
-        if self.viewer.watches() {
+        let next = if self.viewer.watches() {
             Instant::now() + LOOK
         } else if self.viewer.visible {
             self.told + TELL
         } else {
-            self.pinged + PING
+            self.liveness.next()
+        };
+        next.min(self.liveness.next())
+    }
+
+    /// Pings the page when that is due, and gives it up when it has answered none.
+    async fn look_whether_it_lives(&mut self) -> Result<(), Gone> {
+        match self.liveness.due(Instant::now()) {
+            Due::Nothing => Ok(()),
+            Due::Ping => self.send(Message::Ping(Vec::new().into())).await,
+            Due::End => {
+                self.shared.places.tally.closed(Closed::Silent, &self.seat.source);
+                Err(Gone)
+            }
         }
     }
 
@@ -156,10 +172,6 @@ impl Connection {
 
     /// Says all that is due, and sends the frames there is credit for.
     async fn speak(&mut self) -> Result<(), Gone> {
-        if self.pinged.elapsed() >= PING {
-            self.pinged = Instant::now();
-            self.send(Message::Ping(Vec::new().into())).await?;
-        }
         let losses_due = self.told_losses.elapsed() >= TELL_LOSSES;
         if losses_due {
             self.told_losses = Instant::now();
@@ -253,9 +265,14 @@ impl Connection {
     }
 
     async fn send(&mut self, message: Message) -> Result<(), Gone> {
-        match timeout(SEND_PATIENCE, self.socket.send(message)).await {
+        let places = &self.shared.places;
+        match timeout(places.bounds.patience, self.socket.send(message)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Gone),
+            Ok(Err(_)) => Err(Gone),
+            Err(_) => {
+                places.tally.closed(Closed::Stalled, &self.seat.source);
+                Err(Gone)
+            }
         }
     }
 }

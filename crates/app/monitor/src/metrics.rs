@@ -259,6 +259,32 @@ impl Picture {
         add("frames_dropped", "frames not made because a page did not keep up", Kind::Counter, dropped);
         let messages = shared.refusals.messages() as f64;
         add("messages_refused", "messages of pages that could not be followed", Kind::Counter, messages);
+        let places = &shared.places;
+        add("connections", "connections that are open, pages among them", Kind::Gauge, places.taken() as f64);
+        let bound = places.bounds.connections as f64;
+        add(
+            "connections_limit",
+            "connections that may be open: half the open files allowed",
+            Kind::Gauge,
+            bound,
+        );
+        let closed = places.tally.closed_counts().map(|(why, count)| (why.name(), count));
+        let turned_away = places.tally.turned_away_counts().map(|(why, count)| (why.name(), count));
+        let by_reason = |counts: &[(&'static str, u64)]| {
+            counts.iter().map(|(why, count)| (vec![("reason", (*why).to_owned())], *count as f64)).collect()
+        };
+        self.add(
+            "tallycast_monitor_connections_closed".to_owned(),
+            "connections closed because they broke a bound".to_owned(),
+            Kind::Counter,
+            by_reason(&closed),
+        );
+        self.add(
+            "tallycast_monitor_turned_away".to_owned(),
+            "connections and pages that were not taken, by the bound that was reached".to_owned(),
+            Kind::Counter,
+            by_reason(&turned_away),
+        );
         let requests = shared.refusals.requests().into_iter();
         self.add(
             "tallycast_monitor_requests_refused".to_owned(),

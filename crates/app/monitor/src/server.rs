@@ -9,12 +9,12 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use axum::serve::ListenerExt;
 use tallycast::{StreamAccount, SubscriberBuilder};
 use tokio::runtime::Runtime;
 
 use crate::clock;
-use crate::config::{MonitorConfig, MonitorError};
+use crate::config::{MAX_PAGES, MonitorConfig, MonitorError};
+use crate::connections::{Bounds, Caller, Gate, Places};
 use crate::derived::Derivations;
 use crate::http::{HostGate, router};
 use crate::intake::{Command, Intake};
@@ -51,6 +51,7 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
         gate: HostGate::new(address, own_names(&config)),
         commands,
         patterns: config.patterns.clone(),
+        places: Arc::new(Places::new(bounds(&config))),
     }));
     let intake = intake(&config, &shared)?;
     let runtime = serve(listener, &shared).map_err(MonitorError::Thread)?;
@@ -123,6 +124,12 @@ impl Drop for Silence {
     }
 }
 
+/// Returns what connections may take of this process, whose limit on open files is raised for the streams' sake.
+fn bounds(config: &MonitorConfig) -> Bounds {
+    let share = config.pages_per_address.clamp(1, MAX_PAGES);
+    Bounds::new(sys::raise_descriptor_limit(), share, MAX_PAGES, config.patience)
+}
+
 fn listen(address: SocketAddr) -> Result<TcpListener, MonitorError> {
     let listener = TcpListener::bind(address).map_err(|cause| listen_error(address, cause))?;
     listener.set_nonblocking(true).map_err(|cause| listen_error(address, cause))?;
@@ -179,19 +186,15 @@ fn serve(listener: TcpListener, shared: &Arc<Shared>) -> io::Result<Runtime> {
         .enable_all()
         .build()?;
     let listener = runtime.block_on(async { tokio::net::TcpListener::from_std(listener) })?;
-    // Frames are whole messages: nothing is gained by waiting for more.
-    let listener = listener.tap_io(|connection| {
-        if let Err(error) = connection.set_nodelay(true) {
-            tracing::debug!("a connection stays with Nagle's algorithm: {error}");
-        }
-    });
-    let (router, mut stopping) = (router(Arc::clone(shared)), shared.stopping.subscribe());
+    let gate = Gate::new(listener, Arc::clone(&shared.places));
+    let router = router(Arc::clone(shared)).into_make_service_with_connect_info::<Caller>();
+    let mut stopping = shared.stopping.subscribe();
     runtime.spawn(async move {
         let stopped = async move {
             // An error means that the monitor is gone, which is a stop too.
             let _ = stopping.wait_for(|stopping| *stopping).await;
         };
-        if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(stopped).await {
+        if let Err(error) = axum::serve(gate, router).with_graceful_shutdown(stopped).await {
             tracing::error!("the monitor's server ended: {error}");
         }
     });

@@ -1,8 +1,9 @@
 //! What the intake, the requests and the viewers of one monitor have in common.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sample::StreamPattern;
 use tallycast::PortStatus;
@@ -10,7 +11,8 @@ use tokio::sync::{Semaphore, watch};
 use units::WallTime;
 
 use crate::catalogue::Catalogue;
-use crate::config::InjectControl;
+use crate::config::{InjectControl, MAX_PAGES};
+use crate::connections::{Places, Source, TurnedAway};
 use crate::derived::DerivedStatus;
 use crate::history::History;
 use crate::http::HostGate;
@@ -19,8 +21,6 @@ use crate::operators::{OperatorBoard, OperatorStatus, lock};
 use crate::refusals::Refusals;
 use crate::stored::HistoryStore;
 
-/// The most viewers at one time: a control room and everybody at home.
-pub(crate) const MAX_VIEWERS: usize = 256;
 /// The most reads of the store at one time: the disk and the processors have other work.
 const MAX_STORE_READS: usize = 2;
 
@@ -35,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) gate: HostGate,
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) viewers: Viewers,
+    pub(crate) places: Arc<Places>,
     pub(crate) refusals: Refusals,
     commands: Sender<Command>,
     patterns: Mutex<Vec<StreamPattern>>,
@@ -52,6 +53,7 @@ pub(crate) struct Parts {
     pub(crate) gate: HostGate,
     pub(crate) commands: Sender<Command>,
     pub(crate) patterns: Vec<StreamPattern>,
+    pub(crate) places: Arc<Places>,
 }
 
 impl Shared {
@@ -66,6 +68,7 @@ impl Shared {
             gate: parts.gate,
             stopping: watch::Sender::new(false),
             viewers: Viewers::default(),
+            places: parts.places,
             refusals: Refusals::default(),
             commands: parts.commands,
             patterns: Mutex::new(parts.patterns),
@@ -141,7 +144,7 @@ impl Shared {
 /// Counts of all viewers; nothing is ordered by them.
 #[derive(Debug, Default)]
 pub(crate) struct Viewers {
-    open: AtomicUsize,
+    open: Mutex<BTreeMap<Source, usize>>,
     next: AtomicU64,
     counts: [AtomicU64; 2],
 }
@@ -149,6 +152,7 @@ pub(crate) struct Viewers {
 /// A viewer's place; given back when dropped.
 pub(crate) struct Seat {
     pub(crate) number: u64,
+    pub(crate) source: Source,
     shared: Arc<Shared>,
     counted: [u64; 2],
 }
@@ -156,7 +160,11 @@ pub(crate) struct Seat {
 impl Viewers {
     /// Returns how many viewers there are.
     pub(crate) fn open(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
+        self.by_source().values().sum()
+    }
+
+    fn by_source(&self) -> MutexGuard<'_, BTreeMap<Source, usize>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the frames sent and the frames dropped of all viewers ever.
@@ -166,13 +174,28 @@ impl Viewers {
 }
 
 impl Seat {
-    /// Takes a place, if there is one.
-    pub(crate) fn take(shared: &Arc<Shared>) -> Option<Self> {
-        let open = &shared.viewers.open;
-        let free = |open: usize| (open < MAX_VIEWERS).then_some(open + 1);
-        open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
+    /// Takes a place, if there is one and the source has its share not yet; counts it otherwise.
+    pub(crate) fn take(shared: &Arc<Shared>, source: Source) -> Result<Self, TurnedAway> {
+        let taken = Self::count_in(&mut shared.viewers.by_source(), shared, source);
+        taken.inspect_err(|why| shared.places.tally.turned_away(*why, &source))?;
         let number = shared.viewers.next.fetch_add(1, Ordering::Relaxed);
-        Some(Self { number, shared: Arc::clone(shared), counted: [0; 2] })
+        Ok(Self { number, source, shared: Arc::clone(shared), counted: [0; 2] })
+    }
+
+    fn count_in(
+        open: &mut BTreeMap<Source, usize>,
+        shared: &Shared,
+        source: Source,
+    ) -> Result<(), TurnedAway> {
+        if open.values().sum::<usize>() >= MAX_PAGES {
+            return Err(TurnedAway::Pages);
+        }
+        let of_source = open.get(&source).copied().unwrap_or(0);
+        if of_source >= shared.places.bounds.pages_of_one_source {
+            return Err(TurnedAway::SourcePages);
+        }
+        open.insert(source, of_source + 1);
+        Ok(())
     }
 
     /// Adds what is new in a viewer's own counts.
@@ -186,32 +209,66 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.shared.viewers.open.fetch_sub(1, Ordering::Relaxed);
+        let mut open = self.shared.viewers.by_source();
+        let left = open.get_mut(&self.source).expect("a seat that was taken is counted");
+        *left -= 1;
+        if *left == 0 {
+            open.remove(&self.source);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connections::Bounds;
     use std::sync::mpsc::channel;
+    use std::time::Duration;
 
-    #[test]
-    fn there_are_so_many_seats_and_one_that_is_left_is_free_again() {
+    fn shared(pages_of_one_source: usize) -> Arc<Shared> {
         let (commands, _orders) = channel();
         let address = "127.0.0.1:7480".parse().unwrap();
-        let shared = Arc::new(Shared::new(Parts {
+        let bounds = Bounds::new(u64::MAX, pages_of_one_source, MAX_PAGES, Duration::from_secs(30));
+        Arc::new(Shared::new(Parts {
             store: None,
             inject: None,
             started: WallTime::default(),
             gate: HostGate::new(address, []),
             commands,
             patterns: Vec::new(),
-        }));
-        let mut seats: Vec<_> = (0..MAX_VIEWERS).map(|_| Seat::take(&shared).unwrap()).collect();
-        assert!(Seat::take(&shared).is_none());
+            places: Arc::new(Places::new(bounds)),
+        }))
+    }
+
+    fn source(last: u8) -> Source {
+        Source::of([192, 0, 2, last].into())
+    }
+
+    fn turned_away(shared: &Shared, why: TurnedAway) -> u64 {
+        let counts = shared.places.tally.turned_away_counts();
+        counts.iter().find(|(reason, _)| *reason == why).unwrap().1
+    }
+
+    #[test]
+    fn there_are_so_many_seats_and_one_that_is_left_is_free_again() {
+        let shared = shared(MAX_PAGES);
+        let mut seats: Vec<_> = (0..MAX_PAGES).map(|_| Seat::take(&shared, source(1)).unwrap()).collect();
+        assert_eq!(Seat::take(&shared, source(2)).err(), Some(TurnedAway::Pages));
         let left = seats.pop().unwrap().number;
-        assert!(Seat::take(&shared).unwrap().number > left, "a number is nobody else's again");
-        drop(seats);
-        assert_eq!(shared.viewers.open(), 0);
+        let next = Seat::take(&shared, source(2)).unwrap();
+        assert!(next.number > left, "a number is nobody else's again");
+        drop((seats, next));
+        assert_eq!((shared.viewers.open(), turned_away(&shared, TurnedAway::Pages)), (0, 1));
+    }
+
+    #[test]
+    fn one_address_has_its_share_of_the_seats_and_leaves_the_rest() {
+        let shared = shared(2);
+        let mut seats: Vec<_> = (0..2).map(|_| Seat::take(&shared, source(1)).unwrap()).collect();
+        assert_eq!(Seat::take(&shared, source(1)).err(), Some(TurnedAway::SourcePages));
+        assert!(Seat::take(&shared, source(2)).is_ok());
+        seats.pop();
+        assert!(Seat::take(&shared, source(1)).is_ok(), "a place that was left is free");
+        assert_eq!(turned_away(&shared, TurnedAway::SourcePages), 1);
     }
 }

@@ -14,6 +14,7 @@ mod card;
 pub mod clock;
 mod control;
 pub mod counters;
+mod descriptors;
 mod device_counters;
 mod error_queue;
 pub mod fragments;
@@ -51,6 +52,7 @@ pub use batch::{BATCH_DATAGRAMS, DEFAULT_SLOT_BYTES, ReceiveBatch, Received, TRA
 pub use bridge_groups::bridge_groups;
 pub use buffer::{Buffer, Direction};
 pub use card::{Channels, Coalescing, Pause, Ring};
+pub use descriptors::raise_descriptor_limit;
 pub use device_counters::DeviceCounters;
 pub use error_queue::{Origin, PathError};
 pub use groups::{Memberships, memberships};

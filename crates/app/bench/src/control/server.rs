@@ -1,7 +1,8 @@
 //! The server: one test at a time, a word for everybody else, and nothing left over when a client vanishes.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,9 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// How many clients may be there at once and have not said yet what they want; more are not answered.
 const MOST_UNDECIDED: usize = 16;
+
+/// How many of them may be of one address: it keeps nobody else out.
+const MOST_UNDECIDED_OF_ONE: usize = MOST_UNDECIDED / 4;
 
 /// How many clients are told at once that the server is busy; more are not answered.
 const MOST_TURNED_AWAY: usize = 16;
@@ -136,7 +140,7 @@ pub fn serve(
     let mut poller = Poller::new().map_err(failed)?;
     poller.add(&listener, 0, Interest::Read).map_err(failed)?;
 
-    let (place, undecided, turned_away) = (Place::default(), AtomicUsize::new(0), TurnedAway::default());
+    let (place, waiting, turned_away) = (Place::default(), Waiting::default(), TurnedAway::default());
     std::thread::scope(|scope| {
         while !is_wanted_to_end() {
             if options.lifetime == Lifetime::OneClient && place.was_left() {
@@ -159,12 +163,11 @@ pub fn serve(
                 turned_away.tell(stream, with);
                 continue;
             }
-            if undecided.load(Ordering::Relaxed) >= MOST_UNDECIDED {
+            let Some(undecided) = waiting.enter(client.ip()) else {
                 watch(ServerEvent::TurnedAway(client));
                 continue;
-            }
-            undecided.fetch_add(1, Ordering::Relaxed);
-            let (place, undecided) = (&place, &undecided);
+            };
+            let place = &place;
             scope.spawn(move || {
                 let reception =
                     Reception { client, patience: options.patience, tests, watch, is_wanted_to_end };
@@ -225,12 +228,42 @@ impl Drop for Taken<'_> {
     }
 }
 
+/// The clients that have not said yet what they want, by address.
+#[derive(Default)]
+struct Waiting(Mutex<BTreeMap<IpAddr, usize>>);
+
 /// Counts a client among the undecided until it is dropped.
-struct Undecided<'a>(&'a AtomicUsize);
+struct Undecided<'a> {
+    waiting: &'a Waiting,
+    address: IpAddr,
+}
+
+impl Waiting {
+    /// Lets a client in; `None` where there are too many, of all or of its address.
+    fn enter(&self, address: IpAddr) -> Option<Undecided<'_>> {
+        let address = address.to_canonical();
+        let mut counts = self.lock();
+        let own = counts.get(&address).copied().unwrap_or(0);
+        let has_room = own < MOST_UNDECIDED_OF_ONE && counts.values().sum::<usize>() < MOST_UNDECIDED;
+        has_room.then(|| {
+            counts.insert(address, own + 1);
+            Undecided { waiting: self, address }
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Drop for Undecided<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let mut counts = self.waiting.lock();
+        let left = counts.get_mut(&self.address).expect("a client that entered is counted");
+        *left -= 1;
+        if *left == 0 {
+            counts.remove(&self.address);
+        }
     }
 }
 
@@ -245,8 +278,7 @@ struct Reception<'a> {
 
 impl Reception<'_> {
     /// Serves the client, once it has said what it wants.
-    fn attend(&self, stream: TcpStream, place: &Place, undecided: &AtomicUsize) -> Result<(), ServeError> {
-        let undecided = Undecided(undecided);
+    fn attend(&self, stream: TcpStream, place: &Place, undecided: Undecided<'_>) -> Result<(), ServeError> {
         stream.set_nonblocking(false).map_err(ControlError::from)?;
         let mut connection = Connection::over(stream, self.patience)?;
         let outcome = self.wish(&mut connection).and_then(|wish| {
@@ -354,4 +386,29 @@ fn listen_error(address: SocketAddr, source: io::Error) -> ServeError {
         _ => "choose another address with --listen, or another port with -p",
     };
     ServeError::Listen { address, remedy, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_that_says_nothing_leaves_room_for_others_and_all_together_have_a_bound() {
+        let waiting = Waiting::default();
+        let of = |last: usize| IpAddr::from([192, 0, 2, u8::try_from(last).unwrap()]);
+        let mut inside = Vec::new();
+        for last in 0..MOST_UNDECIDED / MOST_UNDECIDED_OF_ONE {
+            for _ in 0..MOST_UNDECIDED_OF_ONE {
+                inside.push(waiting.enter(of(last)).expect("there is room"));
+            }
+            let mapped =
+                IpAddr::V6(std::net::Ipv4Addr::new(192, 0, 2, u8::try_from(last).unwrap()).to_ipv6_mapped());
+            assert!(waiting.enter(of(last)).is_none() && waiting.enter(mapped).is_none());
+        }
+        assert!(waiting.enter(of(99)).is_none(), "all places are taken");
+        drop(inside.pop());
+        let next = waiting.enter(of(99)).expect("a place was left");
+        drop((inside, next));
+        assert!(waiting.lock().is_empty());
+    }
 }

@@ -27,6 +27,8 @@ const COOKIE_PATIENCE: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How many connections that have not said so are kept; a further one is closed.
 const MOST_STRANGERS: usize = 256;
+/// How many of them may be of one address: a client opens up to 128 streams at once, and nobody is kept out by another.
+const MOST_STRANGERS_OF_ONE: usize = MOST_STRANGERS / 2;
 
 const LISTENER: u64 = 0;
 /// The tokens of a session: see there.
@@ -190,9 +192,7 @@ impl Host<'_> {
     }
 
     fn admit(&mut self, socket: TcpStream, peer: SocketAddr) -> Result<(), &'static str> {
-        if self.strangers.len() >= MOST_STRANGERS {
-            return Err("too many connections have not said who they are");
-        }
+        has_room(self.strangers.iter().map(|stranger| stranger.peer), peer)?;
         let token = self.next_token;
         socket.set_nonblocking(true).map_err(|_| "its connection cannot be used")?;
         self.poller.add(&socket, token, Interest::Read).map_err(|_| "its connection cannot be used")?;
@@ -249,6 +249,22 @@ impl Host<'_> {
     }
 }
 
+/// Tells whether one more connection that has not said who it is can be kept beside those of `known`.
+fn has_room(known: impl Iterator<Item = SocketAddr>, peer: SocketAddr) -> Result<(), &'static str> {
+    let (mut all, mut own) = (0, 0);
+    for other in known {
+        all += 1;
+        own += usize::from(other.ip().to_canonical() == peer.ip().to_canonical());
+    }
+    if own >= MOST_STRANGERS_OF_ONE {
+        return Err("too many connections from its address have not said who they are");
+    }
+    if all >= MOST_STRANGERS {
+        return Err("too many connections have not said who they are");
+    }
+    Ok(())
+}
+
 impl Stranger {
     /// Reads on; returns the cookie once all of it is there.
     fn read_cookie(&mut self) -> Result<Option<Cookie>, &'static str> {
@@ -283,6 +299,17 @@ impl Stranger {
 mod tests {
     use super::*;
     use rustix::io::Errno;
+
+    #[test]
+    fn one_address_that_does_not_say_who_it_is_leaves_room_for_others() {
+        let of = |last: u8| SocketAddr::from(([192, 0, 2, last], 5_201));
+        let known = |last: u8, count: usize| (0..count).map(move |_| of(last));
+        let most = MOST_STRANGERS_OF_ONE;
+        assert!(has_room(known(1, most - 1), of(1)).is_ok());
+        assert!(has_room(known(1, most), of(1)).unwrap_err().contains("from its address"));
+        assert!(has_room(known(1, most), of(2)).is_ok());
+        assert!(has_room(known(1, most).chain(known(2, most)), of(3)).is_err());
+    }
 
     #[test]
     fn one_connection_that_cannot_be_taken_does_not_end_the_server() {

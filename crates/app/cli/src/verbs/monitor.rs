@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use monitor::MonitorConfig;
+use monitor::{DEFAULT_PAGES_PER_ADDRESS, MAX_PAGES, MonitorConfig};
 use serde_json::json;
 use tallycast::StreamPattern;
 use toml::Value;
@@ -45,6 +45,9 @@ pub(crate) struct Arguments {
     /// Let pages ask under this host name too; may be given several times
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
+    /// The most pages of one address at one time, of 256 in all; behind a proxy all pages have one address
+    #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_PAGES_PER_ADDRESS, value_parser = pages)]
+    pages_per_address: usize,
     /// Name under which this reader's account is kept
     #[arg(long, value_name = "NAME", default_value = "monitor")]
     reader: String,
@@ -103,6 +106,7 @@ impl Arguments {
         }
         config.python = settings.text("monitor.python", None)?;
         config.allowed_hosts.clone_from(&self.allow_host);
+        config.pages_per_address = self.pages_per_address;
         if let Some(path) = &self.inject_control {
             let file = InjectFile::open(path).with_context(|| path.display().to_string())?;
             config.inject = Some(Arc::new(file));
@@ -112,4 +116,10 @@ impl Arguments {
             None => config,
         })
     }
+}
+
+/// Reads a number of pages.
+fn pages(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=MAX_PAGES).contains(count));
+    count.ok_or_else(|| format!("must be 1 to {MAX_PAGES}"))
 }

@@ -4,8 +4,10 @@ use axum::Json;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use std::time::Duration;
 
 use super::gate::Stranger;
+use crate::connections::TurnedAway;
 use crate::stored::StoreFailure;
 
 /// A refusal.
@@ -63,10 +65,22 @@ impl Refused {
         Self::new(StatusCode::FORBIDDEN, stranger.to_string(), help)
     }
 
-    /// Refuses because there are too many viewers.
-    pub(crate) fn crowded() -> Self {
-        let help = "close some pages, or start another monitor";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open", help)
+    /// Refuses because there are too many viewers, of all or of one address.
+    pub(crate) fn crowded(why: TurnedAway) -> Self {
+        let (error, help) = match why {
+            TurnedAway::SourcePages => (
+                "too many pages are open from your address",
+                "close some pages, or start the monitor with a higher --pages-per-address",
+            ),
+            _ => ("too many pages are open", "close some pages, or start another monitor"),
+        };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, error, help)
+    }
+
+    /// Refuses because the body of a request does not come.
+    pub(crate) fn slow(patience: Duration) -> Self {
+        let error = format!("the body of the request did not come within {patience:?}");
+        Self::new(StatusCode::REQUEST_TIMEOUT, error, "send all that was announced, at once")
     }
 
     /// Refuses because the monitor is ending, or a part of it has died.

@@ -1,20 +1,31 @@
 //! The body of a request: JSON within bounds, refused in words.
 
 use axum::body::Bytes;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{ConnectInfo, FromRequest, Request};
 use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use tokio::time::timeout;
 
 use super::{MAX_MESSAGE_BYTES, Refused};
+use crate::connections::{Caller, Closed};
+use crate::shared::Shared;
 
 /// A request's body.
 pub(super) struct Body(Bytes);
 
-impl<S: Send + Sync> FromRequest<S> for Body {
+impl FromRequest<Arc<Shared>> for Body {
     type Rejection = Refused;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Refused> {
+        let patience = shared.places.bounds.patience;
+        let caller = request.extensions().get::<ConnectInfo<Caller>>().cloned();
         let help = format!("send at most {MAX_MESSAGE_BYTES} bytes of JSON, and all that were announced");
-        let bytes = Bytes::from_request(request, state).await;
+        let Ok(bytes) = timeout(patience, Bytes::from_request(request, shared)).await else {
+            if let Some(ConnectInfo(caller)) = caller {
+                shared.places.tally.closed(Closed::Slow, &caller.source());
+            }
+            return Err(Refused::slow(patience));
+        };
         bytes.map(Self).map_err(|refused| Refused::new(refused.status(), refused.body_text(), help))
     }
 }

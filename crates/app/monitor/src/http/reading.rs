@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::StatusCode;
@@ -14,6 +14,7 @@ use super::{MAX_MESSAGE_BYTES, Query, Refused};
 use crate::account::account_of;
 use crate::catalogue::ServerInfo;
 use crate::clock;
+use crate::connections::Caller;
 use crate::inherited::Inputs;
 use crate::metrics::{OPENMETRICS, Picture};
 use crate::preview::{self, MAX_SIDE};
@@ -150,11 +151,13 @@ pub(super) async fn ready(State(shared): App) -> Response {
 
 pub(super) async fn live(
     State(shared): App,
+    ConnectInfo(caller): ConnectInfo<Caller>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Refused> {
     let help = "open it as a WebSocket; docs/protocol/page.md says what it speaks";
     let upgrade = upgrade.map_err(|error| Refused::bad(error.to_string(), help))?;
-    let seat = Seat::take(&shared).ok_or_else(Refused::crowded)?;
+    let seat = Seat::take(&shared, caller.source()).map_err(Refused::crowded)?;
+    caller.live();
     Ok(upgrade
         .max_message_size(MAX_READ_BYTES)
         .max_frame_size(MAX_READ_BYTES)

@@ -4,6 +4,7 @@
 
 mod behind;
 mod control;
+mod neighbours;
 mod operators;
 mod page;
 mod reading;

@@ -1,0 +1,136 @@
+//! The listener: takes connections as far as there are places, and says no to the others.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::conduct::Conduct;
+use super::guarded::Guarded;
+use super::places::{Occupant, Places};
+use super::source::Source;
+use super::tally::TurnedAway;
+
+/// How long nobody is accepted after the system could not give a connection: it would fail again at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a connection is told that is turned away. Whether it hears it is up to its own timing: nobody waits for it.
+const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n\
+    Retry-After: 30\r\nContent-Length: 111\r\n\r\n\
+    {\"error\":\"too many connections are open\",\"help\":\"close some, or see --pages-per-address of tallycast monitor\"}\n";
+
+/// A listener with its places.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    listener: TcpListener,
+    places: Arc<Places>,
+}
+
+/// Who asks: a connection as the requests on it see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller(Arc<Occupant>);
+
+impl Gate {
+    pub(crate) const fn new(listener: TcpListener, places: Arc<Places>) -> Self {
+        Self { listener, places }
+    }
+
+    fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Option<Guarded> {
+        let source = Source::of(peer.ip());
+        match self.places.take(source, Instant::now()) {
+            Ok(place) => {
+                // Frames are whole messages: nothing is gained by waiting for more.
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!("a connection stays with Nagle's algorithm: {error}");
+                }
+                Some(Guarded::new(stream, place))
+            }
+            Err(why) => {
+                self.places.tally.turned_away(why, &source);
+                // An empty buffer takes it; a connection that is gone does not need it.
+                let _ = stream.into_std().and_then(|mut stream| stream.write_all(NO_PLACE));
+                None
+            }
+        }
+    }
+
+    async fn pause(&self, error: &io::Error) {
+        self.places.tally.turned_away(TurnedAway::Descriptors, error);
+        self.places.give_one_up();
+        tokio::time::sleep(ACCEPT_PAUSE).await;
+    }
+}
+
+impl Listener for Gate {
+    type Io = Guarded;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Guarded, SocketAddr) {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, peer)) => {
+                    if let Some(guarded) = self.admit(stream, peer) {
+                        return (guarded, peer);
+                    }
+                }
+                Err(error) if is_the_peers(&error) => {}
+                Err(error) => self.pause(&error).await,
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// Tells whether only this one connection failed.
+fn is_the_peers(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+impl Caller {
+    pub(crate) fn source(&self) -> Source {
+        self.0.source
+    }
+
+    /// Notes that a request of it was read.
+    pub(crate) fn serving(&self) {
+        self.0.conduct(Conduct::serving);
+    }
+
+    /// Notes that its request was answered.
+    pub(crate) fn answered(&self) {
+        self.0.conduct(|conduct| conduct.answered(Instant::now()));
+    }
+
+    /// Notes that it is a page from now on.
+    pub(crate) fn live(&self) {
+        self.0.conduct(Conduct::live);
+    }
+}
+
+impl Connected<IncomingStream<'_, Gate>> for Caller {
+    fn connect_info(stream: IncomingStream<'_, Gate>) -> Self {
+        Self(Arc::clone(&stream.io().place.occupant))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_for_who_is_turned_away_is_an_answer_as_long_as_it_says() {
+        let text = std::str::from_utf8(NO_PLACE).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{}", body.len());
+        let said: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert!(said["error"].is_string() && said["help"].is_string());
+    }
+}

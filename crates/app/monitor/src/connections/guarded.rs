@@ -1,0 +1,138 @@
+//! A connection that is closed when it breaks its bounds: the stream between the server and the kernel.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep_until};
+
+use super::places::Place;
+use super::tally::Closed;
+
+/// A connection with its place.
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    stream: TcpStream,
+    pub(super) place: Place,
+    request: Alarm,
+    taking: Alarm,
+}
+
+/// Rings at a moment that may move.
+#[derive(Debug, Default)]
+struct Alarm(Option<Pin<Box<Sleep>>>);
+
+impl Guarded {
+    pub(super) fn new(stream: TcpStream, place: Place) -> Self {
+        Self { stream, place, request: Alarm::default(), taking: Alarm::default() }
+    }
+
+    /// Has it called when it is to be closed while it waits for a request.
+    fn wait_for_request(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        if self.place.occupant.call_when_displaced(context.waker()) {
+            return Poll::Ready(displaced());
+        }
+        let due = self.place.occupant.conduct(|conduct| conduct.request_due());
+        self.request.poll(due, context).map(|why| self.given_up(why))
+    }
+
+    /// Has it called when it is to be closed because nothing is taken of what is written.
+    fn wait_for_taking(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        let due = self.place.occupant.conduct(|conduct| {
+            conduct.is_stuck(Instant::now());
+            conduct.taking_due()
+        });
+        self.taking.poll(due, context).map(|why| self.given_up(why))
+    }
+
+    fn given_up(&self, why: Closed) -> io::Error {
+        self.place.closed(why);
+        io::ErrorKind::TimedOut.into()
+    }
+
+    /// Notes what became of a write.
+    fn written(
+        &mut self,
+        written: Poll<io::Result<usize>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        match written {
+            Poll::Ready(written) => {
+                self.place.occupant.conduct(|conduct| conduct.wrote(Instant::now()));
+                Poll::Ready(written)
+            }
+            Poll::Pending => self.wait_for_taking(context).map(Err),
+        }
+    }
+}
+
+fn displaced() -> io::Error {
+    io::ErrorKind::ConnectionAborted.into()
+}
+
+impl Alarm {
+    /// Rings once it is due; nothing is due without a moment.
+    fn poll(&mut self, due: Option<(Instant, Closed)>, context: &mut Context<'_>) -> Poll<Closed> {
+        let Some((due, why)) = due else { return Poll::Pending };
+        let due = tokio::time::Instant::from_std(due);
+        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        if sleep.deadline() != due {
+            sleep.as_mut().reset(due);
+        }
+        sleep.as_mut().poll(context).map(|()| why)
+    }
+}
+
+impl AsyncRead for Guarded {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.place.occupant.is_displaced() {
+            return Poll::Ready(Err(displaced()));
+        }
+        let before = buffer.filled().len();
+        let Poll::Ready(read) = Pin::new(&mut this.stream).poll_read(context, buffer) else {
+            return this.wait_for_request(context).map(Err);
+        };
+        if buffer.filled().len() > before {
+            this.place.occupant.conduct(super::conduct::Conduct::read);
+        }
+        Poll::Ready(read)
+    }
+}
+
+impl AsyncWrite for Guarded {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write(context, bytes);
+        this.written(written, context)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write_vectored(context, slices);
+        this.written(written, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+}

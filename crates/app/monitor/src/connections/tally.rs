@@ -1,0 +1,159 @@
+//! What became of connections that were turned away or given up: counted, and said once of each kind.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Why a connection was closed before its other end wanted that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Closed {
+    /// It asked for nothing.
+    Idle,
+    /// It began a request and did not end it.
+    Slow,
+    /// It took nothing, or too little, of what it was sent.
+    Stalled,
+    /// A page that answered no ping.
+    Silent,
+    /// It waited, and a newcomer got its place.
+    Displaced,
+}
+
+/// Why a connection, or a page, was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TurnedAway {
+    /// Its source has its share of connections.
+    SourceConnections,
+    /// All places of connections are taken.
+    Connections,
+    /// Its source has its share of pages.
+    SourcePages,
+    /// All places of pages are taken.
+    Pages,
+    /// The process, or the system, has no descriptor for it.
+    Descriptors,
+}
+
+/// Counts by reason. Nothing is ordered by them.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    closed: [Count; Closed::ALL.len()],
+    turned_away: [Count; TurnedAway::ALL.len()],
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    count: AtomicU64,
+    said: AtomicBool,
+}
+
+impl Closed {
+    pub(crate) const ALL: [Self; 5] = [Self::Idle, Self::Slow, Self::Stalled, Self::Silent, Self::Displaced];
+
+    /// Returns its name in the metrics.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Slow => "slow",
+            Self::Stalled => "stalled",
+            Self::Silent => "silent",
+            Self::Displaced => "displaced",
+        }
+    }
+
+    const fn what_happened(self) -> &'static str {
+        match self {
+            Self::Idle => "it asked for nothing",
+            Self::Slow => "it began a request and did not end it",
+            Self::Stalled => "it did not take what it was sent",
+            Self::Silent => "its page answered no ping",
+            Self::Displaced => "it was waiting, and a newcomer got its place",
+        }
+    }
+}
+
+impl TurnedAway {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::SourceConnections, Self::Connections, Self::SourcePages, Self::Pages, Self::Descriptors];
+
+    /// Returns its name in the metrics.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::SourceConnections => "source_connections",
+            Self::Connections => "connections",
+            Self::SourcePages => "source_pages",
+            Self::Pages => "pages",
+            Self::Descriptors => "descriptors",
+        }
+    }
+
+    const fn what_happened(self) -> &'static str {
+        match self {
+            Self::SourceConnections => {
+                "a connection was turned away: its address has its share\n\
+                 where many people share one address, raise it with --pages-per-address"
+            }
+            Self::Connections => {
+                "a connection was turned away: all places are taken\n\
+                 more are allowed where the process may open more files: ulimit -n"
+            }
+            Self::SourcePages => {
+                "a page was turned away: its address has its share\n\
+                 where many people share one address, raise it with --pages-per-address"
+            }
+            Self::Pages => {
+                "a page was turned away: all places are taken\nclose some, or start another monitor"
+            }
+            Self::Descriptors => {
+                "a connection could not be taken: the process or the system has no descriptor left\n\
+                 raise the limit on open files: ulimit -n"
+            }
+        }
+    }
+}
+
+impl Tally {
+    /// Counts a connection that was closed, and says it if it is the first of its kind.
+    pub(crate) fn closed(&self, why: Closed, source: &dyn std::fmt::Display) {
+        if self.closed[why as usize].add() {
+            tracing::warn!(
+                "a connection from {source} was closed: {}\nfurther ones are counted in /metrics: \
+                 tallycast_monitor_connections_closed_total{{reason=\"{}\"}}",
+                why.what_happened(),
+                why.name()
+            );
+        }
+    }
+
+    /// Counts what was turned away, and says it if it is the first of its kind.
+    pub(crate) fn turned_away(&self, why: TurnedAway, source: &dyn std::fmt::Display) {
+        if self.turned_away[why as usize].add() {
+            tracing::warn!(
+                "{source}: {}\nfurther ones are counted in /metrics: \
+                 tallycast_monitor_turned_away_total{{reason=\"{}\"}}",
+                why.what_happened(),
+                why.name()
+            );
+        }
+    }
+
+    /// Returns how many connections were closed, by reason.
+    pub(crate) fn closed_counts(&self) -> [(Closed, u64); Closed::ALL.len()] {
+        Closed::ALL.map(|why| (why, self.closed[why as usize].get()))
+    }
+
+    /// Returns how many connections and pages were turned away, by reason.
+    pub(crate) fn turned_away_counts(&self) -> [(TurnedAway, u64); TurnedAway::ALL.len()] {
+        TurnedAway::ALL.map(|why| (why, self.turned_away[why as usize].get()))
+    }
+}
+
+impl Count {
+    /// Adds one; returns whether it is the first.
+    fn add(&self) -> bool {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        !self.said.swap(true, Ordering::Relaxed)
+    }
+
+    fn get(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+}
