@@ -118,6 +118,11 @@ impl Derivations {
         Self { node, running: Vec::new() }
     }
 
+    /// Returns the node that the streams are published by, which is the monitor's.
+    pub(crate) const fn node(&self) -> &Node {
+        &self.node
+    }
+
     /// Begins to derive a stream; returns what must be joined for it.
     pub(crate) fn add(&mut self, stream: DerivedStream) -> Result<Vec<StreamPattern>, DerivedError> {
         if self.running.iter().any(|running| running.stream.name == stream.name) {

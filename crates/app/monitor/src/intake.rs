@@ -75,6 +75,7 @@ impl Intake {
                 self.shared.history.accounts_are(self.subscriber.accounts_without_gaps());
                 self.shared.set_derived(self.derivations.status());
                 self.shared.set_ports(self.subscriber.ports());
+                self.shared.set_rings_distrusted(self.derivations.node().rings_distrusted());
             }
         }
         self.close()

@@ -285,6 +285,12 @@ impl Picture {
             Kind::Counter,
             by_reason(&turned_away),
         );
+        self.add(
+            "tallycast_rings_distrusted".to_owned(),
+            "rings of this host that were wanted and not believed: another user wrote them".to_owned(),
+            Kind::Counter,
+            vec![(Vec::new(), shared.rings_distrusted() as f64)],
+        );
         let requests = shared.refusals.requests().into_iter();
         self.add(
             "tallycast_monitor_requests_refused".to_owned(),

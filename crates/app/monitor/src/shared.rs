@@ -42,6 +42,7 @@ pub(crate) struct Shared {
     derived: Mutex<Vec<DerivedStatus>>,
     pub(crate) operators: OperatorBoard,
     ports: Mutex<Vec<PortStatus>>,
+    rings_distrusted: AtomicU64,
     listening: AtomicBool,
 }
 
@@ -75,6 +76,7 @@ impl Shared {
             derived: Mutex::default(),
             operators: OperatorBoard::default(),
             ports: Mutex::default(),
+            rings_distrusted: AtomicU64::new(0),
             listening: AtomicBool::new(false),
         }
     }
@@ -128,6 +130,15 @@ impl Shared {
 
     pub(crate) fn set_ports(&self, ports: Vec<PortStatus>) {
         *self.ports.lock().unwrap_or_else(PoisonError::into_inner) = ports;
+    }
+
+    /// Returns how many rings of this host were wanted and not believed.
+    pub(crate) fn rings_distrusted(&self) -> u64 {
+        self.rings_distrusted.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_rings_distrusted(&self, count: u64) {
+        self.rings_distrusted.store(count, Ordering::Relaxed);
     }
 
     /// Tells whether the intake listens to the bus.

@@ -2,6 +2,7 @@
 
 mod tuning;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -32,13 +33,13 @@ const MAX_HOST_NAME_BYTES: usize = 64;
 /// The largest packet of IP.
 const MAX_MTU: usize = 65_535;
 
-const OPTIONS: [&str; 8] = ["iface", "ttl", "mtu", "rcvbuf", "sndbuf", "send", "shm", "access"];
+const OPTIONS: [&str; 9] = ["iface", "ttl", "mtu", "rcvbuf", "sndbuf", "send", "shm", "access", "group"];
 /// The options of a bus with a network.
 fn known_options() -> Vec<&'static str> {
     OPTIONS.into_iter().chain(tuning::OPTIONS).collect()
 }
 
-const HOST_OPTIONS: [&str; 2] = ["dir", "access"];
+const HOST_OPTIONS: [&str; 3] = ["dir", "access", "group"];
 const ON_DEMAND: &str = "on_demand";
 
 /// Where the rings of a host lie unless the bus says otherwise.
@@ -50,9 +51,10 @@ pub const DEFAULT_SHM_DIRECTORY: &str = "/dev/shm";
 /// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes), `send` (`always` or `on_demand`), and those of [`Tuning`].
 /// An address is taken at its word: data come by UDP.
 /// With `shm=on`, or `shm=DIRECTORY`, processes of one host read each other's streams from shared memory
-/// instead, as on the default bus; `access` is `all`, `group` or `owner`.
+/// instead, as on the default bus; `access` is `all`, `group` or `owner`, and `group` names a group whose rings
+/// are believed like those of root and the own user.
 ///
-/// `shm://NAME` is a bus within one host, without a network; options `dir` and `access`.
+/// `shm://NAME` is a bus within one host, without a network; options `dir`, `access` and `group`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bus {
     base: IpAddr,
@@ -85,11 +87,32 @@ pub struct SharedMemory {
     pub directory: PathBuf,
     /// Who may read the streams published here.
     pub access: Access,
+    /// The group whose rings are believed too, and that those made here belong to.
+    pub group: Option<Group>,
+}
+
+/// A group of users of this host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// As it was given: a name or a number.
+    pub name: String,
+    /// Its number.
+    pub id: u32,
+}
+
+impl FromStr for Group {
+    type Err = BusError;
+
+    fn from_str(name: &str) -> Result<Self, BusError> {
+        let id = name.parse().ok().or_else(|| sys::host::group_id(name).ok().flatten());
+        let id = id.ok_or_else(|| BusError::Group(name.to_owned()))?;
+        Ok(Self { name: name.to_owned(), id })
+    }
 }
 
 impl Default for SharedMemory {
     fn default() -> Self {
-        Self { directory: DEFAULT_SHM_DIRECTORY.into(), access: Access::default() }
+        Self { directory: DEFAULT_SHM_DIRECTORY.into(), access: Access::default(), group: None }
     }
 }
 
@@ -116,6 +139,11 @@ pub enum BusError {
     /// Not a word for who may read.
     #[error("access={0} cannot be used: it is all, group or owner")]
     Access(String),
+    /// No group of this host.
+    #[error(
+        "group={0} cannot be used: /etc/group has no such group\nname one that stands there, or give the number of another"
+    )]
+    Group(String),
     /// An MTU that datagrams cannot have.
     #[error("an MTU of {mtu} bytes is outside {min} to {max}", min = .headers + wire::MIN_DATA_BYTES, max = MAX_MTU)]
     Mtu {
@@ -176,7 +204,12 @@ impl Bus {
         // Buses are told apart by their groups, whatever else is set: as on the network.
         let network = || SocketAddr::new(self.base, self.port).to_string();
         let name = self.host_only.clone().unwrap_or_else(network);
-        Some(HostRings::new(&shm.directory, &name, shm.access))
+        Some(HostRings::new(&shm.directory, &name, shm.access).of_group(self.group_id()))
+    }
+
+    /// Returns the number of the group whose rings are believed.
+    pub(crate) fn group_id(&self) -> Option<u32> {
+        self.shm.as_ref()?.group.as_ref().map(|group| group.id)
     }
 
     /// Reads the bus from the environment variable [`BUS_VARIABLE`], the default where it is not set.
@@ -255,7 +288,7 @@ impl FromStr for Bus {
         bus.receive_buffer_bytes = address.number("rcvbuf", bytes)?.unwrap_or(bus.receive_buffer_bytes);
         bus.send_buffer_bytes = address.number("sndbuf", bytes)?.unwrap_or(bus.send_buffer_bytes);
         bus.tuning = Tuning::parse(&address.options)?;
-        bus.shm = parse_shm(address.options.get("shm"), address.options.get("access"))?;
+        bus.shm = parse_shm(address.options.get("shm"), &address.options)?;
         bus.sending = match address.options.get("send").map(String::as_str) {
             None | Some("always") => Sending::Always,
             Some(ON_DEMAND) => Sending::OnDemand,
@@ -283,13 +316,17 @@ impl Bus {
         }
         let options = Address::parse_options(query, &HOST_OPTIONS)?;
         let directory = options.get("dir").cloned().unwrap_or_else(|| "on".to_owned());
-        let shm = parse_shm(Some(&directory), options.get("access"))?;
+        let shm = parse_shm(Some(&directory), &options)?;
         Ok(Self::on_host(name, shm.ok_or(BusError::SharedMemory(directory))?))
     }
 }
 
-fn parse_shm(shm: Option<&String>, access: Option<&String>) -> Result<Option<SharedMemory>, BusError> {
-    let access = match access.map_or("all", String::as_str) {
+fn parse_shm(
+    shm: Option<&String>,
+    options: &BTreeMap<String, String>,
+) -> Result<Option<SharedMemory>, BusError> {
+    let group = options.get("group").map(|name| name.parse()).transpose()?;
+    let access = match options.get("access").map_or("all", String::as_str) {
         "all" => Access::All,
         "group" => Access::Group,
         "owner" => Access::Owner,
@@ -297,8 +334,8 @@ fn parse_shm(shm: Option<&String>, access: Option<&String>) -> Result<Option<Sha
     };
     match shm.map_or("off", String::as_str) {
         "off" => Ok(None),
-        "on" => Ok(Some(SharedMemory { access, ..SharedMemory::default() })),
-        path if path.starts_with('/') => Ok(Some(SharedMemory { directory: path.into(), access })),
+        "on" => Ok(Some(SharedMemory { access, group, ..SharedMemory::default() })),
+        path if path.starts_with('/') => Ok(Some(SharedMemory { directory: path.into(), access, group })),
         other => Err(BusError::SharedMemory(other.to_owned())),
     }
 }
@@ -311,11 +348,16 @@ const fn access_word(access: Access) -> &'static str {
     }
 }
 
+fn write_group(formatter: &mut fmt::Formatter<'_>, shm: &SharedMemory) -> fmt::Result {
+    shm.group.as_ref().map_or(Ok(()), |group| write!(formatter, "&group={}", group.name))
+}
+
 impl fmt::Display for Bus {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let (Some(name), Some(shm)) = (&self.host_only, &self.shm) {
             let (directory, access) = (shm.directory.display(), access_word(shm.access));
-            return write!(formatter, "shm://{name}?dir={directory}&access={access}");
+            write!(formatter, "shm://{name}?dir={directory}&access={access}")?;
+            return write_group(formatter, shm);
         }
         let (address, mtu) =
             (SocketAddr::new(self.base, self.port), self.datagram_bytes + self.headers_bytes());
@@ -333,7 +375,8 @@ impl fmt::Display for Bus {
         write!(formatter, "{}", self.tuning)?;
         match &self.shm {
             Some(shm) => {
-                write!(formatter, "&shm={}&access={}", shm.directory.display(), access_word(shm.access))
+                write!(formatter, "&shm={}&access={}", shm.directory.display(), access_word(shm.access))?;
+                write_group(formatter, shm)
             }
             None => write!(formatter, "&shm=off"),
         }
@@ -353,6 +396,8 @@ mod tests {
             "udp://239.84.0.0:7400?shm=/run/rings",
             "shm://bench-3",
             "shm://bench-3?dir=/run/rings&access=owner",
+            "shm://bench-3?dir=/run/rings&group=root",
+            "udp://239.84.0.0:7400?shm=on&access=group&group=4711",
             "udp://239.84.0.0:7400?send=on_demand",
         ] {
             let bus: Bus = text.parse().unwrap();
@@ -376,7 +421,7 @@ mod tests {
         {
             assert!(text.parse::<Bus>().is_err(), "{text}");
         }
-        for option in ["shm=maybe", "shm=dev/shm", "access=everybody"] {
+        for option in ["shm=maybe", "shm=dev/shm", "access=everybody", "shm=on&group=no-such-group"] {
             assert!(format!("udp://239.84.0.0?{option}").parse::<Bus>().is_err(), "{option}");
         }
     }

@@ -212,6 +212,9 @@ impl HostView {
                     if wanted.waited_for == 0 {
                         self.before.insert(name.clone(), file);
                     }
+                    if matches!(&error, HostRingError::Distrusted { name, .. } if wanted.wants(name)) {
+                        self.rings.note_distrusted(&name, &error);
+                    }
                     if error.is_passing() {
                         continue;
                     }

@@ -63,11 +63,11 @@ pub mod udt;
 pub use account_json::{account_json, gap_json, is_in_order, is_in_order_among, stream_gap_json};
 pub use address::{Address, AddressError, DEFAULT_PORT};
 pub use blocks::{Blocks, Delivery};
-pub use bus::{BUS_VARIABLE, Bus, BusError, DEFAULT_SHM_DIRECTORY, SharedMemory, Tuning};
+pub use bus::{BUS_VARIABLE, Bus, BusError, DEFAULT_SHM_DIRECTORY, Group, SharedMemory, Tuning};
 pub use cast::receive::ReceiverStats;
 pub use cast::send::{Pacing, ReaderReport, Sending};
 pub use engine::{
-    Announced, Departures, HeardReport, HeardReports, OutletStatus, PortStatus, ReceivesFor, Waits,
+    Announced, Departures, HeardReport, HeardReports, OutletStatus, PortStatus, ReceivesFor, Waits, Withheld,
 };
 pub use event::{Event, StreamAccount, StreamGap, StreamInfo};
 pub use host_agent::HostAgent;

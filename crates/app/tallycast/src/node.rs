@@ -1,6 +1,6 @@
 //! A process on the bus: where publishers and subscribers begin.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cast::receive::ReaderIdentity;
 use engine::{
     Announced, HeardReports, HostRing, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
-    ReceiveFrom, ReceivesFor, RingName, SendAgent, SendConfig, SendError,
+    ReceiveFrom, ReceivesFor, RingName, SendAgent, SendConfig, SendError, Withheld,
 };
 use ledger::BookConfig;
 use ring::shared::{Access, CreateError};
@@ -285,7 +285,7 @@ impl Node {
     /// Looks at what readers, also of other hosts, report to publishers of this host, whichever process these are in.
     #[must_use]
     pub fn heard_reports(&self) -> HeardReports {
-        HeardReports::new(&self.inner.bus.drop_board())
+        HeardReports::new(&self.inner.bus.drop_board(), self.inner.bus.group_id())
     }
 
     /// Returns the streams that can be read from shared memory on this host now, and who writes their rings.
@@ -299,12 +299,18 @@ impl Node {
         rings.names().iter().filter_map(look).collect()
     }
 
-    /// Returns the streams that have a ring on this host which this user may not read.
+    /// Returns the streams that have a ring on this host which this process does not read, and why.
     #[must_use]
-    pub fn streams_withheld(&self) -> BTreeSet<StreamId> {
-        let Some(rings) = self.host_rings() else { return BTreeSet::new() };
+    pub fn streams_withheld(&self) -> BTreeMap<StreamId, Withheld> {
+        let Some(rings) = self.host_rings() else { return BTreeMap::new() };
         let names = rings.names().into_iter();
-        names.filter(|name| rings.withholds(name)).map(|name| name.stream).collect()
+        names.filter_map(|name| Some((name.stream, rings.withholds(&name)?))).collect()
+    }
+
+    /// Returns how many rings of this host were wanted by this process and not believed: another user wrote them.
+    #[must_use]
+    pub fn rings_distrusted(&self) -> u64 {
+        self.host_rings().map_or(0, |rings| rings.distrusted())
     }
 
     /// Returns the streams that are announced on the network, after listening for at least `patience`; none where
@@ -379,6 +385,7 @@ impl Node {
             announce_to: Some(bus.announcements()),
             drop_board: bus.drop_board(),
             report_access: bus.shm.as_ref().map_or_else(Access::default, |shm| shm.access),
+            report_group: bus.group_id(),
             thread: bus.tuning.send_thread,
         };
         let agent = Arc::new(SendAgent::start(config, bus.is_v6())?);

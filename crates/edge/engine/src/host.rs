@@ -2,17 +2,18 @@
 //!
 //! A stream has at most two rings on a host: its publisher's, and that of an agent that receives it from the
 //! network for everybody. Names carry bus, stream and which of the two; the label carries the description.
-//! Which readers there are lies in `readers`.
+//! Which readers there are lies in `readers`. Only rings of root, of the own user and of the group that the bus names are
+//! believed: anybody may take a name.
 
 mod readers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ring::shared::{self, Access, CreateError, Found, Liveness, OpenError, Options};
+use ring::shared::{self, Access, Believed, CreateError, Found, Liveness, OpenError, Options};
 use ring::{Doorbell, Writer};
 use sample::{StreamName, StreamPattern};
 use units::{StreamId, WallTime};
@@ -26,14 +27,35 @@ const PREFIX: &str = "tallycast.";
 /// The accounts behind a stream that a ring's ledger page holds: some hundred gaps.
 const PAGE_BYTES: usize = 1 << 16;
 
+/// The most rings that are remembered as not believed; beyond that the count may take one for new that was counted before.
+const MAX_REMEMBERED: usize = 1_024;
+
 /// Where the rings of one bus lie on this host.
 #[derive(Clone, Debug)]
 pub struct HostRings {
     directory: PathBuf,
     bus: String,
     access: Access,
+    believed: Believed,
+    distrusted: Arc<Mutex<DistrustedRings>>,
     /// Rings that hold what no writer of ours writes, by the files that they were. Clones share it.
     shunned: Arc<Mutex<BTreeMap<RingName, Option<u64>>>>,
+}
+
+/// Rings that were wanted and are not believed, by the files that they were.
+#[derive(Debug, Default)]
+struct DistrustedRings {
+    known: BTreeSet<(RingName, Option<u64>)>,
+    count: u64,
+}
+
+/// Why a ring that lies here is not read by this process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Withheld {
+    /// This user may not read it.
+    Unreadable,
+    /// Its writer is not believed.
+    Distrusted,
 }
 
 /// Who writes a ring.
@@ -85,6 +107,14 @@ pub enum HostRingError {
     /// The file cannot be opened as a ring.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// Its writer is not believed; of which stream it says that it is.
+    #[error("{error}")]
+    Distrusted {
+        /// What it says, which may be anything.
+        name: StreamName,
+        /// Why not.
+        error: OpenError,
+    },
     /// Its writer was killed.
     #[error("the ring {0} has lost its writer")]
     Dead(PathBuf),
@@ -113,6 +143,26 @@ pub struct RingName {
     pub writer: RingWriter,
 }
 
+impl Withheld {
+    /// Returns which rings these are, in words that go on after "its ring" and "that".
+    #[must_use]
+    pub const fn which(self) -> &'static str {
+        match self {
+            Self::Unreadable => "may not be read by this user",
+            Self::Distrusted => "may be read and not believed (another user's)",
+        }
+    }
+
+    /// Returns what helps.
+    #[must_use]
+    pub const fn cure(self) -> &'static str {
+        match self {
+            Self::Unreadable => "let its writer's bus say access=all or access=group",
+            Self::Distrusted => "let the buses of both sides say group=NAME, of which both users are members",
+        }
+    }
+}
+
 impl RingWriter {
     /// Returns the word in a ring's file name.
     const fn word(self) -> &'static str {
@@ -132,7 +182,15 @@ impl HostRings {
             if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' }
         };
         let bus = bus.chars().map(plain).collect();
-        Self { directory: directory.into(), bus, access, shunned: Arc::default() }
+        let (believed, distrusted, shunned) = (Believed::default(), Arc::default(), Arc::default());
+        Self { directory: directory.into(), bus, access, believed, distrusted, shunned }
+    }
+
+    /// Believes rings of a group too, and gives it those that are made here.
+    #[must_use]
+    pub fn of_group(mut self, group: Option<u32>) -> Self {
+        self.believed = Believed { group };
+        self
     }
 
     /// Returns where the rings lie.
@@ -156,6 +214,7 @@ impl HostRings {
         options.capacity_bytes = capacity_bytes;
         options.page_bytes = PAGE_BYTES;
         options.access = self.access;
+        options.group = self.believed.group;
         // A description that does not fit into datagrams was refused before.
         options.label = description.encode().unwrap_or_default();
         shared::create(&self.path(&RingName { stream, writer }), &options)
@@ -197,8 +256,7 @@ impl HostRings {
         if !found.liveness().writer_lives() {
             return Err(HostRingError::Dead(path));
         }
-        let ring = HostRing::of(found, name.writer).filter(|ring| ring.stream == name.stream);
-        ring.ok_or(HostRingError::Label(path))
+        HostRing::of(found, name.writer, self.believed, &path)?.named(name, path)
     }
 
     /// Looks at a ring whose writer was killed, and whose records are all that there will be of it.
@@ -210,8 +268,7 @@ impl HostRings {
         if self.is_shunned(name) {
             return Err(HostRingError::Shunned(path));
         }
-        let ring = HostRing::of(shared::look(&path)?, name.writer).filter(|ring| ring.stream == name.stream);
-        ring.ok_or(HostRingError::Label(path))
+        HostRing::of(shared::look(&path)?, name.writer, self.believed, &path)?.named(name, path)
     }
 
     /// Opens a ring.
@@ -244,16 +301,43 @@ impl HostRings {
         writers.iter().any(|writer| self.look(&RingName { stream, writer: *writer }).is_ok())
     }
 
-    /// Tells whether a ring of the stream by one of these writers may not be read by this user.
+    /// Tells why a ring of the stream by one of these writers is not read by this user, if there is such a one.
     #[must_use]
-    pub fn withholds_any(&self, stream: StreamId, writers: &[RingWriter]) -> bool {
-        writers.iter().any(|writer| self.withholds(&RingName { stream, writer: *writer }))
+    pub fn withholds_any(&self, stream: StreamId, writers: &[RingWriter]) -> Option<Withheld> {
+        writers.iter().find_map(|writer| self.withholds(&RingName { stream, writer: *writer }))
     }
 
-    /// Tells whether a ring lies there that this user may not read; nothing more can be said of it.
+    /// Tells why a ring that lies there is not read by this user; nothing more can be said of it.
     #[must_use]
-    pub fn withholds(&self, name: &RingName) -> bool {
-        matches!(shared::look(&self.path(name)), Err(OpenError::Forbidden(_)))
+    pub fn withholds(&self, name: &RingName) -> Option<Withheld> {
+        match shared::look(&self.path(name)) {
+            Err(OpenError::Forbidden(_)) => Some(Withheld::Unreadable),
+            Ok(found) if found.liveness().writer_lives() => {
+                found.distrusted(self.believed).map(|_| Withheld::Distrusted)
+            }
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// Counts a ring that was wanted and is not believed, and says it if it is the first of this process on this bus.
+    pub fn note_distrusted(&self, name: &RingName, error: &HostRingError) {
+        let key = (name.clone(), self.file_number(name));
+        let mut distrusted = self.distrusted.lock().unwrap_or_else(PoisonError::into_inner);
+        if distrusted.known.len() >= MAX_REMEMBERED {
+            distrusted.known.clear();
+        }
+        if distrusted.known.insert(key) {
+            distrusted.count += 1;
+            if distrusted.count == 1 {
+                tracing::warn!("{error}\nfurther ones are counted, and not said");
+            }
+        }
+    }
+
+    /// Returns how many rings were wanted and not believed.
+    #[must_use]
+    pub fn distrusted(&self) -> u64 {
+        self.distrusted.lock().unwrap_or_else(PoisonError::into_inner).count
     }
 
     /// Shows every process of this host that an agent receives streams that match these patterns.
@@ -264,6 +348,7 @@ impl HostRings {
         let mut options = Options::default();
         options.capacity_bytes = 0;
         options.access = self.access;
+        options.group = self.believed.group;
         let lines: Vec<&str> = patterns.iter().map(StreamPattern::as_str).collect();
         options.label = lines.join("\n").into_bytes();
         Ok(AgentSign { _writer: shared::create(&self.agent_path(), &options)? })
@@ -274,7 +359,8 @@ impl HostRings {
     /// Cost: a few system calls.
     #[must_use]
     pub fn agent_receives(&self, name: &StreamName) -> bool {
-        let Ok(sign) = shared::look(&self.agent_path()) else { return false };
+        let sign = shared::look(&self.agent_path()).and_then(|sign| sign.believe(self.believed));
+        let Ok(sign) = sign else { return false };
         let receives = |line: &str| line.parse::<StreamPattern>().is_ok_and(|pattern| pattern.matches(name));
         sign.liveness().writer_lives()
             && std::str::from_utf8(sign.label()).is_ok_and(|text| text.lines().any(receives))
@@ -314,10 +400,18 @@ impl HostRings {
 }
 
 impl HostRing {
-    /// Takes a ring for that of the stream which its label describes; `None` if it describes none.
-    fn of(found: Found, writer: RingWriter) -> Option<Self> {
-        let description = Description::decode(found.label()).ok()?;
-        Some(Self {
+    /// Takes a ring for that of the stream which its label describes, if its writer is believed.
+    fn of(
+        found: Found,
+        writer: RingWriter,
+        believed: Believed,
+        path: &Path,
+    ) -> Result<Self, HostRingError> {
+        let label = |_| HostRingError::Label(path.to_owned());
+        let description = Description::decode(found.label()).map_err(label)?;
+        let name = description.name.clone();
+        let found = found.believe(believed).map_err(|error| HostRingError::Distrusted { name, error })?;
+        Ok(Self {
             stream: wire::stream_id(&description.name, &description.schema),
             description: Arc::new(description),
             writer,
@@ -325,6 +419,11 @@ impl HostRing {
             since: WallTime::from_nanos(i64::try_from(found.created_ns()).unwrap_or(i64::MAX)),
             found,
         })
+    }
+
+    /// Checks that it is the ring that its name says.
+    fn named(self, name: &RingName, path: PathBuf) -> Result<Self, HostRingError> {
+        if self.stream == name.stream { Ok(self) } else { Err(HostRingError::Label(path)) }
     }
 
     /// Returns the stream that it holds.
@@ -426,5 +525,49 @@ mod tests {
         let _ring = rings.create(other, RingWriter::Publisher, &description, 4096).unwrap();
         let name = RingName { stream: other, writer: RingWriter::Publisher };
         assert!(matches!(rings.open(&name), Err(HostRingError::Label(_))));
+    }
+
+    #[test]
+    fn a_ring_that_others_could_write_is_not_believed_counted_and_said_by_its_stream() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (rings, (stream, description)) = (rings(directory.path()), description());
+        let _ring = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
+        let sign = rings.show_agent(&["lab/**".parse().unwrap()]).unwrap();
+        let name = RingName { stream, writer: RingWriter::Publisher };
+        assert!(rings.serves(stream, &[RingWriter::Publisher]) && rings.withholds(&name).is_none());
+        for entry in std::fs::read_dir(directory.path()).unwrap() {
+            let path = entry.unwrap().path();
+            std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        }
+        let error = rings.look(&name).err().unwrap();
+        assert!(
+            matches!(&error, HostRingError::Distrusted { name, .. } if *name == description.name),
+            "{error}"
+        );
+        assert!(!rings.serves(stream, &[RingWriter::Publisher]) && !rings.agent_receives(&description.name));
+        assert_eq!(rings.withholds(&name), Some(Withheld::Distrusted));
+        (0..3).for_each(|_| rings.clone().note_distrusted(&name, &error));
+        assert_eq!(rings.distrusted(), 1);
+        drop(sign);
+    }
+
+    #[test]
+    fn a_ring_of_another_user_is_read_only_by_those_who_name_its_group() {
+        if sys::process::user() != 0 {
+            println!("SKIPPED: only root can give files away");
+            return;
+        }
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let (stream, description) = description();
+        let group = 4_711;
+        let [strict, of_group] = [None, Some(group)].map(|group| rings(directory.path()).of_group(group));
+        let _ring = of_group.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
+        let name = RingName { stream, writer: RingWriter::Publisher };
+        let path = strict.path(&name);
+        assert_eq!(std::fs::metadata(&path).unwrap().gid(), group, "it was given to the group");
+        assert!(strict.look(&name).is_ok(), "root's");
+        std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+        assert!(matches!(strict.look(&name), Err(HostRingError::Distrusted { .. })));
+        assert!(of_group.open(&name).is_ok());
     }
 }

@@ -23,7 +23,7 @@ mod thread;
 pub use drop_board::DropBoard;
 pub use host::{
     AgentSign, HostRing, HostRingError, HostRings, HostStream, LeftRing, ReaderSign, RingName, RingWriter,
-    Waiting,
+    Waiting, Withheld,
 };
 pub use ledger_page::{LifeOnPage, read_ledger_page};
 pub use receive::{

@@ -2,7 +2,7 @@
 //!
 //! Readers send their [reports](wire::Report) to publishers, whose tallies tell only how many there are. Each sending agent also
 //! writes what it hears into a ring of its own in shared memory, as it came, so that whoever looks at a host sees the readers of
-//! its streams on other hosts. Nothing rests on it: a board that cannot be made is said and done without. A board belongs to a
+//! its streams on other hosts. Nothing rests on it: a board that cannot be made is said and done without, and one of a stranger shows nothing. A board belongs to a
 //! network namespace, and goes with its agent.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ring::shared::{self, Access, Liveness, Options};
+use ring::shared::{self, Access, Believed, Liveness, Options};
 use ring::{Read, Reader, Writer};
 use sys::clock;
 use units::{Epoch, Instant, ReaderId, StreamId};
@@ -35,6 +35,7 @@ const MAX_AGE: Duration = Duration::from_secs(600);
 pub(crate) struct ReportBoard {
     path: PathBuf,
     access: Access,
+    group: Option<u32>,
     writer: Option<Writer>,
     gave_up: bool,
     record: Vec<u8>,
@@ -56,6 +57,7 @@ pub struct HeardReport {
 /// The readers of this host's streams, as far as publishers of this host hear them.
 pub struct HeardReports {
     directory: PathBuf,
+    believed: Believed,
     prefix: String,
     boards: BTreeMap<PathBuf, (Reader, Arc<Liveness>)>,
     readers: BTreeMap<(StreamId, Epoch, ReaderId), (PathBuf, HeardReport)>,
@@ -65,10 +67,11 @@ pub struct HeardReports {
 
 impl ReportBoard {
     /// `address` is where the agent hears reports: nobody else in this network namespace does so there.
-    pub(crate) fn new(directory: &Path, access: Access, address: SocketAddr) -> Self {
+    pub(crate) fn new(directory: &Path, access: Access, group: Option<u32>, address: SocketAddr) -> Self {
         let version = if address.is_ipv4() { 4 } else { 6 };
         let name = format!("{}v{version}-{}.{}", prefix(), address.port(), shared::RING_EXTENSION);
-        Self { path: directory.join(name), access, writer: None, gave_up: false, record: Vec::new() }
+        let path = directory.join(name);
+        Self { path, access, group, writer: None, gave_up: false, record: Vec::new() }
     }
 
     /// Shows a report, as it came.
@@ -77,6 +80,7 @@ impl ReportBoard {
             let mut options = Options::default();
             options.capacity_bytes = BOARD_BYTES;
             options.access = self.access;
+            options.group = self.group;
             match shared::create(&self.path, &options) {
                 Ok(writer) => self.writer = Some(writer),
                 Err(error) => {
@@ -96,11 +100,12 @@ impl ReportBoard {
 }
 
 impl HeardReports {
-    /// Looks in the directory in which publishers show what they hear.
+    /// Looks in the directory in which publishers show what they hear: those of root, of this user and of `group`.
     #[must_use]
-    pub fn new(directory: &Path) -> Self {
+    pub fn new(directory: &Path, group: Option<u32>) -> Self {
         Self {
             directory: directory.to_owned(),
+            believed: Believed { group },
             prefix: prefix(),
             boards: BTreeMap::new(),
             readers: BTreeMap::new(),
@@ -163,8 +168,9 @@ impl HeardReports {
             if !is_board || self.boards.contains_key(&path) {
                 continue;
             }
-            // One that may not be read, or whose writer was killed, shows nothing.
-            let found = shared::look(&path).ok().filter(|found| found.liveness().writer_lives());
+            // One that may not be read, is not believed, or whose writer was killed, shows nothing.
+            let found = shared::look(&path).and_then(|found| found.believe(self.believed)).ok();
+            let found = found.filter(|found| found.liveness().writer_lives());
             if let Some(shared) = found.and_then(|found| found.open().ok()) {
                 let board = (shared.ring().reader_at_oldest(), Arc::clone(shared.liveness()));
                 self.boards.insert(path, board);
@@ -246,7 +252,7 @@ mod tests {
     }
 
     fn board(directory: &Path, port: u16) -> ReportBoard {
-        ReportBoard::new(directory, Access::All, SocketAddr::from(([0; 4], port)))
+        ReportBoard::new(directory, Access::All, None, SocketAddr::from(([0; 4], port)))
     }
 
     #[test]
@@ -255,7 +261,7 @@ mod tests {
         let from = SocketAddr::from(([10, 84, 0, 2], 9));
         let (start, second) = (clock::monotonic(), Duration::from_secs(1));
         let (mut one, mut other) = (board(directory.path(), 1), board(directory.path(), 2));
-        let mut heard = HeardReports::new(directory.path());
+        let mut heard = HeardReports::new(directory.path(), None);
         heard.look_at(start);
         assert!(heard.of(STREAM, EPOCH).is_empty(), "no board is made for nothing");
         one.post(start, from, &report(1, "desk", 100));

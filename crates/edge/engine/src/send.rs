@@ -66,6 +66,8 @@ pub struct SendConfig {
     pub drop_board: PathBuf,
     /// Who may see there what readers report.
     pub report_access: Access,
+    /// The group that it belongs to, else that of new files.
+    pub report_group: Option<u32>,
     /// How the agent's thread runs.
     pub thread: ThreadTuning,
 }
@@ -269,8 +271,12 @@ impl Agent {
         }
         let now = clock::monotonic();
         let drop_news = DropNews::new(&config.drop_board, now);
-        let report_board =
-            ReportBoard::new(&config.drop_board, config.report_access, reports.local_address());
+        let report_board = ReportBoard::new(
+            &config.drop_board,
+            config.report_access,
+            config.report_group,
+            reports.local_address(),
+        );
         Ok(Self {
             report_board,
             config,

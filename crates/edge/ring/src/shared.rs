@@ -12,6 +12,7 @@ mod file;
 mod lock;
 mod mapping;
 mod owned;
+mod trust;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ pub use file::Found;
 pub use lock::Liveness;
 pub(crate) use mapping::{MappedWord, Mapping};
 pub(crate) use owned::OwnedFile;
+pub use trust::{Believed, Distrust};
 
 /// The end of a ring's file name.
 pub const RING_EXTENSION: &str = "ring";
@@ -57,6 +59,8 @@ pub struct Options {
     pub page_bytes: usize,
     /// Who may read it.
     pub access: Access,
+    /// The number of the group that its files are to belong to, of which this process is a member; else that of new files.
+    pub group: Option<u32>,
     /// Whether to ask for huge pages, which the system grants where `shmem_enabled` is `advise`.
     pub pages: Pages,
 }
@@ -90,6 +94,7 @@ impl Default for Options {
             label: Vec::new(),
             page_bytes: 0,
             access: Access::default(),
+            group: None,
             pages: Pages::default(),
         }
     }
@@ -129,6 +134,16 @@ pub enum CreateError {
         /// What the system said.
         source: io::Error,
     },
+    /// This user is no member of the group.
+    #[error(
+        "the ring {path} cannot be given to group {group}: this user is no member of it\nsee `id`, and name another group"
+    )]
+    Group {
+        /// The ring.
+        path: PathBuf,
+        /// The number of the group.
+        group: u32,
+    },
     /// The file system is full.
     #[error(
         "a ring of {size_bytes} bytes does not fit into {directory}\n\
@@ -165,6 +180,17 @@ pub enum OpenError {
     /// This user may not read it.
     #[error("the ring {0} may not be read by this user\nlet its writer's bus say access=all or access=group")]
     Forbidden(PathBuf),
+    /// Somebody wrote it who is not believed.
+    #[error(
+        "the ring {path} is not believed: {why}, and only root, this user and the group that the bus names are\n\
+         let the buses of both sides say group=NAME, of which both users are members"
+    )]
+    Distrusted {
+        /// The ring.
+        path: PathBuf,
+        /// Why not.
+        why: Distrust,
+    },
     /// Something else.
     #[error("{0} is not a ring")]
     NotARing(PathBuf),
@@ -244,7 +270,7 @@ pub fn create(path: &Path, options: &Options) -> Result<Writer, CreateError> {
         capacity_bytes: options.capacity_bytes,
         align_bytes: RECORDS_ALIGN_BYTES,
     });
-    let claimed = owned::Claimed::take(path, options.access)?;
+    let claimed = owned::Claimed::take(path, options.access, options.group)?;
     let image = claimed.make_image(parts.size_bytes(), options)?;
     let memory = Memory::over(Words::mapped(Arc::clone(&image.mapping)), parts);
     memory.store_part(&memory.parts().label.clone(), &options.label);
@@ -259,15 +285,16 @@ pub fn create(path: &Path, options: &Options) -> Result<Writer, CreateError> {
     Ok(Writer::of_file(Arc::new(memory), file))
 }
 
-/// Opens the ring at `path` for reading.
+/// Opens the ring at `path` for reading, if root or this user wrote it.
 ///
 /// # Errors
 /// [`OpenError`]; nothing that lies in the file can do worse than that.
 pub fn open(path: &Path) -> Result<SharedRing, OpenError> {
-    look(path)?.open()
+    look(path)?.believe(Believed::default())?.open()
 }
 
-/// Looks at the ring at `path`: what it is of, who writes it, and whether it can be opened.
+/// Looks at the ring at `path`: what it is of, who writes it, and whether it can be opened. Whether it is to be
+/// [believed](Found::believe) is another question.
 ///
 /// Cost: a few system calls; none of the ring's memory is touched.
 ///

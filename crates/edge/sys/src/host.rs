@@ -107,6 +107,23 @@ pub fn set_sysctl_numbers(name: &str, values: &[u64]) -> io::Result<()> {
     fs::write(sysctl_path(name), format!("{}\n", values.join(" ")))
 }
 
+/// Returns the number of a group by its name, as `/etc/group` has it; `None` where that has no such name.
+///
+/// Groups that a directory service keeps do not stand there: they are named by their numbers.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn group_id(name: &str) -> io::Result<Option<u32>> {
+    Ok(group_in(&fs::read_to_string("/etc/group")?, name))
+}
+
+/// Source: group(5): `name:password:number:members`.
+fn group_in(text: &str, name: &str) -> Option<u32> {
+    let mut lines = text.lines().map(|line| line.split(':'));
+    let mut fields = lines.find_map(|mut fields| (fields.next() == Some(name)).then_some(fields))?;
+    fields.nth(1)?.parse().ok()
+}
+
 /// As `sysctl(8)` takes names: with dots between, or with slashes where a part has a dot in it, as names of interfaces may.
 fn sysctl_path(name: &str) -> String {
     let has_slashes = name.contains('/') && !name.contains("..");
@@ -116,6 +133,17 @@ fn sysctl_path(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_is_found_by_its_name() {
+        let text = "root:x:0:\nlab:x:50:ada,grace\nlaboratory:x:51:\nbroken\nodd:x:many:\n";
+        let of = |name| group_in(text, name);
+        assert_eq!([of("root"), of("lab"), of("laboratory")], [Some(0), Some(50), Some(51)]);
+        for name in ["", "la", "ada", "broken", "odd", "x"] {
+            assert_eq!(of(name), None, "{name}");
+        }
+        assert_eq!(group_id("root").unwrap(), Some(0));
+    }
 
     #[test]
     fn the_limits_are_numbers() {

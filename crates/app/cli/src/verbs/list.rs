@@ -1,13 +1,13 @@
 //! `tallycast ls`: the streams that are there, announced on the bus or in this host's memory; no server is needed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use serde_json::json;
-use tallycast::{Announced, Bus, Dtype, OnHost, Reach, SampleRate, StreamId};
+use tallycast::{Announced, Bus, Dtype, OnHost, Reach, SampleRate, StreamId, Withheld};
 
 use crate::Outcome;
 use crate::messages::print_line;
@@ -29,9 +29,6 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
 }
-
-/// What makes a ring readable to others.
-const CURE: &str = "let its writer's bus say access=all or access=group";
 
 /// A stream that is there, and how it would come to a reader of this host.
 struct Row {
@@ -70,10 +67,14 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         print_table(&rows)?;
     }
     // Of those that are announced the rows say it.
-    let unseen = withheld.iter().filter(|stream| !rows.iter().any(|row| row.id == **stream)).count();
-    if unseen > 0 {
-        eprintln!("streams of this host that may not be read by this user: {unseen}\n{CURE}");
-    } else if rows.is_empty() {
+    let mut unseen: BTreeMap<Withheld, usize> = BTreeMap::new();
+    for (_, why) in withheld.iter().filter(|(stream, _)| !rows.iter().any(|row| row.id == **stream)) {
+        *unseen.entry(*why).or_default() += 1;
+    }
+    for (why, count) in &unseen {
+        eprintln!("streams of this host that {}: {count}\n{}", why.which(), why.cure());
+    }
+    if unseen.is_empty() && rows.is_empty() {
         eprintln!("no stream is there on {} within {:?}", settings::brief(node.bus()), arguments.wait);
         eprintln!("publish one with `tallycast pub`, or give the right --bus and interface");
     }
@@ -81,11 +82,16 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
 }
 
 /// Joins what is announced with what lies in this host's memory, by name.
-fn rows(announced: &[Announced], on_host: &[OnHost], withheld: &BTreeSet<StreamId>, bus: &Bus) -> Vec<Row> {
+fn rows(
+    announced: &[Announced],
+    on_host: &[OnHost],
+    withheld: &BTreeMap<StreamId, Withheld>,
+    bus: &Bus,
+) -> Vec<Row> {
     let row = |it: &Announced| {
         let stream = it.announcement.stream;
         let local = on_host.iter().find(|local| local.stream == stream);
-        let why = local.map_or_else(|| why_from_network(withheld.contains(&stream), bus), why);
+        let why = local.map_or_else(|| why_from_network(withheld.get(&stream).copied(), bus), why);
         announced_row(it, local, why)
     };
     let mut rows: Vec<Row> = announced.iter().map(row).collect();
@@ -133,11 +139,11 @@ fn host_row(local: &OnHost) -> Row {
 }
 
 /// Says why a stream without a ring that can be read here comes from the network.
-fn why_from_network(is_withheld: bool, bus: &Bus) -> String {
+fn why_from_network(withheld: Option<Withheld>, bus: &Bus) -> String {
     if bus.shm.is_none() {
         "from the network: the bus's address says udp".to_owned()
-    } else if is_withheld {
-        format!("from the network: its ring on this host may not be read by this user; {CURE}")
+    } else if let Some(withheld) = withheld {
+        format!("from the network: its ring on this host {}; {}", withheld.which(), withheld.cure())
     } else {
         "from the network: no ring of it on this host".to_owned()
     }

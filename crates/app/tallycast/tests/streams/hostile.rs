@@ -14,7 +14,7 @@ const NONSENSE: u16 = 99;
 fn a_ring_that_holds_nonsense_is_left_and_its_stream_comes_by_the_network() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let network = bus();
-    let shm = SharedMemory { directory: directory.path().to_owned(), access: Access::Owner };
+    let shm = SharedMemory { directory: directory.path().to_owned(), access: Access::Owner, group: None };
     let mut here = network.clone();
     here.shm = Some(shm);
     let publisher = node(&network).publisher("lab/probe").dtype(Dtype::U8).rate(100).open().unwrap();

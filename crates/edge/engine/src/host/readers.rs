@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ring::Writer;
-use ring::shared::{self, CreateError, OpenError, Options};
+use ring::shared::{self, Believed, CreateError, OpenError, Options};
 use sample::{StreamName, StreamPattern};
 use units::StreamId;
 
@@ -50,6 +50,7 @@ pub struct LeftRing {
     path: PathBuf,
     /// What tells its file from others.
     pub file_number: u64,
+    believed: Believed,
 }
 
 /// What became of the readers that had not found a ring yet when its publisher ended.
@@ -84,7 +85,7 @@ impl ReaderSign {
     pub fn left(&self) -> Vec<LeftRing> {
         let ring = |path: PathBuf| {
             let file_number = fs::symlink_metadata(&path).ok()?.ino();
-            Some(LeftRing { path, file_number })
+            Some(LeftRing { path, file_number, believed: self.rings.believed })
         };
         self.rings.left_for(self.number).into_iter().filter_map(ring).collect()
     }
@@ -102,8 +103,7 @@ impl LeftRing {
     /// # Errors
     /// [`HostRingError`] if there is nothing in it to be read by this process.
     pub fn look(&self) -> Result<HostRing, HostRingError> {
-        HostRing::of(shared::look(&self.path)?, RingWriter::Publisher)
-            .ok_or_else(|| HostRingError::Label(self.path.clone()))
+        HostRing::of(shared::look(&self.path)?, RingWriter::Publisher, self.believed, &self.path)
     }
 
     /// Takes its name away: it was read, or is not wanted.
@@ -131,6 +131,7 @@ impl HostRings {
         options.capacity_bytes = 0;
         options.page_bytes = PAGE_BYTES;
         options.access = self.access;
+        options.group = self.believed.group;
         options.label = name.as_bytes().to_vec();
         let writer = shared::create(&self.sign_path(number), &options)?;
         Ok(ReaderSign { writer, rings: self.clone(), number, shown: Vec::new() })

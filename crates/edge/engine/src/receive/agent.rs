@@ -347,11 +347,12 @@ impl Agent {
         }
         let writers = self.config.receives_for.others();
         let is_served = host.serves(stream, writers);
-        if known.is_none() && !is_served && host.withholds_any(stream, writers) {
-            let name = &announcement.name;
-            tracing::warn!(
-                "stream `{name}` comes by the network: its ring on this host may not be read by this user"
-            );
+        if known.is_none()
+            && !is_served
+            && let Some(withheld) = host.withholds_any(stream, writers)
+        {
+            let (name, which, cure) = (&announcement.name, withheld.which(), withheld.cure());
+            tracing::warn!("stream `{name}` comes by the network: its ring on this host {which}\n{cure}");
         }
         let is_awaited = !is_served
             && self.config.receives_for == ReceivesFor::Process

@@ -24,6 +24,7 @@ pub(crate) fn send_config() -> SendConfig {
         announce_to: None,
         drop_board,
         report_access: Access::Owner,
+        report_group: None,
         thread,
     }
 }

@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::lock::Liveness;
 use super::mapping::{MappedWord, Mapping, Rights};
+use super::trust::{Believed, Distrust, Ownership};
 use super::{MAX_LABEL_BYTES, MAX_PAGE_BYTES, OpenError, SharedRing, WAIT_BYTES, wait_path};
 use crate::doorbell::Doorbell;
 use crate::layout::{MAGIC, MIN_CAPACITY_BYTES, WORD_BYTES, control};
@@ -28,7 +29,7 @@ pub struct Found {
     label: Vec<u8>,
     writer_pid: u32,
     created_ns: u64,
-    owner: u32,
+    ownership: Ownership,
     liveness: Liveness,
 }
 
@@ -61,10 +62,29 @@ impl Found {
         self.created_ns
     }
 
+    /// Passes the ring on if root, this user or somebody else who is believed wrote it.
+    ///
+    /// It asks what the kernel says of the very file that was found, whatever has its name by now.
+    ///
+    /// # Errors
+    /// [`OpenError::Distrusted`].
+    pub fn believe(self, believed: Believed) -> Result<Self, OpenError> {
+        match self.distrusted(believed) {
+            Some(why) => Err(OpenError::Distrusted { path: self.liveness.path().to_owned(), why }),
+            None => Ok(self),
+        }
+    }
+
+    /// Tells why the ring is not believed, `None` if it is.
+    #[must_use]
+    pub fn distrusted(&self, believed: Believed) -> Option<Distrust> {
+        self.ownership.distrusted_by(rustix::process::geteuid().as_raw(), believed)
+    }
+
     /// Returns the user whose file it is.
     #[must_use]
     pub const fn owner(&self) -> u32 {
-        self.owner
+        self.ownership.owner
     }
 
     /// Returns what tells whether the writer lives.
@@ -118,7 +138,7 @@ pub(super) fn look(path: &Path) -> Result<Found, OpenError> {
         label,
         writer_pid: u32::try_from(claims.writer_pid).unwrap_or(0),
         created_ns: claims.created_ns,
-        owner: metadata.uid(),
+        ownership: Ownership { owner: metadata.uid(), group: metadata.gid(), mode: metadata.mode() },
         liveness: Liveness::new(file, path.to_owned()),
     })
 }

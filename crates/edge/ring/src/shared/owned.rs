@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat, openat};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Gid, Mode, OFlags, fallocate, fchown, linkat, openat};
+
+use rustix::io::Errno;
 
 use super::file::{look, open};
 use super::lock::{is_locked, try_lock};
@@ -27,6 +29,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub(super) struct Claimed {
     path: PathBuf,
     access: Access,
+    group: Option<u32>,
     page: Page,
     armed: Arc<Mapping>,
 }
@@ -55,7 +58,7 @@ pub(crate) struct OwnedFile {
 
 impl Claimed {
     /// Claims the name, by the lock on the page beside the ring.
-    pub(super) fn take(path: &Path, access: Access) -> Result<Self, CreateError> {
+    pub(super) fn take(path: &Path, access: Access, group: Option<u32>) -> Result<Self, CreateError> {
         let wait_path = wait_path(path);
         for _ in 0..ATTEMPTS {
             let wait = open_wait(&wait_path).map_err(|source| refused(path, source))?;
@@ -71,8 +74,9 @@ impl Claimed {
             // Whoever had it before may have removed it between our opening and our locking it.
             if is_named(&wait, &wait_path) {
                 let page = Page { path: wait_path, file: wait };
+                give(&page.file, path, group)?;
                 let armed = map_wait(&page.file, access).map_err(|source| full(path, WAIT_BYTES, source))?;
-                return Ok(Self { path: path.to_owned(), access, page, armed: Arc::new(armed) });
+                return Ok(Self { path: path.to_owned(), access, group, page, armed: Arc::new(armed) });
             }
         }
         let pid = look(path).ok().map(|found| found.writer_pid());
@@ -88,6 +92,9 @@ impl Claimed {
             // Held before the file can be found: it never seems to be a dead writer's.
             try_lock(&file)?;
             fallocate(&file, FallocateFlags::empty(), 0, size_bytes as u64)?;
+            if let Some(group) = self.group {
+                fchown(&file, None, Some(Gid::from_raw(group)))?;
+            }
             file.set_permissions(Permissions::from_mode(self.access.modes().0))?;
             let mapping = Mapping::of(&file, size_bytes, Rights::ReadWrite)?;
             mapping.ask_for(options.pages);
@@ -203,6 +210,19 @@ fn map_wait(wait: &File, access: Access) -> io::Result<Mapping> {
         wait.set_permissions(Permissions::from_mode(access.modes().1))?;
     }
     Mapping::of(wait, WAIT_BYTES, Rights::ReadWrite)
+}
+
+/// Gives a page of this user to a group.
+fn give(page: &File, path: &Path, group: Option<u32>) -> Result<(), CreateError> {
+    let Some(group) = group else { return Ok(()) };
+    let metadata = page.metadata().map_err(|source| refused(path, source))?;
+    if metadata.gid() == group || !is_of_this_user(&metadata) {
+        return Ok(());
+    }
+    fchown(page, None, Some(Gid::from_raw(group))).map_err(|errno| match errno {
+        Errno::PERM => CreateError::Group { path: path.to_owned(), group },
+        errno => refused(path, errno.into()),
+    })
 }
 
 fn is_of_this_user(metadata: &Metadata) -> bool {

@@ -1,0 +1,92 @@
+//! Whose rings a process believes: those of root, of its own user, and of a group that it was told.
+//!
+//! Names in a memory file system are anybody's to take. What a ring says of itself is checked so that it can do no harm to memory;
+//! whether its samples are the publisher's only the owner of its file can tell, which the kernel wrote down. The group of a file is its
+//! word, too: nobody gives a file to a group of which he is no member (chown(2)), unless its folder hands its own group down (inode(7),
+//! `S_ISGID`).
+
+/// Whose rings are believed beside those of root and of the own user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Believed {
+    /// The number of a group whose members are believed.
+    pub group: Option<u32>,
+}
+
+/// What the kernel says of a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ownership {
+    pub(super) owner: u32,
+    pub(super) group: u32,
+    pub(super) mode: u32,
+}
+
+/// Why a ring is not believed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Distrust {
+    /// Its file belongs to another user.
+    Owner(u32),
+    /// Others than its owner may write its file.
+    Writable,
+}
+
+/// Who may write beside the owner: the group and everybody. Source: inode(7). A writer of ours never lets them.
+const OTHERS_MAY_WRITE: u32 = 0o022;
+
+impl Ownership {
+    /// Tells why a process of `user` does not believe it, `None` if it does.
+    pub(super) fn distrusted_by(self, user: u32, believed: Believed) -> Option<Distrust> {
+        let is_of_group = believed.group == Some(self.group);
+        if self.owner != 0 && self.owner != user && !is_of_group {
+            return Some(Distrust::Owner(self.owner));
+        }
+        (self.mode & OTHERS_MAY_WRITE != 0).then_some(Distrust::Writable)
+    }
+}
+
+impl std::fmt::Display for Distrust {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Owner(owner) => write!(formatter, "it belongs to user {owner}"),
+            Self::Writable => formatter.write_str("others than its owner may write it"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_the_own_user_and_a_named_group_are_believed_and_nobody_else() {
+        let of = |owner, group| Ownership { owner, group, mode: 0o100_644 };
+        let nobody = Believed::default();
+        let group = Believed { group: Some(50) };
+        for (ownership, believed, expected) in [
+            (of(0, 0), nobody, None),
+            (of(7, 7), nobody, None),
+            (of(8, 7), nobody, Some(Distrust::Owner(8))),
+            (of(8, 0), nobody, Some(Distrust::Owner(8))),
+            (of(8, 50), nobody, Some(Distrust::Owner(8))),
+            (of(8, 50), group, None),
+            (of(8, 51), group, Some(Distrust::Owner(8))),
+            (of(7, 51), group, None),
+        ] {
+            assert_eq!(ownership.distrusted_by(7, believed), expected, "{ownership:?} {believed:?}");
+        }
+        assert_eq!(of(7, 7).distrusted_by(0, nobody), Some(Distrust::Owner(7)), "root believes root");
+    }
+
+    #[test]
+    fn what_others_may_write_is_not_believed_whoever_owns_it() {
+        for mode in [0o664, 0o646, 0o666, 0o660] {
+            let ownership = Ownership { owner: 7, group: 50, mode };
+            for believed in [Believed::default(), Believed { group: Some(50) }] {
+                assert_eq!(ownership.distrusted_by(7, believed), Some(Distrust::Writable), "{mode:o}");
+            }
+        }
+        for mode in [0o600, 0o640, 0o644] {
+            assert_eq!(Ownership { owner: 7, group: 7, mode }.distrusted_by(7, Believed::default()), None);
+        }
+    }
+}
