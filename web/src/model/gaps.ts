@@ -2,11 +2,11 @@
  * Gaps as a plot shows them: one list per plot, where each falls on the screen, which one is under the
  * pointer, which one comes next, and what is said about it.
  */
-import { CODE_UNEXPLAINED, CODE_UNSETTLED, type GapRecord, type ViewFrame } from '../wire/frame';
+import { CODE_ABSENT, CODE_UNEXPLAINED, CODE_UNSETTLED, type GapRecord, type ViewFrame } from '../wire/frame';
 import type { GapDetail, SocketCounts, TraceRequest } from '../wire/messages';
 import { count, duration } from './quantity';
 import { socketLine } from './socket';
-import { stageOfCode, stageOfName, STAGES, UNEXPLAINED, UNSETTLED, type Stage } from './stage';
+import { ABSENT, stageOfCode, stageOfName, STAGES, UNEXPLAINED, UNSETTLED, type Stage } from './stage';
 import { day, full, type Zone } from './time';
 
 /** A gap of one stream in a plot. */
@@ -84,6 +84,7 @@ export function lossRows(detail: GapDetail): readonly (readonly [Stage, number])
   rows.sort((a, b) => b[1] - a[1]);
   if (detail.unexplained > 0) rows.push([UNEXPLAINED, detail.unexplained]);
   if (detail.unsettled > 0) rows.push([UNSETTLED, detail.unsettled]);
+  if (detail.absent > 0) rows.push([ABSENT, detail.absent]);
   return rows;
 }
 
@@ -98,11 +99,10 @@ export function detailOf(details: readonly GapDetail[], gap: PlotGap): GapDetail
 export function gapOfDetail(stream: string, detail: GapDetail): PlotGap {
   const rows = lossRows(detail);
   const stage = rows[0]?.[0] ?? UNEXPLAINED;
-  const known = STAGES.findIndex((each) => each.name === stage.name);
   return {
     stream,
     stage,
-    code: stage === UNSETTLED ? CODE_UNSETTLED : known < 0 ? CODE_UNEXPLAINED : known,
+    code: codeOf(stage),
     from: detail.from,
     to: detail.to,
     firstIndex: BigInt(detail.firstIndex),
@@ -111,6 +111,13 @@ export function gapOfDetail(stream: string, detail: GapDetail): PlotGap {
     apportioned: detail.apportioned,
     severalStages: rows.length > 1,
   };
+}
+
+function codeOf(stage: Stage): number {
+  if (stage === UNSETTLED) return CODE_UNSETTLED;
+  if (stage === ABSENT) return CODE_ABSENT;
+  const known = STAGES.findIndex((each) => each.name === stage.name);
+  return known < 0 ? CODE_UNEXPLAINED : known;
 }
 
 const overlaps = (detail: GapDetail, gap: PlotGap): boolean => detail.from <= gap.to && detail.to >= gap.from;

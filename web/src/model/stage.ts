@@ -6,7 +6,7 @@
  * the doctor's verdict for one host goes further.
  */
 import { shortCure } from '../guide/guide';
-import { CODE_UNEXPLAINED, CODE_UNSETTLED } from '../wire/frame';
+import { CODE_ABSENT, CODE_UNEXPLAINED, CODE_UNSETTLED } from '../wire/frame';
 
 /** Where on the way a stage lies; decides its colour. */
 export type Place =
@@ -67,11 +67,20 @@ export const UNEXPLAINED = stage('unexplained', 'unexplained', 'unexplained');
 /** Loss whose stage is still being looked for. */
 export const UNSETTLED = stage('unsettled', 'unsettled', 'not settled yet');
 
+/** A time in which nobody recorded, or nobody published: no loss, and drawn as what is not known. */
+export const ABSENT: Stage = {
+  name: 'reader_absent',
+  place: 'unsettled',
+  words: 'nobody recorded',
+  cure: 'keep a recorder running; nothing was lost on the way',
+};
+
 const BY_NAME = new Map([...STAGES, UNEXPLAINED, UNSETTLED].map((each) => [each.name, each]));
 
 /** Returns the stage with this code on the wire; an unknown code reads as unexplained. */
 export function stageOfCode(code: number): Stage {
   if (code === CODE_UNSETTLED) return UNSETTLED;
+  if (code === CODE_ABSENT) return ABSENT;
   return code === CODE_UNEXPLAINED ? UNEXPLAINED : STAGES[code] ?? UNEXPLAINED;
 }
 

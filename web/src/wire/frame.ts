@@ -45,8 +45,10 @@ const GAP_FLAGS_KNOWN = GAP_APPORTIONED | GAP_SEVERAL_STAGES;
 const LAST_STAGE = 24;
 
 /** The gap codes beyond those of the ledger's stages. */
+export const CODE_ABSENT = 253;
+/** See {@link CODE_ABSENT}. */
 export const CODE_UNEXPLAINED = 254;
-/** See {@link CODE_UNEXPLAINED}. */
+/** See {@link CODE_ABSENT}. */
 export const CODE_UNSETTLED = 255;
 
 /** What the server says about a trace's stream. */
@@ -79,7 +81,7 @@ export interface GapRecord {
   readonly firstIndex: bigint;
   readonly samples: number;
   readonly lostElements: number;
-  /** A code of the ledger's stages, {@link CODE_UNEXPLAINED} or {@link CODE_UNSETTLED}. */
+  /** A code of the ledger's stages, {@link CODE_ABSENT}, {@link CODE_UNEXPLAINED} or {@link CODE_UNSETTLED}. */
   readonly code: number;
   readonly apportioned: boolean;
   readonly severalStages: boolean;
@@ -332,7 +334,7 @@ function decodeGap(reader: Reader): GapRecord {
   const lostElements = Number(reader.u64());
   const code = reader.u8();
   const flags = reader.u8();
-  if (code > LAST_STAGE && code < CODE_UNEXPLAINED) reader.refuse('stage');
+  if (code > LAST_STAGE && code < CODE_ABSENT) reader.refuse('stage');
   if ((flags & ~GAP_FLAGS_KNOWN) !== 0) reader.refuse('gap flags');
   reader.skip(6);
   const firstIndex = reader.u64();

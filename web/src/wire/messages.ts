@@ -222,6 +222,8 @@ export interface GapDetail {
   readonly lost: ReadonlyMap<string, number>;
   readonly unexplained: number;
   readonly unsettled: number;
+  /** Elements of a time in which nobody recorded, or nobody published: no loss. */
+  readonly absent: number;
   readonly apportioned: boolean;
   readonly evidence: readonly string[];
 }
@@ -238,6 +240,7 @@ export function readGapDetail(value: unknown): GapDetail {
     lost: counts(from, 'lost'),
     unexplained: number(from, 'unexplained'),
     unsettled: number(from, 'unsettled'),
+    absent: typeof from['reader_absent'] === 'number' ? from['reader_absent'] : 0,
     apportioned: flag(from, 'apportioned'),
     evidence: list(from, 'evidence').filter((line): line is string => typeof line === 'string'),
   };

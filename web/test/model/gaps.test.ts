@@ -75,6 +75,9 @@ describe('details of gaps', () => {
     expect(gapOfDetail('a', detail)).toMatchObject({ stream: 'a', code: 8, lostElements: 11, severalStages: true, firstIndex: 500n });
     expect(gapOfDetail('a', readGapDetail({ unexplained: 4 })).code).toBe(254);
     expect(gapOfDetail('a', readGapDetail({ unsettled: 4 })).code).toBe(255);
+    const absent = gapOfDetail('a', readGapDetail({ samples: 4, reader_absent: 4, from_ns: 1, to_ns: 3 }));
+    expect([absent.code, absent.lostElements]).toEqual([253, 4]);
+    expect(gapSentence(absent).replaceAll('\u202f', ' ')).toBe('4 samples missing: nobody recorded, 2 ns');
   });
 
   test('are written for a log book', () => {

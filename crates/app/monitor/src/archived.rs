@@ -1,12 +1,17 @@
 //! The archive as what lies behind live memory.
 
+mod holes;
+
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use archive::{Archive, ArchiveError, Piece, StreamEntry};
-use sample::{Block, ElementReader, Point};
+use sample::{Block, ElementReader, Point, StreamName};
 use units::{SampleRate, WallTime};
+
+use holes::Holes;
 
 use crate::gap_map::KnownGap;
 use crate::memory::{element_of, unit_of};
@@ -64,26 +69,88 @@ impl HistoryStore for ArchivedHistory {
         let newest = entries.iter().flat_map(|entry| &entry.epochs).max_by_key(|recording| recording.t0);
         let Some(schema) = newest.map(|recording| &recording.description.schema) else { return Ok(None) };
         let Some(element) = element_of(schema, asked.channel) else { return Ok(None) };
-        let samples = entries.iter().map(|entry| samples_within(entry, asked)).sum();
+        let range = asked.grid.from..asked.grid.edge(asked.grid.count);
+        let samples = entries.iter().map(|entry| samples_within(entry, &range)).sum();
         if samples > MAX_SAMPLES {
             return Err(StoreFailure::TooLong { samples, limit: MAX_SAMPLES });
         }
         let mut reading = Reading::new(asked, samples);
-        for entry in entries {
-            let range = asked.grid.from..asked.grid.edge(asked.grid.count);
-            for piece in listed.archive.range(entry, range) {
-                reading.take(piece.map_err(failure)?);
+        let mut holes = Holes::new(range.clone(), recordings(&entries));
+        for entry in &entries {
+            let excerpt = Excerpt { archive: &listed.archive, entry, range: &range };
+            excerpt.read(&mut holes, &mut |block| reading.take(block)).map_err(failure)?;
+        }
+        let mut span = reading.finish(unit_of(schema, element).to_owned(), schema.rate);
+        span.gaps = holes.finish();
+        Ok(Some(span))
+    }
+
+    fn gaps(
+        &self,
+        stream: &StreamName,
+        range: Range<WallTime>,
+    ) -> Result<Option<Vec<KnownGap>>, StoreFailure> {
+        let failure = |error: ArchiveError| StoreFailure::Unreadable(error.to_string());
+        let listed = match self.listed() {
+            Err(ArchiveError::NoArchive(_)) => return Ok(None),
+            listed => listed.map_err(failure)?,
+        };
+        let entries: Vec<_> = listed.streams.iter().filter(|it| *it.name == *stream).collect();
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let samples: u64 = entries.iter().map(|entry| samples_within(entry, &range)).sum();
+        let mut holes = Holes::new(range.clone(), recordings(&entries));
+        for entry in &entries {
+            if samples <= MAX_SAMPLES {
+                let excerpt = Excerpt { archive: &listed.archive, entry, range: &range };
+                excerpt.read(&mut holes, &mut |_| {}).map_err(failure)?;
+                continue;
+            }
+            // Reading so much would take minutes: what the gap maps say.
+            for recording in &entry.epochs {
+                holes.records(recording);
+                holes.untold(recording);
             }
         }
-        Ok(Some(reading.finish(unit_of(schema, element).to_owned(), schema.rate)))
+        Ok(Some(holes.finish()))
+    }
+}
+
+fn recordings<'a>(entries: &[&'a StreamEntry]) -> impl Iterator<Item = &'a archive::Recording> {
+    entries.iter().flat_map(|entry| &entry.epochs)
+}
+
+/// A recorded stream in a range of time.
+struct Excerpt<'a> {
+    archive: &'a Archive,
+    entry: &'a StreamEntry,
+    range: &'a Range<WallTime>,
+}
+
+impl Excerpt<'_> {
+    /// Reads it: its blocks go to `take`, and what is missing to `holes`.
+    fn read(&self, holes: &mut Holes<'_>, take: &mut dyn FnMut(&Block)) -> Result<(), ArchiveError> {
+        let mut current = None;
+        for piece in self.archive.range(self.entry, self.range.clone()) {
+            match piece? {
+                Piece::Epoch(recording) => current = Some(recording),
+                Piece::Block(block) => take(&block),
+                Piece::Hole(hole) => {
+                    let recording = current.as_ref().expect("an epoch begins before its holes");
+                    holes.hole(recording, &hole);
+                }
+            }
+        }
+        self.entry.epochs.iter().for_each(|recording| holes.untold(recording));
+        Ok(())
     }
 }
 
 /// Returns about how many stored samples lie in the span asked for.
-fn samples_within(entry: &StreamEntry, asked: &StoredRequest<'_>) -> u64 {
-    let (from, to) = (asked.grid.from, asked.grid.edge(asked.grid.count));
+fn samples_within(entry: &StreamEntry, range: &Range<WallTime>) -> u64 {
     let within = entry.epochs.iter().map(|recording| {
-        let overlap = recording.t1.min(to).nanos_since(recording.t0.max(from));
+        let overlap = recording.t1.min(range.end).nanos_since(recording.t0.max(range.start));
         let overlap = Duration::from_nanos(u64::try_from(overlap).unwrap_or(0));
         recording.description.schema.rate.samples_in(overlap).min(recording.samples)
     });
@@ -96,7 +163,6 @@ struct Reading<'a> {
     with_points: bool,
     columns: Vec<sample::Column>,
     points: Vec<Point>,
-    gaps: Vec<KnownGap>,
     /// When the sample behind the last one is due.
     due: Option<WallTime>,
 }
@@ -108,36 +174,11 @@ impl<'a> Reading<'a> {
             with_points: samples < u64::from(asked.grid.count),
             columns: asked.grid.empty_columns(),
             points: Vec::new(),
-            gaps: Vec::new(),
             due: None,
         }
     }
 
-    fn take(&mut self, piece: Piece) {
-        match piece {
-            Piece::Epoch(_) => {}
-            Piece::Block(block) => self.take_block(&block),
-            // A time in which nobody recorded is no loss of the stream.
-            Piece::Hole(hole) if hole.lost.total() + hole.unexplained + hole.unsettled == 0 => {}
-            Piece::Hole(hole) => self.gaps.push(KnownGap {
-                id: hole.gaps.first().map_or(hole.first_index, |gap| gap.key.id),
-                epoch: units::Epoch { start_ns: 0, life: 0 },
-                from: hole.t0,
-                to: hole.t1,
-                first_index: hole.first_index,
-                samples: hole.samples,
-                first_element: hole.gaps.first().map_or(0, |gap| gap.positions.start),
-                numbers: hole.gaps.first().map_or(0..0, |gap| gap.numbers.clone()),
-                lost: hole.lost,
-                unexplained: hole.unexplained,
-                unsettled: hole.unsettled,
-                apportioned: hole.gaps.iter().any(|gap| gap.apportioned),
-                evidence: hole.gaps.iter().flat_map(|gap| gap.evidence.iter().cloned()).collect(),
-            }),
-        }
-    }
-
-    fn take_block(&mut self, block: &Block) {
+    fn take(&mut self, block: &Block) {
         let schema = &block.schema;
         let Some(element) = element_of(schema, self.asked.channel) else { return };
         let Some(reader) = ElementReader::new(schema, element) else { return };
@@ -167,9 +208,9 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn finish(mut self, unit: String, rate: SampleRate) -> StoredSpan {
-        self.gaps.sort_by_key(|gap| gap.from);
+    /// Returns what is stored; what is missing is another's to add.
+    fn finish(self, unit: String, rate: SampleRate) -> StoredSpan {
         let points = self.with_points.then_some(self.points);
-        StoredSpan { unit, rate, columns: self.columns, points, gaps: self.gaps }
+        StoredSpan { unit, rate, columns: self.columns, points, gaps: Vec::new() }
     }
 }

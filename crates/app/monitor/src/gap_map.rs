@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
-use ledger::{Stage, StageCounts};
+use ledger::{GapKind, Stage, StageCounts};
 use serde_json::{Map, Value, json};
-use tallycast::StreamGap;
+use tallycast::{Schema, StreamGap};
 use units::{Epoch, WallTime};
 use wire::{GapCause, PageGap};
 
@@ -23,6 +24,8 @@ const SET_BACK_NS: i64 = 1_000_000_000;
 pub struct KnownGap {
     /// Names the gap within its epoch.
     pub id: u64,
+    /// What kind of absence it is; `Missing` where something was lost.
+    pub kind: GapKind,
     /// The publisher's life.
     pub epoch: Epoch,
     /// When its first sample was due.
@@ -43,6 +46,10 @@ pub struct KnownGap {
     pub unexplained: u64,
     /// Elements still waiting for evidence.
     pub unsettled: u64,
+    /// Elements of a time in which nobody recorded, or nobody published: no losses, but missing all the same.
+    pub absent: u64,
+    /// Whether it is an absence that has not ended; `to` is then where the question ended.
+    pub open_ended: bool,
     /// Whether the counts were shared out instead of known one by one.
     pub apportioned: bool,
     /// What the stages rest on, for people.
@@ -51,8 +58,10 @@ pub struct KnownGap {
 
 impl From<&StreamGap> for KnownGap {
     fn from(gap: &StreamGap) -> Self {
+        let is_absence = gap.gap.kind != GapKind::Missing;
         Self {
             id: gap.gap.id,
+            kind: gap.gap.kind,
             epoch: gap.epoch,
             from: gap.t0,
             to: gap.t1,
@@ -63,6 +72,8 @@ impl From<&StreamGap> for KnownGap {
             lost: gap.gap.lost,
             unexplained: gap.gap.unexplained,
             unsettled: gap.gap.unsettled,
+            absent: if is_absence { gap.gap.len() } else { 0 },
+            open_ended: false,
             apportioned: gap.gap.apportioned,
             evidence: gap.gap.evidence.iter().map(ToString::to_string).collect(),
         }
@@ -70,10 +81,43 @@ impl From<&StreamGap> for KnownGap {
 }
 
 impl KnownGap {
-    /// Returns how many elements are missing, explained or not.
+    /// Returns how many elements were lost, explained or not.
     #[must_use]
     pub fn missing(&self) -> u64 {
         self.lost.total() + self.unexplained + self.unsettled
+    }
+
+    /// Tells whether it is only a time in which nobody recorded, or nobody published.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        self.kind != GapKind::Missing
+    }
+
+    /// Returns the part of an absence that lies in a span of time.
+    #[must_use]
+    pub(crate) fn within(&self, span: Range<WallTime>, schema: &Schema) -> Self {
+        let (from, to) = (self.from.max(span.start), self.to.min(span.end));
+        if (from, to) == (self.from, self.to) {
+            return self.clone();
+        }
+        let samples_in = |from: WallTime, to: WallTime| {
+            let nanos = u64::try_from(to.nanos_since(from)).unwrap_or(0);
+            schema.rate.samples_in(Duration::from_nanos(nanos))
+        };
+        let passed = samples_in(self.from, from).min(self.samples);
+        let samples = samples_in(from, to).min(self.samples - passed);
+        let per_sample = u64::from(schema.elements_per_sample());
+        Self {
+            from,
+            to,
+            first_index: self.first_index + passed,
+            first_element: self.first_element + passed * per_sample,
+            samples,
+            absent: samples * per_sample,
+            open_ended: self.open_ended && to == self.to,
+            apportioned: true,
+            ..self.clone()
+        }
     }
 
     /// Returns how many elements were lost on the way for good: neither unsettled nor a hole of the source.
@@ -87,7 +131,10 @@ impl KnownGap {
     pub fn cause(&self) -> GapCause {
         let leading = self.lost.nonzero().max_by(|(a, x), (b, y)| x.cmp(y).then(b.cmp(a)));
         match leading {
-            Some((stage, count)) if count >= self.unexplained.max(self.unsettled) => GapCause::Stage(stage),
+            Some((stage, count)) if count >= self.unexplained.max(self.unsettled).max(self.absent) => {
+                GapCause::Stage(stage)
+            }
+            _ if self.is_absence() || self.absent > self.unexplained.max(self.unsettled) => GapCause::Absent,
             _ if self.unsettled >= self.unexplained && self.unsettled > 0 => GapCause::Unsettled,
             _ => GapCause::Unexplained,
         }
@@ -96,11 +143,12 @@ impl KnownGap {
     /// Returns the gap as it lies in a frame for the page.
     #[must_use]
     pub fn page_gap(&self) -> PageGap {
-        let unknown = [self.unexplained, self.unsettled].into_iter().filter(|count| *count > 0).count();
+        let unknown =
+            [self.unexplained, self.unsettled, self.absent].into_iter().filter(|count| *count > 0).count();
         PageGap {
             from: self.from,
             to: self.to,
-            lost_elements: self.missing(),
+            lost_elements: self.missing() + self.absent,
             cause: self.cause(),
             apportioned: self.apportioned,
             several_stages: self.lost.nonzero().count() + unknown > 1,
@@ -115,17 +163,19 @@ impl KnownGap {
         let lost = self.lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), json!(count)));
         json!({
             "id": self.id,
-            "kind": "missing",
+            "kind": kind_name(self.kind),
             "from_ns": self.from.as_nanos(),
             "to_ns": self.to.as_nanos(),
             "first_index": self.first_index,
             "samples": self.samples,
             "first_element": self.first_element,
-            "elements": self.missing(),
+            "elements": self.missing() + self.absent,
             "numbers": [self.numbers.start, self.numbers.end],
             "lost": Value::Object(lost.collect::<Map<_, _>>()),
             "unexplained": self.unexplained,
             "unsettled": self.unsettled,
+            "reader_absent": self.absent,
+            "open_ended": self.open_ended,
             "settled": self.unsettled == 0,
             "apportioned": self.apportioned,
             "evidence": self.evidence,
@@ -144,7 +194,20 @@ impl KnownGap {
         self.lost.add(&later.lost);
         self.unexplained += later.unexplained;
         self.unsettled += later.unsettled;
+        self.absent += later.absent;
+        if self.kind != later.kind {
+            self.kind = GapKind::Missing;
+        }
         self.apportioned |= later.apportioned;
+    }
+}
+
+/// Returns the word for a kind of gap, the same everywhere.
+const fn kind_name(kind: GapKind) -> &'static str {
+    match kind {
+        GapKind::Missing => "missing",
+        GapKind::PublisherAbsent => "publisher_absent",
+        GapKind::ReaderAbsent => "reader_absent",
     }
 }
 
@@ -221,6 +284,11 @@ impl GapMap {
         self.gaps.range(self.gaps.len().saturating_sub(limit)..).map(|entry| &entry.gap)
     }
 
+    /// Returns since when gaps are known, where none was forgotten: when the oldest one began.
+    pub(crate) fn oldest(&self) -> Option<WallTime> {
+        self.gaps.front().map(|entry| entry.gap.from)
+    }
+
     /// Returns before when gaps may have been forgotten.
     pub(crate) const fn forgotten_before(&self) -> Option<WallTime> {
         self.forgotten_before
@@ -265,6 +333,9 @@ mod tests {
             lost,
             unexplained: 0,
             unsettled,
+            kind: GapKind::Missing,
+            absent: 0,
+            open_ended: false,
             apportioned: false,
             evidence: Vec::new(),
         }
@@ -337,6 +408,29 @@ mod tests {
         assert!(several.page_gap().several_stages);
         several.unexplained = 7;
         assert_eq!(several.cause(), GapCause::Unexplained);
+    }
+
+    #[test]
+    fn an_absence_is_no_loss_has_its_own_cause_and_can_be_told_in_part() {
+        let absence =
+            KnownGap { kind: GapKind::ReaderAbsent, absent: 20, ..gap(1, 10, StageCounts::default(), 0) };
+        assert_eq!((absence.missing(), absence.lost_on_the_way(), absence.cause()), (0, 0, GapCause::Absent));
+        assert_eq!((absence.page_gap().lost_elements, absence.page_gap().several_stages), (20, false));
+        let json = absence.to_json();
+        assert_eq!(
+            (&json["kind"], &json["elements"], &json["reader_absent"], &json["unexplained"]),
+            (&json!("reader_absent"), &json!(20), &json!(20), &json!(0))
+        );
+        let channels = vec![tallycast::Channel::new("a", "V"), tallycast::Channel::new("b", "V")];
+        let schema = Schema::new(tallycast::Dtype::F8, units::SampleRate::hz(10).unwrap(), channels).unwrap();
+        let time = |ms: i64| WallTime::from_nanos(ms * 1_000_000);
+        let part = absence.within(time(10_300)..time(10_800), &schema);
+        assert_eq!((part.first_index, part.samples, part.absent), (103, 5, 10));
+        assert_eq!((part.from, part.to, part.apportioned), (time(10_300), time(10_800), true));
+        assert_eq!(absence.within(time(0)..time(20_000), &schema), absence);
+        let mostly_absent =
+            KnownGap { absent: 30, kind: GapKind::Missing, ..gap(1, 1, StageCounts::of(Stage::Late, 6), 4) };
+        assert_eq!(mostly_absent.cause(), GapCause::Absent);
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub(crate) struct StreamMemory {
     envelopes: BTreeMap<usize, Envelope>,
     budget: Budget,
     timeless: Vec<StreamGap>,
+    /// When the oldest sample that came was taken.
+    first: Option<WallTime>,
     /// The newest sample's time, and one behind its index.
     newest: Option<(WallTime, u64)>,
     arrived: WallTime,
@@ -83,6 +85,7 @@ impl StreamMemory {
             envelopes: BTreeMap::new(),
             budget,
             timeless: Vec::new(),
+            first: None,
             newest: None,
             arrived: now,
             lag_ns: 0,
@@ -118,6 +121,7 @@ impl StreamMemory {
             return;
         }
         self.envelopes.values_mut().for_each(|envelope| envelope.push(block));
+        self.first.get_or_insert(block.t0);
         let newest = block.time_of(block.next_index() - 1);
         self.newest = Some((newest, block.next_index()));
         self.arrived = now;
@@ -146,6 +150,16 @@ impl StreamMemory {
             return;
         }
         self.take_gap(KnownGap::from(gap), now);
+    }
+
+    /// Returns since when all gaps are told by live memory; `None` before the first sample.
+    pub(crate) fn gaps_since(&self) -> Option<WallTime> {
+        let first = self.first?;
+        Some(
+            self.gaps
+                .forgotten_before()
+                .unwrap_or_else(|| self.gaps.oldest().map_or(first, |it| it.min(first))),
+        )
     }
 
     /// Takes the present state of the account.

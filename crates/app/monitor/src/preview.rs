@@ -78,7 +78,7 @@ fn column_of(span: &Span, nanos: i64) -> u32 {
 fn colour_of(cause: GapCause) -> Colour {
     match cause {
         GapCause::Unexplained => [0xf2, 0xf2, 0xf2],
-        GapCause::Unsettled => [0x70, 0x78, 0x82],
+        GapCause::Unsettled | GapCause::Absent => [0x70, 0x78, 0x82],
         GapCause::Stage(Stage::Injected) => [0x2f, 0xb3, 0x7a],
         GapCause::Stage(stage) => match stage {
             Stage::Source | Stage::PublisherQueue | Stage::PublisherPaused => [0x3d, 0x8b, 0xe0],

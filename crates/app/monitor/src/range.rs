@@ -4,6 +4,7 @@
 
 mod arrow;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use sample::{Column, ColumnGrid};
@@ -19,7 +20,7 @@ use crate::http::Refused;
 use crate::memory::{StreamMemory, element_of, unit_of};
 use crate::shared::Shared;
 use crate::stored::{StoredRequest, StoredSpan};
-use crate::view::{gaps_within, samples_per_column};
+use crate::view::{gaps_within, older_than, samples_per_column};
 
 /// The most columns one request may have: twice an 8K screen.
 pub(crate) const MAX_POINTS: u32 = wire::MAX_PAGE_COLUMNS;
@@ -97,6 +98,31 @@ pub(crate) fn read(shared: &Shared, request: &RangeRequest) -> Result<Span, Refu
         (None, None) => return Err(Refused::no_stream(&request.stream)),
     };
     Ok(Span::of(grid, live, stored.as_ref(), origin))
+}
+
+/// Returns what is missing of a stream in a span of time: what live memory knows, and before that what the store does.
+pub(crate) fn gaps(
+    shared: &Shared,
+    name: &str,
+    range: Range<WallTime>,
+) -> Result<Vec<Arc<KnownGap>>, Refused> {
+    let slot = shared.history.stream(name);
+    let since = slot.as_ref().and_then(|slot| slot.memory().gaps_since());
+    let no_stream = || Refused::no_stream(name);
+    let stored = match &shared.store {
+        Some(store) if since.is_none_or(|since| range.start < since) => {
+            let stream = name.parse().map_err(|_| no_stream())?;
+            store.gaps(&stream, range.clone()).map_err(|failure| Refused::store(&failure))?
+        }
+        _ => None,
+    };
+    let Some(slot) = slot else {
+        return Ok(stored.ok_or_else(no_stream)?.into_iter().map(Arc::new).collect());
+    };
+    let memory = slot.memory();
+    let stored = stored.unwrap_or_default();
+    let older = older_than(stored.iter(), since, &memory.info.schema);
+    Ok(older.chain(memory.gaps.within(&range).cloned()).collect())
 }
 
 /// Says where the samples come from.

@@ -3,8 +3,10 @@
 //! Start with [`HistoryStore`]. The archive of this project is one, see `archived.rs`; a monitor without any
 //! shows live memory only.
 
+use std::ops::Range;
+
 use sample::{Column, ColumnGrid, Point, StreamName};
-use units::SampleRate;
+use units::{SampleRate, WallTime};
 
 use crate::gap_map::KnownGap;
 
@@ -17,6 +19,19 @@ pub trait HistoryStore: Send + Sync {
     /// # Errors
     /// [`StoreFailure`], which is shown to whoever asked.
     fn span(&self, asked: &StoredRequest<'_>) -> Result<Option<StoredSpan>, StoreFailure>;
+
+    /// Returns what is missing of a stream in a span of time, losses and absences, in the order of time; `None` if the stream is
+    /// not known.
+    ///
+    /// Called where waiting is allowed; reads as long as it must.
+    ///
+    /// # Errors
+    /// [`StoreFailure`], which is shown to whoever asked.
+    fn gaps(
+        &self,
+        stream: &StreamName,
+        range: Range<WallTime>,
+    ) -> Result<Option<Vec<KnownGap>>, StoreFailure>;
 }
 
 /// What is asked of a store.
@@ -92,7 +107,6 @@ pub enum StoreFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::WallTime;
 
     #[test]
     fn a_span_serves_every_grid_of_its_columns() {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use sample::{ColumnGrid, Envelope, Point};
 use serde::Deserialize;
+use tallycast::Schema;
 use units::WallTime;
 use wire::{MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, PagePoint, TraceFrame, TraceShape, TraceState};
 
@@ -183,8 +184,22 @@ pub(crate) fn gaps_within(
     // Live memory tells of gaps since its first sample, or since the oldest gap that it still keeps.
     let since = envelope.memory_from().max(memory.gaps.forgotten_before());
     let older = stored.into_iter().flat_map(|stored| &stored.gaps);
-    let older = older.filter(|gap| since.is_none_or(|since| gap.to <= since)).cloned().map(Arc::new);
-    older.chain(live).collect()
+    older_than(older, since, &memory.info.schema).chain(live).collect()
+}
+
+/// Returns the store's gaps from before live memory tells of them; of an absence that goes on into it, what lies before.
+pub(crate) fn older_than<'a>(
+    stored: impl Iterator<Item = &'a KnownGap>,
+    since: Option<WallTime>,
+    schema: &Schema,
+) -> impl Iterator<Item = Arc<KnownGap>> {
+    stored.filter_map(move |gap| match since {
+        Some(since) if gap.to > since => {
+            let goes_on = gap.is_absence() && gap.from < since;
+            goes_on.then(|| Arc::new(gap.within(gap.from..since, schema)))
+        }
+        Some(_) | None => Some(Arc::new(gap.clone())),
+    })
 }
 
 /// Chooses between columns and single samples.
@@ -246,7 +261,7 @@ mod tests {
     use super::*;
     use crate::memory::Budget;
     use crate::scene::{self, SECOND};
-    use ledger::{Stage, StageCounts};
+    use ledger::{GapKind, Stage, StageCounts};
     use wire::GapCause;
 
     const X: Wanted<'_> = Wanted { index: 0, channel: "x", stored: None };
@@ -314,6 +329,27 @@ mod tests {
         };
         assert_eq!(points.iter().filter(|point| point.offset_ns >= 0).count(), 10);
         assert!(points[0].offset_ns < 0, "a point outside leads the line in");
+    }
+
+    #[test]
+    fn an_absence_that_goes_on_into_live_memory_is_told_up_to_there_and_a_loss_is_lives_own() {
+        let info = scene::info("lab/x", 1_000);
+        let gap = |kind| {
+            let mut gap = KnownGap::from(&scene::gap(&info, 1, 0..2_000, StageCounts::default()));
+            (gap.kind, gap.absent, gap.unsettled) = (kind, 2_000, 0);
+            gap
+        };
+        let stored = [gap(GapKind::ReaderAbsent), gap(GapKind::Missing)];
+        let told = |since_ms: i64| {
+            let since = WallTime::from_nanos(100 * SECOND + since_ms * 1_000_000);
+            let told = older_than(stored.iter(), Some(since), &info.schema);
+            told.map(|gap| (gap.kind, gap.samples, gap.absent)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(500), [(GapKind::ReaderAbsent, 500, 500)]);
+        assert_eq!(told(0), []);
+        let whole = [(GapKind::ReaderAbsent, 2_000, 2_000), (GapKind::Missing, 2_000, 2_000)];
+        assert_eq!(told(2_000), whole);
+        assert_eq!(older_than(stored.iter(), None, &info.schema).count(), 2);
     }
 
     #[test]

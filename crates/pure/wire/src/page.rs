@@ -32,6 +32,7 @@ const MODE_COLUMNS: u8 = 0;
 const MODE_POINTS: u8 = 1;
 const GAP_APPORTIONED: u8 = 1;
 const GAP_SEVERAL_STAGES: u8 = 2;
+const CAUSE_ABSENT: u8 = 253;
 const CAUSE_UNEXPLAINED: u8 = 254;
 const CAUSE_UNSETTLED: u8 = 255;
 /// Stands in a time's place where there is none.
@@ -146,6 +147,8 @@ pub struct PageGap {
 pub enum GapCause {
     /// The stage that lost the samples.
     Stage(Stage),
+    /// Nobody recorded then, or nobody published: no loss.
+    Absent,
     /// There is no evidence for any stage.
     Unexplained,
     /// Evidence is still being waited for.
@@ -188,11 +191,12 @@ pub enum PageFrameError {
 }
 
 impl GapCause {
-    /// Returns the code in a frame: the stage's own, 254 or 255.
+    /// Returns the code in a frame: the stage's own, 253, 254 or 255.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
             Self::Stage(stage) => stage.code(),
+            Self::Absent => CAUSE_ABSENT,
             Self::Unexplained => CAUSE_UNEXPLAINED,
             Self::Unsettled => CAUSE_UNSETTLED,
         }
@@ -202,6 +206,7 @@ impl GapCause {
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         match code {
+            CAUSE_ABSENT => Some(Self::Absent),
             CAUSE_UNEXPLAINED => Some(Self::Unexplained),
             CAUSE_UNSETTLED => Some(Self::Unsettled),
             code => Stage::from_code(code).map(Self::Stage),

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, State};
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -15,6 +15,7 @@ use crate::account::account_of;
 use crate::catalogue::ServerInfo;
 use crate::clock;
 use crate::connections::Caller;
+use crate::gap_map::KnownGap;
 use crate::inherited::Inputs;
 use crate::metrics::{OPENMETRICS, Picture};
 use crate::preview::{self, MAX_SIDE};
@@ -58,15 +59,20 @@ pub(super) async fn gaps(State(shared): App, query: Query) -> Result<Response, R
     if from >= to {
         return Err(Refused::range_ends_first());
     }
-    let slot = shared.history.stream(name).ok_or_else(|| Refused::no_stream(name))?;
-    let (newest_first, schema) = {
-        let memory = slot.memory();
-        let newest_first: Vec<_> = memory.gaps.within(&(from..to)).rev().take(limit).cloned().collect();
-        (newest_first, Arc::clone(&memory.info.schema))
-    };
-    let inputs = Inputs::of(&schema, &shared.history);
-    let gaps: Vec<_> = newest_first.iter().rev().map(|gap| inputs.gap_json(gap)).collect();
-    Ok(typed(JSON, serde_json::Value::Array(gaps).to_string()))
+    let name = name.to_owned();
+    // The same turns as for spans: reads of the store wait for each other.
+    let turn = Arc::clone(&shared.store_reads).acquire_owned().await;
+    let reading = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        let gaps = range::gaps(&shared, &name, from..to)?;
+        let newest = gaps.len().saturating_sub(limit);
+        let schema = shared.history.stream(&name).map(|slot| Arc::clone(&slot.memory().info.schema));
+        let inputs = schema.map(|schema| Inputs::of(&schema, &shared.history));
+        let json = |gap: &Arc<KnownGap>| inputs.as_ref().map_or_else(|| gap.to_json(), |it| it.gap_json(gap));
+        let gaps: Vec<_> = gaps[newest..].iter().map(json).collect();
+        Ok(typed(JSON, serde_json::Value::Array(gaps).to_string()))
+    });
+    reading.await.unwrap_or_else(|_| Err(Refused::ending()))
 }
 
 pub(super) async fn range(State(shared): App, query: Query) -> Result<Response, Refused> {

@@ -1,17 +1,18 @@
 //! What a recorder wrote lies behind live memory without a seam, and outlives the publisher.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Clock};
 
-use archive::{FileStore, Options, Recorder};
+use archive::{Archive, FileStore, Options, Piece, Recorder};
 use monitor::{MonitorConfig, MonitorHandle};
 use serde_json::Value;
 use tallycast::{Bus, Event, WallTime};
 use units::Instant;
-use wire::{TraceShape, TraceState};
+use wire::{GapCause, TraceShape, TraceState};
 
 use crate::scene::{Feed, Page, bus, get, listed, node, start, wait_for};
 
@@ -127,4 +128,70 @@ fn a_recording_is_shown_when_its_publisher_is_gone() {
     let frame = page.frame(|frame| frame.traces[0].state == TraceState::Ended);
     let TraceShape::Columns { extremes, .. } = &frame.traces[0].shape else { panic!("columns") };
     assert!(extremes.len() > 50 && !frame.traces[0].gaps.is_empty());
+}
+
+/// Records until so many samples were taken, and leaves; returns their indices and the time of the first.
+fn record_some(bus: &Bus, root: &Path, samples: u64) -> (Range<u64>, WallTime) {
+    let mut subscriber = node(bus).subscriber("lab/x").reader("recorder").open().unwrap();
+    let store = Arc::new(FileStore::create(root).unwrap());
+    let mut recorder =
+        Recorder::open(store, "test".parse().unwrap(), Options::default(), Instant::ORIGIN).unwrap();
+    let began = Clock::now();
+    let now = || Instant::ORIGIN + began.elapsed();
+    let mut taken: Option<(Range<u64>, WallTime)> = None;
+    wait_for("recorded samples", || {
+        let event = subscriber.next(Duration::from_millis(50))?;
+        if let Event::Block(block) = &event {
+            let (indices, _) = taken.get_or_insert((block.first_index..block.first_index, block.t0));
+            indices.end = block.first_index + block.samples;
+        }
+        recorder.take_event(now(), "recorder", &event).unwrap();
+        recorder.tick(now());
+        taken.as_ref().is_some_and(|(indices, _)| indices.end - indices.start >= samples).then_some(())
+    });
+    recorder.close(now()).unwrap();
+    taken.unwrap()
+}
+
+#[test]
+fn a_time_in_which_nobody_recorded_is_told_everywhere_as_the_archive_tells_it() {
+    let (bus, root) = (bus(), tempfile::tempdir().unwrap());
+    let live = monitor_of(&bus, root.path());
+    let feed = Feed::start(&bus, "lab/x", 0.0, |index| index as f64);
+    let (before, from) = record_some(&bus, root.path(), 500);
+    listed(live.address(), "lab/x", |stream| stream["next_index"].as_u64() > Some(before.end + 500));
+    let (behind, _) = record_some(&bus, root.path(), 500);
+    drop((feed, live));
+    let absent = before.end..behind.start;
+    assert!(absent.end > absent.start + 400, "{absent:?}");
+
+    let to = from.offset(i64::try_from((behind.end - before.start) * 1_000_000).unwrap());
+    let archive = Archive::open(root.path()).unwrap();
+    let entry = archive.streams(&"test".parse().unwrap()).unwrap().remove(0);
+    let holes = archive.range(&entry, from..to).filter_map(|piece| match piece.unwrap() {
+        Piece::Hole(hole) => Some((hole.first_index, hole.reader_absent)),
+        Piece::Block(_) | Piece::Epoch(_) => None,
+    });
+    let holes: Vec<_> = holes.collect();
+    assert_eq!(holes, [(absent.start, absent.end - absent.start)], "what `query --gaps` shows");
+
+    let monitor = monitor_of(&bus, root.path());
+    let (from_ns, to_ns) = (from.as_nanos(), to.as_nanos());
+    let told = |gap: &Value| {
+        assert_eq!((&gap["kind"], &gap["lost"]), (&"reader_absent".into(), &serde_json::json!({})), "{gap}");
+        (gap["first_index"].as_u64().unwrap(), gap["reader_absent"].as_u64().unwrap())
+    };
+    let of_range = range(&monitor, from_ns, to_ns);
+    assert_eq!(of_range["gaps"].as_array().unwrap().iter().map(told).collect::<Vec<_>>(), holes);
+    let of_gaps = get(monitor.address(), &format!("/api/gaps?stream=lab/x&from={from_ns}&to={to_ns}")).json();
+    assert_eq!(of_gaps.as_array().unwrap().iter().map(told).collect::<Vec<_>>(), holes);
+
+    let mut page = Page::open(monitor.address());
+    page.say(&format!(
+        r#"{{"type":"view","view":1,"traces":[{{"stream":"lab/x","channel":"x"}}],"width_px":100,"span_ns":{},"end_ns":{to_ns}}}"#,
+        to_ns - from_ns
+    ));
+    let frame = page.frame(|frame| frame.traces[0].state == TraceState::Ended);
+    let drawn: Vec<_> = frame.traces[0].gaps.iter().map(|gap| (gap.cause, gap.samples)).collect();
+    assert_eq!(drawn, [(GapCause::Absent, absent.end - absent.start)]);
 }
