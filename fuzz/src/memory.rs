@@ -58,6 +58,10 @@ fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Store for Memory {
+    fn make_folder(&self, _: &Path) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     fn create(&self, path: &Path) -> Result<Box<dyn Appendable>, StoreError> {
         let mut files = locked(&self.files);
         if files.contains_key(path) {

@@ -18,7 +18,13 @@ pub use files::FileStore;
 /// - a rename replaces the target in one step;
 /// - without a sync anything may be lost, torn or kept, in any order.
 pub trait Store: Send + Sync {
-    /// Creates an empty file and the folders above it.
+    /// Makes a folder with all above it; one that is there stays.
+    ///
+    /// # Errors
+    /// What the disk says.
+    fn make_folder(&self, path: &Path) -> Result<(), StoreError>;
+
+    /// Creates an empty file in a folder that is there: one that was taken away is not made again.
     ///
     /// # Errors
     /// [`StoreError::Exists`] if the name is taken.
@@ -30,10 +36,10 @@ pub trait Store: Send + Sync {
     /// [`StoreError::NotFound`] if there is none.
     fn append_to(&self, path: &Path) -> Result<Box<dyn Appendable>, StoreError>;
 
-    /// Opens a file for reading. It stays readable when its name is removed.
+    /// Opens a file for reading, without waiting for anything. It stays readable when its name is removed.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if there is none.
+    /// [`StoreError::NotFound`] if there is none, [`StoreError::Misplaced`] if it is no file.
     fn open(&self, path: &Path) -> Result<Box<dyn Readable>, StoreError>;
 
     /// Syncs many files at once: one barrier, cheaper than each by itself.
@@ -65,8 +71,16 @@ pub trait Store: Send + Sync {
     /// Returns the names in a folder, sorted; none if the folder does not exist.
     ///
     /// # Errors
-    /// What the disk says.
+    /// [`StoreError::Misplaced`] if it is no folder; what the disk says.
     fn list(&self, path: &Path) -> Result<Vec<String>, StoreError>;
+
+    /// Checks that the disk is still where it was opened.
+    ///
+    /// # Errors
+    /// [`StoreError::Gone`] if its folder was removed, moved or unmounted.
+    fn check_place(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Returns how many bytes can still be written.
     ///
@@ -107,6 +121,14 @@ pub trait Appendable: Send {
     /// What the disk says.
     fn truncate(&mut self, size_bytes: u64) -> Result<(), StoreError>;
 
+    /// Checks that the file is still under its name on the disk.
+    ///
+    /// # Errors
+    /// [`StoreError::Gone`] if it, or a folder above it, was removed, moved or replaced.
+    fn check_place(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Makes the content durable.
     ///
     /// # Errors
@@ -132,13 +154,29 @@ pub trait Readable: Send + Sync {
 /// Holds a lock until it is dropped.
 #[must_use]
 pub struct Lock {
-    _held: Box<dyn Send + Sync>,
+    check: Box<dyn Fn() -> Result<(), StoreError> + Send + Sync>,
 }
 
 impl Lock {
     /// Wraps whatever gives the lock back when dropped.
     pub fn new(held: impl Send + Sync + 'static) -> Self {
-        Self { _held: Box::new(held) }
+        Self::in_place(move || {
+            let _held = &held;
+            Ok(())
+        })
+    }
+
+    /// Wraps what holds the lock, and tells whether it still keeps others out.
+    pub fn in_place(check: impl Fn() -> Result<(), StoreError> + Send + Sync + 'static) -> Self {
+        Self { check: Box::new(check) }
+    }
+
+    /// Checks that the lock still keeps others out.
+    ///
+    /// # Errors
+    /// [`StoreError::Gone`] if its file was taken away.
+    pub fn check_place(&self) -> Result<(), StoreError> {
+        (self.check)()
     }
 }
 
@@ -158,6 +196,23 @@ pub enum StoreError {
     /// Somebody else holds the lock.
     #[error("{} is held by another recorder\nrecord under another name with --run NAME, or end that recorder", .0.display())]
     Busy(PathBuf),
+    /// Something else lies where a file or a folder should be.
+    #[error("{} is a {found}, not a {wanted}\nput the {wanted} back from a copy, or move the {found} away", path.display())]
+    Misplaced {
+        /// Where.
+        path: PathBuf,
+        /// What lies there: a folder, a link, a pipe, a socket, a device.
+        found: &'static str,
+        /// What should.
+        wanted: &'static str,
+    },
+    /// A file that is open, or a folder above it, is not in its place any more.
+    #[error(
+        "{} is not there any more: it, or a folder above it, was removed, moved, replaced or unmounted\n\
+         put it back, or record into another folder with --root DIR",
+        .0.display()
+    )]
+    Gone(PathBuf),
     /// A file ends before what should be read.
     #[error("{} ends before byte {needed}", path.display())]
     Short {
@@ -227,13 +282,45 @@ pub(crate) fn replace_from(
 ) -> Result<(), StoreError> {
     match store.remove(draft) {
         Ok(()) | Err(StoreError::NotFound(_)) => {}
+        Err(StoreError::Misplaced { .. }) => drop(set_aside(store, draft)?),
         Err(error) => return Err(error),
     }
     let mut file = store.create(draft)?;
     file.append(&[content])?;
     file.sync()?;
-    store.rename(draft, path)
+    match store.rename(draft, path) {
+        // A folder gives way to no file by itself.
+        Err(StoreError::Misplaced { .. }) => {
+            set_aside(store, path)?;
+            store.rename(draft, path)
+        }
+        renamed => renamed,
+    }
 }
+
+/// The most things set aside of one name; more than a person leaves lying about.
+const MAX_SET_ASIDE: u32 = 1_000;
+
+/// Gives what cannot be read another name beside its own, so that it is kept and in nobody's way. Returns that name.
+///
+/// # Errors
+/// What the disk says.
+pub(crate) fn set_aside(store: &dyn Store, path: &Path) -> Result<String, StoreError> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let taken = store.list(folder)?;
+    let aside = |number: u32| match number {
+        1 => format!("{name}{ASIDE}"),
+        number => format!("{name}{ASIDE}-{number}"),
+    };
+    let free = (1..=MAX_SET_ASIDE).map(aside).find(|name| !taken.contains(name));
+    let free = free.ok_or_else(|| StoreError::Exists(folder.join(aside(MAX_SET_ASIDE))))?;
+    store.rename(path, &folder.join(&free))?;
+    Ok(free)
+}
+
+/// What is behind the name of what was set aside.
+pub(crate) const ASIDE: &str = ".damaged";
 
 /// Returns the name a file has until it is whole.
 #[must_use]

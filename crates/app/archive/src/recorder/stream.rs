@@ -100,6 +100,7 @@ impl StreamRecorder {
             }
             Some(found) => GapFile::resume(store, &folder, found.gap_bytes)?,
             None => {
+                store.make_folder(&folder)?;
                 let text = format!("{:#}\n", description.to_json());
                 replace(store, &folder.join(DESCRIPTION), text.as_bytes())?;
                 GapFile::create(store, &folder)?

@@ -1,11 +1,18 @@
 //! The real disk: a folder of the file system.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{IoSlice, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use rustix::fs::OFlags;
+
+mod place;
+
+use place::{Place, identity};
 
 use super::{Appendable, Lock, Readable, Store, StoreError};
 
@@ -19,13 +26,12 @@ const LOCK_TRIES: u32 = 10;
 /// The pause between two tries.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// A folder of the file system.
+/// A folder of the file system, held open: what is done in it is done there, wherever its path leads meanwhile.
 #[derive(Debug)]
 pub struct FileStore {
-    root: PathBuf,
-    folder: File,
-    /// Set once a file turned out to lie on another device, by a mount or a link: then one `syncfs` of the
-    /// root does not reach it, and every file is synced by itself.
+    place: Arc<Place>,
+    /// Set once a file turned out to lie on another device, by a mount: then one `syncfs` of the root does not reach it,
+    /// and every file is synced by itself.
     spans_devices: AtomicBool,
 }
 
@@ -45,153 +51,164 @@ impl FileStore {
     /// # Errors
     /// [`StoreError::NotFound`] if there is none.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
-        let folder = File::open(root).map_err(|cause| StoreError::from_system("open", root, cause))?;
-        Ok(Self { root: root.to_owned(), folder, spans_devices: AtomicBool::new(false) })
+        Ok(Self { place: Arc::new(Place::open(root)?), spans_devices: AtomicBool::new(false) })
     }
 
     /// Returns the folder.
     #[must_use]
     pub fn root(&self) -> &Path {
-        &self.root
+        self.place.path()
     }
 
     fn full(&self, path: &Path) -> PathBuf {
-        self.root.join(path)
+        self.place.full(path)
     }
 
-    fn appendable(&self, path: PathBuf, file: File) -> Result<Box<dyn Appendable>, StoreError> {
-        let device = |file: &File| file.metadata().map(|metadata| metadata.dev());
-        match (device(&file), device(&self.folder)) {
-            (Ok(own), Ok(roots)) if own == roots => {}
+    fn opened(&self, path: &Path, how: OFlags) -> Result<OpenFile, StoreError> {
+        let file = self.place.open_file(path, how)?;
+        let stat = rustix::fs::fstat(&file);
+        let stat = stat.map_err(|error| StoreError::from_system("open", &self.full(path), error.into()))?;
+        let place = Arc::clone(&self.place);
+        Ok(OpenFile { path: self.full(path), within: path.to_owned(), place, identity: identity(&stat), file })
+    }
+
+    fn appendable(&self, path: &Path, how: OFlags) -> Result<Box<dyn Appendable>, StoreError> {
+        let open = self.opened(path, how | OFlags::WRONLY | OFlags::APPEND)?;
+        match self.place.folder().metadata() {
+            Ok(root) if root.dev() == open.identity.0 => {}
             // Relaxed: a hint that only ever goes one way, read by the thread that set it.
             _ => self.spans_devices.store(true, Ordering::Relaxed),
         }
-        Ok(Box::new(OpenFile { path, file }))
+        Ok(Box::new(open))
     }
 }
 
 impl Store for FileStore {
+    fn make_folder(&self, path: &Path) -> Result<(), StoreError> {
+        self.place.make_folder(path).map(drop)
+    }
+
     fn create(&self, path: &Path) -> Result<Box<dyn Appendable>, StoreError> {
-        let path = self.full(path);
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)
-                .map_err(|cause| StoreError::from_system("make the folder", parent, cause))?;
-        }
-        let file = OpenOptions::new().append(true).create_new(true).open(&path);
-        let file = file.map_err(|cause| StoreError::from_system("create", &path, cause))?;
-        self.appendable(path, file)
+        self.appendable(path, OFlags::CREATE | OFlags::EXCL)
     }
 
     fn append_to(&self, path: &Path) -> Result<Box<dyn Appendable>, StoreError> {
-        let path = self.full(path);
-        let file = OpenOptions::new().append(true).open(&path);
-        let file = file.map_err(|cause| StoreError::from_system("open", &path, cause))?;
-        self.appendable(path, file)
+        self.appendable(path, OFlags::empty())
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn Readable>, StoreError> {
-        let path = self.full(path);
-        let file = File::open(&path).map_err(|cause| StoreError::from_system("open", &path, cause))?;
-        Ok(Box::new(OpenFile { path, file }))
+        Ok(Box::new(self.opened(path, OFlags::RDONLY)?))
     }
 
     fn sync_all(&self, files: &mut [&mut dyn Appendable]) -> Result<(), StoreError> {
         if files.len() < FILES_WORTH_A_WHOLE_SYNC || self.spans_devices.load(Ordering::Relaxed) {
             return files.iter_mut().try_for_each(|file| file.sync());
         }
-        rustix::fs::syncfs(&self.folder)
-            .map_err(|error| StoreError::from_system("sync", &self.root, error.into()))
+        rustix::fs::syncfs(self.place.folder())
+            .map_err(|error| StoreError::from_system("sync", self.root(), error.into()))
     }
 
     fn sync_folder(&self, path: &Path) -> Result<(), StoreError> {
-        for folder in path.ancestors().map(|ancestor| self.full(ancestor)) {
-            let synced = File::open(&folder).and_then(|open| open.sync_all());
-            synced.map_err(|cause| StoreError::from_system("sync", &folder, cause))?;
+        for ancestor in path.ancestors() {
+            let folder = self.place.open_folder(ancestor)?;
+            rustix::fs::fsync(&folder)
+                .map_err(|error| StoreError::from_system("sync", &self.full(ancestor), error.into()))?;
         }
         Ok(())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
-        let from = self.full(from);
-        std::fs::rename(&from, self.full(to)).map_err(|cause| StoreError::from_system("rename", &from, cause))
+        self.place.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> Result<(), StoreError> {
-        let path = self.full(path);
-        std::fs::remove_file(&path).map_err(|cause| StoreError::from_system("remove", &path, cause))
+        self.place.remove(path)
     }
 
     fn list(&self, path: &Path) -> Result<Vec<String>, StoreError> {
-        let path = self.full(path);
-        let failed = |cause| StoreError::from_system("list", &path, cause);
-        let entries = match std::fs::read_dir(&path) {
-            Ok(entries) => entries,
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            // A file where a folder was expected holds no names.
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotADirectory => return Ok(Vec::new()),
-            Err(cause) => return Err(failed(cause)),
+        let failed = |error: rustix::io::Errno| StoreError::from_system("list", &self.full(path), error.into());
+        let folder = match self.place.open_folder(path) {
+            Ok(folder) => folder,
+            Err(StoreError::NotFound(_)) => return Ok(Vec::new()),
+            Err(error) => return Err(error),
         };
         let mut names = Vec::new();
-        for entry in entries {
+        for entry in rustix::fs::Dir::new(folder).map_err(failed)? {
             // Names that are not text are not ours.
-            names.extend(entry.map_err(failed)?.file_name().into_string().ok());
+            names.extend(entry.map_err(failed)?.file_name().to_str().ok().map(str::to_owned));
         }
+        names.retain(|name| name != "." && name != "..");
         names.sort();
         Ok(names)
     }
 
+    fn check_place(&self) -> Result<(), StoreError> {
+        self.place.check()
+    }
+
     fn space_bytes(&self) -> Result<u64, StoreError> {
-        let space = rustix::fs::fstatvfs(&self.folder);
-        let space = space.map_err(|error| StoreError::from_system("measure", &self.root, error.into()))?;
+        let space = self.measured()?;
         Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
 
     fn capacity_bytes(&self) -> Result<u64, StoreError> {
-        let space = rustix::fs::fstatvfs(&self.folder);
-        let space = space.map_err(|error| StoreError::from_system("measure", &self.root, error.into()))?;
+        let space = self.measured()?;
         Ok(space.f_blocks.saturating_mul(space.f_frsize))
     }
 
     fn lock(&self, path: &Path) -> Result<Lock, StoreError> {
-        let path = self.full(path);
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)
-                .map_err(|cause| StoreError::from_system("make the folder", parent, cause))?;
-        }
-        let file = OpenOptions::new().append(true).create(true).open(&path);
-        let file = file.map_err(|cause| StoreError::from_system("open", &path, cause))?;
+        self.place.make_folder(path.parent().unwrap_or(Path::new("")))?;
+        let open = self.opened(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)?;
         for _ in 1..LOCK_TRIES {
-            if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+            if !matches!(open.file.try_lock(), Err(TryLockError::WouldBlock)) {
                 break;
             }
             std::thread::sleep(LOCK_PAUSE);
         }
-        match file.try_lock() {
-            Ok(()) => Ok(Lock::new(file)),
-            Err(TryLockError::WouldBlock) => Err(StoreError::Busy(path)),
-            Err(TryLockError::Error(cause)) => Err(StoreError::from_system("lock", &path, cause)),
+        match open.file.try_lock() {
+            // Whoever removed the file meanwhile would let a second recorder in.
+            Ok(()) => open.check_place().map(|()| Lock::in_place(move || open.check_place())),
+            Err(TryLockError::WouldBlock) => Err(StoreError::Busy(open.path)),
+            Err(TryLockError::Error(cause)) => Err(StoreError::from_system("lock", &open.path, cause)),
         }
     }
 
     fn is_locked(&self, path: &Path) -> Result<bool, StoreError> {
-        let path = self.full(path);
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-            Err(cause) => return Err(StoreError::from_system("open", &path, cause)),
+        let open = match self.opened(path, OFlags::RDONLY) {
+            Ok(open) => open,
+            Err(StoreError::NotFound(_)) => return Ok(false),
+            Err(error) => return Err(error),
         };
         // Shared, so that two who look do not take each other for a recorder; given back with the file.
-        match file.try_lock_shared() {
+        match open.file.try_lock_shared() {
             Ok(()) => Ok(false),
             Err(TryLockError::WouldBlock) => Ok(true),
-            Err(TryLockError::Error(cause)) => Err(StoreError::from_system("look at", &path, cause)),
+            Err(TryLockError::Error(cause)) => Err(StoreError::from_system("look at", &open.path, cause)),
         }
     }
 }
 
+impl FileStore {
+    fn measured(&self) -> Result<rustix::fs::StatVfs, StoreError> {
+        rustix::fs::fstatvfs(self.place.folder())
+            .map_err(|error| StoreError::from_system("measure", self.root(), error.into()))
+    }
+}
+
 struct OpenFile {
+    /// For people: with the root before it.
     path: PathBuf,
+    /// Beneath the root.
+    within: PathBuf,
+    place: Arc<Place>,
+    identity: (u64, u64),
     file: File,
+}
+
+impl OpenFile {
+    fn check_place(&self) -> Result<(), StoreError> {
+        self.place.check_file(&self.within, self.identity)
+    }
 }
 
 impl Appendable for OpenFile {
@@ -206,6 +223,10 @@ impl Appendable for OpenFile {
 
     fn truncate(&mut self, size_bytes: u64) -> Result<(), StoreError> {
         self.file.set_len(size_bytes).map_err(|cause| StoreError::from_system("cut", &self.path, cause))
+    }
+
+    fn check_place(&self) -> Result<(), StoreError> {
+        Self::check_place(self)
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
@@ -253,6 +274,7 @@ mod tests {
         let store = FileStore::open(folder.path()).unwrap();
         let part = [7_u8; 3];
         let parts = vec![&part[..]; PARTS_PER_WRITE * 2 + 1];
+        store.make_folder(Path::new("a/b")).unwrap();
         let mut file = store.create(Path::new("a/b/file")).unwrap();
         file.append(&parts).unwrap();
         file.sync().unwrap();
@@ -265,6 +287,7 @@ mod tests {
     fn a_replaced_file_has_the_new_content_and_leaves_no_draft() {
         let folder = tempfile::tempdir().unwrap();
         let store = FileStore::open(folder.path()).unwrap();
+        store.make_folder(Path::new("x")).unwrap();
         for content in [&b"old"[..], b"new content"] {
             replace(&store, Path::new("x/account.json"), content).unwrap();
             assert_eq!(read_whole(&store, Path::new("x/account.json")).unwrap(), content);
