@@ -18,10 +18,12 @@ use crate::contents::{EpochContents, Segment, has_samples};
 use crate::damage::{self, Damage};
 use crate::error::ArchiveError;
 use crate::feed::{EpochFeed, Feed};
-use crate::folders::{ACCOUNT, DESCRIPTION, LOCK, RunName, earlier_account_of, run_folder, run_of};
+use crate::folders::{DESCRIPTION, LOCK, RunName, earlier_account, earlier_account_of, run_folder, run_of};
 use crate::gaps::GapRecord;
 use crate::recovery::epoch_folders;
+use crate::salvage::Tail;
 use crate::store::{FileStore, Store, StoreError, draft_of, read_whole, replace_from};
+use crate::told::read_account;
 
 /// Marks a folder as an archive and tells its version.
 const ROOT_MARK: &str = "tallycast-archive.json";
@@ -68,7 +70,7 @@ pub struct Recording {
     pub attended: bool,
     /// Known gaps in the order of the stream.
     pub gaps: Arc<[GapRecord]>,
-    /// Segments that cannot be read: which file, and what is wrong with it. What they held is in the gaps.
+    /// Files that are not what they should be: which, and what is wrong with each. What cannot be read is in the gaps.
     pub damaged: Vec<String>,
     /// The reader's account and that of the archive, as last written by the last recorder.
     pub account: Value,
@@ -255,13 +257,18 @@ impl Archive {
         if !self.runs()?.contains(run) {
             return Err(ArchiveError::Unknown(format!("run {run}")));
         }
-        let attended = self.store.is_locked(&run_folder(run).join(LOCK))?;
-        let mut streams: BTreeMap<StreamName, Vec<Recording>> = BTreeMap::new();
         let mut unreadable = Vec::new();
-        for folder in epoch_folders(&*self.store, &run_folder(run))? {
-            match self.recording(&folder) {
-                Ok(Some(mut recording)) => {
-                    recording.attended = attended;
+        let lock = run_folder(run).join(LOCK);
+        let attended = self.store.is_locked(&lock).map_err(ArchiveError::from).unwrap_or_else(|cause| {
+            unreadable.push(Unreadable { folder: lock, cause });
+            false
+        });
+        let mut streams: BTreeMap<StreamName, Vec<Recording>> = BTreeMap::new();
+        let (folders, misplaced) = epoch_folders(&*self.store, &run_folder(run))?;
+        unreadable.extend(misplaced.into_iter().map(|(folder, cause)| Unreadable { folder, cause }));
+        for folder in folders {
+            match self.recording(&folder, attended) {
+                Ok(Some(recording)) => {
                     streams.entry((*recording.description.name).clone()).or_default().push(recording);
                 }
                 Ok(None) => {}
@@ -298,16 +305,21 @@ impl Archive {
         EpochFeed::new(Arc::clone(&self.store), recording.clone(), range)
     }
 
-    fn recording(&self, folder: &Path) -> Result<Option<Recording>, ArchiveError> {
-        let Some(description) = EpochContents::description(&*self.store, folder)? else {
+    fn recording(&self, folder: &Path, attended: bool) -> Result<Option<Recording>, ArchiveError> {
+        let Some((description, fault)) = EpochContents::description(&*self.store, folder)? else {
             return match has_samples(&*self.store, folder)? {
                 true => Err(ArchiveError::Undescribed(folder.join(DESCRIPTION))),
                 false => Ok(None),
             };
         };
-        let contents = EpochContents::read(&*self.store, folder, Arc::clone(&description))?;
-        let map = EpochContents::gap_map(&*self.store, folder)?;
-        let account = self.account(&folder.join(ACCOUNT));
+        // A recorder at work writes what it will acknowledge in a moment.
+        let tail = if attended { Tail::Leave } else { Tail::Take };
+        let contents = EpochContents::read(&*self.store, folder, Arc::clone(&description), tail)?;
+        let told = &contents.told;
+        let (map, gaps_fault) = EpochContents::gap_map(&*self.store, folder, &description, told)?;
+        let mut damaged: Vec<String> = fault.into_iter().chain(contents.faults.iter().cloned()).collect();
+        damaged.extend(gaps_fault);
+        let account = told.account.clone();
         let state = match account["state"].as_str() {
             Some("closed") => RecordingState::Closed,
             Some("cut") => RecordingState::Cut,
@@ -316,48 +328,85 @@ impl Archive {
         let segments = &contents.segments;
         let joined = map.sessions.iter().map(|session| session.first_index).min();
         let first_stored = segments.first().map(|segment| segment.first_index);
-        let first_index = joined.or(first_stored).unwrap_or(0);
+        let first_index = joined.into_iter().chain(first_stored).min().unwrap_or(0);
         let mut gaps: Vec<GapRecord> = map.gaps.into_values().collect();
         gaps.sort_by_key(|gap| (gap.positions.start, gap.key));
         let begin = begin_of(&description, segments, &gaps);
-        let told = account["stored_index"].as_u64().unwrap_or(first_index);
-        for (span, segment) in contents.damaged_spans(first_index, told) {
+        for (span, segment) in contents.damaged_spans(first_index) {
             let anchor = anchor_at(&contents, span.start).unwrap_or((first_index, begin));
             let (id, cause) = (u64::from(segment.number) << 32, segment.cause.as_str());
             let damage = Damage { description: &description, samples: span, anchor, id, cause };
-            gaps.extend(damage::records(&damage, &gaps));
+            let lost = damage::records(&damage, &gaps);
+            if segment.is_missing && !lost.is_empty() {
+                damaged.push(segment.cause.clone());
+            }
+            gaps.extend(lost);
+        }
+        let found = segments.last().map_or(first_index, |segment| segment.next_index);
+        let told_index = told.stored_index.unwrap_or(first_index);
+        if told_index > found {
+            // No file is missed by its name, but samples are by their number.
+            let cause = format!(
+                "{}: the account tells of samples up to {told_index}, the segments of those up to {found}",
+                folder.display()
+            );
+            let anchor = anchor_at(&contents, found).unwrap_or((first_index, begin));
+            let (samples, id) = (found..told_index, u64::from(u32::MAX) << 32);
+            let damage = Damage { description: &description, samples, anchor, id, cause: &cause };
+            let lost = damage::records(&damage, &gaps);
+            if !lost.is_empty() {
+                damaged.push(cause.clone());
+            }
+            gaps.extend(lost);
         }
         gaps.sort_by_key(|gap| (gap.positions.start, gap.key));
-        let stored_index = segments.last().map_or(first_index, |segment| segment.next_index);
+        let (earlier_accounts, faults) = self.earlier_accounts(folder, &contents)?;
+        damaged.extend(faults);
         Ok(Some(Recording {
             description,
             first_index,
-            stored_index: if contents.damaged.is_empty() { stored_index } else { stored_index.max(told) },
+            stored_index: found.max(told_index),
             t0: segments.first().map_or(begin, |segment| segment.t0),
             t1: segments.last().map_or(begin, |segment| segment.t1),
             samples: segments.iter().map(|segment| segment.samples).sum(),
             size_bytes: segments.iter().map(|segment| segment.size_bytes).sum(),
             state,
-            attended: false,
+            attended,
             gaps: gaps.into(),
-            damaged: contents.damaged.iter().map(|segment| segment.cause.clone()).collect(),
+            damaged,
             account,
-            earlier_accounts: self.earlier_accounts(folder)?,
+            earlier_accounts,
             contents: Arc::new(contents),
         }))
     }
 
-    fn account(&self, path: &Path) -> Value {
-        let bytes = read_whole(&*self.store, path).ok();
-        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null)
-    }
-
-    fn earlier_accounts(&self, folder: &Path) -> Result<Vec<Value>, ArchiveError> {
+    /// Returns the accounts of the recorders before the last, and what is wrong with them.
+    fn earlier_accounts(
+        &self,
+        folder: &Path,
+        contents: &EpochContents,
+    ) -> Result<(Vec<Value>, Vec<String>), ArchiveError> {
         let names = self.store.list(folder)?;
-        let earlier = names.iter().filter(|name| earlier_account_of(name).is_some());
-        Ok(earlier.map(|name| self.account(&folder.join(name))).collect())
+        let found: Vec<u32> = names.iter().filter_map(|name| earlier_account_of(name)).collect();
+        let (mut accounts, mut faults) = (Vec::new(), Vec::new());
+        for &number in &found {
+            let path = folder.join(earlier_account(number));
+            let (account, fault) = read_account(&*self.store, &path, &contents.description)?;
+            accounts.push(account);
+            faults.extend(fault);
+        }
+        // Every recorder leaves one, or the recovery after it does.
+        let last = contents.told.account["session"].as_u64().unwrap_or(0).min(MAX_SESSIONS);
+        let missing =
+            (1..last).filter_map(|number| u32::try_from(number).ok()).filter(|it| !found.contains(it));
+        let said = |number| format!("{} is missing", folder.join(earlier_account(number)).display());
+        faults.extend(missing.map(said));
+        Ok((accounts, faults))
     }
 }
+
+/// The most recorders of an epoch whose accounts are missed by their number.
+const MAX_SESSIONS: u64 = 10_000;
 
 /// Returns when a recording began, as far as something of it is known.
 fn begin_of(description: &Description, segments: &[Segment], gaps: &[GapRecord]) -> WallTime {

@@ -20,6 +20,7 @@ use crate::folders::{RunName, SegmentFile, run_folder, segment_path};
 use crate::parquet_file::{ParquetSegment, ParquetWriter, SegmentSpan, WriteTo};
 use crate::recovery::epoch_folders;
 use crate::rows::{Digest, Rows};
+use crate::salvage::{Look, Tail};
 use crate::seal::Sealing;
 use crate::segment::SegmentReader;
 use crate::store::{Store, StoreError, draft_of};
@@ -52,11 +53,22 @@ pub struct Compacted {
 /// What the disk says, and [`ArchiveError::Segment`] if the copy differs; the Arrow form then stays.
 pub fn compact(store: &dyn Store, segment: &ClosedSegment) -> Result<Option<Compacted>, ArchiveError> {
     let ClosedSegment { folder, number } = segment;
-    let Some(description) = EpochContents::description(store, folder)? else { return Ok(None) };
+    let Some((description, _)) = EpochContents::description(store, folder)? else { return Ok(None) };
     let target = segment_path(folder, *number, SegmentFile::Parquet);
-    let mut origin = match SegmentReader::open(store, folder, *number, &description) {
+    // By the index alone, without what may lie behind it: a closed segment has nothing there.
+    let look = Look { store, folder, description: &description, told_index: 0, tail: Tail::Leave };
+    let found = match look.at(*number) {
+        Ok(found) => found,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if found.incomplete || !found.index.is_gapless() {
+        let path = segment_path(folder, *number, SegmentFile::Arrow);
+        return Err(ArchiveError::segment(&path, "parts of it cannot be read, so it is kept as it is"));
+    }
+    let mut origin = match SegmentReader::open(store, folder, &description, found.index) {
         Ok(origin) => origin,
-        Err(ArchiveError::Store(StoreError::NotFound(_))) => return Ok(None),
+        Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error),
     };
     let draft = draft_of(&target);
@@ -121,7 +133,8 @@ fn write(
     Ok(digest)
 }
 
-fn read_back(
+/// Reads a whole Parquet segment; fails if any of it is damaged.
+pub(crate) fn read_back(
     store: &dyn Store,
     draft: &Path,
     description: &Arc<Description>,
@@ -146,9 +159,9 @@ fn read_back(
 /// As [`compact`]; what was compacted before stays so.
 pub fn compact_run(store: &dyn Store, run: &RunName) -> Result<Vec<Compacted>, ArchiveError> {
     let mut compacted = Vec::new();
-    for folder in epoch_folders(store, &run_folder(run))? {
-        let Some(description) = EpochContents::description(store, &folder)? else { continue };
-        for closed in EpochContents::read(store, &folder, description)?.uncompacted() {
+    for folder in epoch_folders(store, &run_folder(run))?.0 {
+        let Some((description, _)) = EpochContents::description(store, &folder)? else { continue };
+        for closed in EpochContents::read(store, &folder, description, Tail::Leave)?.uncompacted() {
             compacted.extend(compact(store, &closed)?);
         }
     }

@@ -11,12 +11,15 @@ use units::WallTime;
 
 use crate::compact::ClosedSegment;
 use crate::error::ArchiveError;
-use crate::folders::{DESCRIPTION, GAPS, SegmentFile, segment_of, segment_path};
-use crate::gaps::GapMap;
-use crate::index::{Entry, Index, IndexError};
+use crate::folders::{ACCOUNT, DESCRIPTION, GAPS, SegmentFile, epoch_folder, segment_of, segment_path};
+use crate::gaps::{GapMap, GapMapError};
+use crate::index::layout::HEADER_BYTES;
+use crate::index::{Entry, Index};
 use crate::parquet_file::ParquetSegment;
+use crate::salvage::{Look, Tail};
 use crate::segment::describing_schema;
 use crate::store::{Store, StoreError, read_whole};
+use crate::told::Told;
 use crate::{Description, DescriptionError};
 
 /// The acknowledged content of one epoch.
@@ -28,6 +31,10 @@ pub(crate) struct EpochContents {
     pub(crate) segments: Vec<Segment>,
     /// What was stored and cannot be read any more.
     pub(crate) damaged: Vec<DamagedSegment>,
+    /// What is wrong with the files, for people; that of the damaged segments among it.
+    pub(crate) faults: Vec<String>,
+    /// What the account tells.
+    pub(crate) told: Told,
     /// The first segment number that was never used.
     pub(crate) next_segment: u32,
 }
@@ -38,6 +45,10 @@ pub(crate) struct DamagedSegment {
     pub(crate) number: u32,
     /// Which file, and what is wrong with it.
     pub(crate) cause: String,
+    /// The samples it held, if its index still tells.
+    pub(crate) span: Option<Range<u64>>,
+    /// No file of it is there. That may be as it should be: a number is used up when the disk refused its segment.
+    pub(crate) is_missing: bool,
 }
 
 /// One segment with something in it.
@@ -61,19 +72,28 @@ pub(crate) enum SegmentContent {
 
 impl EpochContents {
     /// Reads `stream.json`, or what every segment's metadata has of it; `None` if there is neither: then nothing in
-    /// this folder was acknowledged.
+    /// this folder was acknowledged. Beside it what is wrong with the file, if something is.
     pub(crate) fn description(
         store: &dyn Store,
         folder: &Path,
-    ) -> Result<Option<Arc<Description>>, ArchiveError> {
-        match Self::stored_description(store, folder) {
-            Ok(Some(description)) => Ok(Some(description)),
+    ) -> Result<Option<(Arc<Description>, Option<String>)>, ArchiveError> {
+        let fault = match Self::stored_description(store, folder) {
+            Ok(Some(description)) => return Ok(Some((description, None))),
+            Ok(None) => ArchiveError::Undescribed(folder.join(DESCRIPTION)),
+            Err(error) if error.is_damage() => error,
             // From a later version: no reader of this one may guess.
-            Err(error @ ArchiveError::Description { cause: DescriptionError::Version(_), .. }) => Err(error),
-            found => match described_by_segments(store, folder)? {
-                Some(description) => Ok(Some(Arc::new(description))),
-                None => found,
-            },
+            Err(error) => return Err(error),
+        };
+        match described_by_segments(store, folder)? {
+            Some(description) => {
+                let said = match &fault {
+                    ArchiveError::Undescribed(path) => format!("{} is missing", path.display()),
+                    fault => fault.first_line(),
+                };
+                Ok(Some((Arc::new(description), Some(said))))
+            }
+            None if matches!(fault, ArchiveError::Undescribed(_)) => Ok(None),
+            None => Err(fault),
         }
     }
 
@@ -87,19 +107,54 @@ impl EpochContents {
             Err(StoreError::NotFound(_)) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let description =
-            Description::decode(&bytes).map_err(|cause| ArchiveError::Description { path, cause })?;
-        Ok(Some(Arc::new(description)))
+        let failed = |cause| ArchiveError::Description { path: path.clone(), cause };
+        let description = Description::decode(&bytes).map_err(failed)?;
+        match is_folder_of(folder, &description) {
+            true => Ok(Some(Arc::new(description))),
+            false => Err(failed(DescriptionError::Stranger(description.name.to_string(), description.epoch))),
+        }
     }
 
-    /// Reads the gap map; an absent one is empty.
-    pub(crate) fn gap_map(store: &dyn Store, folder: &Path) -> Result<GapMap, ArchiveError> {
+    /// Reads the gap map; an absent one is empty. Beside it what is wrong with it, if something is.
+    pub(crate) fn gap_map(
+        store: &dyn Store,
+        folder: &Path,
+        description: &Description,
+        told: &Told,
+    ) -> Result<(GapMap, Option<String>), ArchiveError> {
         let path = folder.join(GAPS);
-        match read_whole(store, &path) {
-            Ok(bytes) => GapMap::decode(&bytes).map_err(|cause| ArchiveError::Gaps { path, cause }),
-            Err(StoreError::NotFound(_)) => Ok(GapMap::default()),
-            Err(error) => Err(error.into()),
+        let fault = |what: String| Some(format!("{}: {what}", path.display()));
+        let bytes = match read_whole(store, &path) {
+            Ok(bytes) => bytes,
+            // It is durable before anything is stored.
+            Err(StoreError::NotFound(_)) => {
+                return Ok((GapMap::default(), Some(format!("{} is missing", path.display()))));
+            }
+            Err(error @ (StoreError::Misplaced { .. } | StoreError::Short { .. })) => {
+                return Ok((GapMap::default(), Some(ArchiveError::from(error).first_line())));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let map = match GapMap::decode(&bytes) {
+            Ok(map) => map,
+            Err(cause @ GapMapError::Version(_)) => return Err(ArchiveError::Gaps { path, cause }),
+            Err(cause) => return Ok((GapMap::default(), fault(cause.to_string()))),
+        };
+        if let Some(stranger) = map.stranger(description) {
+            return Ok((GapMap::default(), fault(format!("it belongs to {stranger}"))));
         }
+        let reached = told.gap_bytes.unwrap_or(0);
+        let found = match () {
+            // A crash leaves pages of zeros only where nothing was promised yet.
+            () if map.spoiled > 0 || map.damaged_at.is_some_and(|at| at < reached) => {
+                fault(format!("{} of its lines are damaged", map.spoiled.max(map.damaged)))
+            }
+            () if map.intact_bytes < reached => {
+                fault(format!("it ends at byte {}, the account tells of {reached}", map.intact_bytes))
+            }
+            () => None,
+        };
+        Ok((map, found))
     }
 
     /// Lists the segments of a folder. Those that nobody acknowledged are left out.
@@ -107,23 +162,46 @@ impl EpochContents {
         store: &dyn Store,
         folder: &Path,
         description: Arc<Description>,
+        tail: Tail,
     ) -> Result<Self, ArchiveError> {
+        let told = Told::of(store, folder, &description)?;
         let files: Vec<_> = store.list(folder)?.iter().filter_map(|name| segment_of(name)).collect();
-        let next_segment = files.iter().map(|(number, _)| number + 1).max().unwrap_or(1);
         let mut numbers: Vec<u32> = files.iter().map(|(number, _)| *number).collect();
         numbers.dedup();
+        let last = numbers.iter().copied().chain(told.last_segment).max().unwrap_or(0);
+        let told_index = told.stored_index.unwrap_or(0);
+        let look = Look { store, folder, description: &description, told_index, tail };
         let (mut segments, mut damaged) = (Vec::new(), Vec::new());
-        for number in numbers {
-            match Segment::read(store, folder, number) {
-                Ok(found) => segments.extend(found),
-                Err(error) if error.is_damage() => {
-                    damaged.push(DamagedSegment { number, cause: error.first_line() });
+        let mut faults: Vec<String> = told.fault.iter().cloned().collect();
+        for &number in &numbers {
+            match Segment::read(&look, number) {
+                Ok(found) => {
+                    if let Some((segment, found)) = found {
+                        segments.push(segment);
+                        faults.extend(found);
+                    }
                 }
-                Err(error) => return Err(error),
+                Err(Unread::Damaged(segment)) => {
+                    faults.push(segment.cause.clone());
+                    damaged.push(segment);
+                }
+                Err(Unread::Failed(error)) => return Err(error),
             }
         }
+        // What has no file at all is only a loss where nothing else tells why its samples are missing.
+        for number in (1..=last.min(MAX_SEGMENTS)).filter(|number| !numbers.contains(number)) {
+            let path = segment_path(folder, number, SegmentFile::Arrow);
+            let cause = format!("{} and its index are missing", path.display());
+            damaged.push(DamagedSegment { number, cause, span: None, is_missing: true });
+        }
+        // It is written with the first batch of every segment; a recorder at work may be about to.
+        if tail == Tail::Take && told.account.is_null() && told.fault.is_none() && !segments.is_empty() {
+            faults.push(format!("{} is missing", folder.join(ACCOUNT).display()));
+        }
+        damaged.sort_by_key(|segment| segment.number);
         segments.sort_by_key(|segment| segment.first_index);
-        Ok(Self { folder: folder.to_owned(), description, segments, damaged, next_segment })
+        let folder = folder.to_owned();
+        Ok(Self { folder, description, segments, damaged, faults, told, next_segment: last + 1 })
     }
 
     /// Returns the closed segments that are not Parquet yet.
@@ -134,45 +212,66 @@ impl EpochContents {
         segments.map(|segment| ClosedSegment { folder: folder.clone(), number: segment.number })
     }
 
-    /// Returns the samples that each damaged segment may have held: those between its neighbours. Behind the last
-    /// one only `told`, how far the account says that samples were stored, knows how far it reached.
-    pub(crate) fn damaged_spans(&self, first: u64, told: u64) -> Vec<(Range<u64>, &DamagedSegment)> {
+    /// Returns the samples that each damaged segment may have held: what its index tells, or those between its neighbours.
+    /// Behind the last one only the account, which says how far samples were stored, knows how far it reached.
+    pub(crate) fn damaged_spans(&self, first: u64) -> Vec<(Range<u64>, &DamagedSegment)> {
+        let told = self.told.stored_index.unwrap_or(first);
         let span = |damaged: &'_ DamagedSegment| {
             let before = self.segments.iter().filter(|it| it.number < damaged.number);
             let behind = self.segments.iter().filter(|it| it.number > damaged.number);
             let start = before.map(|it| it.next_index).max().unwrap_or(first);
             let end = behind.map(|it| it.first_index).min().unwrap_or(told);
-            start..end.max(start)
+            damaged.span.clone().unwrap_or(start..end.max(start))
         };
-        self.damaged.iter().map(|damaged| (span(damaged), damaged)).collect()
+        let mut spans: Vec<_> = self.damaged.iter().map(|damaged| (span(damaged), damaged)).collect();
+        // Those that are known exactly come first: what is only between neighbours then has the rest.
+        spans.sort_by_key(|(_, damaged)| (damaged.span.is_none(), damaged.is_missing, damaged.number));
+        spans
     }
 }
 
-/// Tells whether a folder holds samples that were acknowledged.
+/// The most segments of which one is missed by its number: a year of them, one every ten minutes, and room.
+const MAX_SEGMENTS: u32 = 100_000;
+
+/// Tells whether a folder is that of an epoch, by its name.
+fn is_folder_of(folder: &Path, description: &Description) -> bool {
+    let Ok(run) = "any".parse() else { return false };
+    let own = epoch_folder(&run, &description.name, description.epoch);
+    let ends = |path: &Path| {
+        path.components().rev().take(2).map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>()
+    };
+    ends(&own) == ends(folder)
+}
+
+/// Tells whether a folder holds samples that were acknowledged, as far as that can be seen without knowing the stream.
 pub(crate) fn has_samples(store: &dyn Store, folder: &Path) -> Result<bool, ArchiveError> {
     let holds = |(number, file): (u32, SegmentFile)| match file {
         SegmentFile::Parquet => true,
         SegmentFile::Index => {
             let index = read_whole(store, &segment_path(folder, number, file));
-            index.is_ok_and(|bytes| Index::has_entry(&bytes))
+            index.map_or_else(
+                |error| !matches!(error, StoreError::NotFound(_)),
+                |bytes| bytes.len() > HEADER_BYTES && bytes.iter().any(|byte| *byte != 0),
+            )
         }
         SegmentFile::Arrow => false,
     };
     Ok(store.list(folder)?.iter().filter_map(|name| segment_of(name)).any(holds))
 }
 
-/// Finds the description that a segment carries, in whichever form it is.
+/// Finds the description that a segment carries, in whichever form it is; it must be of this folder.
 fn described_by_segments(store: &dyn Store, folder: &Path) -> Result<Option<Description>, ArchiveError> {
     for (number, file) in store.list(folder)?.iter().filter_map(|name| segment_of(name)) {
         let path = segment_path(folder, number, file);
         let described = match file {
             SegmentFile::Parquet => ParquetSegment::open(store, &path).map(|found| found.description()),
-            SegmentFile::Index => describing_schema(store, folder, number),
-            SegmentFile::Arrow => continue,
+            SegmentFile::Arrow => describing_schema(store, folder, number),
+            SegmentFile::Index => continue,
         };
         // A damaged segment is no reason to give up: any other will do.
         if let Ok(Some(text)) = described
             && let Ok(description) = Description::decode(text.as_bytes())
+            && is_folder_of(folder, &description)
         {
             return Ok(Some(description));
         }
@@ -180,38 +279,62 @@ fn described_by_segments(store: &dyn Store, folder: &Path) -> Result<Option<Desc
     Ok(None)
 }
 
+/// Why a segment is not among those that can be read.
+pub(crate) enum Unread {
+    Damaged(DamagedSegment),
+    Failed(ArchiveError),
+}
+
 impl Segment {
-    /// Reads what a segment holds, in whichever form it is; `None` if nothing of it was acknowledged.
-    pub(crate) fn read(store: &dyn Store, folder: &Path, number: u32) -> Result<Option<Self>, ArchiveError> {
+    /// Reads what a segment holds, in whichever form it is, and what is wrong with its files all the same; `None` if
+    /// nothing of it was acknowledged.
+    fn read(look: &Look<'_>, number: u32) -> Result<Option<(Self, Vec<String>)>, Unread> {
+        let damaged = |error: &ArchiveError, span| {
+            Unread::Damaged(DamagedSegment { number, cause: error.first_line(), span, is_missing: false })
+        };
+        let path = segment_path(look.folder, number, SegmentFile::Parquet);
+        let parquet = || ParquetSegment::open_as(look.store, &path, look.description, number);
         // A compactor may be at work: Parquet first, Arrow next, and Parquet again if Arrow just went.
-        for file in [SegmentFile::Parquet, SegmentFile::Index, SegmentFile::Parquet] {
-            let path = segment_path(folder, number, file);
-            let found = match file {
-                SegmentFile::Parquet => {
-                    ParquetSegment::open(store, &path).map(|found| Some(found.summary(number)))
-                }
-                SegmentFile::Arrow | SegmentFile::Index => Self::from_index(store, &path, number),
-            };
-            match found {
-                Err(ArchiveError::Store(StoreError::NotFound(_))) => {}
-                found => return found,
+        let first = match parquet() {
+            Ok(found) => return Ok(Some((found.summary(number), Vec::new()))),
+            Err(error) if error.is_not_found() || error.is_damage() => error,
+            Err(error) => return Err(Unread::Failed(error)),
+        };
+        let second = match look.at(number) {
+            Ok(found) => {
+                let mut faults = found.faults.clone();
+                // Its origin is still there: then nothing is lost.
+                faults.extend((!first.is_not_found()).then(|| first.first_line()));
+                return match Self::from_index(found.index, number) {
+                    Some(segment) => Ok(Some((segment, faults))),
+                    None if found.incomplete || !first.is_not_found() => {
+                        let cause = faults.first().cloned().unwrap_or_default();
+                        Err(Unread::Damaged(DamagedSegment { number, cause, span: None, is_missing: false }))
+                    }
+                    None => Ok(None),
+                };
             }
+            Err(error) if error.is_not_found() || error.is_damage() => error,
+            Err(error) => return Err(Unread::Failed(error)),
+        };
+        match parquet() {
+            Ok(found) => Ok(Some((found.summary(number), Vec::new()))),
+            Err(error) if error.is_damage() => Err(damaged(&error, None)),
+            Err(error) if error.is_not_found() => {
+                let span = look.told_by_index(number).map_err(Unread::Failed)?;
+                match (span, second.is_not_found()) {
+                    // An index without an entry promised nothing.
+                    (None, true) => Ok(None),
+                    (span, _) => Err(damaged(&second, span)),
+                }
+            }
+            Err(error) => Err(Unread::Failed(error)),
         }
-        Ok(None)
     }
 
-    fn from_index(store: &dyn Store, path: &Path, number: u32) -> Result<Option<Self>, ArchiveError> {
-        let bytes = read_whole(store, path)?;
-        let index = match Index::decode(&bytes) {
-            Ok(index) => index,
-            // Nothing was acknowledged, or nothing can be found: the feed shows a hole.
-            Err(IndexError::NoHeader(_) | IndexError::Damaged) => return Ok(None),
-            Err(cause) => return Err(ArchiveError::Index { path: path.to_owned(), cause }),
-        };
-        let (Some(first), Some(last)) = (index.entries.first(), index.entries.last()) else {
-            return Ok(None);
-        };
-        Ok(Some(Self {
+    fn from_index(index: Index, number: u32) -> Option<Self> {
+        let (first, last) = (index.entries.first()?, index.entries.last()?);
+        Some(Self {
             number,
             first_index: first.first_index,
             next_index: last.next_index,
@@ -220,6 +343,6 @@ impl Segment {
             samples: index.entries.iter().map(|entry: &Entry| u64::from(entry.samples)).sum(),
             size_bytes: index.acknowledged_bytes(),
             content: SegmentContent::Arrow(index),
-        }))
+        })
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use units::{Epoch, SampleRate};
 
 use crate::folders::epoch_of;
+use crate::stamped;
 
 const FORMAT: &str = "tallycast-stream";
 /// The only version so far.
@@ -29,9 +30,12 @@ pub struct Description {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptionError {
-    /// Not ours.
-    #[error("this is not a tallycast stream description")]
+    /// Not ours, or not what was written.
+    #[error("this is not a tallycast stream description, or it is damaged")]
     Foreign,
+    /// Of another stream or epoch than the folder it lies in.
+    #[error("this describes stream {0} in epoch {1}, not what its folder is named after")]
+    Stranger(String, Epoch),
     /// From a later version.
     #[error(
         "the stream description has format version {0}, this program reads up to {VERSION}\n\
@@ -73,7 +77,7 @@ impl Description {
     /// # Errors
     /// Every variant of [`DescriptionError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, DescriptionError> {
-        let value: Value = serde_json::from_slice(bytes).map_err(|_| DescriptionError::Foreign)?;
+        let value = stamped::read(bytes).map_err(|_| DescriptionError::Foreign)?;
         if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
             return Err(DescriptionError::Foreign);
         }

@@ -90,12 +90,20 @@ impl ArchiveError {
     /// reason to leave the rest unread.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
-            Self::Segment { .. } | Self::Arrow(_) | Self::Store(StoreError::Short { .. }) => true,
-            Self::Index { cause, .. } => matches!(cause, IndexError::Damaged | IndexError::NoHeader(_)),
+            Self::Segment { .. } | Self::Arrow(_) => true,
+            Self::Store(error) => matches!(error, StoreError::Short { .. } | StoreError::Misplaced { .. }),
+            Self::Index { cause, .. } => !matches!(cause, IndexError::Version(_)),
+            Self::Gaps { cause, .. } => !matches!(cause, GapMapError::Version(_)),
+            Self::Description { cause, .. } => !matches!(cause, DescriptionError::Version(_)),
             // What the disk itself said of the file came through the library.
             Self::Parquet(error) => !matches!(error, parquet::errors::ParquetError::External(_)),
             _ => false,
         }
+    }
+
+    /// Tells whether there is no such file.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Store(StoreError::NotFound(_)))
     }
 
     /// Returns what happened, without the advice behind it.

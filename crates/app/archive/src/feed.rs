@@ -69,6 +69,12 @@ impl Hole {
         Reasons { lost, unexplained, unsettled, reader_absent }
     }
 
+    /// Tells whether something of it was stored and cannot be read any more.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        self.gaps.iter().any(GapRecord::is_damage)
+    }
+
     /// Returns the stage with the largest share, `None` if most is unexplained or nobody recorded.
     #[must_use]
     pub fn leading_stage(&self) -> Option<Stage> {
@@ -265,8 +271,8 @@ impl EpochFeed {
         }
         let contents = Arc::clone(&self.recording.contents);
         let description = &contents.description;
-        if matches!(segment.content, SegmentContent::Arrow(_)) {
-            match SegmentReader::open(&*self.store, &contents.folder, segment.number, description) {
+        if let SegmentContent::Arrow(index) = segment.content {
+            match SegmentReader::open(&*self.store, &contents.folder, description, index) {
                 Ok(reader) => {
                     let known = |entry: &&Entry| entry.next_index <= self.known_end;
                     let entries = reader.index.entries.iter().filter(known).copied().collect();
@@ -283,9 +289,10 @@ impl EpochFeed {
             }
         }
         let path = segment_path(&contents.folder, segment.number, SegmentFile::Parquet);
-        match ParquetSegment::open(&*self.store, &path) {
+        match ParquetSegment::open_as(&*self.store, &path, description, segment.number) {
             Ok(file) => self.enter(file, segment.number),
-            Err(error) if error.is_damage() => {
+            // Gone since the catalogue was read, and no Parquet took its place.
+            Err(error) if error.is_damage() || error.is_not_found() => {
                 self.note_lost(segment.number, segment.next_index, &error.first_line());
             }
             Err(error) => return Err(error),

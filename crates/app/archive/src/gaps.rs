@@ -11,6 +11,7 @@ use ledger::{GapKind, Stage, StageCounts};
 use serde_json::{Map, Value, json};
 use units::WallTime;
 
+use crate::Description;
 use crate::checksum::crc32c;
 
 /// The format's name in the first line.
@@ -94,14 +95,27 @@ pub struct Session {
 /// A line of the gap map.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Line {
-    /// The first line.
-    Head,
+    /// The first line, with whose gap map it is; none in one of before it was told.
+    Head(Option<(String, String)>),
     /// A recorder began.
     Session(Session),
     /// A gap, or news of it.
     Gap(Box<GapRecord>),
     /// A recovery cut a file.
     Trim(Trim),
+    /// A recovery set something aside or made it again: which file, and why.
+    Mended(Mended),
+}
+
+/// What a recovery did with a file that was damaged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mended {
+    /// The file's name.
+    pub file: String,
+    /// The name under which what was there is kept; none if nothing was.
+    pub kept_as: Option<String>,
+    /// What was wrong with it.
+    pub cause: String,
 }
 
 /// The gap map of one epoch, as found.
@@ -117,6 +131,14 @@ pub struct GapMap {
     pub intact_bytes: u64,
     /// Lines before that which cannot be read.
     pub damaged: u32,
+    /// Lines that cannot be read and are none that a crash tears: whole up to their end, and with no page missing.
+    pub spoiled: u32,
+    /// Where the first line begins that cannot be read and that others follow.
+    pub damaged_at: Option<u64>,
+    /// What recoveries set aside or made again.
+    pub mended: Vec<Mended>,
+    /// The stream and the epoch it is of; none if it does not tell.
+    pub owner: Option<(String, String)>,
 }
 
 /// Says why a file is not a gap map.
@@ -138,6 +160,12 @@ impl GapRecord {
     #[must_use]
     pub const fn settled(&self) -> bool {
         self.unsettled == 0
+    }
+
+    /// Tells whether it was made while reading, of samples that were stored and cannot be read any more.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        self.key.session == 0
     }
 
     /// Returns the stage with the largest share, the earlier of equals; `None` if most is unknown.
@@ -216,11 +244,19 @@ fn kind_of(name: &str) -> Option<GapKind> {
 }
 
 impl Line {
+    /// Returns the first line of a stream's gap map.
+    pub(crate) fn head_of(description: &Description) -> Self {
+        Self::Head(Some((description.name.as_str().to_owned(), description.epoch.to_string())))
+    }
+
     /// Returns the line with its checksum and its end.
     #[must_use]
     pub fn encode(&self) -> String {
         let (name, value) = match self {
-            Self::Head => ("head", json!({"format": FORMAT, "version": VERSION})),
+            Self::Head(None) => ("head", json!({"format": FORMAT, "version": VERSION})),
+            Self::Head(Some((stream, epoch))) => {
+                ("head", json!({"format": FORMAT, "version": VERSION, "stream": stream, "epoch": epoch}))
+            }
             Self::Session(session) => (
                 "session",
                 json!({"session": session.number, "first_index": session.first_index, "reader": session.reader}),
@@ -230,6 +266,10 @@ impl Line {
                 "trim",
                 json!({"file": trim.file, "kept_bytes": trim.kept_bytes, "cut_bytes": trim.cut_bytes}),
             ),
+            Self::Mended(mended) => {
+                let Mended { file, kept_as, cause } = mended;
+                ("mended", json!({"file": file, "kept_as": kept_as, "cause": cause}))
+            }
         };
         // The kind of line comes first for people; the rest in the order of the JSON library.
         let object = value.to_string();
@@ -237,18 +277,32 @@ impl Line {
         format!("{content}{CRC_MARK}{:08x}{LINE_END}\n", crc32c([content.as_bytes()]))
     }
 
+    /// Tells whether a line without its end is what was written, of whatever kind it is.
+    fn is_whole(line: &str) -> bool {
+        let crc = |(content, rest): (&str, &str)| {
+            let told = rest.strip_suffix(LINE_END)?;
+            Some(told == format!("{:08x}", crc32c([content.as_bytes()])))
+        };
+        line.rsplit_once(CRC_MARK).and_then(crc).unwrap_or(false)
+    }
+
+    /// Tells whether a line without its end is whole and of a kind that came later: old readers pass over it.
+    fn is_of_later_kind(line: &str) -> bool {
+        let value: Option<Value> = serde_json::from_str(line).ok().filter(|_| Self::is_whole(line));
+        let kind = value.as_ref().and_then(|value| value.get("line")?.as_str());
+        kind.is_some_and(|kind| !["head", "session", "gap", "trim", "mended"].contains(&kind))
+    }
+
     /// Reads a line without its end; `None` if it is torn, damaged or of a kind not known here.
     fn decode(line: &str) -> Option<Self> {
-        let (content, rest) = line.rsplit_once(CRC_MARK)?;
-        let crc = u32::from_str_radix(rest.strip_suffix(LINE_END)?, 16).ok()?;
-        if crc != crc32c([content.as_bytes()]) {
+        if !Self::is_whole(line) {
             return None;
         }
         let value: Value = serde_json::from_str(line).ok()?;
         let number = |name: &str| value.get(name)?.as_u64();
         let text = |name: &str| value.get(name)?.as_str().map(str::to_owned);
         match value.get("line")?.as_str()? {
-            "head" => Some(Self::Head),
+            "head" => Some(Self::Head(text("stream").zip(text("epoch")))),
             "session" => Some(Self::Session(Session {
                 number: u32::try_from(number("session")?).ok()?,
                 first_index: number("first_index")?,
@@ -259,6 +313,11 @@ impl Line {
                 file: text("file")?,
                 kept_bytes: number("kept_bytes")?,
                 cut_bytes: number("cut_bytes")?,
+            })),
+            "mended" => Some(Self::Mended(Mended {
+                file: text("file")?,
+                kept_as: text("kept_as"),
+                cause: text("cause")?,
             })),
             _ => None,
         }
@@ -272,34 +331,68 @@ impl GapMap {
     /// [`GapMapError`] if the file is foreign or from a later version. An empty or torn file is no error.
     pub fn decode(bytes: &[u8]) -> Result<Self, GapMapError> {
         let mut map = Self::default();
-        let mut damaged_since = 0;
+        let (mut damaged_since, mut damaged_at) = (0, None);
         let mut end = 0_u64;
         for (position, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+            let start = end;
             end += line.len() as u64;
             let text = core::str::from_utf8(line).ok().and_then(|text| text.strip_suffix('\n'));
+            let decoded = text.and_then(Line::decode);
             if position == 0 {
-                check_head(text)?;
+                check_head(text, decoded.is_some(), bytes)?;
             }
-            match text.and_then(Line::decode) {
-                Some(Line::Head) => {}
+            match decoded {
+                Some(Line::Head(owner)) => map.owner = owner,
                 Some(Line::Session(session)) => map.sessions.push(session),
                 Some(Line::Gap(gap)) => drop(map.gaps.insert(gap.key, *gap)),
                 Some(Line::Trim(trim)) => map.trims.push(trim),
+                Some(Line::Mended(mended)) => map.mended.push(mended),
                 None => {
-                    damaged_since += 1;
-                    continue;
+                    let is_known = text.is_some_and(Line::is_of_later_kind);
+                    // A page that never came to the disk is zeros, and a torn line has no end.
+                    let torn = line.contains(&0) || !line.ends_with(b"\n");
+                    map.spoiled += u32::from(!torn && !is_known);
+                    damaged_since += u32::from(!is_known);
+                    if !is_known {
+                        damaged_at = damaged_at.or(Some(start));
+                        continue;
+                    }
                 }
             }
             map.damaged += core::mem::take(&mut damaged_since);
+            map.damaged_at = damaged_at;
             map.intact_bytes = end;
         }
         Ok(map)
     }
+
+    /// Returns the lines of a file that are what was written, of whatever kind, behind a head of ours.
+    pub(crate) fn whole_lines(bytes: &[u8], description: &Description) -> String {
+        let lines =
+            bytes.split_inclusive(|&byte| byte == b'\n').filter_map(|line| core::str::from_utf8(line).ok());
+        let whole = lines.filter(|line| line.strip_suffix('\n').is_some_and(Line::is_whole));
+        let own = whole.filter(|line| !line.starts_with("{\"line\":\"head\""));
+        core::iter::once(Line::head_of(description).encode()).chain(own.map(str::to_owned)).collect()
+    }
+
+    /// Names what the gap map belongs to if that is another stream or epoch.
+    pub(crate) fn stranger(&self, description: &Description) -> Option<String> {
+        let (stream, epoch) = self.owner.as_ref()?;
+        let is_ours = *stream == *description.name.as_str() && *epoch == description.epoch.to_string();
+        (!is_ours).then(|| format!("stream {stream} in epoch {epoch}"))
+    }
 }
 
-/// Refuses a whole first line that is not ours; a torn one was never acknowledged.
-fn check_head(line: Option<&str>) -> Result<(), GapMapError> {
+/// Refuses a whole first line that is not ours; a torn one was never acknowledged, and one whose checksum fails is damaged.
+fn check_head(line: Option<&str>, is_whole: bool, bytes: &[u8]) -> Result<(), GapMapError> {
     let Some(line) = line else { return Ok(()) };
+    let others = || {
+        let lines = bytes.split(|&byte| byte == b'\n').skip(1);
+        lines.filter_map(|line| core::str::from_utf8(line).ok()).any(Line::is_whole)
+    };
+    if !is_whole && !Line::is_whole(line) && (line.contains(CRC_MARK) || others()) {
+        return Ok(());
+    }
     let value: Value = serde_json::from_str(line).map_err(|_| GapMapError::Foreign)?;
     if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
         return Err(GapMapError::Foreign);
@@ -336,7 +429,7 @@ mod tests {
         let session = Session { number: 1, first_index: 7, reader: "recorder".into() };
         let trim = Trim { file: "segment-000001.arrows".into(), kept_bytes: 100, cut_bytes: 5 };
         vec![
-            Line::Head,
+            Line::Head(Some(("lab/probe".into(), "1-2".into()))),
             Line::Session(session),
             Line::Gap(Box::new(gap(0))),
             Line::Gap(Box::new(gap(1))),

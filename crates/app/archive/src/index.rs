@@ -8,6 +8,7 @@ use core::ops::Range;
 
 use units::{Epoch, WallTime};
 
+use crate::Description;
 use crate::checksum::crc32c;
 
 /// Where the fields lie, little-endian.
@@ -24,6 +25,8 @@ pub(crate) mod layout {
     pub(crate) const KIND_BATCH: u32 = 1;
     /// The entry speaks of the end-of-stream marker: the segment is closed.
     pub(crate) const KIND_END: u32 = 2;
+    /// The entry stands in the segment itself, at the end of its batch's metadata.
+    pub(crate) const KIND_IN_STREAM: u32 = 3;
 
     /// The fields of the header.
     pub(crate) mod header {
@@ -40,8 +43,7 @@ pub(crate) mod layout {
         pub(crate) const SESSION: Range<usize> = 44..48;
         pub(crate) const SCHEMA_BYTES: Range<usize> = 48..52;
         pub(crate) const SCHEMA_CRC: Range<usize> = 52..56;
-        #[cfg(test)]
-        pub(crate) const RESERVED: Range<usize> = 56..60;
+        pub(crate) const STREAM_CRC: Range<usize> = 56..60;
         pub(crate) const HEADER_CRC: Range<usize> = 60..64;
     }
 
@@ -62,7 +64,9 @@ pub(crate) mod layout {
     }
 }
 
-use layout::{ENTRY_BYTES, HEADER_BYTES, KIND_BATCH, KIND_END, MAGIC, VERSION, entry, header};
+use layout::{
+    ENTRY_BYTES, HEADER_BYTES, KIND_BATCH, KIND_END, KIND_IN_STREAM, MAGIC, VERSION, entry, header,
+};
 
 /// What an index says about its segment as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +83,8 @@ pub struct Header {
     pub schema_bytes: u32,
     /// CRC-32C of that message.
     pub schema_crc: u32,
+    /// CRC-32C of the stream's name; 0 in files of before it was told.
+    pub stream_crc: u32,
 }
 
 /// One acknowledged record batch.
@@ -153,6 +159,7 @@ impl Header {
         put_u32(&mut bytes, header::SESSION, self.session);
         put_u32(&mut bytes, header::SCHEMA_BYTES, self.schema_bytes);
         put_u32(&mut bytes, header::SCHEMA_CRC, self.schema_crc);
+        put_u32(&mut bytes, header::STREAM_CRC, self.stream_crc);
         let crc = crc32c([&bytes[..header::HEADER_CRC.start]]);
         put_u32(&mut bytes, header::HEADER_CRC, crc);
         bytes
@@ -166,12 +173,14 @@ impl Header {
         if bytes.len() < HEADER_BYTES {
             return Err(IndexError::NoHeader(bytes.len()));
         }
-        if bytes[header::MAGIC] == [0; 8] {
-            // A page that never came to the disk is nobody's format.
-            return Err(IndexError::Damaged);
-        }
+        // Before all else, so that a flipped bit in the magic or the version is damage and nobody's format: the checksum
+        // of the first 64 bytes is where it is in every version.
+        let is_whole = crc32c([&bytes[..header::HEADER_CRC.start]]) == u32_at(bytes, header::HEADER_CRC);
         if &bytes[header::MAGIC] != MAGIC {
-            return Err(IndexError::Foreign);
+            return Err(if is_whole { IndexError::Foreign } else { IndexError::Damaged });
+        }
+        if !is_whole {
+            return Err(IndexError::Damaged);
         }
         let version = u32_at(bytes, header::VERSION);
         if version != VERSION {
@@ -179,9 +188,7 @@ impl Header {
         }
         let sizes =
             (u32_at(bytes, header::HEADER_BYTES) as usize, u32_at(bytes, header::ENTRY_BYTES) as usize);
-        if crc32c([&bytes[..header::HEADER_CRC.start]]) != u32_at(bytes, header::HEADER_CRC)
-            || sizes != (HEADER_BYTES, ENTRY_BYTES)
-        {
+        if sizes != (HEADER_BYTES, ENTRY_BYTES) {
             return Err(IndexError::Damaged);
         }
         Ok(Self {
@@ -194,7 +201,26 @@ impl Header {
             session: u32_at(bytes, header::SESSION),
             schema_bytes: u32_at(bytes, header::SCHEMA_BYTES),
             schema_crc: u32_at(bytes, header::SCHEMA_CRC),
+            stream_crc: u32_at(bytes, header::STREAM_CRC),
         })
+    }
+
+    /// Returns what the header of a stream's index has of its name.
+    pub(crate) fn stream_crc_of(description: &Description) -> u32 {
+        crc32c([description.name.as_str().as_bytes()])
+    }
+
+    /// Names what the index belongs to if that is not this segment of this stream.
+    pub(crate) fn stranger(&self, description: &Description, segment: u32) -> Option<String> {
+        if self.epoch != description.epoch {
+            return Some(format!("epoch {}", self.epoch));
+        }
+        if self.segment != segment {
+            return Some(format!("segment {}", self.segment));
+        }
+        let is_ours = self.stream_crc == 0 || self.stream_crc == Self::stream_crc_of(description);
+        (!is_ours || self.elements_per_sample != description.schema.elements_per_sample())
+            .then(|| "another stream".to_owned())
     }
 }
 
@@ -222,6 +248,38 @@ impl Entry {
         end.encode_as(KIND_END)
     }
 
+    /// Returns the copy of the entry that stands in the segment, bound to what `identity` says; its `data_crc` is that of
+    /// the message without this copy.
+    pub(crate) fn encode_in_stream(&self, identity: &[u8]) -> [u8; ENTRY_BYTES] {
+        let mut bytes = self.encode_as(KIND_IN_STREAM);
+        let crc = crc32c([&bytes[..entry::ENTRY_CRC.start], identity]);
+        put_u32(&mut bytes, entry::ENTRY_CRC, crc);
+        bytes
+    }
+
+    /// Reads such a copy; `None` if it is none, damaged, or of another segment.
+    pub(crate) fn decode_in_stream(bytes: &[u8], identity: &[u8]) -> Option<Self> {
+        let is_ours = Self::is_in_stream(bytes)
+            && crc32c([&bytes[..entry::ENTRY_CRC.start], identity]) == u32_at(bytes, entry::ENTRY_CRC);
+        is_ours.then(|| Self::fields(bytes)).filter(Self::is_sound)
+    }
+
+    /// Tells whether bytes look like such a copy, whole or not.
+    pub(crate) fn is_in_stream(bytes: &[u8]) -> bool {
+        bytes.len() == ENTRY_BYTES && u32_at(bytes, entry::KIND) == KIND_IN_STREAM
+    }
+
+    /// Tells whether another entry speaks of the same batch.
+    pub(crate) fn tells_the_same_as(&self, other: &Self) -> bool {
+        Self { data_crc: 0, ..*self } == Self { data_crc: 0, ..*other }
+    }
+
+    /// Tells whether the numbers can be those of a batch.
+    fn is_sound(&self) -> bool {
+        let span = self.next_index.checked_sub(self.first_index);
+        self.samples > 0 && span.is_some_and(|span| span >= u64::from(self.samples))
+    }
+
     fn encode_as(&self, kind: u32) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
         put_u64(&mut bytes, entry::OFFSET, self.offset);
@@ -245,7 +303,11 @@ impl Entry {
         {
             return None;
         }
-        let entry = Self {
+        Some((Self::fields(bytes), u32_at(bytes, entry::KIND)))
+    }
+
+    fn fields(bytes: &[u8]) -> Self {
+        Self {
             offset: u64_at(bytes, entry::OFFSET),
             length: u64_at(bytes, entry::LENGTH),
             first_index: u64_at(bytes, entry::FIRST_INDEX),
@@ -254,8 +316,7 @@ impl Entry {
             t1: WallTime::from_nanos(u64_at(bytes, entry::T1_NS).cast_signed()),
             samples: u32_at(bytes, entry::SAMPLES),
             data_crc: u32_at(bytes, entry::DATA_CRC),
-        };
-        Some((entry, u32_at(bytes, entry::KIND)))
+        }
     }
 
     /// Returns where the next message begins.
@@ -272,9 +333,7 @@ impl Index {
     /// Every variant of [`IndexError`], about its header. Torn and damaged entries are no errors: the result
     /// tells of them.
     pub fn decode(bytes: &[u8]) -> Result<Self, IndexError> {
-        let header = Header::decode(bytes)?;
-        let intact_bytes = HEADER_BYTES as u64;
-        let mut index = Self { header, entries: Vec::new(), ended: false, intact_bytes, damaged: 0 };
+        let mut index = Self::new(Header::decode(bytes)?);
         let mut damaged_since = 0;
         for (position, chunk) in bytes[HEADER_BYTES..].chunks(ENTRY_BYTES).enumerate() {
             match Entry::decode(chunk) {
@@ -292,9 +351,38 @@ impl Index {
         Ok(index)
     }
 
-    /// Tells whether bytes without a whole header hold an intact entry all the same.
-    pub(crate) fn has_entry(bytes: &[u8]) -> bool {
-        bytes.chunks_exact(ENTRY_BYTES).skip(1).any(|chunk| Entry::decode(chunk).is_some())
+    /// Makes an index of no entries.
+    pub(crate) fn new(header: Header) -> Self {
+        let intact_bytes = HEADER_BYTES as u64;
+        Self { header, entries: Vec::new(), ended: false, intact_bytes, damaged: 0 }
+    }
+
+    /// Adds an entry if it follows those that are there.
+    pub(crate) fn take(&mut self, entry: Entry) {
+        if self.follows(&entry) {
+            self.entries.push(entry);
+        }
+    }
+
+    /// Tells whether the batches follow each other without a byte between that no entry speaks of.
+    pub(crate) fn is_gapless(&self) -> bool {
+        let first = self.entries.first().is_none_or(|it| it.offset == u64::from(self.header.schema_bytes));
+        first && self.entries.windows(2).all(|pair| pair[0].end() == pair[1].offset)
+    }
+
+    /// Returns the bytes of the whole index, closed or not.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = self.header.encode().to_vec();
+        self.entries.iter().for_each(|entry| bytes.extend(entry.encode()));
+        bytes
+    }
+
+    /// Returns how many entries are damaged, apart from those that a crash may have left unwritten: the torn last one and
+    /// those of nothing but zeros.
+    pub(crate) fn spoiled_entries(&self, bytes: &[u8]) -> usize {
+        let written = |chunk: &&[u8]| chunk.iter().any(|byte| *byte != 0);
+        let slots = bytes[HEADER_BYTES..].chunks_exact(ENTRY_BYTES).filter(written).count();
+        slots.saturating_sub(self.entries.len() + usize::from(self.ended))
     }
 
     /// Returns how much of the segment is acknowledged.
@@ -305,13 +393,7 @@ impl Index {
 
     fn follows(&self, entry: &Entry) -> bool {
         let behind = self.entries.last().map_or(0, |last| last.next_index);
-        entry.offset >= self.acknowledged_bytes()
-            && entry.first_index >= behind
-            && entry
-                .next_index
-                .checked_sub(entry.first_index)
-                .is_some_and(|span| span >= u64::from(entry.samples))
-            && entry.samples > 0
+        entry.offset >= self.acknowledged_bytes() && entry.first_index >= behind && entry.is_sound()
     }
 }
 
@@ -337,7 +419,15 @@ mod tests {
 
     fn a_header() -> Header {
         let epoch = Epoch { start_ns: 1_700_000_000_000_000_000, life: 0x1234_5678_9abc_def0 };
-        Header { epoch, elements_per_sample: 3, segment: 2, session: 1, schema_bytes: 512, schema_crc: 7 }
+        Header {
+            epoch,
+            elements_per_sample: 3,
+            segment: 2,
+            session: 1,
+            schema_bytes: 512,
+            schema_crc: 7,
+            stream_crc: 8,
+        }
     }
 
     fn an_entry(position: u64) -> Entry {
@@ -392,14 +482,22 @@ mod tests {
 
     #[test]
     fn foreign_later_and_damaged_headers_are_told_apart() {
-        let with = |offset: usize, value: u8| {
+        let flipped = |offset: usize, value: u8| {
             let mut bytes = index(1);
             bytes[offset] = value;
+            bytes
+        };
+        let written = |offset: usize, value: u8| {
+            let mut bytes = flipped(offset, value);
+            let crc = crc32c([&bytes[..header::HEADER_CRC.start]]);
+            put_u32(&mut bytes, header::HEADER_CRC, crc);
             Index::decode(&bytes)
         };
-        assert_eq!(with(0, b'X'), Err(IndexError::Foreign));
-        assert_eq!(with(8, 2), Err(IndexError::Version(2)));
-        assert_eq!(with(30, 0xaa), Err(IndexError::Damaged));
+        assert_eq!(written(0, b'X'), Err(IndexError::Foreign));
+        assert_eq!(written(8, 2), Err(IndexError::Version(2)));
+        for offset in [0, 8, 30] {
+            assert_eq!(Index::decode(&flipped(offset, 0xaa)), Err(IndexError::Damaged), "byte {offset}");
+        }
         assert_eq!(Index::decode(&[0; 128]), Err(IndexError::Damaged));
     }
 
@@ -434,7 +532,7 @@ mod tests {
             ("session", header::SESSION),
             ("schema_bytes", header::SCHEMA_BYTES),
             ("schema_crc", header::SCHEMA_CRC),
-            ("reserved", header::RESERVED),
+            ("stream_crc", header::STREAM_CRC),
             ("header_crc", header::HEADER_CRC),
         ]);
         assert_eq!(table("### Index header"), fields);

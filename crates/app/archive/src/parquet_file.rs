@@ -25,6 +25,7 @@ use parquet::schema::types::ColumnPath;
 use serde_json::{Value, json};
 use units::WallTime;
 
+use crate::Description;
 use crate::columns::DESCRIPTION_KEY;
 use crate::contents::{Segment, SegmentContent};
 use crate::error::ArchiveError;
@@ -162,6 +163,7 @@ pub(crate) struct ParquetSegment {
     file: Sealed,
     metadata: ArrowReaderMetadata,
     span: SegmentSpan,
+    number: u32,
 }
 
 impl ParquetSegment {
@@ -174,9 +176,33 @@ impl ParquetSegment {
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default());
         let metadata = metadata.map_err(|error| damaged(path, error))?;
         let span = span_of(metadata.metadata());
-        let span =
+        let (number, span) =
             span.ok_or_else(|| ArchiveError::segment(path, "this is not a segment of a tallycast archive"))?;
-        Ok(Self { file, metadata, span })
+        Ok(Self { file, metadata, span, number })
+    }
+
+    /// Opens a file that must be this segment of this stream.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_as(
+        store: &dyn Store,
+        path: &Path,
+        description: &Description,
+        number: u32,
+    ) -> Result<Self, ArchiveError> {
+        let found = Self::open(store, path)?;
+        let own = found.description().and_then(|text| Description::decode(text.as_bytes()).ok());
+        let stranger = match own {
+            Some(own) if own.name != description.name || own.epoch != description.epoch => {
+                Some(format!("stream {} in epoch {}", own.name, own.epoch))
+            }
+            _ => (found.number != number).then(|| format!("segment {}", found.number)),
+        };
+        match stranger {
+            Some(stranger) => Err(ArchiveError::segment(path, &format!("it belongs to {stranger}"))),
+            None => Ok(found),
+        }
     }
 
     /// Returns the description in the footer.
@@ -267,10 +293,11 @@ fn damaged(path: &Path, error: ParquetError) -> ArchiveError {
     }
 }
 
-fn span_of(metadata: &ParquetMetaData) -> Option<SegmentSpan> {
+fn span_of(metadata: &ParquetMetaData) -> Option<(u32, SegmentSpan)> {
     let pairs = metadata.file_metadata().key_value_metadata()?;
     let pair = pairs.iter().find(|pair| pair.key == SEGMENT_KEY)?;
-    SegmentSpan::from_json(&serde_json::from_str(pair.value.as_ref()?).ok()?)
+    let value: Value = serde_json::from_str(pair.value.as_ref()?).ok()?;
+    Some((u32::try_from(value["segment"].as_u64()?).ok()?, SegmentSpan::from_json(&value)?))
 }
 
 /// Without statistics a row group may hold anything.

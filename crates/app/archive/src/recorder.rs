@@ -9,6 +9,7 @@
 //! Start with [`Recorder::open`] and [`Recorder::handle`]; call [`Recorder::tick`] at [`Recorder::deadline`].
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::catalogue;
 use crate::compact::ClosedSegment;
 use crate::error::ArchiveError;
 use crate::folders::{LOCK, RunName, run_folder};
+use crate::gaps::Mended;
 use crate::recovery::{Resumable, recover_run};
 use crate::store::{Appendable, Lock, Store};
 
@@ -138,6 +140,20 @@ pub enum Notice {
         /// How many bytes.
         cut_bytes: u64,
     },
+    /// A recovery found a file damaged, set it aside, and made it again where it could.
+    Mended {
+        /// The stream.
+        stream: Arc<StreamName>,
+        /// Which file, where it is kept, and what was wrong with it.
+        mended: Mended,
+    },
+    /// A recovery found something of which nobody can tell what it is, and left it as it lies.
+    LeftAlone {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        cause: String,
+    },
     /// A stream of an earlier recorder is recorded on; what it sent in between is a gap.
     Resumed {
         /// The stream.
@@ -231,9 +247,14 @@ impl Recorder {
         let mut notices = VecDeque::new();
         let mut resumable = BTreeMap::new();
         let mut closed = Vec::new();
-        for mut recovered in recover_run(&*store, &run)? {
-            closed.append(&mut recovered.closed);
+        let found = recover_run(&*store, &run)?;
+        let left_alone = |(path, cause)| Notice::LeftAlone { path, cause };
+        notices.extend(found.left_alone.into_iter().map(left_alone));
+        for mut recovered in found.epochs {
             let stream = Arc::clone(&recovered.description.name);
+            let mended = |mended| Notice::Mended { stream: Arc::clone(&stream), mended };
+            notices.extend(core::mem::take(&mut recovered.mended).into_iter().map(mended));
+            closed.append(&mut recovered.closed);
             if recovered.cut_bytes > 0 {
                 notices.push_back(Notice::Recovered {
                     stream: Arc::clone(&stream),

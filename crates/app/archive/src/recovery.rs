@@ -1,6 +1,8 @@
 //! What is done with the remains of a recorder that died, before a new one writes beside them.
 //!
-//! Only what an index entry acknowledges is kept; everything behind it is cut and the cut written down. What
+//! What an index entry acknowledges is kept, and every batch behind it that proves itself whole; only bytes that nobody
+//! acknowledged and that are no batch are cut, and the cut is written down. A file that is damaged is set aside under
+//! another name and made again from what the others tell; one that cannot be made again stays where it is. What
 //! the dead recorder could not settle any more becomes `unexplained`, holes it had not declared become gaps,
 //! and the time until somebody records again is a gap of kind `reader_absent`. Every step may itself be cut:
 //! doing it all again comes to the same result.
@@ -9,22 +11,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ledger::{GapKind, StageCounts};
-use serde_json::Value;
 use units::{RangeSet, WallTime};
 
 use crate::Description;
-use crate::compact::ClosedSegment;
-use crate::contents::{EpochContents, SegmentContent};
+use crate::columns::arrow_schema;
+use crate::compact::{ClosedSegment, read_back};
+use crate::contents::{EpochContents, SegmentContent, has_samples};
 use crate::error::ArchiveError;
 use crate::folders::{
     ACCOUNT, DESCRIPTION, GAPS, RunName, SegmentFile, run_folder, segment_of, segment_path,
 };
-use crate::gaps::{GapKey, GapMap, GapRecord, Line, Origin, Trim};
-use crate::index::{Entry, Index, IndexError};
+use crate::gaps::{GapKey, GapMap, GapRecord, Line, Mended, Origin, Trim};
+use crate::index::layout::HEADER_BYTES;
+use crate::index::{Entry, Index};
+use crate::parquet_file::ParquetSegment;
 use crate::recorder::accounts::make_room;
 use crate::recorder::gap_file::{GapFile, NO_EVIDENCE};
-use crate::segment::SegmentReader;
-use crate::store::{Store, StoreError, read_whole, replace};
+use crate::salvage::{Look, Tail, arrow_paths};
+use crate::segment::{END_OF_STREAM, SegmentReader};
+use crate::stamped::stamp;
+use crate::store::{ASIDE, Store, StoreError, read_whole, replace, set_aside};
+use crate::told::{Files, Told};
 
 /// An epoch that a new recorder can continue.
 #[derive(Debug)]
@@ -33,6 +40,8 @@ pub(crate) struct Resumable {
     /// The last recorder's number.
     pub(crate) session: u32,
     pub(crate) next_segment: u32,
+    /// The last segment in which something is stored.
+    pub(crate) last_segment: u32,
     pub(crate) next_gap: u64,
     /// Index behind the last stored sample, and its time.
     pub(crate) stored_index: u64,
@@ -45,176 +54,370 @@ pub(crate) struct Resumable {
     pub(crate) gap_bytes: u64,
     /// How much had to be cut.
     pub(crate) cut_bytes: u64,
+    /// What was set aside or made again.
+    pub(crate) mended: Vec<Mended>,
     /// What is not compacted yet.
     pub(crate) closed: Vec<ClosedSegment>,
+}
+
+/// What was found in a run.
+#[derive(Debug, Default)]
+pub(crate) struct Recovered {
+    pub(crate) epochs: Vec<Resumable>,
+    /// What is left as it lies, because nobody can tell what it is: where, and why.
+    pub(crate) left_alone: Vec<(PathBuf, String)>,
 }
 
 /// Recovers every epoch of a run.
 ///
 /// # Errors
-/// If something is there that is not ours or of a later version: it is then left as it is.
-pub(crate) fn recover_run(store: &dyn Store, run: &RunName) -> Result<Vec<Resumable>, ArchiveError> {
-    let mut recovered = Vec::new();
-    for folder in epoch_folders(store, &run_folder(run))? {
-        recovered.extend(recover_epoch(store, &folder)?);
+/// If something is there that is of a later version: it is then left as it is. What the disk says.
+pub(crate) fn recover_run(store: &dyn Store, run: &RunName) -> Result<Recovered, ArchiveError> {
+    let mut recovered = Recovered::default();
+    let (folders, misplaced) = epoch_folders(store, &run_folder(run))?;
+    recovered.left_alone.extend(misplaced.into_iter().map(|(path, error)| (path, error.first_line())));
+    for folder in folders {
+        match recover_epoch(store, &folder) {
+            Ok(found) => recovered.epochs.extend(found),
+            Err(error) if error.is_damage() => recovered.left_alone.push((folder, error.first_line())),
+            Err(error) => return Err(error),
+        }
     }
     Ok(recovered)
 }
 
-/// Returns the epoch folders of a run.
-pub(crate) fn epoch_folders(store: &dyn Store, run: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    let mut folders = Vec::new();
-    for stream in store.list(run)?.into_iter().filter(|name| name.starts_with("stream=")) {
-        let stream = run.join(stream);
-        let epochs = store.list(&stream)?.into_iter().filter(|name| name.starts_with("epoch="));
-        folders.extend(epochs.map(|epoch| stream.join(epoch)));
+/// What lies where a folder should be, and why it cannot be read.
+pub(crate) type Misplaced = (PathBuf, ArchiveError);
+
+/// Returns the epoch folders of a run, and what lies where one should be.
+pub(crate) fn epoch_folders(
+    store: &dyn Store,
+    run: &Path,
+) -> Result<(Vec<PathBuf>, Vec<Misplaced>), StoreError> {
+    let (mut folders, mut misplaced) = (Vec::new(), Vec::new());
+    let mut list = |path: &Path, prefix: &str| -> Result<Vec<PathBuf>, StoreError> {
+        match store.list(path) {
+            Ok(names) => {
+                let ours = names.into_iter().filter(|name| name.starts_with(prefix) && !name.contains(ASIDE));
+                Ok(ours.map(|name| path.join(name)).collect())
+            }
+            Err(error @ StoreError::Misplaced { .. }) => {
+                misplaced.push((path.to_owned(), error.into()));
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error),
+        }
+    };
+    for stream in list(run, "stream=")? {
+        folders.extend(list(&stream, "epoch=")?);
     }
-    Ok(folders)
+    Ok((folders, misplaced))
 }
 
-fn recover_epoch(store: &dyn Store, folder: &Path) -> Result<Option<Resumable>, ArchiveError> {
+/// Recovers what an earlier recorder left of an epoch; `None` if nothing was promised.
+pub(crate) fn recover_epoch(store: &dyn Store, folder: &Path) -> Result<Option<Resumable>, ArchiveError> {
     // A description is durable before the first acknowledgement: without one nothing here was promised.
-    let Some(description) = EpochContents::description(store, folder)? else { return Ok(None) };
-    restore_description(store, folder, &description)?;
-    let map = EpochContents::gap_map(store, folder)?;
-    let mut gaps = match store.open(&folder.join(GAPS)) {
-        Ok(_) => GapFile::resume(store, folder, map.intact_bytes)?,
-        Err(StoreError::NotFound(_)) => GapFile::create(store, folder)?,
-        Err(error) => return Err(error.into()),
-    };
-    let trims = trim_segments(store, folder, &mut gaps)?;
-    let contents = EpochContents::read(store, folder, description)?;
+    let Some((description, fault)) = EpochContents::description(store, folder)? else { return Ok(None) };
+    let mut mended = Vec::new();
+    if let Some(cause) = fault {
+        let text = stamp(&description.to_json());
+        mended.push(make_again(store, folder, DESCRIPTION, text.as_bytes(), cause)?);
+    }
+    let told = Told::of(store, folder, &description)?;
+    let (map, mut gaps) = mend_gap_map(store, folder, &description, &told, &mut mended)?;
+    if let Some(cause) = &told.fault {
+        let kept_as = set_aside(store, &folder.join(ACCOUNT))?;
+        let cause = cause.clone();
+        mended.push(Mended { file: ACCOUNT.to_owned(), kept_as: Some(kept_as), cause });
+    }
+    let trims = trim_segments(store, folder, &description, &told, (&mut gaps, &mut mended))?;
+    let contents = EpochContents::read(store, folder, description, Tail::Take)?;
     let mut recovery = Recovery::new(store, contents, map);
-    if !recovery.was_closed() {
+    let was_closed = recovery.was_closed();
+    if !was_closed {
         recovery.settle(&mut gaps);
         recovery.declare_holes(&mut gaps)?;
         recovery.open_absence(&mut gaps);
-        gaps.write()?;
-        gaps.sync()?;
-        recovery.mark_cut()?;
+    }
+    gaps.write()?;
+    let lines: Vec<Line> = mended.iter().cloned().map(Line::Mended).collect();
+    if !lines.is_empty() {
+        gaps.write_lines(&lines)?;
+    }
+    gaps.sync()?;
+    if !was_closed || !mended.is_empty() {
+        recovery.rewrite_account(was_closed, gaps.synced_bytes())?;
     }
     store.sync_folder(folder)?;
     let mut found = recovery.finish();
     found.cut_bytes = trims.iter().map(|trim| trim.cut_bytes).sum();
-    found.gap_bytes = EpochContents::gap_map(store, folder)?.intact_bytes;
+    found.gap_bytes = gaps.synced_bytes();
+    found.mended = mended;
     Ok(Some(found))
 }
 
-/// Writes a description that had to be taken from a segment's metadata back to its place.
-fn restore_description(
+/// Writes a file again; what lies in its place is kept under another name.
+fn make_again(
+    store: &dyn Store,
+    folder: &Path,
+    name: &str,
+    content: &[u8],
+    cause: String,
+) -> Result<Mended, StoreError> {
+    let is_there = store.list(folder)?.iter().any(|other| other == name);
+    let kept_as = is_there.then(|| set_aside(store, &folder.join(name))).transpose()?;
+    replace(store, &folder.join(name), content)?;
+    Ok(Mended { file: name.to_owned(), kept_as, cause })
+}
+
+/// Opens the gap map to be written on; one that is damaged is set aside, and its whole lines go on in a new one.
+fn mend_gap_map(
     store: &dyn Store,
     folder: &Path,
     description: &Description,
-) -> Result<(), ArchiveError> {
-    let path = folder.join(DESCRIPTION);
-    let stored = read_whole(store, &path).ok();
-    if stored.is_some_and(|bytes| Description::decode(&bytes).is_ok()) {
-        return Ok(());
+    told: &Told,
+    mended: &mut Vec<Mended>,
+) -> Result<(GapMap, GapFile), ArchiveError> {
+    let (map, fault) = EpochContents::gap_map(store, folder, description, told)?;
+    let bytes = match read_whole(store, &folder.join(GAPS)) {
+        Ok(bytes) => Some(bytes),
+        Err(StoreError::NotFound(_)) => None,
+        Err(StoreError::Misplaced { .. }) => Some(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let Some(bytes) = bytes else {
+        let gaps = GapFile::create(store, folder, description)?;
+        // Nothing was promised before there was a gap map.
+        let promised = told.stored_index.is_some() || has_samples(store, folder)?;
+        let lost = fault.filter(|_| promised);
+        mended.extend(lost.map(|cause| Mended { file: GAPS.to_owned(), kept_as: None, cause }));
+        return Ok((map, gaps));
+    };
+    let Some(cause) = fault else {
+        let gaps = GapFile::resume(store, folder, description, map.intact_bytes)?;
+        return Ok((map, gaps));
+    };
+    let is_ours = map.intact_bytes > 0;
+    if is_ours && map.spoiled == 0 && map.damaged == 0 {
+        // It is only shorter than it was: what is there goes on.
+        let gaps = GapFile::resume(store, folder, description, map.intact_bytes)?;
+        mended.push(Mended { file: GAPS.to_owned(), kept_as: None, cause });
+        return Ok((map, gaps));
     }
-    let text = format!("{:#}\n", description.to_json());
-    Ok(replace(store, &path, text.as_bytes())?)
+    let lines = match is_ours {
+        true => GapMap::whole_lines(&bytes, description),
+        false => Line::head_of(description).encode(),
+    };
+    mended.push(make_again(store, folder, GAPS, lines.as_bytes(), cause)?);
+    let gaps = GapFile::resume(store, folder, description, lines.len() as u64)?;
+    Ok((map, gaps))
 }
 
-/// Cuts every segment to what its index acknowledges, and closes it.
-fn trim_segments(store: &dyn Store, folder: &Path, gaps: &mut GapFile) -> Result<Vec<Trim>, ArchiveError> {
+/// Cuts what nobody acknowledged and is no batch off every segment, and closes it.
+fn trim_segments(
+    store: &dyn Store,
+    folder: &Path,
+    description: &Arc<Description>,
+    told: &Told,
+    (gaps, mended): (&mut GapFile, &mut Vec<Mended>),
+) -> Result<Vec<Trim>, ArchiveError> {
     let names = store.list(folder)?;
     for draft in names.iter().filter(|name| name.ends_with(".draft")) {
-        store.remove(&folder.join(draft))?;
+        match store.remove(&folder.join(draft)) {
+            // Not ours.
+            Ok(()) | Err(StoreError::Misplaced { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
-    let mut trims = Vec::new();
     let files: Vec<_> = names.iter().filter_map(|name| segment_of(name)).collect();
     let mut numbers: Vec<u32> = files.iter().map(|(number, _)| *number).collect();
     numbers.dedup();
+    let told_index = told.stored_index.unwrap_or(0);
+    let look = Look { store, folder, description, told_index, tail: Tail::Take };
+    let last = numbers.last().copied();
+    let mut trimming = Trimming { look, gaps, mended, trims: Vec::new() };
     for number in numbers {
         let has = |file| files.contains(&(number, file));
-        if has(SegmentFile::Parquet) {
-            // It was verified before it got its name; what is left of its origin only takes space.
-            for file in [SegmentFile::Arrow, SegmentFile::Index].into_iter().filter(|&file| has(file)) {
-                store.remove(&segment_path(folder, number, file))?;
+        if !has(SegmentFile::Parquet) || trimming.sets_parquet_aside(number, has(SegmentFile::Arrow))? {
+            trimming.segment(number, last == Some(number))?;
+            continue;
+        }
+        // It is whole: what is left of its origin only takes space. If it is not, and has no origin, it stays.
+        for file in [SegmentFile::Arrow, SegmentFile::Index].into_iter().filter(|&file| has(file)) {
+            match store.remove(&segment_path(folder, number, file)) {
+                Ok(()) | Err(StoreError::Misplaced { .. }) => {}
+                Err(error) => return Err(error.into()),
             }
-        } else {
-            trim_segment(store, folder, number, gaps, &mut trims)?;
         }
     }
-    Ok(trims)
+    Ok(trimming.trims)
 }
 
-fn trim_segment(
-    store: &dyn Store,
-    folder: &Path,
-    number: u32,
-    gaps: &mut GapFile,
-    trims: &mut Vec<Trim>,
-) -> Result<(), ArchiveError> {
-    let data = segment_path(folder, number, SegmentFile::Arrow);
-    let sidecar = segment_path(folder, number, SegmentFile::Index);
-    let bytes = match read_whole(store, &sidecar) {
-        Ok(bytes) => bytes,
-        Err(StoreError::NotFound(_)) => Vec::new(),
-        Err(error) => return Err(error.into()),
-    };
-    let index = match Index::decode(&bytes) {
-        Ok(index) if index.entries.is_empty() => None,
-        Ok(index) => Some(index),
-        // Perhaps torn, perhaps rotten: what may have been acknowledged is left to be looked at.
-        Err(IndexError::Damaged) if Index::has_entry(&bytes) => return Ok(()),
-        Err(IndexError::NoHeader(_) | IndexError::Damaged) => None,
-        Err(cause) => return Err(ArchiveError::Index { path: sidecar, cause }),
-    };
-    let (kept_data, kept_index) = match &index {
-        Some(index) => (index.acknowledged_bytes() + if index.ended { 8 } else { 0 }, index.intact_bytes),
-        None => (0, 0),
-    };
-    let mut cuts = Vec::new();
-    for (path, kept_bytes) in [(&data, kept_data), (&sidecar, kept_index)] {
-        let size_bytes = match store.open(path) {
-            Ok(file) => file.size_bytes()?,
-            Err(StoreError::NotFound(_)) => continue,
-            Err(error) => return Err(error.into()),
+struct Trimming<'a> {
+    look: Look<'a>,
+    gaps: &'a mut GapFile,
+    mended: &'a mut Vec<Mended>,
+    trims: Vec<Trim>,
+}
+
+impl Trimming<'_> {
+    /// Sets a Parquet segment aside that is damaged while its origin is still there. Tells whether it did.
+    fn sets_parquet_aside(&mut self, number: u32, has_origin: bool) -> Result<bool, ArchiveError> {
+        if !has_origin {
+            return Ok(false);
+        }
+        let Look { store, folder, description, .. } = self.look;
+        let path = segment_path(folder, number, SegmentFile::Parquet);
+        let arrow = arrow_schema(description);
+        let whole = ParquetSegment::open_as(store, &path, description, number)
+            .and_then(|_| read_back(store, &path, description, &arrow));
+        match whole {
+            Ok(_) => Ok(false),
+            Err(error) if error.is_damage() => {
+                let kept_as = Some(set_aside(store, &path)?);
+                self.mended.push(Mended { file: name_of(&path), kept_as, cause: error.first_line() });
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn segment(&mut self, number: u32, is_last: bool) -> Result<(), ArchiveError> {
+        let Look { store, folder, told_index, .. } = self.look;
+        let [data, sidecar] = arrow_paths(folder, number);
+        let found = match self.look.at(number) {
+            Ok(found) => found,
+            Err(error) if error.is_not_found() => {
+                // An index alone: if it tells of samples, they are missed, and it is kept to tell of them.
+                if !has_entries(store, &sidecar)? {
+                    self.remove([&data, &sidecar])?;
+                }
+                return Ok(());
+            }
+            // It stays where it is: it may be put back, and nobody else needs its name.
+            Err(error) if error.is_damage() => return Ok(()),
+            Err(error) => return Err(error),
         };
-        if size_bytes > kept_bytes {
-            let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-            cuts.push((path, Trim { file, kept_bytes, cut_bytes: size_bytes - kept_bytes }));
+        let behind = found.index.entries.last().map(|entry| entry.next_index);
+        let lacks = found.incomplete || is_last && behind.unwrap_or(0) < told_index;
+        if behind.is_none() {
+            return if lacks { Ok(()) } else { self.remove([&data, &sidecar]) };
         }
-    }
-    // First write down what will be cut: a recovery that is itself cut then tells it twice, not never.
-    let lines: Vec<Line> = cuts.iter().map(|(_, trim)| Line::Trim(trim.clone())).collect();
-    if !lines.is_empty() {
-        gaps.write_lines(&lines)?;
-        gaps.sync()?;
-    }
-    match index {
-        Some(index) => {
-            for (path, trim) in &cuts {
-                let mut file = store.append_to(path)?;
-                file.truncate(trim.kept_bytes)?;
-                file.sync()?;
+        let end = found.index.acknowledged_bytes();
+        let ended = found.index.ended;
+        let has_end = found.data_bytes == end + END_OF_STREAM.len() as u64;
+        let kept_data = if ended || has_end { end + END_OF_STREAM.len() as u64 } else { end };
+        let mut cuts = Vec::new();
+        if !lacks && found.data_bytes > kept_data {
+            cuts.push((&data, trim_of(&data, kept_data, found.data_bytes)));
+        }
+        if !found.rebuilt && found.index_bytes > found.index.intact_bytes {
+            cuts.push((&sidecar, trim_of(&sidecar, found.index.intact_bytes, found.index_bytes)));
+        }
+        self.note(cuts.iter().map(|(_, trim)| trim))?;
+        if found.rebuilt || found.unacknowledged > 0 {
+            // Before an entry says that its batch is durable, it is.
+            store.append_to(&data)?.sync()?;
+        }
+        for (path, trim) in &cuts {
+            let mut file = store.append_to(path)?;
+            file.truncate(trim.kept_bytes)?;
+            file.sync()?;
+        }
+        if found.rebuilt {
+            let cause = found.faults.join("; ");
+            let mut content = found.index.encode();
+            if ended {
+                content.extend(end_of(&found.index));
             }
-            if !index.ended {
-                close_segment(store, [&data, &sidecar], &index)?;
+            self.mended.push(make_again(store, folder, &name_of(&sidecar), &content, cause)?);
+        } else if found.unacknowledged > 0 {
+            let known = found.index.entries.len() - found.unacknowledged;
+            let entries = found.index.entries[known..].iter().map(Entry::encode).collect::<Vec<_>>();
+            let mut file = store.append_to(&sidecar)?;
+            file.append(&entries.iter().map(<[u8; 64]>::as_slice).collect::<Vec<_>>())?;
+            file.sync()?;
+        }
+        if !ended && !lacks {
+            close_segment(store, [&data, &sidecar], &found.index, has_end)?;
+        }
+        Ok(())
+    }
+
+    /// Removes a segment in which nothing was promised and nothing is.
+    fn remove(&mut self, paths: [&Path; 2]) -> Result<(), ArchiveError> {
+        let store = self.look.store;
+        let mut trims = Vec::new();
+        for path in paths {
+            match store.open(path) {
+                Ok(file) => trims.extend(
+                    Some(file.size_bytes()?).filter(|size| *size > 0).map(|size| trim_of(path, 0, size)),
+                ),
+                Err(StoreError::NotFound(_) | StoreError::Misplaced { .. }) => {}
+                Err(error) => return Err(error.into()),
             }
         }
-        None => remove_if_there(store, [&data, &sidecar])?,
+        self.note(trims.iter())?;
+        Ok(remove_if_there(store, paths)?)
     }
-    trims.extend(cuts.into_iter().map(|(_, trim)| trim));
-    Ok(())
+
+    /// Writes down what will be cut, first: a recovery that is itself cut then tells it twice, not never.
+    fn note<'b>(&mut self, trims: impl Iterator<Item = &'b Trim>) -> Result<(), ArchiveError> {
+        let trims: Vec<Trim> = trims.cloned().collect();
+        if trims.is_empty() {
+            return Ok(());
+        }
+        let lines: Vec<Line> = trims.iter().cloned().map(Line::Trim).collect();
+        self.gaps.write_lines(&lines)?;
+        self.gaps.sync()?;
+        self.trims.extend(trims);
+        Ok(())
+    }
 }
 
-fn close_segment(store: &dyn Store, [data, sidecar]: [&Path; 2], index: &Index) -> Result<(), ArchiveError> {
-    let mut file = store.append_to(data)?;
-    file.append(&[&crate::segment::END_OF_STREAM])?;
-    file.sync()?;
+fn name_of(path: &Path) -> String {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned()
+}
+
+fn trim_of(path: &Path, kept_bytes: u64, size_bytes: u64) -> Trim {
+    Trim { file: name_of(path), kept_bytes, cut_bytes: size_bytes - kept_bytes }
+}
+
+/// Tells whether an index may have acknowledged something.
+fn has_entries(store: &dyn Store, path: &Path) -> Result<bool, StoreError> {
+    match read_whole(store, path) {
+        Ok(bytes) => Ok(bytes.iter().skip(HEADER_BYTES).any(|byte| *byte != 0)),
+        Err(StoreError::NotFound(_)) => Ok(false),
+        Err(StoreError::Misplaced { .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn end_of(index: &Index) -> [u8; 64] {
     let next_index = index.entries.last().map_or(0, |entry| entry.next_index);
-    let length = crate::segment::END_OF_STREAM.len() as u64;
+    Entry::encode_end(index.acknowledged_bytes(), END_OF_STREAM.len() as u64, next_index)
+}
+
+fn close_segment(
+    store: &dyn Store,
+    [data, sidecar]: [&Path; 2],
+    index: &Index,
+    has_end: bool,
+) -> Result<(), ArchiveError> {
+    let mut file = store.append_to(data)?;
+    if !has_end {
+        file.append(&[&END_OF_STREAM])?;
+    }
+    file.sync()?;
     let mut file = store.append_to(sidecar)?;
-    file.append(&[&Entry::encode_end(index.acknowledged_bytes(), length, next_index)])?;
+    file.append(&[&end_of(index)])?;
     Ok(file.sync()?)
 }
 
 fn remove_if_there(store: &dyn Store, paths: [&Path; 2]) -> Result<(), StoreError> {
     for path in paths {
         match store.remove(path) {
-            Ok(()) | Err(StoreError::NotFound(_)) => {}
+            Ok(()) | Err(StoreError::NotFound(_) | StoreError::Misplaced { .. }) => {}
             Err(error) => return Err(error),
         }
     }
@@ -242,11 +445,8 @@ impl<'a> Recovery<'a> {
 
     /// Tells whether the last recorder ended by itself: then it left nothing open.
     fn was_closed(&self) -> bool {
-        let account = read_whole(self.store, &self.contents.folder.join(ACCOUNT)).ok();
-        let account: Option<Value> = account.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        account.is_some_and(|account| {
-            account["session"] == self.session && matches!(account["state"].as_str(), Some("closed" | "cut"))
-        })
+        let account = &self.contents.told.account;
+        account["session"] == self.session && matches!(account["state"].as_str(), Some("closed" | "cut"))
     }
 
     /// Nobody will bring evidence any more: what is unsettled is unexplained (rule 13, state `cut`).
@@ -274,7 +474,7 @@ impl<'a> Recovery<'a> {
         }
         for positions in undeclared.iter().collect::<Vec<_>>() {
             let mut gap = self.gap(GapKind::Missing, positions, "the recorder ended before it was declared");
-            gap.evidence.extend(self.contents.damaged.iter().map(|damaged| damaged.cause.clone()));
+            gap.evidence.extend(self.contents.faults.iter().cloned());
             self.map.gaps.insert(gap.key, gap.clone());
             gaps.note(gap);
         }
@@ -298,11 +498,17 @@ impl<'a> Recovery<'a> {
                 }
                 let reader = match &mut reader {
                     Some(reader) => reader,
-                    none => {
-                        none.insert(SegmentReader::open(self.store, folder, segment.number, description)?)
-                    }
+                    none => none.insert(SegmentReader::open(self.store, folder, description, index.clone())?),
                 };
-                let runs = reader.rows(entry)?.runs();
+                // A damaged batch is a hole that nobody writes down: it may come back from a copy.
+                let runs = match reader.rows(entry) {
+                    Ok(rows) => rows.runs(),
+                    Err(error) if error.is_damage() => {
+                        stored.push(entry.first_index..entry.next_index);
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
                 stored
                     .extend(runs.iter().map(|run| run.first_index..run.first_index + run.rows.len() as u64));
             }
@@ -343,21 +549,30 @@ impl<'a> Recovery<'a> {
     }
 
     /// Rewrites the account: the recorder that kept it is gone.
-    fn mark_cut(&self) -> Result<(), ArchiveError> {
-        let path = self.contents.folder.join(ACCOUNT);
-        make_room(self.store, &self.contents.folder, self.session)?;
-        let found = read_whole(self.store, &path).ok();
-        let found: Option<Value> = found.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let mut account = found.unwrap_or_else(|| serde_json::json!({}));
-        let description = &self.contents.description;
+    fn rewrite_account(&self, was_closed: bool, gap_bytes: u64) -> Result<(), ArchiveError> {
+        let EpochContents { folder, description, told, .. } = &self.contents;
+        make_room(self.store, folder, self.session)?;
+        // That of an earlier session has gone to its own name.
+        let found = &told.account;
+        let is_own = found["session"] == self.session;
+        let mut account = if is_own { found.clone() } else { serde_json::json!({}) };
         account["format"] = "tallycast-archive-account".into();
         account["version"] = 1.into();
         account["stream"] = description.name.as_str().into();
         account["epoch"] = description.epoch.to_string().into();
         account["session"] = self.session.into();
-        account["state"] = "cut".into();
+        if !was_closed {
+            account["state"] = "cut".into();
+            account["recovered"] = true.into();
+        }
         account["stored_index"] = self.stored_index().into();
-        Ok(replace(self.store, &path, format!("{account:#}\n").as_bytes())?)
+        account["files"] = Files { last_segment: self.last_segment(), gap_bytes }.to_json();
+        Ok(replace(self.store, &folder.join(ACCOUNT), stamp(&account).as_bytes())?)
+    }
+
+    fn last_segment(&self) -> u32 {
+        let found = self.contents.segments.iter().map(|segment| segment.number).max();
+        found.max(self.contents.told.last_segment).unwrap_or(0)
     }
 
     fn finish(self) -> Resumable {
@@ -368,6 +583,8 @@ impl<'a> Recovery<'a> {
         Resumable {
             session: self.session,
             next_segment: self.contents.next_segment,
+            last_segment: self.last_segment(),
+            mended: Vec::new(),
             next_gap: self.next_gap,
             stored_index,
             stored_until,
@@ -383,15 +600,8 @@ impl<'a> Recovery<'a> {
     fn stored_index(&self) -> u64 {
         let joined = self.map.sessions.iter().map(|session| session.first_index).min();
         let found = self.contents.segments.iter().map(|segment| segment.next_index).max();
-        // A damaged segment was stored all the same: nobody was absent meanwhile.
-        let damaged = (!self.contents.damaged.is_empty()).then(|| self.told_index()).flatten();
-        found.max(damaged).or(joined).unwrap_or(0)
-    }
-
-    /// How far the last account says that samples were stored.
-    fn told_index(&self) -> Option<u64> {
-        let account = read_whole(self.store, &self.contents.folder.join(ACCOUNT)).ok()?;
-        serde_json::from_slice::<Value>(&account).ok()?["stored_index"].as_u64()
+        // What was stored and is not there any more was stored all the same: nobody was absent meanwhile.
+        found.max(self.contents.told.stored_index).or(joined).unwrap_or(0)
     }
 
     fn stored_until(&self) -> WallTime {

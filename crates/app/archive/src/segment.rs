@@ -13,13 +13,15 @@ use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamEncoder;
 
 use crate::Description;
-use crate::checksum::crc32c;
+use crate::checksum::{crc32c, joined};
 use crate::columns::{DESCRIPTION_KEY, Span, arrow_schema};
 use crate::error::ArchiveError;
 use crate::folders::{SegmentFile, segment_path};
+use crate::index::layout::ENTRY_BYTES;
 use crate::index::{Entry, Header, Index};
 use crate::rows::Rows;
-use crate::store::{Appendable, Readable, Store, StoreError, read_whole};
+use crate::salvage::{arrow_paths, decoder_of};
+use crate::store::{Appendable, Readable, Store, StoreError};
 
 /// What ends an Arrow IPC stream: the continuation mark and a length of zero.
 /// Source: Arrow columnar format, "IPC Streaming Format".
@@ -28,6 +30,8 @@ pub(crate) const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 /// A segment that is being written.
 pub(crate) struct SegmentWriter {
     number: u32,
+    /// What its batches are bound to.
+    identity: Vec<u8>,
     data: Box<dyn Appendable>,
     index: Box<dyn Appendable>,
     encoder: StreamEncoder,
@@ -40,6 +44,14 @@ pub(crate) struct SegmentWriter {
     pub(crate) fresh: bool,
 }
 
+/// What a new segment is of.
+pub(crate) struct Birth<'a> {
+    pub(crate) folder: &'a Path,
+    pub(crate) description: &'a Description,
+    pub(crate) number: u32,
+    pub(crate) session: u32,
+}
+
 impl SegmentWriter {
     /// Begins a segment with its first batch.
     ///
@@ -47,18 +59,18 @@ impl SegmentWriter {
     /// What the disk says; then no file of this segment is left, as far as the disk lets it go.
     pub(crate) fn create(
         store: &dyn Store,
-        folder: &Path,
-        header: Header,
+        birth: &Birth<'_>,
         batch: &RecordBatch,
         span: Span,
     ) -> Result<Self, ArchiveError> {
-        let number = header.segment;
-        let paths = [SegmentFile::Arrow, SegmentFile::Index].map(|file| segment_path(folder, number, file));
+        let number = birth.number;
+        let paths = arrow_paths(birth.folder, number);
         let data = store.create(&paths[0])?;
         let index = store.create(&paths[1]);
         let begun = index.map_err(ArchiveError::from).and_then(|index| {
             let mut writer = Self {
                 number,
+                identity: identity_of(birth.description, number),
                 data,
                 index,
                 encoder: StreamEncoder::try_new(&batch.schema())?,
@@ -69,7 +81,7 @@ impl SegmentWriter {
                 staged: Vec::new(),
                 fresh: true,
             };
-            writer.begin(header, batch, span)?;
+            writer.begin(birth, batch, span)?;
             Ok(writer)
         });
         if begun.is_err() {
@@ -79,14 +91,20 @@ impl SegmentWriter {
         begun
     }
 
-    fn begin(&mut self, mut header: Header, batch: &RecordBatch, span: Span) -> Result<(), ArchiveError> {
+    fn begin(&mut self, birth: &Birth<'_>, batch: &RecordBatch, span: Span) -> Result<(), ArchiveError> {
         let buffers = self.encoder.encode(batch)?;
         let parts: Vec<&[u8]> = buffers.iter().map(Buffer::as_slice).collect();
-        let schema_bytes = schema_message_bytes(&parts);
+        let schema_bytes = metadata_end(&parts);
         let (schema, message) = split_parts(&parts, schema_bytes);
-        header.schema_bytes =
-            u32::try_from(schema_bytes).expect("a schema message is bounded by its channels");
-        header.schema_crc = crc32c(schema.iter().copied());
+        let header = Header {
+            epoch: birth.description.epoch,
+            elements_per_sample: birth.description.schema.elements_per_sample(),
+            segment: birth.number,
+            session: birth.session,
+            schema_bytes: u32::try_from(schema_bytes).expect("a schema message is bounded by its channels"),
+            schema_crc: crc32c(schema.iter().copied()),
+            stream_crc: Header::stream_crc_of(birth.description),
+        };
         self.data.append(&schema)?;
         self.written_bytes = schema_bytes as u64;
         self.acknowledged_bytes = self.written_bytes;
@@ -106,21 +124,40 @@ impl SegmentWriter {
         self.stage(&parts, batch.num_rows(), span)
     }
 
+    /// Writes a message with a copy of its entry at the end of its metadata, where readers of Arrow see padding.
     fn stage(&mut self, parts: &[&[u8]], rows: usize, span: Span) -> Result<(), ArchiveError> {
-        self.data.append(parts)?;
-        let length = parts.iter().map(|part| part.len() as u64).sum();
-        self.staged.push(Entry {
+        let (metadata, body) = split_parts(parts, metadata_end(parts));
+        let mut head = metadata.concat();
+        let metadata_bytes = u32::try_from(head.len() - 8 + ENTRY_BYTES).expect("bounded by its channels");
+        head[4..8].copy_from_slice(&metadata_bytes.to_le_bytes());
+        let body_bytes: u64 = body.iter().map(|part| part.len() as u64).sum();
+        let body_crc = crc32c(body.iter().copied());
+        let mut entry = Entry {
             offset: self.written_bytes,
-            length,
+            length: (head.len() + ENTRY_BYTES) as u64 + body_bytes,
             first_index: span.first_index,
             next_index: span.next_index,
             t0: span.t0,
             t1: span.t1,
             samples: u32::try_from(rows).expect("a batch is bounded in bytes"),
-            data_crc: crc32c(parts.iter().copied()),
-        });
-        self.written_bytes += length;
+            data_crc: joined(crc32c([&head[..]]), body_crc, body_bytes),
+        };
+        head.extend(entry.encode_in_stream(&self.identity));
+        entry.data_crc = joined(crc32c([&head[..]]), body_crc, body_bytes);
+        let message: Vec<&[u8]> = core::iter::once(&head[..]).chain(body).collect();
+        self.data.append(&message)?;
+        self.staged.push(entry);
+        self.written_bytes += entry.length;
         Ok(())
+    }
+
+    /// Checks that both files are still where they were created.
+    ///
+    /// # Errors
+    /// [`StoreError::Gone`]; the segment then must be given up.
+    pub(crate) fn check_place(&self) -> Result<(), StoreError> {
+        self.data.check_place()?;
+        self.index.check_place()
     }
 
     /// Returns the data file, to be synced before [`Self::acknowledge`].
@@ -131,6 +168,11 @@ impl SegmentWriter {
     /// Returns the index file, to be synced after [`Self::acknowledge`].
     pub(crate) fn index(&mut self) -> &mut dyn Appendable {
         &mut *self.index
+    }
+
+    /// Returns the segment's number.
+    pub(crate) const fn number(&self) -> u32 {
+        self.number
     }
 
     /// Tells whether batches wait for their acknowledgement.
@@ -189,8 +231,8 @@ impl SegmentWriter {
     }
 }
 
-/// Returns the size of the schema message, which has no body: prefix of eight bytes and metadata.
-fn schema_message_bytes(parts: &[&[u8]]) -> usize {
+/// Returns where the metadata of a message end: behind a prefix of eight bytes.
+fn metadata_end(parts: &[&[u8]]) -> usize {
     let mut prefix = parts.iter().flat_map(|part| part.iter().copied()).skip(4);
     let length: [u8; 4] = core::array::from_fn(|_| prefix.next().expect("a message has a prefix"));
     8 + u32::from_le_bytes(length) as usize
@@ -207,7 +249,14 @@ fn split_parts<'a>(parts: &[&'a [u8]], at: usize) -> (Vec<&'a [u8]>, Vec<&'a [u8
     (before, behind)
 }
 
-/// Returns the description that the schema of an acknowledged segment carries.
+/// Returns what the batches of a segment are bound to: stream, epoch, number.
+pub(crate) fn identity_of(description: &Description, number: u32) -> Vec<u8> {
+    let Description { name, epoch, .. } = description;
+    let numbers = [&epoch.start_ns.to_le_bytes()[..], &epoch.life.to_le_bytes(), &number.to_le_bytes()];
+    [name.as_str().as_bytes(), &numbers.concat()].concat()
+}
+
+/// Returns the description that the schema of a segment carries.
 ///
 /// # Errors
 /// What makes the segment unreadable.
@@ -216,31 +265,87 @@ pub(crate) fn describing_schema(
     folder: &Path,
     number: u32,
 ) -> Result<Option<String>, ArchiveError> {
-    let path = segment_path(folder, number, SegmentFile::Index);
-    let index =
-        Index::decode(&read_whole(store, &path)?).map_err(|cause| ArchiveError::Index { path, cause })?;
-    if index.entries.is_empty() {
-        return Ok(None);
-    }
-    let path = segment_path(folder, number, SegmentFile::Arrow);
-    let decoder = decode_schema(&path, &*store.open(&path)?, &index.header)?;
-    Ok(decoder.schema().and_then(|schema| schema.metadata().get(DESCRIPTION_KEY).cloned()))
+    let data = store.open(&segment_path(folder, number, SegmentFile::Arrow))?;
+    let message = schema_message(&*data)?;
+    let decoder = message.map(decoder_of).transpose()?;
+    let schema = decoder.and_then(|decoder| decoder.schema());
+    Ok(schema.and_then(|schema| schema.metadata().get(DESCRIPTION_KEY).cloned()))
 }
 
-/// Reads the schema message at the start of a segment and checks every byte of it.
-fn decode_schema(path: &Path, data: &dyn Readable, header: &Header) -> Result<StreamDecoder, ArchiveError> {
-    // Asked before room is made for it: the index is not believed beyond the file.
-    if u64::from(header.schema_bytes) > data.size_bytes()? {
-        return Err(ArchiveError::segment(path, "it ends before its schema does"));
+/// Reads the message at the beginning of a segment; `None` if there is none.
+fn schema_message(data: &dyn Readable) -> Result<Option<Vec<u8>>, StoreError> {
+    let size_bytes = data.size_bytes()?;
+    let mut prefix = [0; 8];
+    if size_bytes < prefix.len() as u64 {
+        return Ok(None);
     }
-    let mut schema = vec![0; header.schema_bytes as usize];
-    data.read_at(0, &mut schema)?;
-    if crc32c([&schema[..]]) != header.schema_crc {
-        return Err(ArchiveError::segment(path, "its schema does not match the checksum in the index"));
+    data.read_at(0, &mut prefix)?;
+    let length = metadata_end(&[&prefix]);
+    // Asked before room is made for it: the segment is not believed beyond its end.
+    if prefix[..4] != END_OF_STREAM[..4] || length as u64 > size_bytes || length % 8 != 0 {
+        return Ok(None);
     }
-    let mut decoder = StreamDecoder::new();
-    decoder.decode(&mut Buffer::from_vec(schema))?;
-    Ok(decoder)
+    let mut message = vec![0; length];
+    data.read_at(0, &mut message)?;
+    Ok(Some(message))
+}
+
+/// Makes the schema message that a segment of a stream begins with.
+pub(crate) fn regenerated_schema(description: &Description) -> Result<Vec<u8>, ArchiveError> {
+    let stream = StreamEncoder::try_new(&arrow_schema(description))?.finish()?;
+    let parts: Vec<&[u8]> = stream.iter().map(Buffer::as_slice).collect();
+    Ok(split_parts(&parts, metadata_end(&parts)).0.concat())
+}
+
+/// The schema message of a segment as it was found.
+pub(crate) struct Schema {
+    message: Option<Vec<u8>>,
+    /// Where it ends; 0 if that cannot be told.
+    pub(crate) end: u64,
+    pub(crate) crc: u32,
+    /// It can be decoded and is that of the stream.
+    pub(crate) is_intact: bool,
+    /// The stream that it is of, if that is another.
+    pub(crate) stranger: Option<String>,
+}
+
+impl Schema {
+    /// Reads the schema message of a segment.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub(crate) fn of(data: &dyn Readable, description: &Description) -> Result<Self, ArchiveError> {
+        let message = schema_message(data)?;
+        let (end, crc) = message.as_ref().map_or((0, 0), |it| (it.len() as u64, crc32c([&it[..]])));
+        let found = message.clone().and_then(|message| decoder_of(message).ok()?.schema());
+        let expected = arrow_schema(description);
+        let told = |schema: &arrow_schema::SchemaRef| {
+            ["name", "epoch"].map(|key| schema.metadata().get(key).cloned().unwrap_or_default())
+        };
+        let is_intact = found.as_ref() == Some(&expected);
+        // A flipped bit in a name makes no stranger: that one is whole, with a description of its own that says the same.
+        let own = found.as_ref().and_then(|found| {
+            let description = found.metadata().get(DESCRIPTION_KEY)?;
+            Description::decode(description.as_bytes()).ok().map(|own| (told(found), own))
+        });
+        let stranger = own.and_then(|([name, epoch], own)| {
+            let is_whole = *own.name.as_str() == *name && own.epoch.to_string() == epoch;
+            let is_other = own.name != description.name || own.epoch != description.epoch;
+            (is_whole && is_other).then(|| format!("stream {name} in epoch {epoch}"))
+        });
+        Ok(Self { message, end, crc, is_intact, stranger })
+    }
+
+    /// Returns what decodes the batches behind it: by itself if it is intact, else by the description.
+    ///
+    /// # Errors
+    /// What Arrow says.
+    pub(crate) fn decoder(&self, description: &Description) -> Result<StreamDecoder, ArchiveError> {
+        match &self.message {
+            Some(message) if self.is_intact => decoder_of(message.clone()),
+            _ => decoder_of(regenerated_schema(description)?),
+        }
+    }
 }
 
 /// A segment that is read, also while it is being written.
@@ -250,31 +355,28 @@ pub(crate) struct SegmentReader {
     decoder: StreamDecoder,
     description: Arc<Description>,
     arrow: arrow_schema::SchemaRef,
-    /// What the segment acknowledges.
+    /// What of it can be read.
     pub(crate) index: Index,
 }
 
 impl SegmentReader {
-    /// Opens segment `number` of an epoch's folder.
+    /// Opens segment `number` of an epoch's folder, of which `index` tells what can be read.
     ///
     /// # Errors
-    /// [`ArchiveError::Index`] and [`ArchiveError::Segment`] if a file is not what it should be.
+    /// [`ArchiveError::Segment`] if the file is not what it should be.
     pub(crate) fn open(
         store: &dyn Store,
         folder: &Path,
-        number: u32,
         description: &Arc<Description>,
+        index: Index,
     ) -> Result<Self, ArchiveError> {
-        let path = segment_path(folder, number, SegmentFile::Arrow);
-        let index_path = segment_path(folder, number, SegmentFile::Index);
+        let path = segment_path(folder, index.header.segment, SegmentFile::Arrow);
         let data = store.open(&path)?;
-        let index = Index::decode(&read_whole(store, &index_path)?)
-            .map_err(|cause| ArchiveError::Index { path: index_path, cause })?;
-        let expected = (description.epoch, description.schema.elements_per_sample());
-        if (index.header.epoch, index.header.elements_per_sample) != expected {
-            return Err(ArchiveError::segment(&path, "its index belongs to another epoch or schema"));
+        let schema = Schema::of(&*data, description)?;
+        if let Some(stranger) = &schema.stranger {
+            return Err(ArchiveError::segment(&path, &format!("it belongs to {stranger}")));
         }
-        let decoder = decode_schema(&path, &*data, &index.header)?;
+        let decoder = schema.decoder(description)?;
         let arrow = arrow_schema(description);
         Ok(Self { path, data, decoder, description: Arc::clone(description), arrow, index })
     }

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use serde_json::Value;
-
 use crate::folders::{ACCOUNT, earlier_account};
-use crate::store::{Store, StoreError, read_whole};
+use crate::stamped;
+use crate::store::{Store, StoreError, read_whole, set_aside};
 
 /// Makes room for the account of a session: what another one left is kept under that one's number.
 ///
@@ -15,12 +14,21 @@ pub(crate) fn make_room(store: &dyn Store, folder: &Path, session: u32) -> Resul
     let bytes = match read_whole(store, &folder.join(ACCOUNT)) {
         Ok(bytes) => bytes,
         Err(StoreError::NotFound(_)) => return Ok(()),
+        // What cannot be read gives way when the account is written.
+        Err(StoreError::Misplaced { .. }) => return Ok(()),
         Err(error) => return Err(error),
     };
-    let found: Option<Value> = serde_json::from_slice(&bytes).ok();
-    let other = found.and_then(|account| u32::try_from(account["session"].as_u64()?).ok());
+    let Ok(found) = stamped::read(&bytes) else { return set_aside(store, &folder.join(ACCOUNT)).map(drop) };
+    let other = found["session"].as_u64().and_then(|other| u32::try_from(other).ok());
     match other.filter(|other| *other != session) {
-        Some(other) => store.rename(&folder.join(ACCOUNT), &folder.join(earlier_account(other))),
+        Some(other) => {
+            let path = folder.join(earlier_account(other));
+            match store.open(&path) {
+                Err(StoreError::NotFound(_)) => {}
+                _ => drop(set_aside(store, &path)?),
+            }
+            store.rename(&folder.join(ACCOUNT), &path)
+        }
         None => Ok(()),
     }
 }

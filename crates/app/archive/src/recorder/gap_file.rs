@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::Description;
 use crate::folders::GAPS;
 use crate::gaps::{GapKey, GapRecord, Line};
 use crate::store::{Appendable, Store, StoreError};
@@ -31,9 +32,13 @@ impl GapFile {
     ///
     /// # Errors
     /// What the disk says.
-    pub(crate) fn create(store: &dyn Store, folder: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn create(
+        store: &dyn Store,
+        folder: &Path,
+        description: &Description,
+    ) -> Result<Self, StoreError> {
         let mut file = Self::around(store.create(&folder.join(GAPS))?, 0);
-        file.write_lines(&[Line::Head])?;
+        file.write_lines(&[Line::head_of(description)])?;
         Ok(file)
     }
 
@@ -41,11 +46,16 @@ impl GapFile {
     ///
     /// # Errors
     /// What the disk says.
-    pub(crate) fn resume(store: &dyn Store, folder: &Path, intact_bytes: u64) -> Result<Self, StoreError> {
+    pub(crate) fn resume(
+        store: &dyn Store,
+        folder: &Path,
+        description: &Description,
+        intact_bytes: u64,
+    ) -> Result<Self, StoreError> {
         let mut file = Self::around(store.append_to(&folder.join(GAPS))?, intact_bytes);
         file.file.truncate(intact_bytes)?;
         if intact_bytes == 0 {
-            file.write_lines(&[Line::Head])?;
+            file.write_lines(&[Line::head_of(description)])?;
         }
         Ok(file)
     }
@@ -110,6 +120,19 @@ impl GapFile {
         let lines: Vec<Line> = gaps.iter().cloned().map(|gap| Line::Gap(Box::new(gap))).collect();
         self.written.extend(gaps);
         self.write_lines(&lines)
+    }
+
+    /// Checks that the file is still where it was opened.
+    ///
+    /// # Errors
+    /// [`StoreError::Gone`].
+    pub(crate) fn check_place(&self) -> Result<(), StoreError> {
+        self.file.check_place()
+    }
+
+    /// Returns how many bytes of the file are durable.
+    pub(crate) const fn synced_bytes(&self) -> u64 {
+        self.synced_bytes
     }
 
     /// Returns the file if it has something to sync.

@@ -4,7 +4,7 @@
 //! `accepted = stored + archive_write + unacknowledged`, in elements.
 
 use core::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,16 +18,16 @@ use super::gap_file::GapFile;
 use super::outage::Outage;
 use super::{Began, Progress, ReaderGap};
 use crate::Description;
-use crate::checksum::crc32c;
 use crate::columns::Columns;
 use crate::compact::ClosedSegment;
 use crate::error::ArchiveError;
-use crate::folders::{ACCOUNT, DESCRIPTION, RunName, epoch_folder};
+use crate::folders::{ACCOUNT, DESCRIPTION, GAPS, RunName, epoch_folder, segment_of};
 use crate::gaps::{GapKey, GapRecord, Line, Origin, Session};
-use crate::index::Header;
-use crate::recovery::Resumable;
-use crate::segment::SegmentWriter;
-use crate::store::{Appendable, Store, replace};
+use crate::recovery::{Resumable, recover_epoch};
+use crate::segment::{Birth, SegmentWriter};
+use crate::stamped::stamp;
+use crate::store::{Appendable, Store, replace, set_aside};
+use crate::told::Files;
 
 /// Why something could not be written.
 #[derive(Clone, Debug)]
@@ -60,6 +60,8 @@ pub(super) struct StreamRecorder {
     segment: Option<SegmentWriter>,
     segment_began: Instant,
     next_segment: u32,
+    /// The last one in which something is stored; 0 if there is none.
+    last_segment: u32,
     gaps: GapFile,
     next_gap: u64,
     first_index: u64,
@@ -76,6 +78,8 @@ pub(super) struct StreamRecorder {
     last_cause: String,
     account: Value,
     account_changed: bool,
+    /// It is written with the next commit, whatever its time.
+    account_due: bool,
     account_written: Instant,
     ended: bool,
     /// What was in the books when this session began: they run through, each account is of one session.
@@ -94,17 +98,16 @@ impl StreamRecorder {
         let Began { description, first_index, reader } = began;
         let description = Arc::new(description);
         let folder = epoch_folder(run, &description.name, description.epoch);
+        let found = match found {
+            Some(found) => Some(found),
+            None => Self::settle_in(store, &folder, &description)?,
+        };
         let gaps = match &found {
             Some(found) if found.description.schema != description.schema => {
                 return Err(ArchiveError::SchemaChanged(description.name.to_string()));
             }
-            Some(found) => GapFile::resume(store, &folder, found.gap_bytes)?,
-            None => {
-                store.make_folder(&folder)?;
-                let text = format!("{:#}\n", description.to_json());
-                replace(store, &folder.join(DESCRIPTION), text.as_bytes())?;
-                GapFile::create(store, &folder)?
-            }
+            Some(found) => GapFile::resume(store, &folder, &description, found.gap_bytes)?,
+            None => GapFile::create(store, &folder, &description)?,
         };
         let mut stream = Self {
             columns: Columns::new(Arc::clone(&description)),
@@ -112,6 +115,7 @@ impl StreamRecorder {
             segment: None,
             segment_began: now,
             next_segment: found.as_ref().map_or(1, |found| found.next_segment),
+            last_segment: found.as_ref().map_or(0, |found| found.last_segment),
             gaps,
             next_gap: found.as_ref().map_or(0, |found| found.next_gap),
             first_index,
@@ -125,6 +129,7 @@ impl StreamRecorder {
             last_cause: String::new(),
             account: Value::Null,
             account_changed: true,
+            account_due: false,
             account_written: now,
             ended: false,
             books_before: Books::default(),
@@ -142,6 +147,23 @@ impl StreamRecorder {
         make_room(store, &stream.folder, stream.session)?;
         store.sync_folder(&stream.folder)?;
         Ok(stream)
+    }
+
+    /// Makes the folder of an epoch, with its description. If something is in it all the same, that could not be recovered
+    /// before there was a description; now there is one.
+    fn settle_in(
+        store: &dyn Store,
+        folder: &Path,
+        description: &Description,
+    ) -> Result<Option<Resumable>, ArchiveError> {
+        store.make_folder(folder)?;
+        let left = store.list(folder)?;
+        if left.iter().any(|name| name == DESCRIPTION) {
+            set_aside(store, &folder.join(DESCRIPTION))?;
+        }
+        replace(store, &folder.join(DESCRIPTION), stamp(&description.to_json()).as_bytes())?;
+        let is_old = left.iter().any(|name| name == GAPS || name == ACCOUNT || segment_of(name).is_some());
+        if is_old { recover_epoch(store, folder) } else { Ok(None) }
     }
 
     /// The same reader joined the same epoch again: what lies between is its absence.
@@ -268,17 +290,13 @@ impl StreamRecorder {
         if let Some(segment) = &mut self.segment {
             return Ok(segment.write(&batch, span)?);
         }
-        let header = Header {
-            epoch: self.description.epoch,
-            elements_per_sample: self.description.schema.elements_per_sample(),
-            segment: self.next_segment,
-            session: self.session,
-            schema_bytes: 0,
-            schema_crc: crc32c([]),
-        };
+        // A folder that was taken away gets no new files: neither where it is now nor in another of its name.
+        self.gaps.check_place()?;
+        let (number, session) = (self.next_segment, self.session);
+        let birth = Birth { folder: &self.folder, description: &self.description, number, session };
         // A number is used once, also if beginning the segment fails: what stays of it is not mistaken.
         self.next_segment += 1;
-        self.segment = Some(SegmentWriter::create(store, &self.folder, header, &batch, span)?);
+        self.segment = Some(SegmentWriter::create(store, &birth, &batch, span)?);
         self.segment_began = now;
         Ok(())
     }
@@ -314,6 +332,10 @@ impl StreamRecorder {
             return false;
         };
         segment.acknowledged();
+        if core::mem::replace(&mut self.last_segment, segment.number()) != segment.number() {
+            // A segment that is gone is missed by what the account tells, so it tells of each at once.
+            self.account_due = true;
+        }
         self.stored_index = self.accepted_index;
         self.books.stored += self.unacknowledged.len();
         self.unacknowledged = RangeSet::new();
@@ -427,12 +449,13 @@ impl StreamRecorder {
         now: Instant,
         interval: Duration,
     ) -> Result<(), Failure> {
-        let due = self.ended || now.since(self.account_written) >= interval;
+        let due = self.ended || self.account_due || now.since(self.account_written) >= interval;
         if self.account_changed && due {
             // With a gap unsettled nothing is closed yet: a recovery must still find it open.
             let over = self.ended && self.gaps.is_settled();
             self.replace_account(store, if over { self.end_state() } else { "open" })?;
             self.account_written = now;
+            self.account_due = false;
         }
         Ok(())
     }
@@ -451,6 +474,7 @@ impl StreamRecorder {
             "epoch": self.description.epoch.to_string(),
             "session": self.session,
             "state": state,
+            "files": Files { last_segment: self.last_segment, gap_bytes: self.gaps.synced_bytes() }.to_json(),
             "first_index": self.first_index,
             "accepted_index": self.accepted_index,
             "stored_index": self.stored_index,
@@ -463,7 +487,7 @@ impl StreamRecorder {
             },
             "reader": self.account,
         });
-        replace(store, &self.folder.join(ACCOUNT), format!("{account:#}\n").as_bytes())?;
+        replace(store, &self.folder.join(ACCOUNT), stamp(&account).as_bytes())?;
         self.account_changed = false;
         Ok(())
     }

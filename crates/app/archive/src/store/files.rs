@@ -69,7 +69,13 @@ impl FileStore {
         let stat = rustix::fs::fstat(&file);
         let stat = stat.map_err(|error| StoreError::from_system("open", &self.full(path), error.into()))?;
         let place = Arc::clone(&self.place);
-        Ok(OpenFile { path: self.full(path), within: path.to_owned(), place, identity: identity(&stat), file })
+        Ok(OpenFile {
+            path: self.full(path),
+            within: path.to_owned(),
+            place,
+            identity: identity(&stat),
+            file,
+        })
     }
 
     fn appendable(&self, path: &Path, how: OFlags) -> Result<Box<dyn Appendable>, StoreError> {
@@ -126,7 +132,8 @@ impl Store for FileStore {
     }
 
     fn list(&self, path: &Path) -> Result<Vec<String>, StoreError> {
-        let failed = |error: rustix::io::Errno| StoreError::from_system("list", &self.full(path), error.into());
+        let failed =
+            |error: rustix::io::Errno| StoreError::from_system("list", &self.full(path), error.into());
         let folder = match self.place.open_folder(path) {
             Ok(folder) => folder,
             Err(StoreError::NotFound(_)) => return Ok(Vec::new()),

@@ -130,23 +130,27 @@ fn a_recovery_that_is_itself_cut_comes_to_the_same_end() {
 }
 
 #[test]
-fn a_killed_process_loses_only_what_waited_for_its_commit() {
+fn a_killed_process_loses_only_what_it_had_not_written_whole() {
     let disk = Forgetful::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = open(&store, at_ms(0)).unwrap();
     recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
     recorder.handle(at_ms(0), Input::Block(&block(0, 40))).unwrap();
     recorder.tick(at_ms(10));
+    // Two batches that nobody acknowledged: of one a part is lost, the other proves itself whole.
     recorder.handle(at_ms(12), Input::Block(&block(40, 40))).unwrap();
+    recorder.handle(at_ms(12), Input::Block(&block(80, 40))).unwrap();
     std::mem::forget(recorder);
     disk.kill();
+    let data = disk.paths().into_iter().find(|path| path.to_str().unwrap().ends_with(".arrows")).unwrap();
+    disk.change(&data, |bytes| bytes.truncate(bytes.len() - 10));
     let promise =
-        Promise { stored_index: 40, accepted: (0..1).map(|_| 0..80).collect(), lost: RangeSet::new() };
+        Promise { stored_index: 40, accepted: (0..1).map(|_| 0..120).collect(), lost: RangeSet::new() };
     recover_and_record_on(&disk, &promise);
     let read = read_back(&store);
-    assert_eq!(read.samples.iter().collect::<Vec<_>>(), [0..40, 900..910]);
+    assert_eq!(read.samples.iter().collect::<Vec<_>>(), [0..80, 900..910]);
     assert_eq!(read.holes.len(), 1);
-    assert_eq!(read.holes[0].reader_absent, 860 * 3);
+    assert_eq!(read.holes[0].reader_absent, 820 * 3);
     let map = std::str::from_utf8(
         &archive::read_whole(&*store, disk.paths().iter().find(|path| path.ends_with("gaps.jsonl")).unwrap())
             .unwrap(),

@@ -107,6 +107,32 @@ impl Forgetful {
         disk.inodes[inode].durable[offset] ^= 1;
     }
 
+    /// Returns a disk with the same files, all of them durable, which then goes its own way.
+    pub(crate) fn copy(&self) -> Self {
+        let disk = self.disk();
+        let names = disk.names.clone();
+        let inodes = disk.inodes.clone();
+        let copy = Disk { inodes, durable_names: names.clone(), names, ..Disk::default() };
+        Self { disk: Arc::new(Mutex::new(copy)) }
+    }
+
+    /// Changes what a file holds, as somebody with an editor does.
+    pub(crate) fn change(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut disk = self.disk();
+        let inode = disk.names[path];
+        change(&mut disk.inodes[inode].live);
+        disk.inodes[inode].durable = disk.inodes[inode].live.clone();
+    }
+
+    /// Puts a file under a name, whatever lies there.
+    pub(crate) fn put(&self, path: &Path, content: &[u8]) {
+        let mut disk = self.disk();
+        let inode = disk.inodes.len();
+        disk.inodes.push(Inode { live: content.to_vec(), durable: content.to_vec() });
+        disk.names.insert(path.to_owned(), inode);
+        disk.durable_names.insert(path.to_owned(), inode);
+    }
+
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.disk().names.keys().cloned().collect()
     }

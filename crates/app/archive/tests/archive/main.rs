@@ -7,6 +7,7 @@ mod damage;
 mod forgetful;
 mod golden;
 mod kill;
+mod mutation;
 mod outage;
 mod retrieval;
 mod round_trip;

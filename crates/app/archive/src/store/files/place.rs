@@ -14,11 +14,9 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use crate::store::StoreError;
 
 /// How a folder is opened: never through a link.
-const FOLDER: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// How a file is opened, whatever for: without waiting for the other end of a pipe, never through a link.
-const FILE: OFlags =
-    OFlags::NONBLOCK.union(OFlags::NOFOLLOW).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+const FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 /// What a new file may be, before the user's mask.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 /// What a new folder may be, before the user's mask.
@@ -90,13 +88,11 @@ impl Place {
         name: &Path,
         at: &Path,
     ) -> Result<OwnedFd, StoreError> {
-        rustix::fs::openat(folder, name, FOLDER, Mode::empty()).map_err(|error| {
-            match kind_at(folder, name) {
-                Some(kind) if kind != "folder" => {
-                    StoreError::Misplaced { path: at.to_owned(), found: kind, wanted: "folder" }
-                }
-                _ => StoreError::from_system("open", at, error.into()),
+        rustix::fs::openat(folder, name, FOLDER, Mode::empty()).map_err(|error| match kind_at(folder, name) {
+            Some(kind) if kind != "folder" => {
+                StoreError::Misplaced { path: at.to_owned(), found: kind, wanted: "folder" }
             }
+            _ => StoreError::from_system("open", at, error.into()),
         })
     }
 

@@ -1,0 +1,413 @@
+//! What of an Arrow segment can be read, whatever became of its index.
+//!
+//! Every batch carries a copy of its own entry, bound to its stream, epoch and segment, at the end of its metadata: so a
+//! batch proves by itself that it is whole and where it belongs, and an index that is damaged, lost or another's is made
+//! again from the segment. Nothing is changed here; the recovery writes down what was found. Start with [`Look`].
+
+use core::ops::Range;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::StreamDecoder;
+
+use crate::Description;
+use crate::checksum::crc32c;
+use crate::columns::arrow_schema;
+use crate::error::ArchiveError;
+use crate::folders::{SegmentFile, segment_path};
+use crate::index::layout::{ENTRY_BYTES, HEADER_BYTES};
+use crate::index::{Entry, Header, Index, IndexError};
+use crate::rows::Rows;
+use crate::segment::{END_OF_STREAM, Schema, identity_of, regenerated_schema};
+use crate::store::{Readable, Store, StoreError, read_whole};
+
+/// How much of a segment is looked through at a time for the next batch behind a damaged one.
+const SCAN_BYTES: usize = 1 << 20;
+/// Messages of an Arrow stream begin at multiples of this. Source: Arrow columnar format, "Encapsulated message format".
+const ALIGNMENT: usize = 8;
+
+/// Where, and by what, a segment is looked at.
+pub(crate) struct Look<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) folder: &'a Path,
+    pub(crate) description: &'a Arc<Description>,
+    /// How far the account says that samples were stored.
+    pub(crate) told_index: u64,
+    /// Whether to look behind what the index acknowledges.
+    pub(crate) tail: Tail,
+}
+
+/// What is done with batches behind the last that the index acknowledges.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tail {
+    /// A recorder is at work there.
+    Leave,
+    /// Nobody writes any more: what is whole counts.
+    Take,
+}
+
+/// What was found of a segment.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The batches that can be read, and those that an intact entry tells of.
+    pub(crate) index: Index,
+    /// What is wrong with the files, for people.
+    pub(crate) faults: Vec<String>,
+    /// The index on the disk is not the one found: it has to be written again.
+    pub(crate) rebuilt: bool,
+    /// So many of the entries, the last ones, were acknowledged by nobody and are whole all the same.
+    pub(crate) unacknowledged: usize,
+    /// Something may have been acknowledged that was not found again.
+    pub(crate) incomplete: bool,
+    /// Size of the segment.
+    pub(crate) data_bytes: u64,
+    /// Size of the index on the disk.
+    pub(crate) index_bytes: u64,
+}
+
+/// An index as it lies on the disk.
+struct OnDisk {
+    bytes: Vec<u8>,
+    index: Option<Index>,
+    fault: Option<String>,
+}
+
+impl Look<'_> {
+    /// Looks at a segment.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if it is not there; [`ArchiveError::Index`] if it is of a later version, and what makes the
+    /// segment itself unreadable, unless an intact index tells what it held.
+    pub(crate) fn at(&self, number: u32) -> Result<Found, ArchiveError> {
+        let path = segment_path(self.folder, number, SegmentFile::Arrow);
+        let data = self.store.open(&path)?;
+        let on_disk = self.index_of(number)?;
+        let size = data.size_bytes()?;
+        let walk = Walk {
+            data: &*data,
+            size,
+            salt: identity_of(self.description, number),
+            description: self.description,
+            told_index: self.told_index,
+            slots: on_disk.slots(),
+        };
+        let schema = Schema::of(&*data, self.description)?;
+        if let Some(stranger) = &schema.stranger {
+            return Err(ArchiveError::segment(&path, &format!("it belongs to {stranger}")));
+        }
+        let mut faults: Vec<String> = on_disk.fault.iter().cloned().collect();
+        let index = match &on_disk.index {
+            Some(index) if faults.is_empty() && walk.fits(index)? => index,
+            index => {
+                if index.is_some() && faults.is_empty() {
+                    let path = segment_path(self.folder, number, SegmentFile::Index);
+                    faults.push(format!("{}: it does not fit its segment", path.display()));
+                }
+                return self.rebuilt(number, &walk, &schema, on_disk, faults);
+            }
+        };
+        let end = index.acknowledged_bytes();
+        let behind = index.entries.last().map_or(0, |entry| entry.next_index);
+        let lacks = behind < self.told_index && !index.ended;
+        let mut found = Found {
+            index: index.clone(),
+            faults,
+            rebuilt: false,
+            unacknowledged: 0,
+            incomplete: false,
+            data_bytes: size,
+            index_bytes: on_disk.bytes.len() as u64,
+        };
+        if !index.ended && size > end && (self.tail == Tail::Take || lacks) {
+            let taken = walk.from(end, &BTreeMap::new(), &schema)?;
+            found.unacknowledged = taken.len();
+            for entry in taken.into_values() {
+                found.index.take(entry);
+            }
+        }
+        if size < end {
+            let said = format!("{}: it ends at byte {size}, its index tells of {end}", path.display());
+            found.faults.push(said);
+        }
+        if index.header.schema_crc != schema.crc && !index.entries.is_empty() {
+            found
+                .faults
+                .push(format!("{}: its schema message is damaged; stream.json tells it", path.display()));
+        }
+        Ok(found)
+    }
+
+    /// Returns the samples that an index tells of, where its segment cannot be read.
+    ///
+    /// # Errors
+    /// As [`Self::at`].
+    pub(crate) fn told_by_index(&self, number: u32) -> Result<Option<Range<u64>>, ArchiveError> {
+        let index = self.index_of(number)?.index;
+        let entries = index.as_ref().map(|index| (index.entries.first(), index.entries.last()));
+        let Some((Some(first), Some(last))) = entries else { return Ok(None) };
+        Ok(Some(first.first_index..last.next_index))
+    }
+
+    fn index_of(&self, number: u32) -> Result<OnDisk, ArchiveError> {
+        let path = segment_path(self.folder, number, SegmentFile::Index);
+        let bytes = match read_whole(self.store, &path) {
+            Ok(bytes) => bytes,
+            Err(StoreError::NotFound(_)) => {
+                let fault = Some(format!("{} is missing", path.display()));
+                return Ok(OnDisk { bytes: Vec::new(), index: None, fault });
+            }
+            Err(error @ (StoreError::Misplaced { .. } | StoreError::Short { .. })) => {
+                let fault = Some(ArchiveError::from(error).first_line());
+                return Ok(OnDisk { bytes: Vec::new(), index: None, fault });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let index = match Index::decode(&bytes) {
+            Ok(index) => index,
+            Err(cause @ IndexError::Version(_)) => return Err(ArchiveError::Index { path, cause }),
+            // As a crash leaves it, before anything was acknowledged.
+            Err(_) if bytes.iter().all(|byte| *byte == 0) => {
+                return Ok(OnDisk { bytes, index: None, fault: None });
+            }
+            Err(IndexError::NoHeader(_)) if self.tail == Tail::Leave => {
+                return Ok(OnDisk { bytes, index: None, fault: None });
+            }
+            Err(cause) => {
+                let fault = Some(format!("{}: {cause}", path.display()));
+                return Ok(OnDisk { bytes, index: None, fault });
+            }
+        };
+        if let Some(stranger) = index.header.stranger(self.description, number) {
+            let fault = Some(format!("{}: it belongs to {stranger}", path.display()));
+            return Ok(OnDisk { bytes: Vec::new(), index: None, fault });
+        }
+        let spoiled = index.spoiled_entries(&bytes);
+        let fault =
+            (spoiled > 0).then(|| format!("{}: {spoiled} of its entries are damaged", path.display()));
+        Ok(OnDisk { bytes, index: Some(index), fault })
+    }
+
+    /// Makes the index again from the segment and from what is intact of the old one.
+    fn rebuilt(
+        &self,
+        number: u32,
+        walk: &Walk<'_>,
+        schema: &Schema,
+        on_disk: OnDisk,
+        faults: Vec<String>,
+    ) -> Result<Found, ArchiveError> {
+        let told = on_disk.index.as_ref().map(|index| index.entries.clone()).unwrap_or_default();
+        let told: BTreeMap<u64, Entry> = told.into_iter().map(|entry| (entry.offset, entry)).collect();
+        let mut entries = walk.from(schema.end, &told, schema)?;
+        for entry in told.into_values() {
+            let overlaps = entries.values().any(|it| it.offset < entry.end() && entry.offset < it.end());
+            if !overlaps {
+                // Its batch is damaged: the entry tells what the hole is.
+                entries.insert(entry.offset, entry);
+            }
+        }
+        let header = Header {
+            epoch: self.description.epoch,
+            elements_per_sample: self.description.schema.elements_per_sample(),
+            segment: number,
+            session: on_disk.index.as_ref().map_or(1, |index| index.header.session),
+            schema_bytes: u32::try_from(schema.end).unwrap_or(u32::MAX),
+            schema_crc: if schema.is_intact {
+                schema.crc
+            } else {
+                crc32c([&regenerated_schema(self.description)?[..]])
+            },
+            stream_crc: Header::stream_crc_of(self.description),
+        };
+        let mut index = Index::new(header);
+        entries.into_values().for_each(|entry| index.take(entry));
+        let ended = on_disk.index.as_ref().is_some_and(|index| index.ended);
+        index.ended = ended;
+        let slots = on_disk.slots();
+        Ok(Found {
+            incomplete: index.entries.len() + usize::from(ended) < slots,
+            index,
+            // Nothing was ever acknowledged in it, and nothing is there: that is how a crash leaves it.
+            faults,
+            rebuilt: true,
+            unacknowledged: 0,
+            data_bytes: walk.size,
+            index_bytes: on_disk.bytes.len() as u64,
+        })
+    }
+}
+
+impl OnDisk {
+    /// Returns how many entries were written, whole or torn: the data of each was synced before.
+    fn slots(&self) -> usize {
+        let behind = self.bytes.get(HEADER_BYTES..).unwrap_or_default();
+        behind.chunks(ENTRY_BYTES).filter(|chunk| chunk.iter().any(|byte| *byte != 0)).count()
+    }
+}
+
+/// A segment that is walked from batch to batch.
+struct Walk<'a> {
+    data: &'a dyn Readable,
+    size: u64,
+    salt: Vec<u8>,
+    description: &'a Arc<Description>,
+    told_index: u64,
+    slots: usize,
+}
+
+impl Walk<'_> {
+    /// Tells whether an index speaks of this segment: its first and its last batch say the same of themselves.
+    fn fits(&self, index: &Index) -> Result<bool, StoreError> {
+        let ends = [index.entries.first(), index.entries.last()];
+        for entry in ends.into_iter().flatten() {
+            match self.told_at(entry.offset)? {
+                Told::Entry(own) if own.tells_the_same_as(entry) => {}
+                // A batch of before batches told of themselves, or one behind the end of the file.
+                Told::Nothing => {}
+                Told::Entry(_) => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns every batch from `at` on that is whole, by its place.
+    fn from(
+        &self,
+        at: u64,
+        told: &BTreeMap<u64, Entry>,
+        schema: &Schema,
+    ) -> Result<BTreeMap<u64, Entry>, ArchiveError> {
+        let mut entries = BTreeMap::new();
+        let mut at = at;
+        while at < self.size {
+            if let Some(entry) = self.sealed_at(at)? {
+                at = entry.end();
+                entries.insert(entry.offset, entry);
+            } else if let Some(entry) = told.get(&at) {
+                // What it tells is taken by who asked, whole or not.
+                at = entry.end().max(at + ALIGNMENT as u64);
+            } else if let Some(entry) = self.unsealed_at(at, entries.len() + told.len(), schema)? {
+                at = entry.end();
+                entries.insert(entry.offset, entry);
+            } else if let Some(next) = self.next_sealed(at)? {
+                at = next;
+            } else {
+                break;
+            }
+        }
+        Ok(entries)
+    }
+
+    fn read(&self, at: u64, length: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        if at.checked_add(length).is_none_or(|end| end > self.size) {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+        self.data.read_at(at, &mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    /// Returns where the metadata of the message at a place end.
+    fn metadata_end(&self, at: u64) -> Result<Option<u64>, StoreError> {
+        let Some(prefix) = self.read(at, 8)? else { return Ok(None) };
+        let length = u32::from_le_bytes(prefix[4..8].try_into().expect("four bytes"));
+        let is_message = prefix[..4] == END_OF_STREAM[..4] && length > 0 && length as usize % ALIGNMENT == 0;
+        Ok(is_message.then(|| at + 8 + u64::from(length)).filter(|end| *end <= self.size))
+    }
+
+    /// Returns what the batch at a place tells of itself.
+    fn told_at(&self, at: u64) -> Result<Told, StoreError> {
+        let Some(end) = self.metadata_end(at)? else { return Ok(Told::Nothing) };
+        let Some(place) = end.checked_sub(ENTRY_BYTES as u64).filter(|place| *place >= at + 8) else {
+            return Ok(Told::Nothing);
+        };
+        let Some(bytes) = self.read(place, ENTRY_BYTES as u64)? else { return Ok(Told::Nothing) };
+        let entry = Entry::decode_in_stream(&bytes, &self.salt);
+        Ok(entry.filter(|entry| entry.offset == at).map_or(Told::Nothing, Told::Entry))
+    }
+
+    /// Returns the entry of the batch at a place if every byte of it is what it was.
+    fn sealed_at(&self, at: u64) -> Result<Option<Entry>, StoreError> {
+        let Told::Entry(own) = self.told_at(at)? else { return Ok(None) };
+        let Some(end) = self.metadata_end(at)? else { return Ok(None) };
+        let Some(message) = self.read(at, own.length)? else { return Ok(None) };
+        let head = usize::try_from(end - at).unwrap_or(usize::MAX);
+        let Some(seal) = head.checked_sub(ENTRY_BYTES).filter(|_| head <= message.len()) else {
+            return Ok(None);
+        };
+        let is_whole = crc32c([&message[..seal], &message[head..]]) == own.data_crc;
+        Ok(is_whole.then(|| Entry { data_crc: crc32c([&message[..]]), ..own }))
+    }
+
+    /// Returns the entry of a batch of before batches told of themselves, if its data were synced for certain.
+    fn unsealed_at(&self, at: u64, before: usize, schema: &Schema) -> Result<Option<Entry>, ArchiveError> {
+        let Some(end) = self.metadata_end(at)? else { return Ok(None) };
+        let Some(metadata) = self.read(at + 8, end - at - 8)? else { return Ok(None) };
+        // One with a seal that is not right is damaged, whatever else it looks like.
+        let sealed =
+            metadata.len() >= ENTRY_BYTES && Entry::is_in_stream(&metadata[metadata.len() - ENTRY_BYTES..]);
+        let body = arrow_ipc::root_as_message(&metadata).ok().map(|message| message.bodyLength());
+        let Some(body) = body.and_then(|bytes| u64::try_from(bytes).ok()).filter(|_| !sealed) else {
+            return Ok(None);
+        };
+        let Some(message) = self.read(at, (end - at).saturating_add(body))? else { return Ok(None) };
+        let (length, data_crc) = (message.len() as u64, crc32c([&message[..]]));
+        let mut decoder = schema.decoder(self.description)?;
+        let Ok(Some(batch)) = decoder.decode(&mut Buffer::from_vec(message)) else { return Ok(None) };
+        let arrow = arrow_schema(self.description);
+        let Some(rows) = Rows::new(&batch, self.description, &arrow) else { return Ok(None) };
+        let runs = rows.runs();
+        let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(None) };
+        let next_index = last.first_index.saturating_add(last.rows.len() as u64);
+        let rate = self.description.schema.rate;
+        let entry = Entry {
+            offset: at,
+            length,
+            first_index: first.first_index,
+            next_index,
+            t0: first.t0,
+            t1: rate.time_of(next_index, last.first_index, last.t0),
+            samples: u32::try_from(batch.num_rows()).unwrap_or(u32::MAX),
+            data_crc,
+        };
+        Ok((before < self.slots || next_index <= self.told_index).then_some(entry))
+    }
+
+    /// Looks for the next whole batch behind a place where there is none.
+    fn next_sealed(&self, behind: u64) -> Result<Option<u64>, StoreError> {
+        let mut at = behind.next_multiple_of(ALIGNMENT as u64);
+        while at + ENTRY_BYTES as u64 <= self.size {
+            let length = (self.size - at).min((SCAN_BYTES + ENTRY_BYTES) as u64);
+            let Some(bytes) = self.read(at, length)? else { return Ok(None) };
+            for window in bytes.windows(ENTRY_BYTES).step_by(ALIGNMENT) {
+                if let Some(entry) = Entry::decode_in_stream(window, &self.salt)
+                    && entry.offset > behind
+                    && self.sealed_at(entry.offset)?.is_some()
+                {
+                    return Ok(Some(entry.offset));
+                }
+            }
+            at += SCAN_BYTES as u64;
+        }
+        Ok(None)
+    }
+}
+
+enum Told {
+    Nothing,
+    Entry(Entry),
+}
+
+/// Returns the path of a segment's Arrow stream and index.
+pub(crate) fn arrow_paths(folder: &Path, number: u32) -> [PathBuf; 2] {
+    [SegmentFile::Arrow, SegmentFile::Index].map(|file| segment_path(folder, number, file))
+}
+
+/// Decodes a schema message.
+pub(crate) fn decoder_of(schema: Vec<u8>) -> Result<StreamDecoder, ArchiveError> {
+    let mut decoder = StreamDecoder::new();
+    decoder.decode(&mut Buffer::from_vec(schema))?;
+    Ok(decoder)
+}

@@ -1,0 +1,68 @@
+//! Small JSON files that carry their own checksum: `stream.json`, the accounts, the mark of the root.
+//!
+//! The last member is `"crc32c"`, eight hexadecimal digits over all bytes before it, so that a file that was changed is
+//! told apart from one that says something else. Files of before there was one are read without. Start with [`stamp`] and
+//! [`read`].
+
+use serde_json::Value;
+
+use crate::checksum::crc32c;
+
+/// What stands between the content and its checksum.
+const MARK: &str = ",\n  \"crc32c\": \"";
+/// What ends a file, behind the checksum.
+const END: &str = "\"\n}\n";
+
+/// Says that a file is no JSON, or not what was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Changed;
+
+/// Returns an object as text that ends in its checksum.
+///
+/// # Panics
+/// If the value is no object with a member: then there is nothing to write.
+pub(crate) fn stamp(object: &Value) -> String {
+    let text = format!("{object:#}");
+    let content = text.strip_suffix("\n}").expect("an object with a member");
+    format!("{content}{MARK}{:08x}{END}", crc32c([content.as_bytes()]))
+}
+
+/// Reads what was written by [`stamp`], or by a version before it.
+pub(crate) fn read(bytes: &[u8]) -> Result<Value, Changed> {
+    let mut value: Value = serde_json::from_slice(bytes).map_err(|_| Changed)?;
+    let Some(told) = value.as_object_mut().ok_or(Changed)?.remove("crc32c") else { return Ok(value) };
+    let text = core::str::from_utf8(bytes).map_err(|_| Changed)?;
+    let (content, rest) = text.rsplit_once(MARK).ok_or(Changed)?;
+    let right = format!("{:08x}", crc32c([content.as_bytes()]));
+    let is_whole = rest.strip_suffix(END) == Some(&*right) && told == right.as_str();
+    is_whole.then_some(value).ok_or(Changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_was_written_is_read_and_no_flipped_bit_changes_it() {
+        let value = json!({"a": 1, "stored_index": 12_345, "text": "x\",\n  \"crc32c\": \""});
+        let text = stamp(&value).into_bytes();
+        assert_eq!(read(&text), Ok(value.clone()));
+        for bit in 0..text.len() * 8 {
+            let mut changed = text.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            // The name of the checksum may change: then there is none, and all else is as it was.
+            if let Ok(mut read) = read(&changed) {
+                read.as_object_mut().unwrap().retain(|key, _| value.get(key).is_some());
+                assert_eq!(read, value, "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_written_without_a_checksum_is_read() {
+        assert_eq!(read(b"{\"a\": 1}"), Ok(json!({"a": 1})));
+        assert_eq!(read(b"{\"a\": 1"), Err(Changed));
+        assert_eq!(read(b"[]"), Err(Changed));
+    }
+}

@@ -1,0 +1,90 @@
+//! What the account of a recording tells of its other files: how far each of them reached at least.
+//!
+//! A file that is shorter, or not there, is damaged, whatever it says itself. Start with [`Told::of`].
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::Description;
+use crate::folders::ACCOUNT;
+use crate::stamped;
+use crate::store::{Store, StoreError, read_whole};
+
+/// The account of the last recorder of an epoch, and what it tells of the files beside it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    /// The account; null if there is none, or none that can be read.
+    pub(crate) account: Value,
+    /// Index behind the last sample that was stored.
+    pub(crate) stored_index: Option<u64>,
+    /// Number of the last segment in which something was stored.
+    pub(crate) last_segment: Option<u32>,
+    /// Size of the gap map that was durable.
+    pub(crate) gap_bytes: Option<u64>,
+    /// What is wrong with the account itself, for people.
+    pub(crate) fault: Option<String>,
+}
+
+/// What an account tells of the files beside it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Files {
+    pub(crate) last_segment: u32,
+    pub(crate) gap_bytes: u64,
+}
+
+impl Files {
+    pub(crate) fn to_json(self) -> Value {
+        json!({"last_segment": self.last_segment, "gap_bytes": self.gap_bytes})
+    }
+}
+
+impl Told {
+    /// Reads the account of an epoch's last recorder.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub(crate) fn of(
+        store: &dyn Store,
+        folder: &Path,
+        description: &Description,
+    ) -> Result<Self, StoreError> {
+        let (account, fault) = read_account(store, &folder.join(ACCOUNT), description)?;
+        let files = &account["files"];
+        Ok(Self {
+            stored_index: account["stored_index"].as_u64(),
+            last_segment: files["last_segment"].as_u64().and_then(|number| u32::try_from(number).ok()),
+            gap_bytes: files["gap_bytes"].as_u64(),
+            account,
+            fault,
+        })
+    }
+}
+
+/// Reads an account; null if there is none. Beside it what is wrong with it, if something is.
+///
+/// # Errors
+/// What the disk says.
+pub(crate) fn read_account(
+    store: &dyn Store,
+    path: &Path,
+    description: &Description,
+) -> Result<(Value, Option<String>), StoreError> {
+    let bytes = match read_whole(store, path) {
+        Ok(bytes) => bytes,
+        Err(StoreError::NotFound(_)) => return Ok((Value::Null, None)),
+        Err(error @ (StoreError::Misplaced { .. } | StoreError::Short { .. })) => {
+            let said = error.to_string().lines().next().unwrap_or_default().to_owned();
+            return Ok((Value::Null, Some(said)));
+        }
+        Err(error) => return Err(error),
+    };
+    let fault = |what: &str| Ok((Value::Null, Some(format!("{}: {what}", path.display()))));
+    let Ok(account) = stamped::read(&bytes) else { return fault("the account is damaged") };
+    let is_ours =
+        account["stream"] == description.name.as_str() && account["epoch"] == description.epoch.to_string();
+    match is_ours {
+        true => Ok((account, None)),
+        false => fault("the account belongs to another stream or epoch"),
+    }
+}

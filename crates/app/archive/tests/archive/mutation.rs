@@ -1,0 +1,298 @@
+//! Every kind of file of an archive is damaged in every way a disk or a person damages files: what is read is right, or a
+//! hole, or an error; what is lost is never lost silently, and the next recorder makes no more of it.
+//!
+//! `TALLYCAST_MUTATIONS=N` makes N times as many; CI runs N = 1. A failure names its mutation, and that is made again by
+//! the same N.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use archive::{
+    Archive, Began, Description, FileStore, Input, Piece, Recorder, Store, StreamAccount, compact, read_whole,
+};
+use ledger::Stage;
+use sample::{Block, StreamName};
+use serde_json::Value;
+use units::{Random, RangeSet};
+
+use crate::forgetful::Forgetful;
+use crate::scene::{EPOCH, at_ms, began, block, everything, gap, name, open, time_of};
+
+/// Flips and cuts of each file in the version that CI runs.
+const TRIES: u64 = 12;
+
+fn tries() -> u64 {
+    let scale = std::env::var("TALLYCAST_MUTATIONS").ok();
+    TRIES * scale.map_or(1, |scale| scale.parse().expect("TALLYCAST_MUTATIONS is a whole number"))
+}
+
+fn other() -> Arc<StreamName> {
+    Arc::new("lab/other".parse().unwrap())
+}
+
+/// Records both streams from a first sample on, with a loss in the middle.
+fn record(recorder: &mut Recorder, first: u64, samples: u64, ms: u64) {
+    for stream in [name(), other()] {
+        let began = began(first);
+        let description = Description { name: stream.clone(), ..began.description.clone() };
+        recorder.handle(at_ms(ms), Input::Began(Began { description, ..began })).unwrap();
+    }
+    for index in (first..first + samples).step_by(10) {
+        for stream in [name(), other()] {
+            let now = at_ms(ms + index - first);
+            let place = index - first;
+            if place == 50 {
+                let mut gap = gap(index, index..index + 10, Some(Stage::Injected));
+                gap.stream = stream;
+                recorder.handle(now, Input::Gap(&gap)).unwrap();
+            } else {
+                recorder.handle(now, Input::Block(&Block { stream, ..block(index, 10) })).unwrap();
+            }
+        }
+    }
+}
+
+fn ended(stream: Arc<StreamName>) -> StreamAccount {
+    let account = serde_json::json!({"stream": stream.as_str(), "state": "closed"});
+    StreamAccount { stream, epoch: EPOCH, account }
+}
+
+/// Two recorders of one epoch: the first was killed, part of what it left became Parquet; the second closed.
+fn closed() -> Forgetful {
+    let disk = killed();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let mut recorder = open(&store, at_ms(1_000)).unwrap();
+    let left = recorder.take_closed();
+    left.iter().take(left.len() / 2).for_each(|segment| drop(compact(&*store, segment).unwrap()));
+    record(&mut recorder, 400, 200, 1_000);
+    for stream in [name(), other()] {
+        // A loss behind the last sample, which no sample tells of.
+        let mut gap = gap(77, 600..610, Some(Stage::Network));
+        gap.stream = stream.clone();
+        recorder.handle(at_ms(1_300), Input::Gap(&gap)).unwrap();
+        recorder.handle(at_ms(1_300), Input::Ended(ended(stream))).unwrap();
+    }
+    recorder.close(at_ms(1_310)).unwrap();
+    disk
+}
+
+/// A recorder that was killed.
+fn killed() -> Forgetful {
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    record(&mut recorder, 0, 300, 0);
+    recorder.tick(at_ms(400));
+    std::mem::forget(recorder);
+    disk.kill();
+    disk
+}
+
+/// What was read of a stream.
+#[derive(Clone, PartialEq, Debug, Default)]
+struct Reading {
+    samples: RangeSet,
+    /// Missing samples, with why they are.
+    holes: Vec<(u64, u64, Value)>,
+    /// Something was said.
+    loud: bool,
+}
+
+/// Reads a stream; what is read must be right. `None` if it cannot be read, and that was said.
+fn read(store: &Arc<dyn Store>, stream: &StreamName, told: &str) -> Option<Reading> {
+    let archive = Archive::on(Arc::clone(store)).ok()?;
+    let (entries, unreadable) = archive.survey(&"shot-7".parse().unwrap()).ok()?;
+    let Some(entry) = entries.iter().find(|entry| *entry.name == *stream) else {
+        assert!(!unreadable.is_empty(), "{told}: the stream is gone and nothing was said");
+        return None;
+    };
+    let mut reading = Reading { loud: !unreadable.is_empty(), ..Reading::default() };
+    let mut expected = 0;
+    for piece in archive.range(entry, everything()) {
+        match piece.ok()? {
+            Piece::Epoch(recording) => {
+                reading.loud |= !recording.damaged.is_empty();
+                expected = recording.first_index;
+            }
+            Piece::Block(found) => {
+                assert_eq!(found.first_index, expected, "{told}: a silent hole");
+                let wanted = block(found.first_index, found.samples);
+                assert!(found.data.as_bytes() == wanted.data.as_bytes(), "{told}: a wrong value");
+                assert_eq!(found.t0, time_of(found.first_index), "{told}: a wrong time");
+                assert!(
+                    *found.schema == *wanted.schema && *found.stream == *stream,
+                    "{told}: a wrong schema"
+                );
+                expected = found.next_index();
+                reading.samples.insert(found.first_index..found.next_index());
+            }
+            Piece::Hole(hole) => {
+                assert_eq!(hole.first_index, expected, "{told}: a silent hole");
+                assert_eq!(hole.reasons().total(), hole.samples * 3, "{told}: {hole:?}");
+                reading.loud |= hole.is_damage();
+                expected = hole.first_index + hole.samples;
+                reading.holes.push((hole.first_index, hole.samples, hole.reasons().to_json()));
+            }
+        }
+    }
+    Some(reading)
+}
+
+/// What must hold after a mutation: of what is read at once, and of what the next recorder leaves.
+fn judge(disk: &Arc<dyn Store>, base: &BTreeMap<Arc<StreamName>, Reading>, told: &str) {
+    let mut before = BTreeMap::new();
+    for (stream, base) in base {
+        let found = read(disk, stream, told);
+        if let Some(found) = &found {
+            let same = Reading { loud: base.loud, ..found.clone() } == *base;
+            assert!(found.loud || same, "{told}: read otherwise, and nothing was said\n{found:?}\n{base:?}");
+        }
+        before.insert(Arc::clone(stream), found);
+    }
+    // An error is said.
+    let Ok(recorder) = open(disk, at_ms(5_000)) else { return };
+    recorder.close(at_ms(5_001)).unwrap();
+    for (stream, before) in before {
+        let Some(before) = before else { continue };
+        let after = read(disk, &stream, told).unwrap_or_else(|| panic!("{told}: a recovery lost a stream"));
+        for samples in before.samples.iter() {
+            let kept = after.samples.count_in(samples.clone());
+            assert_eq!(kept, samples.end - samples.start, "{told}: a recovery lost samples of {samples:?}");
+        }
+    }
+}
+
+fn readings(disk: &Forgetful) -> BTreeMap<Arc<StreamName>, Reading> {
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let reading = |stream: Arc<StreamName>| {
+        let reading = read(&store, &stream, "nothing is damaged").unwrap();
+        assert!(!reading.loud, "nothing is damaged");
+        (stream, reading)
+    };
+    [name(), other()].into_iter().map(reading).collect()
+}
+
+/// The files that are mutated: those of one of two streams, and those of both.
+fn files(disk: &Forgetful) -> Vec<PathBuf> {
+    disk.paths().into_iter().filter(|path| !path.to_str().unwrap().contains("other")).collect()
+}
+
+#[test]
+fn flipped_bits_are_right_values_or_holes_or_errors() {
+    for (base, kind) in [(closed(), "closed"), (killed(), "killed")] {
+        let readings = readings(&base);
+        let mut random = Random::new(7);
+        for path in files(&base) {
+            let size = read_whole(&base, &path).unwrap().len() as u64;
+            for _ in 0..tries().min(size * 8) {
+                let bit = random.below(size * 8);
+                let disk = base.copy();
+                disk.change(&path, |bytes| bytes[(bit / 8) as usize] ^= 1 << (bit % 8));
+                let told = format!("{kind}: bit {bit} of {}", path.display());
+                judge(&(Arc::new(disk) as Arc<dyn Store>), &readings, &told);
+            }
+        }
+    }
+}
+
+#[test]
+fn cut_and_zeroed_files_are_right_values_or_holes_or_errors() {
+    for (base, kind) in [(closed(), "closed"), (killed(), "killed")] {
+        let readings = readings(&base);
+        let mut random = Random::new(8);
+        for path in files(&base) {
+            let size = read_whole(&base, &path).unwrap().len() as u64;
+            // What a dead recorder's gap map had, only its account tells, which is written from time to time.
+            let is_tail = kind == "killed" && path.ends_with("gaps.jsonl");
+            let lengths =
+                (0..tries()).map(|_| random.below(size + 1)).chain([0, 64, 128, size.saturating_sub(64)]);
+            for length in lengths.collect::<Vec<_>>().into_iter().filter(|length| *length < size) {
+                let how = if random.chance(0.7) { "cut" } else { "zeroed" };
+                let disk = base.copy();
+                disk.change(&path, |bytes| match how {
+                    "cut" => bytes.truncate(length as usize),
+                    _ => bytes[length as usize..].iter_mut().take(300).for_each(|byte| *byte = 0),
+                });
+                if is_tail {
+                    continue;
+                }
+                let told = format!("{kind}: {} {how} at {length}", path.display());
+                judge(&(Arc::new(disk) as Arc<dyn Store>), &readings, &told);
+            }
+        }
+    }
+}
+
+#[test]
+fn files_that_are_removed_or_anothers_are_said() {
+    for (base, kind) in [(closed(), "closed"), (killed(), "killed")] {
+        let readings = readings(&base);
+        for path in files(&base) {
+            let told = format!("{kind}: {} is removed", path.display());
+            let disk = base.copy();
+            disk.remove(&path).unwrap();
+            let store: Arc<dyn Store> = Arc::new(disk);
+            // The account of a recorder may not be written yet, and its lock means nothing while nobody holds it.
+            let may_be_absent = path.ends_with("account.json") || path.ends_with("recorder.lock");
+            let found = read(&store, &name(), &told);
+            assert!(may_be_absent || found.is_none_or(|found| found.loud), "{told} and nothing was said");
+            judge(&store, &readings, &told);
+
+            let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
+            let alike = base.paths().into_iter().filter(|other| {
+                *other != path && other.extension().is_some_and(|other| other == end) && end != "lock"
+            });
+            for other in alike {
+                let told = format!("{kind}: {} is {}", path.display(), other.display());
+                let disk = base.copy();
+                disk.put(&path, &read_whole(&base, &other).unwrap());
+                judge(&(Arc::new(disk) as Arc<dyn Store>), &readings, &told);
+            }
+        }
+    }
+}
+
+/// Writes an archive out, so that a real file system can hold what is no file.
+fn write_out(base: &Forgetful, root: &Path) {
+    for path in base.paths() {
+        let to = root.join(&path);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::write(to, read_whole(base, &path).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn a_folder_a_link_or_a_pipe_in_the_place_of_a_file_is_said_and_nobody_waits() {
+    for (base, kind) in [(closed(), "closed"), (killed(), "killed")] {
+        let readings = readings(&base);
+        for path in files(&base) {
+            for what in ["folder", "link", "pipe"] {
+                let folder = tempfile::tempdir().unwrap();
+                let root = folder.path().join("archive");
+                write_out(&base, &root);
+                let place = root.join(&path);
+                let aside = folder.path().join("outside");
+                std::fs::rename(&place, &aside).unwrap();
+                match what {
+                    "folder" => std::fs::create_dir(&place).unwrap(),
+                    "link" => std::os::unix::fs::symlink(&aside, &place).unwrap(),
+                    _ => rustix::fs::mknodat(
+                        rustix::fs::CWD,
+                        &place,
+                        rustix::fs::FileType::Fifo,
+                        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+                        0,
+                    )
+                    .unwrap(),
+                }
+                let told = format!("{kind}: {} is a {what}", path.display());
+                let store: Arc<dyn Store> = Arc::new(FileStore::open(&root).unwrap());
+                let found = read(&store, &name(), &told);
+                assert!(found.is_none_or(|found| found.loud), "{told} and nothing was said");
+                judge(&store, &readings, &told);
+                assert!(aside.is_file(), "{told}: what lies outside is nobody's");
+            }
+        }
+    }
+}
