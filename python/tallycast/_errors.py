@@ -29,6 +29,10 @@ class ArchiveError(Error):
     """An archive cannot be read."""
 
 
+class DamagedArchive(ArchiveError):
+    """Samples that were asked for were stored and cannot be read any more."""
+
+
 class BridgeError(Error):
     """A bridge to another system cannot begin."""
 

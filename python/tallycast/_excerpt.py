@@ -262,6 +262,7 @@ class Rows:
 
         def write(draft: Path) -> None:
             samples, holes = stretch._core.export(form, draft, stretch._times, stretch._indices)
+            stretch.recording.refuse_damage(holes_of(holes, stretch.epoch))
             if samples == 0:
                 missing = sum(hole.samples for hole in holes_of(holes, stretch.epoch))
                 raise ArchiveError(
@@ -309,7 +310,9 @@ class Stretch(Rows):
 
     @cached_property
     def _read(self) -> tuple[Array, _core.StoredRows]:
-        return self._core.read(self._times, self._indices)
+        array, rows = self._core.read(self._times, self._indices)
+        self.recording.refuse_damage(holes_of(rows.holes(), self.epoch))
+        return array, rows
 
     @cached_property
     def _holes(self) -> list[Hole]:

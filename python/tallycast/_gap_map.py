@@ -86,6 +86,13 @@ class Hole:
         return list(self._json["gaps"])
 
     @property
+    def damage(self) -> str | None:
+        """Which file is damaged, if samples of the hole were stored and cannot be read any more."""
+        # No recorder noted these: they are made while reading.
+        found = (line for record in self._json["gaps"] if record["session"] == 0 for line in record["evidence"])
+        return next(found, None)
+
+    @property
     def evidence(self) -> list[str]:
         """What the stages rest on, for people."""
         return [line for record in self._json["gaps"] for line in record["evidence"]]

@@ -102,7 +102,9 @@ def read_points(
         return np.stack([found[place] for found in thinned], axis=1)
 
     # The holes are the same for each; without samples in between, their epoch is that of which they tell.
-    gaps = GapMap(holes_of(thinned[0][5], recordings[0].epoch if len(recordings) == 1 else ""))
+    holes = holes_of(thinned[0][5], recordings[0].epoch if len(recordings) == 1 else "")
+    recordings[0].refuse_damage(holes)
+    gaps = GapMap(holes)
     names, units = [name for _, _, name, _ in chosen], [unit for _, _, _, unit in chosen]
     return Points(stream, names, units, from_ns, column_ns, table(2), table(3), table(4), gaps)
 

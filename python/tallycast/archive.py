@@ -24,7 +24,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from tallycast import _core
-from tallycast._errors import ArchiveError
+from tallycast._errors import ArchiveError, DamagedArchive
 from tallycast._excerpt import Excerpt, Stretch
 from tallycast._gap_map import GapMap, Hole
 from tallycast._moments import ALWAYS, Moment, range_ns, text_of
@@ -45,6 +45,9 @@ __all__ = [
     "Unreadable",
     "open_archive",
 ]
+
+#: What becomes of samples that were stored and cannot be read: an error, or holes like any other.
+Damaged = Literal["raise", "holes"]
 
 #: All indices there can be.
 ALL_INDICES = (0, 2**64 - 1)
@@ -90,9 +93,10 @@ class Segment:
 class Recording:
     """One recorded epoch of a stream, as it was when the archive was looked at."""
 
-    def __init__(self, path: Path, core: _core.StoredRecording) -> None:
+    def __init__(self, path: Path, core: _core.StoredRecording, damaged: Damaged = "raise") -> None:
         self._path = path
         self._core = core
+        self._on_damage: Damaged = damaged
         self._told: dict[str, Any] = json.loads(core.tell())
 
     @property
@@ -186,7 +190,7 @@ class Recording:
 
     @property
     def damaged(self) -> list[str]:
-        """Segments that cannot be read: which file, and what is wrong with it. What they held is in the gap map."""
+        """Files that are not what they should be: which, and what is wrong with each. What cannot be read is in the gap map."""
         return list(self._told["damaged"])
 
     @property
@@ -221,7 +225,16 @@ class Recording:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Elsewhere, such as at a worker of Dask, the archive is opened again.
-        return _reopen, (str(self._path), self.run, self.stream, self.epoch, self.next_index)
+        return _reopen, (str(self._path), self.run, self.stream, self.epoch, self.next_index, self._on_damage)
+
+    def refuse_damage(self, holes: Sequence[Hole]) -> None:
+        """Raises `DamagedArchive` if samples of the holes were stored and cannot be read, unless such holes are wanted."""
+        damaged = [hole for hole in holes if hole.damage is not None]
+        if damaged and self._on_damage == "raise":
+            raise DamagedArchive(
+                f"samples of {self.stream} were stored and cannot be read, the first at {damaged[0].first_index}: {damaged[0].damage}\n"
+                f"read around them: open_archive(…, damaged='holes'); see what is damaged: tallycast archive verify {self._path}"
+            )
 
     def __repr__(self) -> str:
         return (
@@ -355,9 +368,12 @@ class StoredStream:
 class Archive(Mapping[str, StoredStream]):
     """The streams of an archive by name, as they were when it was looked at."""
 
-    def __init__(self, path: str | os.PathLike[str], run: str | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], run: str | None = None, damaged: Damaged = "raise") -> None:
+        if damaged not in ("raise", "holes"):
+            raise ArchiveError(f"damaged={damaged!r} is not known\nwrite 'raise' or 'holes'")
         self._path = Path(path).absolute()
         self._only = run
+        self._on_damage: Damaged = damaged
         self._core = _core.StoredArchive(self._path)
         #: Epochs that cannot be read.
         self.unreadable: list[Unreadable] = []
@@ -374,7 +390,7 @@ class Archive(Mapping[str, StoredStream]):
         for run in runs if self._only is None else [self._only]:
             found, failed = self._core.survey(run)
             for core in found:
-                recording = Recording(self._path, core)
+                recording = Recording(self._path, core, self._on_damage)
                 recordings.setdefault((recording.stream, run), []).append(recording)
             unreadable.extend(Unreadable(str(folder), cause) for folder, cause in failed)
         self.unreadable = unreadable
@@ -399,7 +415,7 @@ class Archive(Mapping[str, StoredStream]):
 
     def run(self, name: str) -> Archive:
         """Returns the archive with nothing but one run."""
-        return Archive(self._path, name)
+        return Archive(self._path, name, self._on_damage)
 
     def __getitem__(self, name: str) -> StoredStream:
         found = [stream for stream in self.streams if stream.name == name]
@@ -430,8 +446,8 @@ class Archive(Mapping[str, StoredStream]):
         damaged = [cause for stream in self.streams for recording in stream.recordings for cause in recording.damaged]
         if damaged:
             warnings.warn(
-                f"{len(damaged)} segments of {self._path} cannot be read, the first: {damaged[0]}\n"
-                "what they held is in the gap map, at stage archive_write; the rest is read",
+                f"{len(damaged)} files of {self._path} are damaged, the first: {damaged[0]}\n"
+                "what cannot be read is in the gap map, at stage archive_write; the rest is read",
                 ArchiveWarning,
                 stacklevel=3,
             )
@@ -444,18 +460,21 @@ class Archive(Mapping[str, StoredStream]):
             )
 
 
-def open_archive(path: str | os.PathLike[str], run: str | None = None) -> Archive:
+def open_archive(path: str | os.PathLike[str], run: str | None = None, *, damaged: Damaged = "raise") -> Archive:
     """Opens the archive in a folder, or one run of it.
 
     Raises `ArchiveError` if the folder is no archive, or one of a later version. An archive may be read while it is recorded.
+
+    Damage is told by an `ArchiveWarning` at once. Where samples are asked for that were stored and cannot be read any more,
+    `DamagedArchive` is raised; with `damaged="holes"` they are missing like any other, and the gap map says which file it is.
     """
-    return Archive(path, run)
+    return Archive(path, run, damaged)
 
 
 @lru_cache(maxsize=32)
-def _reopen(path: str, run: str, stream: str, epoch: str, next_index: int) -> Recording:
+def _reopen(path: str, run: str, stream: str, epoch: str, next_index: int, damaged: Damaged) -> Recording:
     """Finds a recording again; `next_index` tells a longer one apart."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ArchiveWarning)
-        return Archive(path, run)[stream].epoch(epoch).recordings[0]
+        return Archive(path, run, damaged)[stream].epoch(epoch).recordings[0]
 

@@ -263,7 +263,7 @@ def test_recordings_and_stretches_are_pickled_as_where_they_are(archive: Archive
     assert again.gaps == stretch.gaps and (again.index == stretch.index).all()
 
 
-def test_a_damaged_segment_is_a_hole_and_a_warning_and_the_rest_is_read(root: Path, tmp_path: Path) -> None:
+def test_a_damaged_segment_is_an_error_or_a_hole_and_the_rest_is_read(root: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(root, tmp_path / "copy")
     (epoch,) = (copy / "run=parquet" / "stream=lab%2Fprobe-c16").iterdir()
     segments = sorted(epoch.glob("segment-*.parquet"))
@@ -272,8 +272,18 @@ def test_a_damaged_segment_is_a_hole_and_a_warning_and_the_rest_is_read(root: Pa
     damaged = bytearray(segments[0].read_bytes())
     damaged[-20] ^= 1
     segments[0].write_bytes(damaged)
-    with pytest.warns(ArchiveWarning, match="1 segments of .* cannot be read.*\n.*archive_write"):
-        archive = tc.open_archive(copy, run="parquet")
+    with pytest.warns(ArchiveWarning, match="1 files of .* are damaged.*\n.*archive_write"):
+        strict = tc.open_archive(copy, run="parquet")
+    with pytest.raises(tc.DamagedArchive, match="segment-000001.parquet"):
+        strict["lab/probe-c16"].between().array
+    with pytest.raises(tc.DamagedArchive, match="damaged='holes'"):
+        strict["lab/probe-c16"].between(points=10)
+    # What is whole is read as ever, and so is the gap map.
+    behind = strict["lab/probe-c16"].samples(lost.next_index, 90)
+    assert len(behind) == 90 - lost.samples and not behind.gaps
+    assert strict["lab/probe-c16"].gaps.lost["archive_write"] == lost.samples * PER_SAMPLE
+    with pytest.warns(ArchiveWarning):
+        archive = tc.open_archive(copy, run="parquet", damaged="holes")
     stream = archive["lab/probe-c16"]
     excerpt = stream.between()
     assert stream.recordings[0].damaged and excerpt.index[0] == lost.next_index

@@ -22,11 +22,12 @@ use crate::folders::{DESCRIPTION, LOCK, RunName, earlier_account, earlier_accoun
 use crate::gaps::GapRecord;
 use crate::recovery::epoch_folders;
 use crate::salvage::Tail;
+use crate::stamped;
 use crate::store::{FileStore, Store, StoreError, draft_of, read_whole, replace_from};
 use crate::told::read_account;
 
 /// Marks a folder as an archive and tells its version.
-const ROOT_MARK: &str = "tallycast-archive.json";
+pub(crate) const ROOT_MARK: &str = "tallycast-archive.json";
 const FORMAT: &str = "tallycast-archive";
 /// The only version so far.
 const VERSION: u64 = 1;
@@ -182,29 +183,38 @@ pub struct Unreadable {
 pub(crate) fn is_archive(store: &dyn Store) -> Result<bool, ArchiveError> {
     match check_root(store) {
         Ok(()) => Ok(true),
-        Err(ArchiveError::NoArchive(_)) => Ok(false),
+        // A mark that is lost or damaged is written again.
+        Err(ArchiveError::NoArchive(_) | ArchiveError::Unmarked(_)) => Ok(false),
+        Err(ArchiveError::Store(StoreError::Misplaced { .. })) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
 /// Makes the folder an archive, by a draft in the folder of a run that the caller holds: recorders of others may do so, too.
 pub(crate) fn mark_root(store: &dyn Store, run_folder: &Path) -> Result<(), ArchiveError> {
-    let mark = json!({"format": FORMAT, "version": VERSION});
+    let mark = stamped::stamp(&json!({"format": FORMAT, "version": VERSION}));
     let draft = run_folder.join(draft_of(Path::new(ROOT_MARK)));
-    replace_from(store, &draft, Path::new(ROOT_MARK), format!("{mark}\n").as_bytes())?;
+    replace_from(store, &draft, Path::new(ROOT_MARK), mark.as_bytes())?;
     Ok(store.sync_folder(Path::new(""))?)
 }
 
 fn check_root(store: &dyn Store) -> Result<(), ArchiveError> {
     let no_archive = || ArchiveError::NoArchive(Path::new(ROOT_MARK).to_owned());
+    // A folder with runs in it was one.
+    let has_runs = || -> Result<bool, StoreError> {
+        Ok(store.list(Path::new(""))?.iter().any(|name| run_of(name).is_some()))
+    };
+    let unmarked = || -> Result<ArchiveError, ArchiveError> {
+        Ok(if has_runs()? { ArchiveError::Unmarked(ROOT_MARK.into()) } else { no_archive() })
+    };
     let bytes = match read_whole(store, Path::new(ROOT_MARK)) {
         Ok(bytes) => bytes,
-        Err(StoreError::NotFound(_)) => return Err(no_archive()),
+        Err(StoreError::NotFound(_)) => return Err(unmarked()?),
         Err(error) => return Err(error.into()),
     };
-    let value: Value = serde_json::from_slice(&bytes).map_err(|_| no_archive())?;
+    let Ok(value) = stamped::read(&bytes) else { return Err(unmarked()?) };
     match value["version"].as_u64() {
-        _ if value["format"] != FORMAT => Err(no_archive()),
+        _ if value["format"] != FORMAT => Err(unmarked()?),
         Some(VERSION) => Ok(()),
         other => Err(ArchiveError::Version(other.unwrap_or(0))),
     }
@@ -220,6 +230,7 @@ impl Archive {
         let store = FileStore::open(root).map_err(no_archive)?;
         Self::on(Arc::new(store)).map_err(|error| match error {
             ArchiveError::NoArchive(_) => ArchiveError::NoArchive(root.to_owned()),
+            ArchiveError::Unmarked(mark) => ArchiveError::Unmarked(root.join(mark)),
             other => other,
         })
     }
@@ -231,6 +242,10 @@ impl Archive {
     pub fn on(store: Arc<dyn Store>) -> Result<Self, ArchiveError> {
         check_root(&*store)?;
         Ok(Self { store })
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
     }
 
     /// Returns the runs by name.

@@ -35,6 +35,7 @@ mod segment;
 mod stamped;
 mod store;
 mod told;
+mod verify;
 
 pub use catalogue::{Archive, Recording, RecordingState, StoredSegment, StreamEntry, Unreadable};
 pub use columns::{INDEX_COLUMN, TIME_COLUMN, arrow_schema};
@@ -51,3 +52,4 @@ pub use reasons::Reasons;
 pub use recorder::{Began, Input, Notice, Options, Progress, ReaderGap, Recorder, StreamAccount};
 pub use samples::{SampleRun, Samples};
 pub use store::{Appendable, FileStore, Lock, Readable, Store, StoreError, draft_of, read_whole, replace};
+pub use verify::{Finding, Scope, Verification, Verifying};

@@ -25,7 +25,7 @@ use crate::error::ArchiveError;
 use crate::folders::{LOCK, RunName, run_folder};
 use crate::gaps::Mended;
 use crate::recovery::{Resumable, recover_run};
-use crate::store::{Appendable, Lock, Store};
+use crate::store::{Appendable, Lock, Store, StoreError};
 
 pub(crate) mod accounts;
 pub(crate) mod gap_file;
@@ -166,8 +166,16 @@ pub enum Notice {
         /// The disk's own words.
         cause: String,
     },
-    /// There is space again, and recording goes on.
+    /// There is space again, and something was stored in it.
     DiskBack,
+    /// The archive is not where it was opened any more: from here on samples are counted as `archive_write`, until it is
+    /// back.
+    Gone {
+        /// What is missed.
+        cause: String,
+    },
+    /// The archive is back in its place, and something was stored in it.
+    Back,
     /// Samples of a stream could not be written and are counted as `archive_write`.
     WriteFailed {
         /// The stream.
@@ -209,7 +217,14 @@ struct StreamKey {
 
 enum Disk {
     Writing,
-    Full { retry: Instant },
+    Refusing { why: Refusal, retry: Instant },
+}
+
+/// Why nothing can be written for now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Refusal {
+    Full,
+    Gone,
 }
 
 /// Records streams into one run of an archive.
@@ -220,10 +235,12 @@ pub struct Recorder {
     streams: BTreeMap<StreamKey, StreamRecorder>,
     resumable: BTreeMap<(StreamName, Epoch), Resumable>,
     disk: Disk,
+    /// What was said of the disk, until something is stored again.
+    refused: Option<Refusal>,
     next_commit: Instant,
     notices: VecDeque<Notice>,
     closed: Vec<ClosedSegment>,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl Recorder {
@@ -266,7 +283,20 @@ impl Recorder {
         let next_commit = now + options.commit_interval;
         let streams = BTreeMap::new();
         let disk = Disk::Writing;
-        Ok(Self { store, run, options, streams, resumable, disk, next_commit, notices, closed, _lock: lock })
+        let refused = None;
+        Ok(Self {
+            store,
+            run,
+            options,
+            streams,
+            resumable,
+            disk,
+            refused,
+            next_commit,
+            notices,
+            closed,
+            lock,
+        })
     }
 
     /// Takes one input.
@@ -305,27 +335,53 @@ impl Recorder {
     pub fn deadline(&self) -> Instant {
         match self.disk {
             Disk::Writing => self.next_commit,
-            Disk::Full { retry } => retry,
+            Disk::Refusing { retry, .. } => retry,
         }
     }
 
     /// Does what is due at `now`: a commit, or another look at a full disk.
     pub fn tick(&mut self, now: Instant) {
-        if let Disk::Full { retry } = self.disk {
+        if let Disk::Refusing { why, retry } = self.disk {
             if now < retry {
                 return;
             }
-            if !self.has_space_again() {
-                self.disk = Disk::Full { retry: now + SPACE_RETRY };
+            let is_over = match why {
+                Refusal::Full => self.has_space_again(),
+                Refusal::Gone => self.check_place().is_ok(),
+            };
+            if !is_over {
+                self.disk = Disk::Refusing { why, retry: now + SPACE_RETRY };
                 return;
             }
+            // Said once something is stored again: space that is told may still refuse the next write.
             self.disk = Disk::Writing;
-            self.notice(Notice::DiskBack);
             self.next_commit = now;
         }
         if now >= self.next_commit {
             self.commit(now);
         }
+    }
+
+    /// Checks that the archive is where it was opened, and that its lock keeps other recorders out.
+    fn check_place(&mut self) -> Result<(), StoreError> {
+        self.store.check_place()?;
+        if self.lock.check_place().is_err() {
+            // Whoever removed the file did nothing to the samples; another recorder in its place would.
+            self.lock = self.store.lock(&run_folder(&self.run).join(LOCK))?;
+        }
+        Ok(())
+    }
+
+    /// Tells whether the archive is still in its place; if not, what waits is given up.
+    fn is_in_place(&mut self, now: Instant) -> bool {
+        let Err(error) = self.check_place() else { return true };
+        let failure = Failure::from(error);
+        self.streams.values_mut().for_each(|stream| stream.give_up_pending(&failure));
+        if self.refused.replace(Refusal::Gone) != Some(Refusal::Gone) {
+            self.notice(Notice::Gone { cause: failure.cause });
+        }
+        self.disk = Disk::Refusing { why: Refusal::Gone, retry: now + SPACE_RETRY };
+        false
     }
 
     fn has_space_again(&self) -> bool {
@@ -358,6 +414,7 @@ impl Recorder {
     pub fn close(mut self, now: Instant) -> Result<Vec<ClosedSegment>, ArchiveError> {
         self.disk = Disk::Writing;
         self.commit(now);
+        self.check_place()?;
         let mut failed = None;
         for stream in self.streams.values_mut() {
             match stream.close(&*self.store) {
@@ -377,6 +434,7 @@ impl Recorder {
             let store = Arc::clone(&self.store);
             return self.streams.get_mut(&key).map_or(Ok(()), |stream| stream.rejoin(&*store, &began));
         }
+        self.store.check_place()?;
         let found = self.resumable.remove(&((*key.name).clone(), key.epoch));
         if let Some(resumable) = &found {
             let stored_index = resumable.stored_index;
@@ -419,6 +477,10 @@ impl Recorder {
     /// Makes everything taken so far durable: two barriers for all streams.
     fn commit(&mut self, now: Instant) {
         self.next_commit = now + self.options.commit_interval;
+        if !self.is_in_place(now) {
+            return;
+        }
+        let before = self.stored();
         let store = Arc::clone(&self.store);
         self.for_each(now, |stream| stream.write(&*store, now));
         self.for_each(now, |stream| stream.write_gaps(&*store));
@@ -427,18 +489,34 @@ impl Recorder {
         self.for_each(now, |stream| stream.acknowledge(&*store));
         // Barrier two: the entries that say so.
         self.barrier(now, StreamRecorder::unsynced_index);
+        // What is stored must be found where it was to be: a folder may have gone while it was written.
+        if !self.is_in_place(now) {
+            return;
+        }
+        self.for_each(now, |stream| stream.check_place());
         for stream in self.streams.values_mut() {
             if stream.committed() {
                 self.notices.push_back(Notice::WriteResumed { stream: stream.name() });
             }
         }
+        if self.stored() > before
+            && let Some(refused) = self.refused.take()
+        {
+            self.notice(match refused {
+                Refusal::Full => Notice::DiskBack,
+                Refusal::Gone => Notice::Back,
+            });
+        }
         self.roll(now);
-        let (account_interval, full) =
-            (self.options.account_interval, matches!(self.disk, Disk::Full { .. }));
-        if !full {
+        let (account_interval, writing) = (self.options.account_interval, matches!(self.disk, Disk::Writing));
+        if writing {
             self.for_each(now, |stream| stream.write_account(&*store, now, account_interval));
         }
         self.forget_ended();
+    }
+
+    fn stored(&self) -> u64 {
+        self.streams.values().map(StreamRecorder::stored).sum()
     }
 
     fn forget_ended(&mut self) {
@@ -498,15 +576,15 @@ impl Recorder {
             let Some(stream) = self.streams.get_mut(&key) else { continue };
             let first = stream.give_up(&failure);
             if failure.full {
-                if matches!(self.disk, Disk::Writing) {
+                if self.refused.replace(Refusal::Full) != Some(Refusal::Full) {
                     self.notice(Notice::DiskFull { cause: failure.cause });
                 }
-                self.disk = Disk::Full { retry: now + SPACE_RETRY };
+                self.disk = Disk::Refusing { why: Refusal::Full, retry: now + SPACE_RETRY };
             } else if first {
                 self.notice(Notice::WriteFailed { stream: key.name, cause: failure.cause });
             }
         }
-        if matches!(self.disk, Disk::Full { .. }) {
+        if matches!(self.disk, Disk::Refusing { .. }) {
             // What the other streams hold cannot be written either, and memory is bounded.
             let full = Failure { cause: String::new(), full: true };
             self.streams.values_mut().for_each(|stream| stream.give_up_pending(&full));

@@ -77,6 +77,12 @@ impl Rows {
         })
     }
 
+    /// Returns the index of the first sample, the one behind the last, and how many there are.
+    pub(crate) fn span(&self) -> Option<(u64, u64, usize)> {
+        let (first, last) = (*self.index.first()?, *self.index.last()?);
+        Some((first, last.checked_add(1)?, self.index.len()))
+    }
+
     /// Splits the batch where indices or times break.
     pub(crate) fn runs(&self) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();

@@ -2,6 +2,7 @@
 
 mod agent;
 mod apps;
+mod archive;
 pub(crate) mod bench;
 mod bridge;
 mod config;
@@ -62,6 +63,9 @@ pub(crate) enum Verb {
     /// List, thin and export what an archive has
     #[command(after_help = query::EXAMPLES)]
     Query(query::Arguments),
+    /// Look after an archive: verify that it is what it says
+    #[command(after_help = archive::EXAMPLES)]
+    Archive(archive::Arguments),
     /// Publish a recording again, with its gaps
     #[command(after_help = replay::EXAMPLES)]
     Replay(replay::Arguments),
@@ -105,6 +109,7 @@ impl Verb {
             Self::Monitor(arguments) => monitor::run(arguments, sources),
             Self::Record(arguments) => record::run(arguments, sources),
             Self::Query(arguments) => query::run(arguments, sources),
+            Self::Archive(arguments) => archive::run(&arguments, sources),
             Self::Replay(arguments) => replay::run(arguments, sources),
             Self::Send(arguments) => send::run(&arguments),
             Self::Recv(arguments) => recv::run(&arguments),

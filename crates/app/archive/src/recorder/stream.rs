@@ -326,6 +326,18 @@ impl StreamRecorder {
         Ok(segment.acknowledge()?)
     }
 
+    /// Checks that the files of the stream are where they were created.
+    pub(super) fn check_place(&self) -> Result<(), Failure> {
+        if let Some(segment) = &self.segment {
+            segment.check_place()?;
+        }
+        Ok(self.gaps.check_place()?)
+    }
+
+    pub(super) const fn stored(&self) -> u64 {
+        self.books.stored
+    }
+
     /// Behind the second barrier: what was staged is stored. Tells whether writing works again.
     pub(super) fn committed(&mut self) -> bool {
         let Some(segment) = self.segment.as_mut().filter(|segment| segment.has_staged()) else {
@@ -429,6 +441,7 @@ impl StreamRecorder {
 
     /// Stores the last gaps and account and closes the segment.
     pub(super) fn close(&mut self, store: &dyn Store) -> Result<Option<ClosedSegment>, ArchiveError> {
+        self.gaps.check_place()?;
         self.end_outage();
         self.gaps.settle_all();
         self.gaps.write()?;

@@ -26,6 +26,7 @@ struct Disk {
     cut_at: Option<u64>,
     capacity: Option<u64>,
     failing_syncs: u32,
+    no_new_files: bool,
 }
 
 #[derive(Default, Clone)]
@@ -69,6 +70,11 @@ impl Forgetful {
     /// Lets the next syncs fail as a broken disk does: what they were to confirm may be gone.
     pub(crate) fn fail_syncs(&self, count: u32) {
         self.disk().failing_syncs = count;
+    }
+
+    /// Lets no file be created, as a disk without inodes does: it tells of space all the same.
+    pub(crate) fn refuse_new_files(&self, refuse: bool) {
+        self.disk().no_new_files = refuse;
     }
 
     /// Ends the process that used the disk: nothing is lost but its locks.
@@ -218,6 +224,9 @@ impl Store for Forgetful {
         disk.step(path)?;
         if disk.names.contains_key(path) {
             return Err(StoreError::Exists(path.to_owned()));
+        }
+        if disk.no_new_files {
+            return Err(StoreError::NoSpace(path.to_owned()));
         }
         let inode = disk.inodes.len();
         disk.inodes.push(Inode::default());

@@ -20,7 +20,7 @@ use crate::forgetful::Forgetful;
 use crate::scene::{EPOCH, at_ms, began, block, everything, gap, name, open, time_of};
 
 /// Flips and cuts of each file in the version that CI runs.
-const TRIES: u64 = 12;
+const TRIES: u64 = 2;
 
 fn tries() -> u64 {
     let scale = std::env::var("TALLYCAST_MUTATIONS").ok();
@@ -139,6 +139,12 @@ fn read(store: &Arc<dyn Store>, stream: &StreamName, told: &str) -> Option<Readi
     Some(reading)
 }
 
+/// Verifies; tells whether nothing contradicts, `None` if that could not be told.
+fn verified(store: &Arc<dyn Store>) -> Option<Vec<archive::Finding>> {
+    let archive = Archive::on(Arc::clone(store)).ok()?;
+    Some(archive.verify(&archive::Scope::default(), &mut |_| {}).ok()?.contradictions)
+}
+
 /// What must hold after a mutation: of what is read at once, and of what the next recorder leaves.
 fn judge(disk: &Arc<dyn Store>, base: &BTreeMap<Arc<StreamName>, Reading>, told: &str) {
     let mut before = BTreeMap::new();
@@ -150,6 +156,9 @@ fn judge(disk: &Arc<dyn Store>, base: &BTreeMap<Arc<StreamName>, Reading>, told:
         }
         before.insert(Arc::clone(stream), found);
     }
+    let is_whole = verified(disk).is_some_and(|found| found.is_empty());
+    let was_loud = before.values().any(|found| found.as_ref().is_none_or(|found| found.loud));
+    assert!(!(is_whole && was_loud), "{told}: a reader complains, and the verification does not");
     // An error is said.
     let Ok(recorder) = open(disk, at_ms(5_000)) else { return };
     recorder.close(at_ms(5_001)).unwrap();
@@ -165,6 +174,7 @@ fn judge(disk: &Arc<dyn Store>, base: &BTreeMap<Arc<StreamName>, Reading>, told:
 
 fn readings(disk: &Forgetful) -> BTreeMap<Arc<StreamName>, Reading> {
     let store: Arc<dyn Store> = Arc::new(disk.clone());
+    assert_eq!(verified(&store), Some(Vec::new()), "nothing is damaged");
     let reading = |stream: Arc<StreamName>| {
         let reading = read(&store, &stream, "nothing is damaged").unwrap();
         assert!(!reading.loud, "nothing is damaged");
@@ -228,6 +238,7 @@ fn cut_and_zeroed_files_are_right_values_or_holes_or_errors() {
 fn files_that_are_removed_or_anothers_are_said() {
     for (base, kind) in [(closed(), "closed"), (killed(), "killed")] {
         let readings = readings(&base);
+        let mut random = Random::new(9);
         for path in files(&base) {
             let told = format!("{kind}: {} is removed", path.display());
             let disk = base.copy();
@@ -243,6 +254,11 @@ fn files_that_are_removed_or_anothers_are_said() {
             let alike = base.paths().into_iter().filter(|other| {
                 *other != path && other.extension().is_some_and(|other| other == end) && end != "lock"
             });
+            let mut alike: Vec<PathBuf> = alike.collect();
+            // Some of them, and of the other stream's as many.
+            while alike.len() as u64 > tries() {
+                alike.swap_remove(random.below(alike.len() as u64) as usize);
+            }
             for other in alike {
                 let told = format!("{kind}: {} is {}", path.display(), other.display());
                 let disk = base.copy();
@@ -266,7 +282,13 @@ fn write_out(base: &Forgetful, root: &Path) {
 fn a_folder_a_link_or_a_pipe_in_the_place_of_a_file_is_said_and_nobody_waits() {
     for (base, kind) in [(closed(), "closed"), (killed(), "killed")] {
         let readings = readings(&base);
+        let mut random = Random::new(10);
         for path in files(&base) {
+            // Segments are many and alike: some of them do, unless more mutations are asked for.
+            let is_more = path.to_str().unwrap().contains("segment-") && random.chance(0.6);
+            if is_more && tries() == TRIES {
+                continue;
+            }
             for what in ["folder", "link", "pipe"] {
                 let folder = tempfile::tempdir().unwrap();
                 let root = folder.path().join("archive");

@@ -139,11 +139,137 @@ fn a_small_disk_resumes_with_a_twentieth_of_it_free() {
     assert!(matches!(&said[..], [Notice::DiskFull { .. }]), "{said:?}");
     let Notice::DiskFull { cause } = &said[0] else { panic!("{said:?}") };
     assert!(cause.starts_with("no space left for") && !cause.contains('\n'), "{cause}");
-    // The options of the scene ask for 8,000 bytes, more than this disk will have free.
+    // The options of the scene ask for 8,000 bytes, more than this disk will have free; a new segment fits.
     let used = disk.used_bytes();
-    let room = used / 12;
+    let room = used / 5;
     assert!(room < 8_000 && room > (used + room) / 20, "{used}");
     disk.set_capacity(Some(used + room));
     recorder.tick(at_ms(10_000));
+    // Said once something was stored again, not when there seems to be space.
+    assert!(notices(&mut recorder).is_empty());
+    recorder.handle(at_ms(10_000), Input::Block(&block(1_000, 10))).unwrap();
+    recorder.tick(recorder.deadline());
     assert!(matches!(&notices(&mut recorder)[..], [Notice::DiskBack]));
+}
+
+#[test]
+fn a_disk_that_tells_of_space_and_takes_nothing_is_said_to_be_full_once() {
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    disk.refuse_new_files(true);
+    let mut said = Vec::new();
+    for step in 0..500_u64 {
+        if step == 400 {
+            disk.refuse_new_files(false);
+        }
+        recorder.handle(at_ms(step * 10), Input::Block(&block(step * 10, 10))).unwrap();
+        said.extend(notices(&mut recorder));
+    }
+    assert!(matches!(&said[..], [Notice::DiskFull { .. }, Notice::DiskBack]), "{said:?}");
+    recorder.handle(at_ms(5_000), Input::Ended(account())).unwrap();
+    let progress = recorder.progress().next().unwrap();
+    recorder.close(at_ms(5_010)).unwrap();
+    assert_eq!(progress.stored + progress.archive_write, progress.accepted);
+    assert_eq!(read_back(&store).samples.len() * PER_SAMPLE, progress.stored);
+}
+
+/// What happens to an archive while it is recorded.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Taken {
+    Root,
+    RootAndBack,
+    Epoch,
+    Segment,
+}
+
+#[test]
+fn an_archive_that_is_taken_away_is_said_and_what_cannot_be_stored_is_counted() {
+    for taken in [Taken::Root, Taken::RootAndBack, Taken::Epoch, Taken::Segment] {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, aside) = (folder.path().join("archive"), folder.path().join("aside"));
+        let store: Arc<dyn Store> = Arc::new(FileStore::create(&root).unwrap());
+        let mut recorder = open(&store, at_ms(0)).unwrap();
+        recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+        let mut said = Vec::new();
+        for step in 0..300_u64 {
+            let epoch =
+                root.join("run=shot-7/stream=lab%2Fprobe").join(format!("epoch={}", crate::scene::EPOCH));
+            match (step, taken) {
+                (50, Taken::Root | Taken::RootAndBack) => std::fs::rename(&root, &aside).unwrap(),
+                (200, Taken::RootAndBack) => std::fs::rename(&aside, &root).unwrap(),
+                (50, Taken::Epoch) => std::fs::remove_dir_all(&epoch).unwrap(),
+                (50, Taken::Segment) => {
+                    let names = std::fs::read_dir(&epoch).unwrap().map(|entry| entry.unwrap().path());
+                    let arrows = names.filter(|name| name.extension().is_some_and(|end| end == "arrows"));
+                    std::fs::remove_file(arrows.max().unwrap()).unwrap();
+                }
+                _ => {}
+            }
+            recorder.handle(at_ms(step * 10), Input::Block(&block(step * 10, 10))).unwrap();
+            said.extend(notices(&mut recorder));
+        }
+        recorder.tick(recorder.deadline());
+        let progress = recorder.progress().next().unwrap();
+        assert_eq!(progress.accepted, 3_000 * PER_SAMPLE, "{taken:?}");
+        assert_eq!(progress.stored + progress.archive_write, progress.accepted, "{taken:?}");
+        assert!(progress.archive_write > 0, "{taken:?}: what could not be stored is counted");
+        let closed = recorder.close(at_ms(3_010));
+        let expected = match taken {
+            Taken::Root | Taken::Epoch => {
+                assert!(closed.unwrap_err().to_string().contains("is not there any more"), "{taken:?}");
+                assert!(!root.exists() || taken == Taken::Epoch, "nothing is made where nothing is");
+                assert!(
+                    progress.stored < 1_000 * PER_SAMPLE,
+                    "{taken:?}: nothing is stored in a place that is gone"
+                );
+                if taken == Taken::Root { &["gone"][..] } else { &["failed"][..] }
+            }
+            Taken::RootAndBack => {
+                closed.unwrap();
+                let read = read_back(&(Arc::new(FileStore::open(&root).unwrap()) as Arc<dyn Store>));
+                assert_eq!(read.samples.len() * PER_SAMPLE, progress.stored);
+                let lost: u64 = read.holes.iter().map(|hole| hole.lost[Stage::ArchiveWrite]).sum();
+                assert_eq!(lost, progress.archive_write);
+                &["gone", "back"][..]
+            }
+            Taken::Segment => {
+                closed.unwrap();
+                &["failed", "resumed"][..]
+            }
+        };
+        let kinds: Vec<&str> = said.iter().map(kind_of).collect();
+        assert_eq!(kinds, expected, "{said:?}");
+    }
+}
+
+fn kind_of(notice: &Notice) -> &'static str {
+    match notice {
+        Notice::Gone { .. } => "gone",
+        Notice::Back => "back",
+        Notice::WriteFailed { .. } => "failed",
+        Notice::WriteResumed { .. } => "resumed",
+        _ => "else",
+    }
+}
+
+#[test]
+fn a_lock_that_is_removed_is_taken_again_unless_another_recorder_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(FileStore::create(folder.path()).unwrap());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    std::fs::remove_file(folder.path().join("run=shot-7/recorder.lock")).unwrap();
+    recorder.handle(at_ms(20), Input::Block(&block(0, 10))).unwrap();
+    assert_eq!(recorder.progress().next().unwrap().stored_index, 10);
+    assert!(open(&store, at_ms(0)).is_err(), "a second recorder is kept out again");
+    std::fs::remove_file(folder.path().join("run=shot-7/recorder.lock")).unwrap();
+    let held = store.lock(std::path::Path::new("run=shot-7/recorder.lock")).unwrap();
+    recorder.handle(at_ms(40), Input::Block(&block(10, 10))).unwrap();
+    assert_eq!(recorder.progress().next().unwrap().archive_write, 10 * PER_SAMPLE);
+    assert!(
+        matches!(&notices(&mut recorder)[..], [Notice::Gone { cause }] if cause.contains("recorder.lock"))
+    );
+    drop(held);
 }

@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         }
         return list(&archive, &arguments);
     };
-    let mut entry = find(&archive, name, arguments.run.as_ref())?;
+    let (mut entry, is_whole) = find(&archive, name, arguments.run.as_ref())?;
     if let Some(epoch) = &arguments.epoch {
         entry.epochs.retain(|recording| recording.description.epoch.to_string() == *epoch);
     }
@@ -91,16 +91,20 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     // Losses before the first and behind the last stored sample are part of what is known.
     let open = if arguments.points.is_some() { span.clone() } else { ALWAYS };
     let range = arguments.range(&span, open)?;
-    if let Some(words) = &arguments.export {
+    let damaged = if let Some(words) = &arguments.export {
         let (format, path) = (words[0].as_str(), words[1].as_ref());
         let (force, as_json) = (arguments.force, arguments.json);
-        export::export(&archive, &entry, &Order { range, format, path, force, as_json })?;
+        export::export(&archive, &entry, &Order { range, format, path, force, as_json })?
     } else if let Some(points) = arguments.points {
-        thin(&archive, &entry, range, points, &arguments)?;
+        thin(&archive, &entry, range, points, &arguments)?
     } else if arguments.gaps {
-        gaps::show(&archive, &entry, range, arguments.json)?;
+        gaps::show(&archive, &entry, range, arguments.json)?
     } else {
         entry.epochs.iter().try_for_each(|recording| show(&entry, recording, &arguments))?;
+        false
+    };
+    if damaged || !is_whole {
+        return Ok(Outcome::Found);
     }
     Ok(outcome(&entry))
 }
@@ -154,7 +158,14 @@ impl Arguments {
 fn list(archive: &Archive, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut found = Outcome::Fine;
     for run in archive.runs()?.iter().filter(|run| arguments.run.as_ref().is_none_or(|only| only == *run)) {
-        let (entries, unreadable) = archive.survey(run)?;
+        let (entries, unreadable) = match archive.survey(run) {
+            Ok(found) => found,
+            Err(error) => {
+                eprintln!("error: run {run} cannot be read: {error}");
+                found = Outcome::Found;
+                continue;
+            }
+        };
         for entry in entries {
             entry.epochs.iter().try_for_each(|recording| show(&entry, recording, arguments))?;
             if outcome(&entry) == Outcome::Found {
@@ -166,6 +177,9 @@ fn list(archive: &Archive, arguments: &Arguments) -> anyhow::Result<Outcome> {
             found = Outcome::Found;
         }
     }
+    if found == Outcome::Found {
+        eprintln!("see what is damaged and what that costs: tallycast archive verify ROOT");
+    }
     Ok(found)
 }
 
@@ -175,26 +189,38 @@ fn outcome(entry: &StreamEntry) -> Outcome {
     if whole { Outcome::Fine } else { Outcome::Found }
 }
 
-/// Finds a stream in the run asked for, or in the only run that has it.
-fn find(archive: &Archive, name: &StreamName, run: Option<&RunName>) -> anyhow::Result<StreamEntry> {
-    if let Some(run) = run {
-        return Ok(archive.stream(run, name)?);
-    }
+/// Finds a stream in the run asked for, or in the only run that has it. Tells beside it whether all that may be of it can be
+/// read.
+fn find(archive: &Archive, name: &StreamName, run: Option<&RunName>) -> anyhow::Result<(StreamEntry, bool)> {
     let mut found = Vec::new();
-    for run in archive.runs()? {
+    let mut unread = Vec::new();
+    let runs = match run {
+        Some(run) => vec![run.clone()],
+        None => archive.runs()?,
+    };
+    for run in runs {
         let (entries, unreadable) = archive.survey(&run)?;
         found.extend(entries.into_iter().filter(|entry| *entry.name == *name));
         for epoch in unreadable {
             eprintln!("warning: {} cannot be read: {}", epoch.folder.display(), epoch.cause);
+            unread.push(epoch.folder);
         }
     }
     if found.len() > 1 {
         let runs: Vec<&str> = found.iter().map(|entry| entry.run.as_str()).collect();
         bail!("several runs have the stream {name}\nchoose one with --run: {}", runs.join(", "));
     }
-    found.pop().ok_or_else(|| {
-        anyhow!("the archive has no stream {name}\nlist what it has: tallycast query ROOT --list")
-    })
+    let entry = found.pop().ok_or_else(|| match unread.first() {
+        Some(folder) => anyhow!(
+            "the archive has no stream {name} that can be read; {} cannot be\n\
+             see what is wrong: tallycast archive verify ROOT",
+            folder.display()
+        ),
+        None => anyhow!("the archive has no stream {name}\nlist what it has: tallycast query ROOT --list"),
+    })?;
+    let folder = format!("run={}/stream={}", entry.run, name.as_str().replace('/', "%2F"));
+    let is_whole = !unread.iter().any(|path| path.starts_with(&folder));
+    Ok((entry, is_whole))
 }
 
 fn show(entry: &StreamEntry, recording: &Recording, arguments: &Arguments) -> anyhow::Result<()> {
@@ -276,7 +302,7 @@ fn thin(
     range: Range<WallTime>,
     points: usize,
     arguments: &Arguments,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let channels = &entry.epochs[0].description.schema.channels;
     let channel = match &arguments.channel {
         None => 0,
@@ -286,8 +312,10 @@ fn thin(
         })?,
     };
     let points = archive.points(entry, &PointsRequest { channel, element: 0, range, points })?;
+    let damaged = gaps::says_damage(&points.holes);
     if arguments.json {
-        return Ok(print_line(&points_json(&points))?);
+        print_line(&points_json(&points))?;
+        return Ok(damaged);
     }
     let mut output = std::io::stdout().lock();
     writeln!(output, "# time, least, greatest [{}]", channels[channel].unit)?;
@@ -298,7 +326,7 @@ fn thin(
             None => writeln!(output, "{time}  -  -")?,
         }
     }
-    Ok(())
+    Ok(damaged)
 }
 
 fn points_json(points: &Points) -> Value {

@@ -246,6 +246,18 @@ fn say(notice: &Notice) {
         Notice::Recovered { stream, cut_bytes } => {
             tracing::warn!("{stream}: {cut_bytes} bytes that nobody had acknowledged were cut off");
         }
+        Notice::Mended { stream, mended } => {
+            let kept = mended.kept_as.as_ref().map(|name| format!("; what was there is kept as {name}"));
+            tracing::warn!(
+                "{stream}: {} was damaged and is made again ({}){}",
+                mended.file,
+                mended.cause,
+                kept.unwrap_or_default()
+            );
+        }
+        Notice::LeftAlone { path, cause } => {
+            tracing::warn!("{} cannot be recovered and is left as it is: {cause}", path.display());
+        }
         Notice::Resumed { stream, stored_index } => {
             tracing::info!("{stream}: recorded on behind sample {stored_index}");
         }
@@ -255,6 +267,11 @@ fn say(notice: &Notice) {
                  free some, or record to another disk with --root DIR"
             );
         }
+        Notice::Gone { cause } => tracing::error!(
+            "{cause}\nsamples are counted as archive_write until it is back; what was stored before is where it went\n\
+             put it back, or end this recorder and record into another folder with --root DIR"
+        ),
+        Notice::Back => tracing::warn!("the archive is back in its place, recording goes on"),
         Notice::DiskBack => tracing::warn!("there is space again, recording goes on"),
         Notice::WriteFailed { stream, cause } => {
             tracing::warn!("{stream}: cannot be written ({cause}); samples are counted as archive_write");

@@ -216,6 +216,69 @@ fn what_an_archive_does_not_have_is_refused_with_what_it_has() {
     assert!(said.contains(folder.path().to_str().unwrap()), "{said}");
 }
 
+#[test]
+fn an_archive_is_verified_and_what_is_damaged_is_said_with_exit_codes() {
+    use archive::{Began, Description, FileStore, Input, Options, Recorder};
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let root_text = root.to_str().unwrap();
+    let (name, epoch) =
+        ("lab/ramp".parse::<StreamName>().unwrap(), tallycast::Epoch { start_ns: 7, life: 9 });
+    let channels = vec![sample::Channel::new("u", "V")];
+    let schema = sample::Schema::new(tallycast::Dtype::F8, "1k".parse().unwrap(), channels).unwrap();
+    let schema = std::sync::Arc::new(schema);
+    let name = std::sync::Arc::new(name);
+    let description =
+        Description { name: name.clone(), epoch, schema: schema.clone(), station: String::new() };
+    let now = units::Instant::ORIGIN;
+    let store = std::sync::Arc::new(FileStore::create(root).unwrap());
+    let mut recorder = Recorder::open(store, "r".parse().unwrap(), Options::default(), now).unwrap();
+    recorder.handle(now, Input::Began(Began { description, first_index: 0, reader: "t".into() })).unwrap();
+    let block = sample::Block {
+        stream: name,
+        schema,
+        epoch,
+        first_index: 0,
+        t0: WallTime::from_nanos(7),
+        samples: 100,
+        data: sample::SampleBuffer::zeroed(800),
+        missing: units::RangeSet::new(),
+    };
+    recorder.handle(now, Input::Block(&block)).unwrap();
+    recorder.close(now).unwrap();
+
+    let verify = || run(&["archive", "verify", root_text, "--json"]);
+    let last = |output: &std::process::Output| -> Value {
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        serde_json::from_str(text.lines().last().unwrap()).unwrap()
+    };
+    let whole = verify();
+    assert_eq!((whole.status.code(), last(&whole)["samples"].clone()), (Some(0), json!(100)));
+    let epoch = root.join("run=r/stream=lab%2Framp").join(format!("epoch={epoch}"));
+    let flip = |name: &str, from_end: usize| {
+        let path = epoch.join(name);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let place = bytes.len() - from_end;
+        bytes[place] ^= 1;
+        std::fs::write(path, bytes).unwrap();
+    };
+    // The index is made again from the segment: everything is read, and the damage is said.
+    flip("segment-000001.index", 100);
+    let damaged = verify();
+    assert_eq!((damaged.status.code(), last(&damaged)["samples"].clone()), (Some(1), json!(100)));
+    assert_eq!(run(&["query", root_text, "--list"]).status.code(), Some(1));
+    flip("segment-000001.index", 100);
+    // A value: only who reads it notices, and has a hole.
+    flip("segment-000001.arrows", 60);
+    assert_eq!(run(&["query", root_text, "--list"]).status.code(), Some(0));
+    let damaged = verify();
+    assert_eq!((damaged.status.code(), last(&damaged)["missing_samples"].clone()), (Some(1), json!(100)));
+    let gaps = run(&["query", root_text, "lab/ramp", "--gaps", "--json"]);
+    assert_eq!(gaps.status.code(), Some(1));
+    assert_eq!(last(&gaps)["lost"], json!({"archive_write": 100}));
+    assert_eq!(run(&["archive", "verify", root_text, "--run", "none"]).status.code(), Some(2));
+}
+
 /// Runs a verb that prints lines of JSON, to its end.
 fn lines(arguments: &[&str]) -> Vec<Value> {
     let output = run(arguments);

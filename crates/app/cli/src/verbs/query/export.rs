@@ -31,7 +31,8 @@ pub(super) struct Order<'a> {
 }
 
 /// Exports the only epoch of `entry`; refuses to join several, between which time is missing.
-pub(super) fn export(archive: &Archive, entry: &StreamEntry, order: &Order<'_>) -> anyhow::Result<()> {
+/// Exports; tells whether something that was stored could not be read.
+pub(super) fn export(archive: &Archive, entry: &StreamEntry, order: &Order<'_>) -> anyhow::Result<bool> {
     let [recording] = entry.epochs.as_slice() else {
         let epochs: Vec<String> = entry.epochs.iter().map(|it| it.description.epoch.to_string()).collect();
         bail!(
@@ -44,7 +45,8 @@ pub(super) fn export(archive: &Archive, entry: &StreamEntry, order: &Order<'_>) 
     order.check()?;
     let export = Export::new(archive, recording, order.range.clone());
     let exported = order.write(&export, recording)?;
-    report(order.path, &exported, order.as_json)
+    report(order.path, &exported, order.as_json)?;
+    Ok(super::gaps::says_damage(&exported.holes))
 }
 
 impl Order<'_> {

@@ -1,5 +1,6 @@
 //! What is missing in a recording, for people and as lines of JSON.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::Range;
 
@@ -10,18 +11,30 @@ use tallycast::{GapKind, WallTime};
 use crate::messages::print_line;
 use crate::moment::text as utc;
 
-/// Shows every hole in a range of time, and every absence whose extent nobody knows.
+/// Says which holes are of samples that were stored and cannot be read; tells whether there are any.
+pub(super) fn says_damage(holes: &[Hole]) -> bool {
+    let records = holes.iter().flat_map(|hole| &hole.gaps).filter(|gap| gap.is_damage());
+    let causes: BTreeSet<&str> = records.filter_map(|gap| gap.evidence.first()?.lines().next()).collect();
+    for cause in &causes {
+        eprintln!("error: samples that were stored cannot be read: {cause}");
+    }
+    holes.iter().any(Hole::is_damage)
+}
+
+/// Shows every hole in a range of time, and every absence whose extent nobody knows; tells whether something that was
+/// stored cannot be read.
 pub(super) fn show(
     archive: &Archive,
     entry: &StreamEntry,
     range: Range<WallTime>,
     as_json: bool,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let mut output = std::io::stdout();
-    let mut count = 0_usize;
+    let (mut count, mut damaged) = (0_usize, false);
     for piece in archive.range(entry, range.clone()) {
         let Piece::Hole(hole) = piece? else { continue };
         count += 1;
+        damaged |= says_damage(std::slice::from_ref(&hole));
         if as_json {
             print_line(&hole.to_json())?;
         } else {
@@ -41,7 +54,7 @@ pub(super) fn show(
     if count == 0 && !as_json {
         eprintln!("nothing is missing");
     }
-    Ok(())
+    Ok(damaged)
 }
 
 fn line(hole: &Hole) -> String {

@@ -1,0 +1,124 @@
+//! `tallycast archive`: looks after what was recorded.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use archive::{Archive, Finding, RunName, Scope, Verification};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use tallycast::StreamName;
+
+use crate::Outcome;
+use crate::messages::print_line;
+use crate::settings::Sources;
+use crate::status_line::StatusLine;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tallycast archive verify tallycast-archive                 account, index, data and gap map against each other
+  tallycast archive verify tallycast-archive lab/probe --run shot-1042 --json
+
+Exit codes: 0 whole, 1 something contradicts, 2 could not run.";
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Read everything and say what contradicts: nothing is changed
+    #[command(after_help = EXAMPLES)]
+    Verify(Verify),
+}
+
+#[derive(Args, Debug)]
+struct Verify {
+    /// Folder of the archive, if it is not record.root of the settings
+    #[arg(value_name = "ROOT")]
+    root: Option<PathBuf>,
+    /// One stream only
+    #[arg(value_name = "STREAM", requires = "root")]
+    stream: Option<StreamName>,
+    /// One run only
+    #[arg(long, value_name = "NAME")]
+    run: Option<RunName>,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
+    match &arguments.what {
+        What::Verify(arguments) => verify(arguments, sources),
+    }
+}
+
+fn verify(arguments: &Verify, sources: &Sources) -> anyhow::Result<Outcome> {
+    let root = match &arguments.root {
+        Some(root) => root.clone(),
+        None => sources.load()?.text("record.root", None)?.into(),
+    };
+    let archive = Archive::open(&root)?;
+    let scope = Scope { run: arguments.run.clone(), stream: arguments.stream.clone() };
+    let mut status = StatusLine::new(arguments.json);
+    let found = archive
+        .verify(&scope, &mut |so_far| {
+            status.show(|| format!("{} epochs, {} samples read", so_far.epochs, so_far.samples));
+        })
+        .with_context(|| format!("{} could not be verified", root.display()))?;
+    status.clear();
+    if arguments.json {
+        print_json(&found)?
+    } else {
+        print(&found)?
+    }
+    Ok(if found.is_whole() { Outcome::Fine } else { Outcome::Found })
+}
+
+fn print_json(found: &Verification) -> anyhow::Result<()> {
+    let line = |kind: &str, finding: &Finding| {
+        print_line(&json!({"kind": kind, "path": finding.path.to_string_lossy(), "what": finding.what}))
+    };
+    found.contradictions.iter().try_for_each(|finding| line("contradiction", finding))?;
+    found.remarks.iter().try_for_each(|finding| line("remark", finding))?;
+    Ok(print_line(&summary(found))?)
+}
+
+fn summary(found: &Verification) -> Value {
+    json!({
+        "kind": "summary",
+        "whole": found.is_whole(),
+        "runs": found.runs,
+        "epochs": found.epochs,
+        "segments": found.segments,
+        "samples": found.samples,
+        "missing_samples": found.missing_samples,
+        "contradictions": found.contradictions.len(),
+        "remarks": found.remarks.len(),
+        "untold": found.untold,
+    })
+}
+
+fn print(found: &Verification) -> anyhow::Result<()> {
+    use std::io::Write;
+    let mut output = std::io::stdout().lock();
+    for Finding { path, what } in &found.contradictions {
+        writeln!(output, "contradiction: {}: {what}", path.display())?;
+    }
+    for Finding { path, what } in &found.remarks {
+        writeln!(output, "remark: {} {what}", path.display())?;
+    }
+    let verdict = match found.contradictions.len() as u64 + found.untold {
+        0 => "nothing contradicts".to_owned(),
+        1 => "1 contradiction".to_owned(),
+        count => format!("{count} contradictions"),
+    };
+    let Verification { runs, epochs, segments, samples, missing_samples, .. } = found;
+    writeln!(
+        output,
+        "{runs} runs, {epochs} epochs, {segments} segments: {samples} samples read, {missing_samples} missing; {verdict}"
+    )?;
+    Ok(())
+}
