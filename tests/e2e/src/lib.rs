@@ -14,6 +14,7 @@ pub use process::{Command, WATCHDOG, binary, wait_until};
 pub use web::{get_json, get_on};
 
 use std::net::UdpSocket;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Returns a lan with these hosts, or says why the scene cannot run here and returns `None`.
 #[must_use]
@@ -33,6 +34,11 @@ pub fn lan_or_skip(hosts: &[&str]) -> Option<Lan> {
 /// If no UDP port can be had.
 #[must_use]
 pub fn private_bus() -> String {
-    let port = UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.local_addr()).map(|it| it.port());
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Below the ports that the kernel gives to anybody who asks for none: one of those could be taken between this look and its use.
+    let start = std::process::id().wrapping_mul(97);
+    let candidates = std::iter::repeat_with(|| start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
+    let mut ports = candidates.map(|number| 12_000 + (number % 18_000) as u16);
+    let port = ports.find(|port| UdpSocket::bind(("0.0.0.0", *port)).is_ok());
     format!("udp://239.84.0.0:{}?iface=lo", port.expect("a machine has a free port"))
 }

@@ -103,7 +103,8 @@ fn what_was_sent_while_a_host_was_unplugged_is_missing_and_counted_everywhere() 
     let lost = next - first - delivered;
     assert!(lost >= OUTAGE_SAMPLES, "{lost} elements are missing: {at_far:?}");
 
-    let listed = || desk.command(binary().to_str().unwrap()).args(["query", root, "--list"]).output().unwrap();
+    let listed =
+        || desk.command(binary().to_str().unwrap()).args(["query", root, "--list"]).output().unwrap();
     wait_until("the recorder to see the end", || {
         String::from_utf8(listed().stdout).unwrap().contains(", closed").then_some(())
     });
@@ -115,8 +116,11 @@ fn what_was_sent_while_a_host_was_unplugged_is_missing_and_counted_everywhere() 
     assert_eq!(at_recorder.last().unwrap()["archive"]["stored"], kept);
     let query = ["query", root, STREAM, "--gaps", "--json"];
     let holes = desk.command(binary().to_str().unwrap()).args(query).output().unwrap();
-    let holes: Vec<Value> =
-        String::from_utf8(holes.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let holes: Vec<Value> = String::from_utf8(holes.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let stored = holes.iter().flat_map(|hole| hole["gaps"].as_array().unwrap());
     assert_eq!(missing(stored), recorded_next - recorded_first - kept, "{holes:?}");
 
@@ -138,7 +142,8 @@ fn a_publisher_that_was_stopped_again_and_again_leaves_one_row_of_accounts() {
         publisher.signal(Signal::STOP);
         far.wait_for("silence", |line| line["event"] == "ended" && line["state"] == "unconfirmed");
         wait_until("the announcement to be out of date", || {
-            let listed = desk.command(binary().to_str().unwrap()).args(["ls", "--bus", &desk.bus("")]).output();
+            let listed =
+                desk.command(binary().to_str().unwrap()).args(["ls", "--bus", &desk.bus("")]).output();
             (!String::from_utf8(listed.unwrap().stdout).unwrap().contains("lab/wave")).then_some(())
         });
         publisher.signal(Signal::CONT);

@@ -105,7 +105,8 @@ pub fn is_in_order_among(account: &StreamAccount, all: &[StreamAccount]) -> bool
 
 fn socket_json(port: &PortStatus) -> Value {
     let unused = port.stats.unused().into_iter().filter(|(_, count)| *count > 0);
-    let extensions = port.stats.unknown_extensions.by_type().map(|(code, count)| (code.to_string(), json!(count)));
+    let extensions =
+        port.stats.unknown_extensions.by_type().map(|(code, count)| (code.to_string(), json!(count)));
     json!({
         "address": port.address.to_string(),
         "buffer_bytes": port.buffer.effective_bytes,

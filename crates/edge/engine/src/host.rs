@@ -401,12 +401,7 @@ impl HostRings {
 
 impl HostRing {
     /// Takes a ring for that of the stream which its label describes, if its writer is believed.
-    fn of(
-        found: Found,
-        writer: RingWriter,
-        believed: Believed,
-        path: &Path,
-    ) -> Result<Self, HostRingError> {
+    fn of(found: Found, writer: RingWriter, believed: Believed, path: &Path) -> Result<Self, HostRingError> {
         let label = |_| HostRingError::Label(path.to_owned());
         let description = Description::decode(found.label()).map_err(label)?;
         let name = description.name.clone();

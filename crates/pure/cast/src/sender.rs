@@ -33,8 +33,8 @@ use wire::{
     MIN_DATAGRAM_BYTES, Numbered, Request, SampleTotals, Skipped, Tally, Totals, Wanted,
 };
 
-use beginning::Hold;
 use beginning::Hears;
+use beginning::Hold;
 pub use beginning::{Beginning, HELD_ALONE, HELD_FOR_READERS};
 use carousel::Carousel;
 use demand::Demand;

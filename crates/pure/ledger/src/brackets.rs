@@ -130,7 +130,8 @@ impl Brackets {
         if rise == 0 {
             return;
         }
-        let spans = books.into_iter().map(|(book, after)| Span { book, from: after.saturating_add(1), before: None });
+        let spans =
+            books.into_iter().map(|(book, after)| Span { book, from: after.saturating_add(1), before: None });
         let mut spans: Vec<_> = spans.collect();
         spans.sort_by_key(|span| span.book);
         for span in &spans {

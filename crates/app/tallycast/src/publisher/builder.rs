@@ -250,7 +250,10 @@ impl PublisherBuilder {
             linger: self.linger,
             pacing: self.pacing.unwrap_or_else(|| self.node.bus().tuning.pacing()),
             sending,
-            beginning: if pinned || sending == Sending::OnDemand || matches!(self.pacing, Some(Pacing::Unlimited { .. })) {
+            beginning: if pinned
+                || sending == Sending::OnDemand
+                || matches!(self.pacing, Some(Pacing::Unlimited { .. }))
+            {
                 Beginning::Now
             } else {
                 Beginning::Held { most_bytes: ring_bytes / HELD_PART_OF_RING }

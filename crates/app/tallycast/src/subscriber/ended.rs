@@ -65,7 +65,9 @@ impl Subscriber {
     fn settle_ended(&mut self, gap: &StreamGap, sockets: &SocketBooks) {
         let Some(known) = self.ended.iter_mut().rev().find(|account| is_of(account, gap)) else { return };
         let flow = self.flows.get(&known.id);
-        let Some(later) = flow.and_then(|flow| flow.ended_account(gap.epoch, gap.join, &self.reader)) else { return };
+        let Some(later) = flow.and_then(|flow| flow.ended_account(gap.epoch, gap.join, &self.reader)) else {
+            return;
+        };
         known.account.elements = later.account.elements;
         known.account.gaps = later.account.gaps;
         if let Some(socket) = book_of(known, sockets) {

@@ -139,8 +139,8 @@ fn samples_with_times_of_their_own_keep_them_to_the_nanosecond() {
         let node = if bus == "shm" { node(&directory) } else { crate::scene::node(&crate::scene::bus()) };
         let mut publisher = node.publisher("lab/own").rate(10).own_times().open().unwrap();
         let mut subscriber = joined(&node, 1);
-        // By the rate, a little beside it, long after, and before the one before.
-        let times = [0, 100_000_000, 200_000_000, 300_000_007, 2_000_000_000, 1_999_999_999, 2_100_000_000];
+        // By the rate, a little beside it, long after, and at the same time.
+        let times = [0, 100_000_000, 200_000_000, 300_000_007, 2_000_000_000, 2_000_000_000, 2_100_000_000];
         let times = times.map(|ns| WallTime::from_nanos(1_800_000_000_000_000_000 + ns));
         let bytes: Vec<u8> = (0..7).flat_map(|k| f64::from(k).to_le_bytes()).collect();
         publisher.send_bytes_timed(&times, &bytes).unwrap();

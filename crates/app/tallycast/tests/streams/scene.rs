@@ -20,7 +20,17 @@ pub(crate) fn node(bus: &Bus) -> Node {
 
 /// An address of this host at which nobody receives.
 pub(crate) fn free_address() -> SocketAddr {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Below the ports that the kernel gives to anybody who asks for none (`net.ipv4.ip_local_port_range`): one of those could be
+    // taken between this look and its use.
+    let start = std::process::id().wrapping_mul(97);
+    let candidates = std::iter::repeat_with(|| start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
+    let ports = candidates.map(|number| 12_000 + (number % 18_000) as u16);
+    ports
+        .map(|port| SocketAddr::from(([127, 0, 0, 1], port)))
+        .find(|address| UdpSocket::bind(address).is_ok())
+        .expect("a host has a free port")
 }
 
 /// Hands events over until something has been made of them.

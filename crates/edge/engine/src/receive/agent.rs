@@ -561,7 +561,8 @@ impl Agent {
         let directory = &self.directory;
         let for_host = self.config.receives_for == ReceivesFor::Host;
         let ports = &self.ports;
-        let goes_on = |stream| silent.iter().any(|token| ports[token].machine.silent().any(|it| it.0 == stream));
+        let goes_on =
+            |stream| silent.iter().any(|token| ports[token].machine.silent().any(|it| it.0 == stream));
         self.inlets.close_where(|stream, description, idle| {
             // A process's own readers remember lives by their rings; a host's agent outlives its streams.
             let is_over = for_host && idle && !directory.is_announced(stream) && !goes_on(stream);

@@ -299,10 +299,8 @@ impl Stream {
     /// need leave nothing unexplained.
     pub(super) fn wishes_changed(&mut self, with: &mut Surroundings<'_>) {
         let Some(description) = &self.description else { return };
-        let was_wanted = core::mem::replace(
-            &mut self.wanted,
-            !self.elsewhere && with.selection.wants(&description.name),
-        );
+        let was_wanted =
+            core::mem::replace(&mut self.wanted, !self.elsewhere && with.selection.wants(&description.name));
         if self.wanted {
             if !was_wanted {
                 self.beginnings.wanted_from(with.now);
@@ -594,8 +592,7 @@ impl Stream {
         if with.now >= self.next_request {
             self.next_request = with.now + REQUEST_INTERVAL;
             let (stream, reader, waiting) = (self.id, self.reader.id, self.beginnings.wish());
-            with.out
-                .request(address, Request { stream, epoch, reader, what: Wanted::Descriptor, waiting });
+            with.out.request(address, Request { stream, epoch, reader, what: Wanted::Descriptor, waiting });
         }
     }
 

@@ -54,9 +54,7 @@ impl Hold {
     pub(super) const fn new(beginning: Beginning, now: Instant) -> Option<Self> {
         match beginning {
             Beginning::Now => None,
-            Beginning::Held { most_bytes } => {
-                Some(Self { since: now, most_bytes, waiters: BTreeMap::new() })
-            }
+            Beginning::Held { most_bytes } => Some(Self { since: now, most_bytes, waiters: BTreeMap::new() }),
         }
     }
 

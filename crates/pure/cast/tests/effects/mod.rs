@@ -412,7 +412,17 @@ fn draw_shape(random: &mut Random) -> StreamShape {
         _ => (2_000 + random.below(6_000) as u32, 15, 1),
     };
     let (sending, beginning) = (Sending::Always, Beginning::Now);
-    StreamShape { name: "lab/probe", dtype, hz, elements, block_samples, linger, datagram_bytes, sending, beginning }
+    StreamShape {
+        name: "lab/probe",
+        dtype,
+        hz,
+        elements,
+        block_samples,
+        linger,
+        datagram_bytes,
+        sending,
+        beginning,
+    }
 }
 
 fn observe(network: &Scene, node: NodeId, seen: &mut Effects) {

@@ -41,9 +41,13 @@ pub(crate) struct Truth {
 /// What the log says of one number: the better, the smaller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Way {
-    Arrived { elements: u64 },
+    Arrived {
+        elements: u64,
+    },
     /// Read before the account began, and perhaps refused by the buffer in another copy.
-    Early { refused: bool },
+    Early {
+        refused: bool,
+    },
     Damaged,
     Buffer,
     Network,

@@ -94,7 +94,10 @@ fn data_before_the_description_were_received_and_could_not_be_used() {
     assert_eq!((account.state, account.elements.first), (AccountState::Closed, 0));
     let rows = account.datagrams.expect("a socket");
     assert!(rows.lost[Stage::Decode] > 10 && truth.damaged == rows.lost[Stage::Decode], "{rows:?}");
-    assert_eq!(account.elements.delivered + account.elements.lost[Stage::Decode] + account.elements.unexplained, 30_000);
+    assert_eq!(
+        account.elements.delivered + account.elements.lost[Stage::Decode] + account.elements.unexplained,
+        30_000
+    );
 }
 
 #[test]
