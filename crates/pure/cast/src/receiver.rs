@@ -14,6 +14,7 @@ mod extensions;
 mod holes;
 mod life;
 mod outbox;
+mod pin;
 mod plausible;
 mod reports;
 mod rivals;
@@ -126,6 +127,8 @@ pub struct ReceiverStats {
     pub unwanted: u64,
     /// Of a life that had been replaced.
     pub replaced: u64,
+    /// In a life's name from an address that it is not believed from.
+    pub imposter: u64,
     /// Of an account that had ended.
     pub after_end: u64,
     /// Of more streams than one socket takes.
@@ -137,7 +140,7 @@ pub struct ReceiverStats {
 impl ReceiverStats {
     /// Returns what could not be used by reason, under the names that all outputs share. Units: datagrams.
     #[must_use]
-    pub const fn unused(&self) -> [(&'static str, u64); 12] {
+    pub const fn unused(&self) -> [(&'static str, u64); 13] {
         [
             ("malformed", self.malformed),
             ("unknown_version", self.unknown_version),
@@ -148,6 +151,7 @@ impl ReceiverStats {
             ("undescribed", self.undescribed),
             ("unwanted", self.unwanted),
             ("replaced", self.replaced),
+            ("imposter", self.imposter),
             ("after_end", self.after_end),
             ("too_many_streams", self.too_many_streams),
             ("misdirected", self.misdirected),

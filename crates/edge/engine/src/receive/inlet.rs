@@ -1,6 +1,7 @@
 //! Where a stream comes in: the ring that local readers read, and the writing end of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -159,6 +160,9 @@ impl Inlets {
                 self.put(stream, &record, [0, 0]);
                 self.account_ended(stream);
             }
+            Event::Imposter { stream, believed, imposter, .. } => {
+                self.warn_of_imposter(stream, believed, imposter)
+            }
             Event::TwoPublishers { stream, winner, other } => {
                 self.put(stream, &Record::TwoPublishers { winner, other }, [0, 0]);
             }
@@ -191,8 +195,24 @@ impl Inlets {
             Event::Block { stream, .. }
             | Event::Gap { stream, .. }
             | Event::Settled { stream, .. }
+            | Event::Imposter { stream, .. }
             | Event::TwoPublishers { stream, .. } => self.surplus.contains(&(port, stream)),
         }
+    }
+
+    fn warn_of_imposter(&self, stream: StreamId, believed: SocketAddr, imposter: SocketAddr) {
+        let inlets = self.registry.inlets();
+        let name = inlets
+            .iter()
+            .find(|inlet| inlet.stream == stream)
+            .map(|inlet| inlet.description.name.to_string());
+        tracing::warn!(
+            "stream `{}` comes from {imposter} too, whose datagrams are left out and counted as imposter: its publisher \
+             sends from {believed}\nfind out what sends from {}; a publisher that has moved is followed once its old \
+             address is silent",
+            name.unwrap_or_default(),
+            imposter.ip()
+        );
     }
 
     fn account_began(&mut self, port: PortToken, stream: StreamId) {

@@ -17,6 +17,7 @@ use wire::{Clock, Data, Description, Numbered, Tally};
 use super::AccountView;
 use super::holes::Holes;
 use super::outbox::{BlockItem, Event, Outbox};
+use super::pin::{Pin, Sender};
 use super::plausible::{Plausibility, Verdict};
 use super::run::Run;
 use crate::sender::MAX_INTERVAL;
@@ -39,6 +40,8 @@ pub(super) struct Life {
     pub(super) book: Book,
     /// Where the publisher's datagrams come from.
     pub(super) from: SocketAddr,
+    /// From which addresses it is believed.
+    pub(super) pin: Pin,
     pub(super) last_heard: Instant,
     pub(super) ended: bool,
     /// Data received above something in flight.
@@ -109,6 +112,7 @@ impl Life {
             description,
             book,
             from,
+            pin: Pin::new(from.ip()),
             last_heard: now,
             ended: false,
             waiting: BTreeMap::new(),
@@ -117,6 +121,15 @@ impl Life {
             spare: Vec::new(),
             holes: Holes::default(),
         }
+    }
+
+    /// Judges who sent a datagram in this life's name; a publisher that has moved is reported to at its new address.
+    pub(super) fn judge_sender(&mut self, now: Instant, from: SocketAddr) -> Sender {
+        let sender = self.pin.judge(from.ip(), now.since(self.last_heard), self.tally_interval);
+        if sender == Sender::Moved {
+            self.from = from;
+        }
+        sender
     }
 
     /// Tells whether an account may begin at this datagram: only at the start of a sample.

@@ -91,6 +91,17 @@ pub enum Event<'a> {
         /// The account as it stands now.
         account: Account,
     },
+    /// Somebody sends in the name of a life from an address that it is not believed from: told once, until the life moves.
+    Imposter {
+        /// The stream.
+        stream: StreamId,
+        /// The publisher's life.
+        epoch: Epoch,
+        /// Where it is.
+        believed: SocketAddr,
+        /// Where the others come from.
+        imposter: SocketAddr,
+    },
     /// A life that had been replaced goes on numbering: two publishers share one name.
     TwoPublishers {
         /// The stream.

@@ -15,6 +15,7 @@ use wire::{
 
 use super::life::{Life, Taken};
 use super::outbox::{Event, Outbox};
+use super::pin::{HeldBack, Sender};
 use super::plausible::Verdict;
 use super::reports::ReportClock;
 use super::rivals::{Rivals, Sign};
@@ -59,6 +60,10 @@ pub(super) struct Stream {
     told_end: bool,
     /// A datagram of the present life whose number is beyond belief, until a second one agrees.
     doubted: Option<Vec<u8>>,
+    /// Datagrams of the present life from addresses that it is not believed from.
+    held_back: HeldBack,
+    /// It was told that there are such.
+    told_imposter: bool,
 }
 
 /// Whose word a stream waits for that nobody asks for any more.
@@ -149,6 +154,8 @@ impl Stream {
             crowd: 0,
             told_end: false,
             doubted: None,
+            held_back: HeldBack::default(),
+            told_imposter: false,
         }
     }
 
@@ -174,7 +181,7 @@ impl Stream {
 
     /// Takes datagrams that came in one piece: together, if each of them is what is expected next.
     pub(super) fn on_run(&mut self, run: &Run<'_>, with: &mut Surroundings<'_>) {
-        if let Some(life) = self.undisturbed_life(run)
+        if let Some(life) = self.undisturbed_life(run, with.arrival.from)
             && life.on_run(with.now, run, with.brackets, with.out)
         {
             return self.count(Taken::Accepted, with);
@@ -186,14 +193,14 @@ impl Stream {
 
     /// Returns the present life if a datagram of this stream has nothing to decide: neither whether it is wanted nor
     /// to which life it belongs.
-    fn undisturbed_life(&mut self, run: &Run<'_>) -> Option<&mut Life> {
+    fn undisturbed_life(&mut self, run: &Run<'_>, from: SocketAddr) -> Option<&mut Life> {
         let head = &run.first.head;
         let schema = &self.description.as_ref()?.schema;
         let is_as_described = head.elements_per_sample == schema.elements_per_sample();
         let listens = self.wanted || self.leaving.is_some();
         let life = self.current.as_mut()?;
-        (run.datagrams() > 1 && is_as_described && listens && life.epoch == head.epoch && !life.ended)
-            .then_some(life)
+        let is_its = life.epoch == head.epoch && life.pin.is_at(from.ip());
+        (run.datagrams() > 1 && is_as_described && listens && is_its && !life.ended).then_some(life)
     }
 
     pub(super) fn on_tally(&mut self, tally: &Tally, with: &mut Surroundings<'_>) {
@@ -214,12 +221,18 @@ impl Stream {
     }
 
     pub(super) fn on_descriptor(&mut self, part: &DescriptorPart<'_>, with: &mut Surroundings<'_>) {
+        if self.is_an_imposters(part.head.epoch, with) {
+            return;
+        }
         match self.assembler.accept(part) {
             Ok(Some(description)) => self.described(part.head.epoch, description, with),
             Ok(None) => {}
             Err(_) => with.stats.malformed += 1,
         }
         let Some(life) = self.life_for(&part.head, with) else { return };
+        if !part.addresses.is_empty() {
+            life.pin.lists(part.addresses.iter().map(|address| address.ip()));
+        }
         let taken = life.on_control(with.now, &part.head, with.brackets, with.out);
         self.count(taken, with);
     }
@@ -240,7 +253,8 @@ impl Stream {
     /// Notes a datagram that could not be read although its header told its number.
     pub(super) fn on_damaged(&mut self, head: &Numbered, with: &mut Surroundings<'_>) {
         let lives = self.current.iter_mut().chain(&mut self.replaced);
-        for life in lives.filter(|life| life.epoch == head.epoch) {
+        let from = with.arrival.from.ip();
+        for life in lives.filter(|life| life.epoch == head.epoch && life.pin.is_at(from)) {
             life.damaged(with.now, head, with.brackets, with.out);
         }
     }
@@ -394,10 +408,14 @@ impl Stream {
     /// Finds or begins the life that a datagram belongs to; `None` if the datagram is not to be used.
     fn life_for(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
         self.beginnings.heard(head.epoch, with.now);
-        let Some(description) = &self.description else {
+        if self.description.is_none() {
             self.request_description(head.epoch, with);
             return self.too_early(head, with);
-        };
+        }
+        if self.is_an_imposters(head.epoch, with) {
+            return None;
+        }
+        let Some(description) = &self.description else { return None };
         if !(self.wanted || self.is_leaving()) {
             with.stats.unwanted += 1;
             self.unusable.remember(head.epoch, head.number);
@@ -412,6 +430,41 @@ impl Stream {
             Some(Ordering::Greater) => self.replaced_life(head, with),
             Some(Ordering::Equal) => self.current_life(head, with),
             Some(Ordering::Less) | None => self.begin(head, with),
+        }
+    }
+
+    /// Tells whether a datagram comes in the present life's name from an address that it is not believed from; it is held
+    /// back then. Once the life has moved there, what was held is taken in before anything else.
+    fn is_an_imposters(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) -> bool {
+        let Some(life) = self.current.as_mut().filter(|life| life.epoch == epoch) else { return false };
+        let Arrival { from, bytes } = with.arrival;
+        match life.judge_sender(with.now, from) {
+            Sender::Believed => {}
+            Sender::Moved => {
+                self.told_imposter = false;
+                let held = self.held_back.take(from.ip());
+                held.iter().for_each(|bytes| self.take_held(bytes, &mut with.at(bytes)));
+            }
+            Sender::Imposter => {
+                with.stats.imposter += 1;
+                self.held_back.hold(from, bytes);
+                if !core::mem::replace(&mut self.told_imposter, true) {
+                    let (stream, believed) = (self.id, life.from);
+                    with.out.event(Event::Imposter { stream, epoch, believed, imposter: from });
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes in a datagram that was held back.
+    fn take_held(&mut self, bytes: &[u8], with: &mut Surroundings<'_>) {
+        match Datagram::decode(bytes) {
+            Ok(Datagram::Data(data)) => self.on_data(&data, with),
+            Ok(Datagram::Tally(tally)) => self.on_tally(&tally, with),
+            Ok(Datagram::Descriptor(part)) => self.on_descriptor(&part, with),
+            Ok(_) | Err(_) => {}
         }
     }
 

@@ -32,7 +32,7 @@ pub struct WaitsSince {
 
 impl WaitsSince {
     /// Returns the same reader's waiting for something that it wants only since `now`.
-    pub(super) fn from_now_on(self, now: Instant) -> Self {
+    pub(super) fn restarted_at(self, now: Instant) -> Self {
         Self { since: now, wall: self.wall_at(now) }
     }
 
@@ -91,7 +91,7 @@ impl Beginnings {
 
     /// Notes that the stream is wanted again only since `now`.
     pub(super) fn wanted_from(&mut self, now: Instant) {
-        self.waiting = self.waiting.map(|waiting| waiting.from_now_on(now));
+        self.waiting = self.waiting.map(|waiting| waiting.restarted_at(now));
         self.heard.clear();
     }
 

@@ -149,9 +149,10 @@ pub(crate) fn play(seed: u64) -> Effects {
         let second = plan.second_publisher();
         network.add("second publisher", Part::Publisher(Box::new(second)), Port::default());
     }
+    let mut forger = None;
     if plan.corrupt_number {
         let stranger = plan.stranger();
-        network.add("stranger", Part::Stranger(stranger), Port::default());
+        forger = Some(network.add("stranger", Part::Stranger(stranger), Port::default()));
     }
     let mut readers = Vec::new();
     for id in 0..1 + plan.random.below(2) {
@@ -168,6 +169,10 @@ pub(crate) fn play(seed: u64) -> Effects {
         };
         let reader = if draw_checkpoint(seed + id) { reader.checkpointed() } else { reader };
         let reader = if draw_waiting(seed + id) { reader.waiting() } else { reader };
+        let reader = match forger {
+            Some(stranger) => reader.deceived_by(stranger),
+            None => reader,
+        };
         let node = moves.into_iter().fold(reader, |reader, (at, step)| reader.told(at, step));
         let node = network.add("reader", Part::Reader(Box::new(node)), port);
         if member {

@@ -36,6 +36,7 @@ pub(crate) struct Reader {
     clock: PassingTime,
     witness: Option<Witness>,
     checkpoint: Option<Checkpoint>,
+    deceived_by: Option<NodeId>,
     /// What the buffer refused has come in, too: so much of it was seen.
     refused_seen: usize,
 }
@@ -112,6 +113,7 @@ impl Reader {
             clock: PassingTime::Now,
             witness: None,
             checkpoint: None,
+            deceived_by: None,
             refused_seen: 0,
         }
     }
@@ -119,6 +121,12 @@ impl Reader {
     /// Makes a reader of a crowd, which checks the law and keeps no diary.
     pub(crate) fn light(id: u64, config: BookConfig) -> Self {
         Self { diligence: Diligence::Light, buffer: vec![0; DATAGRAM_BYTES_IPV4], ..Self::new(id, config) }
+    }
+
+    /// Lets a stranger forge the first publisher's source address.
+    pub(crate) fn deceived_by(mut self, stranger: NodeId) -> Self {
+        self.deceived_by = Some(stranger);
+        self
     }
 
     /// Makes it wait for the streams from the beginning of the scene on.
@@ -160,7 +168,8 @@ impl Reader {
         if self.diligence == Diligence::Full {
             self.note(now, from, bytes);
         }
-        self.input(now, Input::Datagram { bytes, from: address(from), drops });
+        let source = if self.deceived_by == Some(from) { NodeId(0) } else { from };
+        self.input(now, Input::Datagram { bytes, from: address(source), drops });
     }
 
     pub(super) fn advance(&mut self, now: Instant) {

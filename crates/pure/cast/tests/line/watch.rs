@@ -1,5 +1,6 @@
 //! What a reader is told, checked as it comes: every element exactly once, in order, bit for bit.
 
+use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
 use cast::receive::Event;
@@ -40,6 +41,7 @@ pub(crate) struct AddedDelay {
 pub(crate) struct Watch {
     pub(crate) followed: Vec<Following>,
     pub(crate) two_publishers: Vec<(Epoch, Epoch)>,
+    pub(crate) imposters: Vec<SocketAddr>,
     /// The reader waited before any epoch began.
     pub(crate) waits: bool,
     /// It has left the group in between.
@@ -100,6 +102,7 @@ impl Watch {
                 assert_eq!(following.cursor, account.elements.next * following.per_sample);
                 following.ended = Some((input, account));
             }
+            Event::Imposter { imposter, .. } => self.imposters.push(imposter),
             Event::TwoPublishers { winner, other, .. } => self.two_publishers.push((winner, other)),
         }
     }

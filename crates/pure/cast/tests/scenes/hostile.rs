@@ -28,6 +28,42 @@ fn the_highest_number_there_is_moves_nothing() {
     assert_eq!((rows.next, rows.received, rows.lost.total()), (6, 6, 0));
 }
 
+/// From another host, near enough to be believed from the publisher: data, a tally and a descriptor.
+#[test]
+fn what_another_host_sends_in_a_publishers_name_moves_nothing() {
+    let mut victim = Victim::new();
+    (1..5).for_each(|number| victim.data(number));
+    let ahead = Numbered { number: 60_000, first_index: 60_000, ..victim.head };
+    victim.host = 13;
+    (60_000..60_004).for_each(|number| victim.data_at(LIFE, number, number));
+    victim.tally(ahead, |tally| tally.last = true);
+    let description = victim.description.clone();
+    victim.send_description(&description, ahead);
+    victim.host = 66;
+    (5..9).for_each(|number| victim.data(number));
+    let rows = victim.rows();
+    assert_eq!((rows.next, rows.received, rows.lost.total(), rows.unexplained), (9, 9, 0, 0));
+    assert_eq!((victim.delivered, victim.receiver.stats().imposter, victim.imposters), (80, 6, 1));
+}
+
+#[test]
+fn a_publisher_that_has_moved_is_followed_and_what_was_held_is_not_lost() {
+    let mut victim = Victim::new();
+    (1..5).for_each(|number| victim.data(number));
+    victim.tally(Numbered { number: 5, first_index: 50, ..victim.head }, |_| ());
+    victim.host = 77;
+    (6..16).for_each(|number| {
+        victim.data_at(LIFE, number, number * 10 - 10);
+        victim.pass(MILLISECOND * 99);
+    });
+    assert_eq!((victim.delivered, victim.receiver.stats().imposter), (40, 10));
+    victim.pass(MILLISECOND * 10);
+    victim.data_at(LIFE, 16, 150);
+    let rows = victim.rows();
+    assert_eq!((rows.next, rows.received, rows.lost.total(), rows.unexplained), (17, 17, 0, 0));
+    assert_eq!((victim.delivered, victim.began), (150, 1));
+}
+
 #[test]
 fn two_forged_numbers_that_agree_make_a_hole_and_the_law_still_holds() {
     let mut victim = Victim::new();

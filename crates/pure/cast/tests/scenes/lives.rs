@@ -238,7 +238,9 @@ fn an_account_that_has_ended_is_reported_once_more_and_then_no_more() {
 
 #[test]
 fn a_corrupt_number_in_a_whole_header_costs_nothing() {
-    let (mut network, reader) = watched(1, plain(), Port { down: Link::lan(), ..Port::default() });
+    let stranger = NodeId(2);
+    let port = Port { down: Link::lan(), ..Port::default() };
+    let (mut network, reader) = watched_by(1, plain(), reader(1).deceived_by(stranger), port);
     let absurd = |number, index| forged(&SHAPE, LIFE, number, index);
     let forgeries = vec![
         (at(1_000), absurd(1 << 60, 10_000)),
@@ -246,7 +248,6 @@ fn a_corrupt_number_in_a_whole_header_costs_nothing() {
         (at(1_200), absurd(u64::MAX - 1, u64::MAX / 2)),
     ];
     network.add("stranger", Part::Stranger(Stranger(forgeries)), Port::default());
-    let stranger = NodeId(2);
     network.run_until(at(15_000));
     let (_, account) = accounts(&mut network, reader, at(15_000)).remove(0);
     assert!(network.log().all_sent().filter(|sent| sent.from == stranger).count() == 3);

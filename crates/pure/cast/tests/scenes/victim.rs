@@ -25,9 +25,12 @@ pub(crate) struct Victim {
     pub(crate) now: Instant,
     pub(crate) buffer: Vec<u8>,
     pub(crate) out: Vec<u8>,
+    /// The host that the next datagrams come from.
+    pub(crate) host: u8,
     /// Elements handed over, and accounts begun and ended.
     pub(crate) delivered: u64,
     pub(crate) began: u64,
+    pub(crate) imposters: u64,
     pub(crate) ended: Vec<AccountState>,
     /// The accounts that ended.
     pub(crate) accounts: Vec<Account>,
@@ -59,8 +62,10 @@ impl Victim {
             now: Instant::ORIGIN,
             buffer: vec![0; MAX_DATAGRAM_BYTES],
             out: vec![0; MAX_DATAGRAM_BYTES],
+            host: 66,
             delivered: 0,
             began: 0,
+            imposters: 0,
             ended: Vec::new(),
             accounts: Vec::new(),
         }
@@ -126,7 +131,7 @@ impl Victim {
     }
 
     pub(crate) fn input(&mut self, size: usize) {
-        let from = SocketAddr::from(([10, 0, 0, 66], 7400));
+        let from = SocketAddr::from(([10, 0, 0, self.host], 7400));
         let bytes = &self.buffer[..size];
         self.receiver.handle(self.now, Input::Datagram { bytes, from, drops: None });
         self.drain();
@@ -151,6 +156,7 @@ impl Victim {
                     self.delivered += payload.size_bytes() as u64 / 4
                 }
                 Output::Event(Event::Began { .. }) => self.began += 1,
+                Output::Event(Event::Imposter { .. }) => self.imposters += 1,
                 Output::Event(Event::Ended { account, .. }) => {
                     assert_eq!(account.check(), Ok(()));
                     self.ended.push(account.state);
