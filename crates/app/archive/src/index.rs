@@ -139,7 +139,7 @@ pub enum IndexError {
     )]
     Version(u32),
     /// The header's checksum does not match.
-    #[error("the header of the index is damaged: nothing of this segment can be found")]
+    #[error("the header of the index is damaged")]
     Damaged,
 }
 
