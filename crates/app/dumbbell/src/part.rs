@@ -68,10 +68,12 @@ impl Part {
         }
     }
 
-    fn note(&mut self, socket: SocketId, event: Event) {
+    fn note(&mut self, event: Event) {
         match (self, event) {
             (Self::Sender(sender), Event::Connected | Event::Writable) => sender.fill(),
-            (Self::Receiver(receiver), Event::Accepted { .. }) => receiver.socket = Some(socket),
+            (Self::Receiver(receiver), Event::Accepted { .. }) => {
+                receiver.socket = receiver.endpoint.accept()
+            }
             (Self::Receiver(receiver), Event::Readable) => receiver.drain(),
             _ => {}
         }
@@ -126,7 +128,7 @@ impl Node for Part {
                     let to = Address::Node(node_at(transmit.to));
                     socket.send_train(to, transmit.bytes, transmit.segment_bytes);
                 }
-                Output::Event { socket, event } => self.note(socket, event),
+                Output::Event { event, .. } => self.note(event),
                 Output::Idle { deadline } => return Instant::earlier(deadline, self.starts()),
             }
         }

@@ -129,6 +129,8 @@ struct Served {
     peer: String,
     connection: Arc<Connection>,
     meter: Arc<Meter>,
+    /// Its place is another's now.
+    is_sent_away: Arc<AtomicBool>,
 }
 
 /// What became of everything so far.
@@ -172,7 +174,9 @@ impl Service<'_> {
     fn place(&self, connection: Connection) -> Option<(Place, Served)> {
         let address = connection.peer_address();
         let peer = address.map_or_else(String::new, |address| format!("udt://{address}"));
-        let served = Served { peer, connection: Arc::new(connection), meter: Arc::new(Meter::new()) };
+        let (connection, meter, is_sent_away) =
+            (Arc::new(connection), Arc::new(Meter::new()), Arc::default());
+        let served = Served { peer, connection, meter, is_sent_away };
         let (place, gone) = self.hall().take(address.map(|address| Source::of(address.ip())), &served);
         if let Some(gone) = gone {
             self.send_away(&gone, "it brought nothing while others wait");
@@ -189,6 +193,8 @@ impl Service<'_> {
         let text = || format!("warning: {peer} is sent away: {why}");
         self.screen.say(text, || json!({"event": "sent_away", "peer": peer, "reason": why}));
         served.connection.hang_up();
+        // Only now: a session that ends by itself tells its sender not to come again.
+        served.is_sent_away.store(true, Ordering::Relaxed);
     }
 
     /// Says once of each kind that clients are turned away or fall silent before they are served.
@@ -243,7 +249,7 @@ impl Service<'_> {
 
     /// What one connection brings.
     fn session(&self, place: Place, served: &Served) {
-        let Served { peer, connection, meter } = served;
+        let Served { peer, connection, meter, is_sent_away } = served;
         connection.set_receive_timeout(Some(LOOK));
         connection.set_send_timeout(Some(LOOK));
         meter.connected(connection);
@@ -253,7 +259,8 @@ impl Service<'_> {
             self.hall().note(place, &notice);
             self.screen.notice(peer, &notice);
         };
-        let received = self.receiver.receive(&**connection, &|| self.is_over(), &mut tally, &mut notice);
+        let stop = || self.is_over() || is_sent_away.load(Ordering::Relaxed);
+        let received = self.receiver.receive(&**connection, &stop, &mut tally, &mut notice);
         self.hall().leave(place);
         let error = received.as_ref().err().map(ToString::to_string);
         if let Some(error) = &error {

@@ -107,6 +107,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 /// For how long to try to go on unless it is said.
 const USUAL_PATIENCE: Duration = Duration::from_secs(60);
+/// The longest pause between two attempts, so that a receiver that comes back, or a place that is free, is soon found.
+const MOST_PAUSE: Duration = Duration::from_secs(2);
 /// The least time for an attempt to connect, however little patience is left: a handshake there and back, twice.
 const LEAST_ATTEMPT: Duration = Duration::from_millis(500);
 
@@ -149,7 +151,7 @@ impl Transfer<'_> {
                 let error = anyhow!("{broken}; {missing} are missing\ngive the same command again to go on");
                 return Err(error.into());
             }
-            if self.stop.wait(LOOK) {
+            if self.stop.wait(self.pause()) {
                 return Err(Stopped::ByUs);
             }
             connected = self.connect_again()?;
@@ -173,6 +175,12 @@ impl Transfer<'_> {
             Err(error @ Error::Connect { .. }) => Err(anyhow!("{error}\n{CURE}").into()),
             Err(other) => Err(anyhow::Error::from(other).into()),
         }
+    }
+
+    /// Returns how long to wait before the next attempt: the longer the more were in vain.
+    fn pause(&self) -> Duration {
+        let idle = self.meter.idle();
+        (idle / 8).clamp(LOOK, MOST_PAUSE).min(self.patience().saturating_sub(idle))
     }
 
     fn patience(&self) -> Duration {
