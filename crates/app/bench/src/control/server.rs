@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const MOST_UNDECIDED: usize = 16;
 
 /// How many of them may be of one address: it keeps nobody else out.
-const MOST_UNDECIDED_OF_ONE: usize = MOST_UNDECIDED / 4;
+const MOST_UNDECIDED_OF_ONE: usize = MOST_UNDECIDED / 2;
 
 /// How many clients are told at once that the server is busy; more are not answered.
 const MOST_TURNED_AWAY: usize = 16;
