@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cast::receive::ReaderIdentity;
 use engine::{
     Announced, HeardReports, HostRing, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
-    ReceiveFrom, ReceivesFor, RingName, SendAgent, SendConfig, SendError, Withheld,
+    ReceiveFrom, ReceivesFor, RingName, SendAgent, SendConfig, SendError, UnjoinedStreams, Withheld,
 };
 use ledger::BookConfig;
 use ring::shared::{Access, CreateError};
@@ -338,6 +338,14 @@ impl Node {
     pub fn ports(&self) -> Vec<PortStatus> {
         let agent = self.inner.receive.lock().unwrap_or_else(PoisonError::into_inner).clone();
         agent.map_or_else(Vec::new, |agent| agent.ports())
+    }
+
+    /// Returns the streams that this process wanted from the network and could not join: addresses, descriptors, memory or
+    /// memberships were used up. Those that it joined later are among them, because what they sent before was missed.
+    #[must_use]
+    pub fn unjoined(&self) -> UnjoinedStreams {
+        let agent = self.inner.receive.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        agent.map_or_else(UnjoinedStreams::default, |agent| agent.unjoined())
     }
 
     /// Returns the bus.

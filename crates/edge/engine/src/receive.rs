@@ -4,6 +4,7 @@
 //! (so that a socket's drop counter speaks of one group), drives a [`cast::Receiver`] behind each, and
 //! writes what comes out into one ring per stream. Start with [`ReceiveAgent::start`].
 
+mod admission;
 mod agent;
 mod directory;
 mod inlet;
@@ -11,6 +12,7 @@ mod port;
 mod reply;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
@@ -28,6 +30,7 @@ use units::StreamId;
 use crate::bell::AgentBell;
 use crate::host::{HostRings, RingWriter};
 use crate::thread::{AgentThread, ThreadTuning};
+pub use admission::AdmissionCounts;
 use agent::Agent;
 pub use directory::Announced;
 pub use inlet::Inlet;
@@ -133,6 +136,17 @@ pub struct StreamAccountView {
     pub age: Duration,
 }
 
+/// Wanted streams that a process could not join.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct UnjoinedStreams {
+    /// The first of them by name, each with the reason; also those that were joined later.
+    pub named: BTreeMap<String, String>,
+    /// How many there were beside those.
+    pub beyond: u64,
+    /// Groups that were left or not joined because nothing proved their announcements.
+    pub unproven: AdmissionCounts,
+}
+
 /// The handle of the receiving agent; dropping it cuts the accounts and ends the agent.
 pub struct ReceiveAgent {
     thread: AgentThread<Command>,
@@ -156,6 +170,7 @@ enum Command {
     AccountsOf(StreamId, mpsc::Sender<Vec<StreamAccountView>>),
     Announced(mpsc::Sender<Vec<Announced>>),
     Ports(mpsc::Sender<Vec<PortStatus>>),
+    Unjoined(mpsc::Sender<UnjoinedStreams>),
     Stop,
 }
 
@@ -243,6 +258,13 @@ impl ReceiveAgent {
     #[must_use]
     pub fn ports(&self) -> Vec<PortStatus> {
         self.ask(Command::Ports).unwrap_or_default()
+    }
+
+    /// Returns the wanted streams that could not be joined for want of addresses, descriptors, memory or memberships, and
+    /// what became of groups whose announcements were not believed.
+    #[must_use]
+    pub fn unjoined(&self) -> UnjoinedStreams {
+        self.ask(Command::Unjoined).unwrap_or_default()
     }
 
     fn ask<T>(&self, question: impl FnOnce(mpsc::Sender<T>) -> Command) -> Option<T> {

@@ -346,6 +346,12 @@ impl Receiver {
         self.streams.values().flat_map(Stream::lives).any(|life| life.book.is_unsettled())
     }
 
+    /// Tells whether the description of any stream has come whole, and is that of its stream.
+    #[must_use]
+    pub fn knows_a_stream(&self) -> bool {
+        self.streams.values().any(|stream| stream.description().is_some())
+    }
+
     /// Tells whether any account is open.
     #[must_use]
     pub fn has_open_accounts(&self) -> bool {

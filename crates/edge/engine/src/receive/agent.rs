@@ -13,11 +13,14 @@ use sys::{Interest, Poller, Ready, ReceiveBatch, ReceiveOptions, ReceiveSocket, 
 use units::{Epoch, Instant, StreamId};
 use wire::{Announcement, Datagram};
 
+use super::admission::{Admission, AdmissionCounts, Verdict};
 use super::directory::{Announced, Directory};
 use super::inlet::{Inlets, PortToken, Registry};
 use super::port::{Port, PortStatus};
 use super::reply::ReplySockets;
-use super::{Command, ReceiveConfig, ReceiveError, ReceiveFrom, ReceivesFor, StreamAccountView};
+use super::{
+    Command, ReceiveConfig, ReceiveError, ReceiveFrom, ReceivesFor, StreamAccountView, UnjoinedStreams,
+};
 use crate::bell::AgentBell;
 use crate::drop_board::{DropNews, concerns_reader};
 use crate::interface_watch::{Change, InterfaceWatch, Use};
@@ -28,17 +31,21 @@ const ANNOUNCEMENTS: u64 = 1;
 const LINKS: u64 = 2;
 const FIRST_PORT: PortToken = 3;
 
-/// The most addresses a process receives at, by announcements.
-const MAX_PORTS: usize = 1_024;
-/// The most addresses that are kept for streams whose publishers fell silent without a last word: room is left for those
-/// that come.
-const MAX_SILENT_PORTS: usize = MAX_PORTS / 4;
+/// The most addresses that are kept for streams whose publishers fell silent without a last word: a quarter of all, so that room
+/// is left for those that come.
+const MAX_SILENT_PORTS: usize = 256;
 /// How many batches one socket gives before the others have their turn, and about how many bytes: what was received is to
 /// be read while a processor's own cache still has it.
 const MAX_BATCHES_PER_TURN: usize = 4;
 const MAX_BYTES_PER_TURN: usize = 1 << 18;
 /// How often ports are looked through for those where nothing comes any more.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// How often announced groups are looked at of which nothing is known yet.
+const PROOF_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// The most streams that could not be joined whose names are kept: more than that is a question of how many.
+const MAX_UNJOINED_NAMED: usize = 256;
+/// So many announcements without a stream are said: a few are publishers that ended at once.
+const UNPROVEN_WORTH_A_WARNING: u64 = 16;
 /// How often the host's rings are looked at for a stream that is announced and not received.
 const HOST_LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// So long a process waits for its host's agent to show a stream, which takes one announcement and a datagram; a
@@ -93,9 +100,16 @@ pub(super) struct Agent {
     next_drop_look: Option<Instant>,
     /// When ports are looked through for those where nothing comes any more.
     next_look: Instant,
+    /// When groups are looked at that nothing has proved yet.
+    next_proof_look: Instant,
     warned_of_buffer: bool,
     /// Streams whose announcements lead nowhere: each is said once.
     refused: BTreeSet<StreamId>,
+    /// Which announced groups are joined.
+    admission: Admission,
+    warned_of_unproven: bool,
+    /// Wanted streams that could not be joined.
+    unjoined: UnjoinedStreams,
     stopping: bool,
 }
 
@@ -136,8 +150,12 @@ impl Agent {
             drop_news,
             next_drop_look: None,
             next_look: clock::monotonic() + LOOK_INTERVAL,
+            next_proof_look: clock::monotonic(),
             warned_of_buffer: false,
             refused: BTreeSet::new(),
+            admission: Admission::default(),
+            warned_of_unproven: false,
+            unjoined: UnjoinedStreams::default(),
             stopping: false,
         })
     }
@@ -150,6 +168,7 @@ impl Agent {
         let now = clock::monotonic();
         let busy = self.receive_ready(now);
         self.hear_drops();
+        self.look_at_unproven(now);
         let deadline = self.advance_all();
         self.leave_unwanted();
         self.inlets.ring_bell();
@@ -249,6 +268,10 @@ impl Agent {
             Command::Ports(reply) => {
                 let _ = reply.send(self.ports.values().map(Port::status).collect());
             }
+            Command::Unjoined(reply) => {
+                let unproven = self.admission.counts();
+                let _ = reply.send(UnjoinedStreams { unproven, ..self.unjoined.clone() });
+            }
             Command::Stop => self.stopping = true,
         }
     }
@@ -301,22 +324,37 @@ impl Agent {
 
     /// Joins the groups of announced streams that are wanted, and asks for their descriptions.
     fn join_wanted(&mut self) {
-        let wanted: Vec<_> = self.directory.wanted().cloned().collect();
-        for Announced { announcement, from, .. } in wanted {
+        // What came in the meantime is proof.
+        self.note_proven();
+        let mut wanted: Vec<_> = self.directory.wanted().cloned().collect();
+        // What was announced just now comes before what was announced once.
+        wanted.sort_by_key(|announced| std::cmp::Reverse(announced.heard));
+        for Announced { announcement, from, heard } in wanted {
             let received_elsewhere = self.inlets.port_of(announcement.stream).is_some_and(|port| {
                 self.ports.get(&port).is_some_and(|port| port.address != announcement.group)
             });
-            if received_elsewhere || self.is_read_on_host(&announcement) || !self.may_join(&announcement) {
+            if received_elsewhere
+                || self.is_read_on_host(&announcement)
+                || !self.may_join(&announcement, from, heard)
+            {
                 continue;
             }
             let token = match self.open_port(announcement.group) {
                 Ok(token) => token,
+                // A single address is that of another host, mostly.
+                Err(error) if !announcement.group.ip().is_multicast() => {
+                    tracing::debug!("stream `{}` cannot be received: {error}", announcement.name);
+                    continue;
+                }
                 Err(error) => {
-                    tracing::debug!("stream `{}` cannot be joined: {error}", announcement.name);
+                    self.note_unjoined(&announcement, &with_causes(&error));
                     continue;
                 }
             };
             let now = clock::monotonic();
+            if self.ports.get(&token).is_some_and(|port| port.pins == 0) {
+                self.admission.joined(now, announcement.group, from.ip().to_canonical());
+            }
             let waits = self.directory.waits_since(&announcement.name);
             let waits = waits.filter(|_| self.config.from == ReceiveFrom::Beginning);
             if let Some(port) = self.ports.get_mut(&token)
@@ -367,22 +405,100 @@ impl Agent {
 
     /// Tells whether an announcement may make this process join: a stranger's must neither lead it out of its
     /// bus's range nor use up its descriptors.
-    fn may_join(&mut self, announcement: &Announcement) -> bool {
+    fn may_join(&mut self, announcement: &Announcement, from: SocketAddr, heard: Instant) -> bool {
         let group = announcement.group;
         if self.ports.values().any(|port| port.address == group) {
             return true;
         }
-        let refusal = if group.ip().is_multicast() && !self.config.is_in_range(group.ip()) {
-            "its group lies outside this bus's range: read it with --from udp://GROUP:PORT"
-        } else if self.ports.len() >= MAX_PORTS {
-            "this process receives at as many addresses as it may: use another for more streams"
-        } else {
-            return true;
-        };
-        if self.refused.insert(announcement.stream) {
-            tracing::warn!("stream `{}` at {group} is not joined: {refusal}", announcement.name);
+        if group.ip().is_multicast() && !self.config.is_in_range(group.ip()) {
+            if self.refused.insert(announcement.stream) {
+                let name = &announcement.name;
+                tracing::warn!(
+                    "stream `{name}` at {group} is not joined: its group lies outside this bus's range: \
+                     read it with --from udp://GROUP:PORT"
+                );
+            }
+            return false;
         }
-        false
+        let now = clock::monotonic();
+        match self.admission.judge(now, group, from.ip().to_canonical(), heard) {
+            Verdict::Join => true,
+            Verdict::InsteadOf(other) => {
+                self.leave_unproven(now, &[other]);
+                true
+            }
+            Verdict::Later => {
+                self.warn_of_unproven();
+                false
+            }
+            Verdict::Full => {
+                let why =
+                    "this process receives at as many addresses as it may: use another for more streams";
+                self.note_unjoined(announcement, why);
+                false
+            }
+        }
+    }
+
+    /// Notes that a wanted stream cannot be joined for want of something, and says it once.
+    fn note_unjoined(&mut self, announcement: &Announcement, why: &str) {
+        if !self.refused.insert(announcement.stream) {
+            return;
+        }
+        tracing::warn!("stream `{}` cannot be joined: {why}", announcement.name);
+        if self.unjoined.named.len() < MAX_UNJOINED_NAMED {
+            self.unjoined.named.insert(announcement.name.to_string(), why.to_owned());
+        } else {
+            self.unjoined.beyond += 1;
+        }
+    }
+
+    /// Tells the admission at which of its groups a stream is known to be.
+    fn note_proven(&mut self) {
+        let is_proven = |port: &&Port| port.pins > 0 || port.machine.knows_a_stream();
+        let proven = self.ports.values().filter(is_proven).map(|port| port.address);
+        proven.for_each(|group| self.admission.proven(group));
+    }
+
+    /// Leaves announced groups at which nothing has proved that there is a stream.
+    fn leave_unproven(&mut self, now: Instant, groups: &[SocketAddr]) {
+        let Self { ports, poller, admission, .. } = self;
+        groups.iter().for_each(|group| admission.give_up(now, *group));
+        ports.retain(|_, port| {
+            let leaves = groups.contains(&port.address) && port.pins == 0 && !port.machine.knows_a_stream();
+            if leaves && let Err(error) = poller.remove(&port.socket) {
+                tracing::debug!("a socket could not be taken out of the poller: {error}");
+            }
+            !leaves
+        });
+        self.warn_of_unproven();
+    }
+
+    fn warn_of_unproven(&mut self) {
+        let AdmissionCounts { given_up, displaced, put_off } = self.admission.counts();
+        // One that ends just after its announcement is nothing to speak of.
+        if given_up + displaced + put_off >= UNPROVEN_WORTH_A_WARNING
+            && !std::mem::replace(&mut self.warned_of_unproven, true)
+        {
+            tracing::warn!(
+                "streams are announced of which nothing comes: somebody makes them up, or their datagrams do \
+                 not get here; their groups are left after seconds"
+            );
+        }
+    }
+
+    /// Leaves groups that had their time to prove themselves, and gives others their turn.
+    fn look_at_unproven(&mut self, now: Instant) {
+        if now < self.next_proof_look {
+            return;
+        }
+        self.next_proof_look = now + PROOF_LOOK_INTERVAL;
+        self.note_proven();
+        let overdue = self.admission.overdue(now);
+        if !overdue.is_empty() {
+            self.leave_unproven(now, &overdue);
+            self.join_wanted();
+        }
     }
 
     /// Receives at an address until it is taken back.
@@ -550,6 +666,7 @@ impl Agent {
             self.directory.forget_old(now);
             self.elsewhere.retain(|stream, _| self.directory.is_announced(*stream));
             self.refused.retain(|stream| self.directory.is_announced(*stream));
+            self.admission.forget_old(now);
             self.leaving = true;
         }
         if !self.leaving || self.ports.values().any(|port| port.machine.is_leaving()) {
@@ -568,13 +685,16 @@ impl Agent {
             let is_over = for_host && idle && !directory.is_announced(stream) && !goes_on(stream);
             !directory.wants(&description.name) || is_over
         });
-        let poller = &self.poller;
+        let (poller, admission) = (&self.poller, &mut self.admission);
         let wanted: Vec<SocketAddr> = directory.wanted().map(|it| it.announcement.group).collect();
         self.ports.retain(|token, port| {
             let is_used = port.pins > 0 || wanted.contains(&port.address) || port.machine.has_open_accounts();
             let keep = is_used || silent.contains(token);
             if !keep && let Err(error) = poller.remove(&port.socket) {
                 tracing::debug!("a socket could not be taken out of the poller: {error}");
+            }
+            if !keep {
+                admission.left(port.address);
             }
             keep
         });
@@ -609,6 +729,12 @@ impl Agent {
         self.inlets.ring_bell();
         self.inlets.close_all();
     }
+}
+
+/// Returns an error's words with those of its causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
 }
 
 /// Reads some batches from a socket into its machine; tells whether there may be more.
