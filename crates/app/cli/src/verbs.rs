@@ -23,6 +23,7 @@ mod replay;
 mod send;
 mod subscribe;
 mod top;
+mod unjoined;
 
 use clap::Subcommand;
 

@@ -12,6 +12,7 @@ use crate::messages::print_line;
 use crate::quantity;
 use crate::settings::{self, Sources};
 use crate::stop::{AsChild, Deadline};
+use crate::verbs::unjoined;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -74,5 +75,5 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         known = streams;
         agent.wait_for_change(generation, LOOK_INTERVAL);
     }
-    Ok(Outcome::Fine)
+    Ok(if unjoined::say(agent.node()) { Outcome::Fine } else { Outcome::Found })
 }

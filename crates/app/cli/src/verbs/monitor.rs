@@ -20,6 +20,7 @@ use crate::quantity;
 use crate::settings::{Origin, Settings, Sources, derivations, operators, patterns};
 use crate::stop::{AsChild, Deadline};
 use crate::verbs::subscribe::account_line;
+use crate::verbs::unjoined;
 use inject_file::InjectFile;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -67,7 +68,9 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let settings = sources.load()?;
     let stop = arguments.child.stop()?;
-    let handle = monitor::start(arguments.config(&settings)?)?;
+    let config = arguments.config(&settings)?;
+    let node = config.node.clone();
+    let handle = monitor::start(config)?;
     if arguments.json {
         print_line(&json!({"event": "listening", "address": handle.address().to_string()}))?;
     } else {
@@ -76,7 +79,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let deadline = Deadline::after(arguments.duration);
     while !deadline.is_over() && !stop.wait(deadline.left(Duration::MAX)) {}
     let accounts = handle.finish(arguments.child.patience);
-    let mut in_order = true;
+    let mut in_order = unjoined::say(&node);
     for account in &accounts {
         in_order &= tallycast::is_in_order_among(account, &accounts);
         if arguments.json {

@@ -20,6 +20,7 @@ use crate::settings::Sources;
 use crate::status_line::StatusLine;
 use crate::stop::{AsChild, Deadline};
 use crate::verbs::subscribe::account_line;
+use crate::verbs::unjoined;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -77,7 +78,8 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         eprintln!("recording run {} in {root}", arguments.run);
     }
     let patience = Patience::new(stop, arguments.child.patience, arguments.until_end);
-    let recorded = recording.record(subscriber, patience, Deadline::after(arguments.duration));
+    let mut recorded = recording.record(subscriber, patience, Deadline::after(arguments.duration));
+    recorded.whole &= unjoined::say(&node);
     if recorded.accounts.is_empty() {
         eprintln!(
             "nothing was recorded: no stream came that the patterns match\nsee what there is: tallycast ls"

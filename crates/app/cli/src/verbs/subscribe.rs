@@ -17,6 +17,7 @@ use crate::quantity;
 use crate::reading::{Patience, StreamsSeen};
 use crate::settings::{self, Sources};
 use crate::stop::{AsChild, Deadline};
+use crate::verbs::unjoined;
 use screen::Screen;
 
 pub(crate) use lines::named;
@@ -123,12 +124,14 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     });
     printed?;
     printer.finish(&accounts)?;
+    let all_joined = unjoined::say(&node);
     if accounts.is_empty() {
         eprintln!("no stream matched on {}", settings::brief(node.bus()));
         eprintln!("see what there is with `tallycast ls`, or give the right --bus and interface");
         return Ok(Outcome::Found);
     }
     let in_order = accounts.iter().all(|account| tallycast::is_in_order_among(account, &accounts));
+    let in_order = in_order && all_joined;
     Ok(if in_order { Outcome::Fine } else { Outcome::Found })
 }
 

@@ -1,0 +1,15 @@
+//! Streams that a command wanted and could not join: said by name at its end, which is then no good one.
+
+use tallycast::Node;
+
+/// Names the streams that could not be joined; tells whether there were none.
+pub(crate) fn say(node: &Node) -> bool {
+    let unjoined = node.unjoined();
+    for (stream, why) in &unjoined.named {
+        eprintln!("{stream}: could not be joined: {why}");
+    }
+    if unjoined.beyond > 0 {
+        eprintln!("and {} more streams could not be joined", unjoined.beyond);
+    }
+    unjoined.named.is_empty() && unjoined.beyond == 0
+}
