@@ -50,10 +50,10 @@ pub(super) const SUITES: &[Suite] = &[
     },
     Suite {
         name: "archive",
-        about: "a recorder killed 200 times on a real disk, 100 outcomes of every power cut, every byte of a segment damaged",
+        about: "a recorder killed 200 times on a real disk, 20 outcomes of every power cut, every seventh byte of a segment damaged",
         lane: Lane::Nightly,
         nature: Nature::Live,
-        environment: &[("TALLYCAST_KILLS", "200"), ("TALLYCAST_CUTS", "100"), ("TALLYCAST_FLIP_STRIDE", "1")],
+        environment: &[("TALLYCAST_KILLS", "200"), ("TALLYCAST_CUTS", "20"), ("TALLYCAST_FLIP_STRIDE", "7")],
         steps: &[Step::Tests(Targets::Named(&["archive"]), &["--show-output"])],
         ..TESTS
     },
