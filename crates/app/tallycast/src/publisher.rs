@@ -450,11 +450,11 @@ impl Publisher {
         if self.has_ended() {
             return Err(PublishError::Ended);
         }
-        if self.on_full == OnFull::Error {
-            self.check_room(bytes.len())?;
-        }
         let (rate, sample_bytes) = (self.schema.rate, self.schema.sample_bytes());
         let of_block = self.samples_in(bytes);
+        if self.on_full == OnFull::Error {
+            self.check_room(bytes.len(), self.timeline.most_runs(t0, of_block))?;
+        }
         let (mut wanted, mut rest) = (t0, bytes);
         while !rest.is_empty() {
             let run = self.timeline.next_run(rate, wanted, self.samples_in(rest), of_block);
@@ -488,12 +488,12 @@ impl Publisher {
         self.outlet.as_ref().is_none_or(Outlet::has_ended)
     }
 
-    fn check_room(&self, bytes: usize) -> Result<(), PublishError> {
+    fn check_room(&self, bytes: usize, runs: usize) -> Result<(), PublishError> {
         let queue_bytes = self.outlet().max_block_bytes();
         if bytes > queue_bytes {
             return Err(PublishError::BlockTooLarge { bytes, queue_bytes });
         }
-        if self.outlet().would_overwrite(bytes) { Err(PublishError::Full) } else { Ok(()) }
+        if self.outlet().would_overwrite(bytes, runs) { Err(PublishError::Full) } else { Ok(()) }
     }
 
     /// Writes in parts that fit, each once there is room for it.

@@ -49,11 +49,17 @@ impl Timeline {
         let half_period_ns = i64::try_from(rate.duration_of(1).as_nanos() / 2).unwrap_or(i64::MAX).max(1);
         let first = WallTime::from_nanos(newest.as_nanos().saturating_add(half_period_ns)).max(wanted);
         let catches_up = first > wanted && self.lead_over(wanted) <= MAX_LEAD;
-        let run = (of_block / RUNS).clamp(MIN_RUN_SAMPLES, MAX_RUN_SAMPLES);
-        let run = if catches_up { run } else { samples };
+        let run = if catches_up { run_samples(of_block) } else { samples };
         // What would be left alone goes along.
         let is_last = samples < run.saturating_mul(2);
         Run { first, samples: if is_last { samples } else { run } }
+    }
+
+    /// Returns in how many runs a block goes at most whose first sample was taken at `wanted`.
+    pub(crate) fn most_runs(&self, wanted: WallTime, of_block: u64) -> usize {
+        let is_cut = self.lead_over(wanted) > Duration::ZERO;
+        let runs = if is_cut { of_block.div_ceil(run_samples(of_block)) } else { 1 };
+        usize::try_from(runs).unwrap_or(usize::MAX)
     }
 
     /// Takes note of samples that were told.
@@ -63,6 +69,11 @@ impl Timeline {
             self.newest = Some(self.newest.map_or(last, |newest| newest.max(last)));
         }
     }
+}
+
+/// Returns how many samples go between two seams of a block that catches up.
+fn run_samples(of_block: u64) -> u64 {
+    (of_block / RUNS).clamp(MIN_RUN_SAMPLES, MAX_RUN_SAMPLES)
 }
 
 #[cfg(test)]

@@ -192,10 +192,12 @@ impl Outlet {
         self.next_index
     }
 
-    /// Tells whether writing so many bytes now would take unsent samples back.
+    /// Tells whether writing so many bytes now, in so many calls, would take unsent samples back.
     #[must_use]
-    pub fn would_overwrite(&self, size_bytes: usize) -> bool {
-        let with_heads = self.ring_bytes(size_bytes);
+    pub fn would_overwrite(&self, size_bytes: usize, calls: usize) -> bool {
+        // Each call begins a record of its own, and may leave one that is not full.
+        let of_calls = calls.saturating_sub(1).saturating_mul(self.ring_bytes(1));
+        let with_heads = self.ring_bytes(size_bytes).saturating_add(of_calls);
         let (Some(writer), Some(link)) = (&self.writer, &self.link) else { return false };
         writer.would_overwrite(&link.guard, with_heads)
     }
@@ -214,7 +216,7 @@ impl Outlet {
     /// Whoever waited goes on when half of the ring is free, so that it does not wake up for every train.
     #[must_use]
     pub fn wait_for_room(&self, size_bytes: usize, timeout: Duration) -> bool {
-        let has_room = || !self.would_overwrite(size_bytes);
+        let has_room = || !self.would_overwrite(size_bytes, 1);
         let Some(link) = &self.link else { return has_room() };
         link.shared.room.wait_until(timeout, || (has_room() || self.has_ended()).then_some(()));
         has_room()

@@ -151,7 +151,7 @@ fn a_queue_holds_at_least_one_sample() {
     };
     config.ring_bytes = needed_bytes;
     let mut outlet = agent.open(config).unwrap();
-    assert!(!outlet.would_overwrite(120_000));
+    assert!(!outlet.would_overwrite(120_000, 1));
     assert_eq!(outlet.max_block_bytes(), 240_000, "rounded up to a power of two it holds two");
     outlet.write(WallTime::from_nanos(0), &[0; 120_000], rate).unwrap();
     assert_eq!(outlet.finish().totals.samples.numbered, 1);
@@ -163,10 +163,10 @@ fn a_small_queue_takes_large_blocks_in_small_records() {
     let (mut outlet, lane) = opened(&OutletConfig { ring_bytes: 1 << 14, ..outlet_config(vec![open]) });
     let fits = outlet.max_block_bytes();
     assert!(fits > 1 << 13, "{fits} bytes of 16 KiB");
-    assert!(!outlet.would_overwrite(fits));
+    assert!(!outlet.would_overwrite(fits, 1));
     let rate = SampleRate::hz(1_000_000).unwrap();
     outlet.write(WallTime::from_nanos(0), &vec![0; 1 << 17], rate).unwrap();
-    assert!(outlet.would_overwrite(4));
+    assert!(outlet.would_overwrite(4, 1));
     drop(lane);
 }
 
