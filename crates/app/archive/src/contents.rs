@@ -64,6 +64,9 @@ pub(crate) struct Segment {
     pub(crate) content: SegmentContent,
 }
 
+/// What an epoch is, and what is wrong with the file that should say so.
+pub(crate) type Described = (Arc<Description>, Option<String>);
+
 #[derive(Clone, Debug)]
 pub(crate) enum SegmentContent {
     Arrow(Index),
@@ -73,10 +76,7 @@ pub(crate) enum SegmentContent {
 impl EpochContents {
     /// Reads `stream.json`, or what every segment's metadata has of it; `None` if there is neither: then nothing in
     /// this folder was acknowledged. Beside it what is wrong with the file, if something is.
-    pub(crate) fn description(
-        store: &dyn Store,
-        folder: &Path,
-    ) -> Result<Option<(Arc<Description>, Option<String>)>, ArchiveError> {
+    pub(crate) fn description(store: &dyn Store, folder: &Path) -> Result<Option<Described>, ArchiveError> {
         let fault = match Self::stored_description(store, folder) {
             Ok(Some(description)) => return Ok(Some((description, None))),
             Ok(None) => ArchiveError::Undescribed(folder.join(DESCRIPTION)),

@@ -313,7 +313,8 @@ impl Walk<'_> {
     fn metadata_end(&self, at: u64) -> Result<Option<u64>, StoreError> {
         let Some(prefix) = self.read(at, 8)? else { return Ok(None) };
         let length = u32::from_le_bytes(prefix[4..8].try_into().expect("four bytes"));
-        let is_message = prefix[..4] == END_OF_STREAM[..4] && length > 0 && length as usize % ALIGNMENT == 0;
+        let is_message =
+            prefix[..4] == END_OF_STREAM[..4] && length > 0 && (length as usize).is_multiple_of(ALIGNMENT);
         Ok(is_message.then(|| at + 8 + u64::from(length)).filter(|end| *end <= self.size))
     }
 

@@ -282,7 +282,7 @@ fn schema_message(data: &dyn Readable) -> Result<Option<Vec<u8>>, StoreError> {
     data.read_at(0, &mut prefix)?;
     let length = metadata_end(&[&prefix]);
     // Asked before room is made for it: the segment is not believed beyond its end.
-    if prefix[..4] != END_OF_STREAM[..4] || length as u64 > size_bytes || length % 8 != 0 {
+    if prefix[..4] != END_OF_STREAM[..4] || length as u64 > size_bytes || !length.is_multiple_of(8) {
         return Ok(None);
     }
     let mut message = vec![0; length];
