@@ -122,7 +122,7 @@ class Subscriber:
         max_sample_bytes: int | None,
         views: bool,
         spin: float,
-        start: str,
+        start: str | None,
         bus: str | None,
     ) -> Self: ...
     @property

@@ -27,7 +27,7 @@ class Subscriber(_core.Subscriber):
     the ring, where the publisher overwrites them sooner or later; ask ``block.valid()`` after you have used one. ``spin`` is for
     how many seconds a wait keeps a processor and looks again and again before it sleeps, where all streams come by shared memory:
     the least delay. A stream that begins after the subscriber is read from its first sample on; with ``start="now"`` from where it
-    is when it is found. ``bus`` as for :class:`Publisher`.
+    is when it is found; otherwise as the bus says (``start=beginning``). ``bus`` as for :class:`Publisher`.
 
     >>> with Subscriber("doc/none", timeout=0.0, bus="shm://doc") as sub:
     ...     for block in sub:
@@ -52,7 +52,7 @@ class Subscriber(_core.Subscriber):
         max_sample_bytes: int | None = None,
         views: bool = False,
         spin: float = 0.0,
-        start: str = "beginning",
+        start: str | None = None,
         bus: str | None = None,
     ) -> Subscriber:
         """Joins the streams."""

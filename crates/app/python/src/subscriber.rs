@@ -65,7 +65,7 @@ impl Subscriber {
         max_sample_bytes: Option<usize>,
         views: bool,
         spin: f64,
-        start: &str,
+        start: Option<&str>,
         bus: Option<&str>,
     ) -> PyResult<Self> {
         Patience::of(py, timeout)?;
@@ -84,7 +84,10 @@ impl Subscriber {
         if views {
             builder = builder.leave_blocks_in_ring();
         }
-        builder = builder.spin(seconds(py, "spin", spin)?).start(start_of(py, start)?);
+        builder = builder.spin(seconds(py, "spin", spin)?);
+        if let Some(start) = start {
+            builder = builder.start(start_of(py, start)?);
+        }
         for address in sources {
             let address = address.parse().map_err(|_| {
                 config(py, &format!("`{address}` is no address\nwrite one such as 239.1.2.3:7400"))

@@ -14,6 +14,7 @@ use ring::shared::Access;
 use units::StreamId;
 
 use crate::address::{Address, AddressError};
+use crate::host_view::Start;
 pub use tuning::Tuning;
 
 /// The environment variable that overrides the default bus.
@@ -33,7 +34,8 @@ const MAX_HOST_NAME_BYTES: usize = 64;
 /// The largest packet of IP.
 const MAX_MTU: usize = 65_535;
 
-const OPTIONS: [&str; 9] = ["iface", "ttl", "mtu", "rcvbuf", "sndbuf", "send", "shm", "access", "group"];
+const OPTIONS: [&str; 10] =
+    ["iface", "ttl", "mtu", "rcvbuf", "sndbuf", "send", "start", "shm", "access", "group"];
 /// The options of a bus with a network.
 fn known_options() -> Vec<&'static str> {
     OPTIONS.into_iter().chain(tuning::OPTIONS).collect()
@@ -41,6 +43,7 @@ fn known_options() -> Vec<&'static str> {
 
 const HOST_OPTIONS: [&str; 3] = ["dir", "access", "group"];
 const ON_DEMAND: &str = "on_demand";
+const NOW: &str = "now";
 
 /// Where the rings of a host lie unless the bus says otherwise.
 pub const DEFAULT_SHM_DIRECTORY: &str = "/dev/shm";
@@ -48,7 +51,8 @@ pub const DEFAULT_SHM_DIRECTORY: &str = "/dev/shm";
 /// The network settings that a set of hosts shares, and how processes of one host share memory.
 ///
 /// As text: `udp://239.84.0.0:7400?iface=eth1&ttl=1`; options `iface` (name, address or index), `ttl`, `mtu`
-/// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes), `send` (`always` or `on_demand`), and those of [`Tuning`].
+/// (bytes of an IP packet), `rcvbuf` and `sndbuf` (bytes), `send` (`always` or `on_demand`),
+/// `start` (`beginning` or `now`), and those of [`Tuning`].
 /// An address is taken at its word: data come by UDP.
 /// With `shm=on`, or `shm=DIRECTORY`, processes of one host read each other's streams from shared memory
 /// instead, as on the default bus; `access` is `all`, `group` or `owner`, and `group` names a group whose rings
@@ -72,6 +76,8 @@ pub struct Bus {
     pub send_buffer_bytes: usize,
     /// Whether publishers send while nobody listens.
     pub sending: Sending,
+    /// Where streams begin for readers that wait for them; with [`Start::Now`] publishers do not hold their beginnings.
+    pub start: Start,
     /// How the data path works.
     pub tuning: Tuning,
     /// How processes of one host share memory; `None`: not at all.
@@ -176,6 +182,7 @@ impl Bus {
             shm: None,
             host_only: None,
             sending: Sending::Always,
+            start: Start::Beginning,
             tuning: Tuning::default(),
         }
     }
@@ -297,6 +304,14 @@ impl FromStr for Bus {
                 return Err(AddressError::Value { name, value, wanted: "always or on_demand" }.into());
             }
         };
+        bus.start = match address.options.get("start").map(String::as_str) {
+            None | Some("beginning") => Start::Beginning,
+            Some(NOW) => Start::Now,
+            Some(other) => {
+                let (name, value) = ("start", other.to_owned());
+                return Err(AddressError::Value { name, value, wanted: "beginning or now" }.into());
+            }
+        };
         if let Some(mtu) = address.number::<usize>("mtu", bytes)? {
             let headers = bus.headers_bytes();
             bus.datagram_bytes = mtu.checked_sub(headers).ok_or(BusError::Mtu { mtu, headers })?;
@@ -372,6 +387,9 @@ impl fmt::Display for Bus {
         if self.sending == Sending::OnDemand {
             write!(formatter, "&send={ON_DEMAND}")?;
         }
+        if self.start == Start::Now {
+            write!(formatter, "&start={NOW}")?;
+        }
         write!(formatter, "{}", self.tuning)?;
         match &self.shm {
             Some(shm) => {
@@ -399,6 +417,7 @@ mod tests {
             "shm://bench-3?dir=/run/rings&group=root",
             "udp://239.84.0.0:7400?shm=on&access=group&group=4711",
             "udp://239.84.0.0:7400?send=on_demand",
+            "udp://239.84.0.0:7400?start=now",
         ] {
             let bus: Bus = text.parse().unwrap();
             assert_eq!(bus.to_string().parse::<Bus>().unwrap(), bus);
@@ -434,6 +453,16 @@ mod tests {
         assert_eq!(sending("udp://239.84.0.0?send=on_demand"), Ok(Sending::OnDemand));
         let refused = sending("udp://239.84.0.0?send=never").unwrap_err().to_string();
         assert!(refused.contains("always or on_demand"), "{refused}");
+    }
+
+    #[test]
+    fn a_bus_says_where_streams_begin() {
+        let start = |text: &str| text.parse::<Bus>().map(|bus| bus.start);
+        assert_eq!(start("udp://239.84.0.0"), Ok(Start::Beginning));
+        assert_eq!(start("udp://239.84.0.0?start=beginning"), Ok(Start::Beginning));
+        assert_eq!(start("udp://239.84.0.0?start=now"), Ok(Start::Now));
+        let refused = start("udp://239.84.0.0?start=later").unwrap_err().to_string();
+        assert!(refused.contains("beginning or now"), "{refused}");
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl HostAgent {
         let sign = node.host_rings().map(|rings| rings.show_agent(&patterns));
         let sign = sign.ok_or_else(|| NodeError::NothingToBridge(Box::new(node.bus().clone())))?;
         let sign = sign.map_err(NodeError::of_agent)?;
-        patterns.into_iter().for_each(|pattern| agent.select(pattern));
+        patterns.into_iter().for_each(|pattern| agent.select(pattern, node.bus().start.received()));
         Ok(Self { agent, node, _sign: sign })
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use engine::{
-    HostRing, HostRingError, HostRings, HostStream, LifeOnPage, ReaderSign, RingName, RingWriter,
-    read_ledger_page,
+    HostRing, HostRingError, HostRings, HostStream, LifeOnPage, ReaderSign, ReceiveFrom, RingName,
+    RingWriter, read_ledger_page,
 };
 use ring::Ring;
 use sample::{StreamName, StreamPattern};
@@ -64,6 +64,16 @@ pub enum Start {
     Beginning,
     /// With what comes once the stream was found.
     Now,
+}
+
+impl Start {
+    /// Returns the same for what comes by the network.
+    pub(crate) const fn received(self) -> ReceiveFrom {
+        match self {
+            Self::Beginning => ReceiveFrom::Beginning,
+            Self::Now => ReceiveFrom::Now,
+        }
+    }
 }
 
 /// What a subscriber knows of its host's rings.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cast::receive::ReaderIdentity;
 use engine::{
     Announced, HeardReports, HostRing, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
-    ReceiveFrom, ReceivesFor, RingName, SendAgent, SendConfig, SendError, UnjoinedStreams, Withheld,
+    ReceivesFor, RingName, SendAgent, SendConfig, SendError, UnjoinedStreams, Withheld,
 };
 use ledger::BookConfig;
 use ring::shared::{Access, CreateError};
@@ -278,7 +278,7 @@ impl Node {
             max_sample_bytes: DEFAULT_MAX_SAMPLE_BYTES,
             leaves_blocks: false,
             spin: Duration::ZERO,
-            start: Start::default(),
+            start: self.bus().start,
         }
     }
 
@@ -426,7 +426,7 @@ impl Node {
             drop_board: bus.drop_board(),
             host: self.host_rings(),
             receives_for: self.inner.receives_for,
-            from: ReceiveFrom::Beginning,
+            from: bus.start.received(),
         };
         let agent = Arc::new(ReceiveAgent::start(config)?);
         Ok(Arc::clone(slot.insert(agent)))
@@ -529,7 +529,7 @@ impl SubscriberBuilder {
         let reader = self.reader.unwrap_or_else(|| self.node.station().to_owned());
         check_len("reader name", &reader, wire::MAX_READER_NAME_BYTES)?;
         let Self { max_sample_bytes, leaves_blocks, spin, .. } = self;
-        let wishes = Wishes { reader, patterns, max_sample_bytes, leaves_blocks, spin };
+        let wishes = Wishes { reader, patterns, max_sample_bytes, leaves_blocks, spin, start: self.start };
         // An address is taken at its word, and an agent reads what it writes itself.
         let from_rings = self.from.is_empty() && self.node.inner.receives_for == ReceivesFor::Process;
         let host = self.node.host_rings().filter(|_| from_rings);

@@ -16,7 +16,7 @@ use units::{Epoch, StreamId};
 use crate::blocks::BlockView;
 use crate::event::{Event, StreamAccount};
 use crate::flow::{Bridge, Flow, GapList, Rest};
-use crate::host_view::{HostView, Reach};
+use crate::host_view::{HostView, Reach, Start};
 use ended::complete;
 
 /// Bytes of samples that are taken from the rings before they are handed over.
@@ -29,6 +29,7 @@ pub struct Subscriber {
     /// What can be read on this host, unless addresses were given.
     host: Option<HostView>,
     reader: String,
+    start: Start,
     patterns: Vec<StreamPattern>,
     /// How many of them, the first ones, this host was looked at for.
     waited_for: usize,
@@ -94,6 +95,7 @@ pub(crate) struct Wishes {
     pub(crate) max_sample_bytes: usize,
     pub(crate) leaves_blocks: bool,
     pub(crate) spin: Duration,
+    pub(crate) start: Start,
 }
 
 impl Subscriber {
@@ -103,13 +105,14 @@ impl Subscriber {
         host: Option<HostView>,
         pinned: Option<Pinned>,
     ) -> Self {
-        let Wishes { reader, patterns, max_sample_bytes, leaves_blocks, spin } = wishes;
+        let Wishes { reader, patterns, max_sample_bytes, leaves_blocks, spin, start } = wishes;
         let mut subscriber = Self {
             agent: agent.map(Attendance::new),
             host,
             reader,
             patterns,
             waited_for: 0,
+            start,
             _pinned: pinned,
             generation: None,
             flows: BTreeMap::new(),
@@ -129,7 +132,7 @@ impl Subscriber {
         // What can be read on this host is, before the network is asked for anything.
         subscriber.look_at_host();
         if let Some(agent) = &subscriber.agent {
-            subscriber.patterns.iter().for_each(|pattern| agent.select(pattern.clone()));
+            subscriber.patterns.iter().for_each(|pattern| agent.select(pattern.clone(), start.received()));
         }
         subscriber
     }
@@ -197,7 +200,7 @@ impl Subscriber {
         }
         self.look_at_host();
         if let Some(agent) = &self.agent {
-            agent.select(pattern);
+            agent.select(pattern, self.start.received());
         }
     }
 

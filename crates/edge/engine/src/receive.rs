@@ -65,7 +65,7 @@ pub struct ReceiveConfig {
     pub host: Option<HostRings>,
     /// For whom it receives.
     pub receives_for: ReceivesFor,
-    /// Where the accounts of streams begin that begin after they were asked for.
+    /// Where the accounts of streams begin that begin after an address was [listened](ReceiveAgent::listen) at.
     pub from: ReceiveFrom,
 }
 
@@ -160,7 +160,7 @@ pub struct Attendance {
 }
 
 enum Command {
-    Select(StreamPattern),
+    Select(StreamPattern, ReceiveFrom),
     Deselect(StreamPattern),
     HearAnnouncements(mpsc::Sender<Result<(), ReceiveError>>),
     Listen(SocketAddr, mpsc::Sender<Result<(), ReceiveError>>),
@@ -203,9 +203,9 @@ impl ReceiveAgent {
         self.ask(Command::HearAnnouncements).unwrap_or(Err(ReceiveError::Ended))
     }
 
-    /// Joins every stream whose name matches, now and later.
-    pub fn select(&self, pattern: StreamPattern) {
-        self.thread.tell(Command::Select(pattern));
+    /// Joins every stream whose name matches, now and later; `from` says where the accounts begin of those that begin later.
+    pub fn select(&self, pattern: StreamPattern, from: ReceiveFrom) {
+        self.thread.tell(Command::Select(pattern, from));
     }
 
     /// Takes one [`ReceiveAgent::select`] back; streams that nobody wants any more are left, where losses wait for

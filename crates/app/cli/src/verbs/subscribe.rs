@@ -58,9 +58,9 @@ pub(crate) struct Arguments {
     /// Receive at this address without waiting for announcements; may be given several times
     #[arg(long, value_name = "URL")]
     from: Vec<Address>,
-    /// Where to begin with a stream that begins after this reader
-    #[arg(long, value_enum, value_name = "WHERE", default_value_t)]
-    start: StartAt,
+    /// Where to begin with a stream that begins after this reader; as the bus says otherwise
+    #[arg(long, value_enum, value_name = "WHERE")]
+    start: Option<StartAt>,
     /// Name under which this reader's account is kept; the station's by default
     #[arg(long, value_name = "NAME")]
     reader: Option<String>,
@@ -72,10 +72,9 @@ pub(crate) struct Arguments {
 }
 
 /// [`Start`], with the words of the command line.
-#[derive(ValueEnum, Clone, Copy, Debug, Default)]
+#[derive(ValueEnum, Clone, Copy, Debug)]
 enum StartAt {
     /// With its first sample; what is not to be had any more is a counted gap
-    #[default]
     Beginning,
     /// With what comes once the stream was found
     Now,
@@ -100,7 +99,9 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let mut builder = node.subscriber(patterns.next().expect("clap asks for one"));
     builder = patterns.fold(builder, tallycast::SubscriberBuilder::pattern);
     builder = arguments.from.iter().fold(builder, |builder, address| builder.from(address.socket));
-    builder = builder.start(arguments.start.into());
+    if let Some(start) = arguments.start {
+        builder = builder.start(start.into());
+    }
     if let Some(reader) = &arguments.reader {
         builder = builder.reader(reader.as_str());
     }

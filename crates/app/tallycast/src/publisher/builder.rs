@@ -11,6 +11,7 @@ use units::{RateError, SampleRate};
 use wire::{Clock, Description};
 
 use super::{OnFull, Publisher};
+use crate::host_view::Start;
 use crate::node::{Node, NodeError};
 use crate::sample_clock::SampleClock;
 use crate::schedule::Schedule;
@@ -62,6 +63,7 @@ pub struct PublisherBuilder {
     pacing: Option<Pacing>,
     sending: Option<Sending>,
     to: Vec<SocketAddr>,
+    start: Option<Start>,
     loss: f64,
     ring_bytes: Option<usize>,
 }
@@ -82,6 +84,7 @@ impl PublisherBuilder {
             pacing: None,
             sending: None,
             to: Vec::new(),
+            start: None,
             loss: 0.0,
             ring_bytes: None,
         }
@@ -199,6 +202,14 @@ impl PublisherBuilder {
         self
     }
 
+    /// Says when the first samples leave for the network: when readers that wait have joined, within half a second, or
+    /// at once. As the bus says otherwise.
+    #[must_use]
+    pub const fn start(mut self, start: Start) -> Self {
+        self.start = Some(start);
+        self
+    }
+
     /// Withholds data datagrams with this probability, 0 to 1: loss planted on purpose, of stage `injected`. Such a
     /// stream goes by the network alone, also to readers of this host.
     #[must_use]
@@ -234,6 +245,7 @@ impl PublisherBuilder {
         }
         let destinations = if pinned { self.to } else { vec![bus.group(stream)] };
         let sending = self.sending.unwrap_or(self.node.bus().sending);
+        let start = self.start.unwrap_or(self.node.bus().start);
         let ring_bytes = self.ring_bytes.unwrap_or_else(|| ring_bytes(&schema));
         let config = OutletConfig {
             description: Description {
@@ -250,7 +262,8 @@ impl PublisherBuilder {
             linger: self.linger,
             pacing: self.pacing.unwrap_or_else(|| self.node.bus().tuning.pacing()),
             sending,
-            beginning: if pinned
+            beginning: if start == Start::Now
+                || pinned
                 || sending == Sending::OnDemand
                 || matches!(self.pacing, Some(Pacing::Unlimited { .. }))
             {

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use tallycast::{
-    AccountState, Dtype, Event, Node, NodeError, OnFull, PublishError, Publisher, Stage, StreamAccount,
-    StreamPattern, Subscriber,
+    AccountState, Dtype, Event, Node, NodeError, OnFull, PublishError, Publisher, Stage, Start,
+    StreamAccount, StreamPattern, Subscriber,
 };
 
 use crate::scene::{WATCHDOG, bus, node, wait_until_joined, watch};
@@ -75,6 +75,54 @@ fn every_sample_arrives_and_the_account_closes() {
         let index = i32::try_from(*index).unwrap();
         *pair == [index, -index]
     }));
+}
+
+/// Elements that an account has delivered or counted as missing.
+fn accounted(account: &StreamAccount) -> u64 {
+    let rows = &account.account.elements;
+    rows.delivered + rows.lost.total() + rows.unexplained
+}
+
+#[test]
+fn a_reader_that_waited_gets_sample_0_although_the_publisher_sends_at_once() {
+    let bus = bus();
+    let mut subscriber = node(&bus).subscriber("**").reader("reader").open().unwrap();
+    let mut publisher = publisher(&node(&bus), "lab/probe", "100k");
+    publisher.send(&samples(0, 1_000)).unwrap();
+    let totals = publisher.close().samples;
+    let seen = read_to_the_end(&mut subscriber);
+    let account = seen.ended.unwrap();
+    assert!(account.account.explained(), "{account:?}");
+    assert_eq!((account.account.elements.first, seen.values.len() as u64), (0, totals.numbered));
+}
+
+#[test]
+fn what_a_reader_that_waited_misses_of_a_beginning_that_is_not_held_is_counted() {
+    let bus = bus();
+    let mut subscriber = node(&bus).subscriber("**").reader("reader").open().unwrap();
+    let builder = node(&bus).publisher("lab/probe").dtype(Dtype::I32).rate("100k").start(Start::Now);
+    let mut publisher = builder.channels([("a", "V"), ("b", "A")]).open().unwrap();
+    publisher.send(&samples(0, 1_000)).unwrap();
+    wait_until_joined(&mut subscriber);
+    publisher.send(&samples(1_000, 1_000)).unwrap();
+    let _ = publisher.close();
+    let account = read_to_the_end(&mut subscriber).ended.unwrap();
+    assert_eq!((account.account.elements.first, accounted(&account)), (0, 4_000), "{account:?}");
+}
+
+#[test]
+fn a_reader_that_takes_what_comes_has_an_account_from_there_on() {
+    let text = format!("{}&start=now", bus());
+    let mut subscriber = node(&text.parse().unwrap()).subscriber("**").reader("reader").open().unwrap();
+    let mut publisher = publisher(&node(&text.parse().unwrap()), "lab/probe", "100k");
+    publisher.send(&samples(0, 1_000)).unwrap();
+    wait_until_joined(&mut subscriber);
+    publisher.send(&samples(1_000, 1_000)).unwrap();
+    let _ = publisher.close();
+    let account = read_to_the_end(&mut subscriber).ended.unwrap();
+    let rows = &account.account.elements;
+    assert_eq!((rows.next, accounted(&account)), (2_000, (2_000 - rows.first) * 2), "{account:?}");
+    assert!(account.account.explained(), "{account:?}");
 }
 
 #[test]

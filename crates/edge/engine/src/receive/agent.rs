@@ -69,6 +69,8 @@ struct Elsewhere {
     is_read: bool,
     /// When it was found that the host's agent ought to show it.
     awaited: Option<Instant>,
+    /// The newest life that could be read there.
+    served: Option<Epoch>,
 }
 
 /// The agent as whoever drives it has it.
@@ -230,9 +232,8 @@ impl Agent {
     fn take(&mut self, command: Command) {
         // Whoever asked may have given up waiting: an answer that nobody takes is no error.
         match command {
-            Command::Select(pattern) => {
-                let (since, wall) = clock::pair();
-                self.directory.select(pattern, WaitsSince { since, wall });
+            Command::Select(pattern, from) => {
+                self.directory.select(pattern, waits_since(from));
                 self.tell_wishes();
                 self.join_wanted();
             }
@@ -355,8 +356,10 @@ impl Agent {
             if self.ports.get(&token).is_some_and(|port| port.pins == 0) {
                 self.admission.joined(now, announcement.group, from.ip().to_canonical());
             }
+            // What readers had of this life by a ring of this host is not missing here.
+            let was_served = self.elsewhere.get(&announcement.stream).and_then(|it| it.served);
             let waits = self.directory.waits_since(&announcement.name);
-            let waits = waits.filter(|_| self.config.from == ReceiveFrom::Beginning);
+            let waits = waits.filter(|_| was_served != Some(announcement.epoch));
             if let Some(port) = self.ports.get_mut(&token)
                 && port.machine.wants_announcement(&announcement)
             {
@@ -399,7 +402,8 @@ impl Agent {
         let is_read = is_served || is_awaited && now.since(awaited) < AGENT_PATIENCE;
         let awaited = is_awaited.then_some(awaited);
         let epoch = announcement.epoch;
-        self.elsewhere.insert(stream, Elsewhere { epoch, looked: now, is_read, awaited });
+        let served = if is_served { Some(epoch) } else { known.and_then(|known| known.served) };
+        self.elsewhere.insert(stream, Elsewhere { epoch, looked: now, is_read, awaited, served });
         is_read
     }
 
@@ -505,12 +509,11 @@ impl Agent {
     fn pin(&mut self, address: SocketAddr) -> Result<(), ReceiveError> {
         let is_new = !self.ports.values().any(|port| port.address == address);
         let token = self.open_port(address)?;
-        let (since, wall) = clock::pair();
-        let waits = (self.config.from == ReceiveFrom::Beginning).then_some(WaitsSince { since, wall });
+        let waits = waits_since(self.config.from);
         if let Some(port) = self.ports.get_mut(&token) {
             port.pins += 1;
             if is_new {
-                port.machine.handle(since, Input::Waits(waits));
+                port.machine.handle(clock::monotonic(), Input::Waits(waits));
             }
         }
         Ok(())
@@ -735,6 +738,12 @@ impl Agent {
 fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
+}
+
+/// Returns since when a reader waits that asks now; `None` if it takes what comes.
+fn waits_since(from: ReceiveFrom) -> Option<WaitsSince> {
+    let (since, wall) = clock::pair();
+    (from == ReceiveFrom::Beginning).then_some(WaitsSince { since, wall })
 }
 
 /// Reads some batches from a socket into its machine; tells whether there may be more.

@@ -37,8 +37,8 @@ pub(super) struct Directory {
     /// It was said that there are more than are kept.
     warned: bool,
     selection: Selection,
-    /// Since when each pattern of the selection is waited for.
-    wishes: Vec<(StreamPattern, WaitsSince)>,
+    /// Since when each pattern of the selection is waited for, if it is.
+    wishes: Vec<(StreamPattern, Option<WaitsSince>)>,
 }
 
 impl Directory {
@@ -94,7 +94,7 @@ impl Directory {
         }
     }
 
-    pub(super) fn select(&mut self, pattern: StreamPattern, since: WaitsSince) {
+    pub(super) fn select(&mut self, pattern: StreamPattern, since: Option<WaitsSince>) {
         self.wishes.push((pattern.clone(), since));
         self.selection.add(pattern);
     }
@@ -119,7 +119,7 @@ impl Directory {
     /// Returns since when a stream has been waited for.
     pub(super) fn waits_since(&self, name: &StreamName) -> Option<WaitsSince> {
         let matching = self.wishes.iter().filter(|(pattern, _)| pattern.matches(name));
-        matching.map(|(_, since)| *since).min_by_key(|it| it.since)
+        matching.filter_map(|(_, since)| *since).min_by_key(|it| it.since)
     }
 
     pub(super) fn is_announced(&self, stream: StreamId) -> bool {

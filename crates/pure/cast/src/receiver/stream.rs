@@ -407,7 +407,9 @@ impl Stream {
 
     /// Finds or begins the life that a datagram belongs to; `None` if the datagram is not to be used.
     fn life_for(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
-        self.beginnings.heard(head.epoch, with.now);
+        if self.current.as_ref().is_none_or(|life| life.epoch != head.epoch) {
+            self.beginnings.heard(head.epoch, with.now);
+        }
         if self.description.is_none() {
             self.request_description(head.epoch, with);
             return self.too_early(head, with);

@@ -61,7 +61,7 @@ impl Scene {
         let mut agent = Agent::open(config, taken, bell.clone(), Arc::clone(&registry)).unwrap();
         let address = free_address();
         let (told, joined) = mpsc::channel();
-        commands.send(Command::Select(StreamPattern::all())).unwrap();
+        commands.send(Command::Select(StreamPattern::all(), ReceiveFrom::default())).unwrap();
         commands.send(Command::Listen(address, told)).unwrap();
         agent.turn();
         joined.recv().unwrap().unwrap();
