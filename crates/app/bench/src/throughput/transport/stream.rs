@@ -438,7 +438,10 @@ mod tests {
     #[test]
     fn a_stream_that_was_never_heard_of_is_lost_where_its_sender_says() {
         let options = Options { protocol: Protocol::Stream, ..Options::default() };
-        let (_, mut receiver) = open(&task(&options));
+        // Without a sender: what one says at its end would be heard.
+        let address = SocketAddr::new(LOCAL, free_ports(LOCAL, 1).unwrap()[0]);
+        let key = FlowKey::sender(Way::Forward, 0);
+        let mut receiver = Receiver::open(&task(&options), key, address).unwrap();
         let refused = [(Stage::SenderIp.name().to_owned(), 2)].into();
         let account = receiver.close(Some(&Sent { units: 5, bytes: 5_000, refused })).unwrap();
         assert!(account.adds_up() && account.received == 0, "{account:?}");
