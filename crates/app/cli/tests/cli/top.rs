@@ -71,9 +71,12 @@ fn the_view_shows_streams_filters_helps_and_gives_the_terminal_back() {
     terminal.press(&["4"]);
     terminal.wait_for("SOFTIRQ");
     terminal.press(&["5"]);
-    let screen = terminal.wait_for("desk@127.0.0.1");
-    let row = screen.lines().find(|line| line.contains("desk@")).unwrap();
-    assert!(row.starts_with("lab/probe ") && row.contains(" injected"), "{screen}");
+    let (screen, row) = wait_for("the losses of the reader", || {
+        let screen = terminal.screen();
+        let row = screen.lines().find(|line| line.contains("desk@") && line.contains(" injected"));
+        row.map(str::to_owned).map(|row| (screen, row))
+    });
+    assert!(row.starts_with("lab/probe "), "{screen}");
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
     terminal.press(&["?"]);
     terminal.wait_for("sort by the next column");
