@@ -81,6 +81,10 @@ impl ReportBoard {
             options.capacity_bytes = BOARD_BYTES;
             options.access = self.access;
             options.group = self.group;
+            if let Some(directory) = self.path.parent() {
+                // Killed agents leave theirs, and on a bus without shared memory nothing else would remove them.
+                let _ = shared::sweep(directory, PREFIX);
+            }
             match shared::create(&self.path, &options) {
                 Ok(writer) => self.writer = Some(writer),
                 Err(error) => {
@@ -280,6 +284,20 @@ mod tests {
         assert_eq!(heard.of(STREAM, EPOCH).len(), 1, "its publisher has gone");
         heard.look_at(start + 2 * second + MAX_AGE);
         assert!(heard.of(STREAM, EPOCH).is_empty(), "not heard for too long");
+    }
+
+    #[test]
+    fn the_board_of_a_killed_agent_goes_with_the_next_report() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let from = SocketAddr::from(([10, 84, 0, 2], 9));
+        let (mut killed, mut other) = (board(directory.path(), 1), board(directory.path(), 2));
+        killed.post(clock::monotonic(), from, &report(1, "desk", 100));
+        // A copy has no writer that holds it, as after a kill.
+        let left = killed.path.with_file_name(format!("{}v4-3.{}", prefix(), shared::RING_EXTENSION));
+        std::fs::copy(&killed.path, &left).unwrap();
+        other.post(clock::monotonic(), from, &report(2, "attic", 7));
+        assert!(!left.exists());
+        assert!(killed.path.exists() && other.path.exists(), "those of live agents stay");
     }
 
     #[test]
