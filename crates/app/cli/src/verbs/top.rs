@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use serde_json::{Value, json};
+use sys::{Interest, Poller, clock};
 use tallycast::{
     HeardReports, Reach, ReaderRows, StreamAccount, StreamId, StreamPattern, Subscriber, account_json,
 };
@@ -103,13 +104,37 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     Ok(if seen_any { Outcome::Fine } else { Outcome::Found })
 }
 
-/// Gives the terminal back, however the view ends.
-struct Screen(ratatui::DefaultTerminal);
+/// The terminal, which is given back however the view ends.
+struct Screen {
+    terminal: ratatui::DefaultTerminal,
+    keyboard: Poller,
+}
 
 impl Screen {
     fn take() -> std::io::Result<Self> {
+        let keyboard = Poller::new()?;
+        keyboard.add(std::io::stdin(), 0, Interest::Read)?;
         // It gives the terminal back after a panic, too.
-        ratatui::try_init().map(Self)
+        Ok(Self { terminal: ratatui::try_init()?, keyboard })
+    }
+
+    /// Follows the keys that were pressed; tells whether the view goes on.
+    fn follow_keys(&mut self, state: &mut State) -> std::io::Result<Next> {
+        match self.keyboard.wait(Some(clock::monotonic()))? {
+            [] => return Ok(Next::GoOn),
+            // Asked for events, the library would try to read from a terminal that is gone without end.
+            [terminal, ..] if terminal.failed => return Ok(Next::End),
+            _ => {}
+        }
+        while event::poll(Duration::ZERO)? {
+            if let Event::Key(key) = event::read()?
+                && key.kind != KeyEventKind::Release
+                && state.press(key) == Next::End
+            {
+                return Ok(Next::End);
+            }
+        }
+        Ok(Next::GoOn)
     }
 }
 
@@ -132,19 +157,14 @@ fn view_until_ended(
     let (mut state, mut looks) = (State::new(), Looks::begin());
     let (mut flows, mut began) = (BTreeMap::new(), Instant::now());
     while !stop.is_wanted() {
-        screen.0.draw(|frame| view::draw(frame, &state))?;
+        screen.terminal.draw(|frame| view::draw(frame, &state))?;
         for (name, flow) in read_for(subscriber, interval.min(KEY_INTERVAL), stop) {
             let sum: &mut Flow = flows.entry(name).or_default();
             sum.samples += flow.samples;
             sum.bytes += flow.bytes;
         }
-        while event::poll(Duration::ZERO)? {
-            if let Event::Key(key) = event::read()?
-                && key.kind != KeyEventKind::Release
-                && state.press(key) == Next::End
-            {
-                return Ok(());
-            }
+        if screen.follow_keys(&mut state)? == Next::End {
+            break;
         }
         let took = began.elapsed();
         if took >= interval {

@@ -1,5 +1,6 @@
 //! `tallycast top` in a terminal of 80 by 24.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::program::{Running, private_bus, wait_for};
@@ -87,4 +88,20 @@ fn the_view_shows_streams_filters_helps_and_gives_the_terminal_back() {
     let screen = terminal.wait_for("ended with 0");
     assert!(!screen.contains("w7x"), "the screen from before is back: {screen}");
     drop((publishers, reader));
+}
+
+#[test]
+fn a_view_whose_terminal_is_gone_ends() {
+    let top = env!("CARGO_BIN_EXE_tallycast");
+    // Neither the end of the terminal nor the shell's reaches the view as a signal.
+    let number = tempfile::NamedTempFile::new().unwrap();
+    let (path, bus) = (number.path().display(), private_bus());
+    let command = format!("echo $$ > '{path}'; exec env --block-signal=HUP {top} top --bus '{bus}'");
+    let Some(terminal) = Terminal::open("gone", &command) else { return };
+    terminal.wait_for("0 streams, 0 samples/s");
+    terminal.press(&["?"]);
+    terminal.wait_for("sort by the next column");
+    drop(terminal);
+    let process = Path::new("/proc").join(std::fs::read_to_string(number.path()).unwrap().trim());
+    wait_for("the view to end", || (!process.exists()).then_some(()));
 }

@@ -163,7 +163,8 @@ fn streams(lines: &[Line]) -> Table {
 
 /// Says how all of it stands.
 fn head(lines: &[Line], sees_host: bool) -> String {
-    let rate: f64 = lines.iter().map(|line| line.samples_per_s).sum();
+    // The sum of no floating-point numbers would be -0.
+    let rate = lines.iter().fold(0.0, |rate, line| rate + line.samples_per_s);
     let sum = |of: fn(&Line) -> u64| lines.iter().map(of).sum::<u64>();
     let missing = sum(|line| line.account.account.elements.missing());
     let unexplained = sum(|line| line.account.account.elements.unexplained);
