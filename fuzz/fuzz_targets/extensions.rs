@@ -120,6 +120,7 @@ fn plain(kind: u8) -> Datagram<'static> {
             totals: Totals::default(),
             withheld: Vec::new(),
             skipped: Vec::new(),
+            nonces: Vec::new(),
         }),
         2 => Datagram::Descriptor(DescriptorPart {
             head,
@@ -157,6 +158,7 @@ fn plain(kind: u8) -> Datagram<'static> {
             period: second,
         }),
         _ => Datagram::Request(Request {
+            nonce: None,
             stream,
             epoch,
             reader: ReaderId(7),

@@ -10,6 +10,7 @@
 //!
 //! Source: `docs/protocol/stream.md`, "Receiving"; architecture, "The account, precisely".
 
+mod challengers;
 mod extensions;
 mod holes;
 mod life;

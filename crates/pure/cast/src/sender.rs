@@ -15,6 +15,7 @@ mod beginning;
 mod carousel;
 mod demand;
 mod destination;
+mod echoes;
 mod interface;
 mod pacing;
 mod patience;
@@ -40,6 +41,7 @@ use carousel::Carousel;
 use demand::Demand;
 pub use demand::Sending;
 use destination::Destination;
+use echoes::Echoes;
 pub use interface::{Input, Output, SenderConfig, SenderEvent};
 use pacing::Pacer;
 pub use pacing::{DEFAULT_TRAIN, Limits, Pacing};
@@ -78,6 +80,7 @@ pub struct Sender {
     descriptor: DescriptorParts,
     carousel: Carousel,
     readers: Readers,
+    echoes: Echoes,
     demand: Demand,
     /// The beginning of the epoch, while it is held.
     hold: Option<Hold>,
@@ -165,6 +168,7 @@ impl Sender {
             carousel,
             descriptor,
             readers: Readers::new(bytes_per_second, now),
+            echoes: Echoes::default(),
             demand: Demand::new(config.sending),
             hold: Hold::new(config.beginning, now),
             watched: false,
@@ -348,6 +352,9 @@ impl Sender {
     fn on_request(&mut self, now: Instant, request: &Request) {
         self.demand.asked(now);
         self.carousel.hurry(now);
+        if request.nonce.is_some_and(|nonce| self.echoes.asked(nonce)) {
+            self.tallies.nonce_added();
+        }
         let waits = request.epoch == self.head.epoch && request.waiting.is_some_and(|it| it.from_beginning);
         if let Some(hold) = self.hold.as_mut().filter(|_| waits) {
             let hears = match request.what {
@@ -438,6 +445,7 @@ impl Sender {
     fn begin_tally(&mut self, now: Instant, last: bool) {
         self.readers.told(now, self.tallies.is_crowd());
         let next_tally = self.tallies.told(now);
+        self.echoes.begin_tally();
         let paused = self.is_paused(now);
         self.begin(Content::Tally { last, paused, next_tally });
     }
@@ -621,6 +629,7 @@ impl Sender {
             totals: self.totals_of(destination),
             withheld: self.destinations[destination].withheld.clone(),
             skipped: self.skipped.clone(),
+            nonces: self.echoes.told().to_vec(),
         }
     }
 

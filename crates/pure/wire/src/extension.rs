@@ -6,10 +6,12 @@
 //!
 //! Source: `docs/protocol/stream.md`, "Extensions"; a test compares its table with [`ExtensionType`].
 
+use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
 
 use units::{Epoch, WallTime};
+use zerocopy::byteorder::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::header::{Kind, Numbered};
@@ -19,6 +21,8 @@ use crate::tally;
 
 /// The most further source addresses of a publisher: two families on each of four interfaces.
 pub const MAX_ADDRESSES: usize = 8;
+/// The most nonces that one tally repeats: with them and all its ranges it still fits into the default datagram.
+pub const MAX_NONCES: usize = 16;
 
 /// Extensions begin and end at multiples of this, like headers.
 const ALIGNMENT_BYTES: usize = 8;
@@ -47,6 +51,8 @@ pub enum ExtensionType {
     Clock = 8,
     /// How long a sample is of use. Kept.
     Deadline = 9,
+    /// What a reader asks the publisher to repeat: [`Nonce`].
+    Nonces = 10,
 }
 
 /// The life of a publisher before this one, as far as its successor remembers it.
@@ -80,6 +86,12 @@ pub struct Waiting {
 #[repr(transparent)]
 pub struct Address([u8; 16]);
 
+/// A number drawn at random, which a reader asks the publisher to repeat in its next tally: only a publisher that receives at
+/// the address which its datagrams come from can do so.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct Nonce(U64);
+
 // A request of a reader that waits stays a small datagram: the value fills 24 bytes with its head.
 const _: () = assert!(padded_bytes(layout::Waiting::SIZE_BYTES) == 24);
 
@@ -91,7 +103,7 @@ pub(crate) struct Extensions<'a> {
 
 impl ExtensionType {
     /// Every type, in the order of their codes.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Secured,
         Self::Predecessor,
         Self::Addresses,
@@ -101,6 +113,7 @@ impl ExtensionType {
         Self::Proof,
         Self::Clock,
         Self::Deadline,
+        Self::Nonces,
     ];
 
     /// Returns the type's code on the wire.
@@ -122,6 +135,7 @@ impl ExtensionType {
             Self::Proof => "proof",
             Self::Clock => "clock",
             Self::Deadline => "deadline",
+            Self::Nonces => "nonces",
         }
     }
 
@@ -134,6 +148,7 @@ impl ExtensionType {
             Self::Waiting => &[Kind::Report, Kind::Request],
             Self::Origin => &[Kind::Data, Kind::Tally, Kind::Descriptor],
             Self::Upstream | Self::Proof | Self::Clock => &[Kind::Tally],
+            Self::Nonces => &[Kind::Tally, Kind::Request],
         }
     }
 
@@ -146,7 +161,7 @@ impl ExtensionType {
     /// Tells whether this version reads and writes the type; the others are kept for what is to come.
     #[must_use]
     pub const fn is_known(self) -> bool {
-        matches!(self, Self::Predecessor | Self::Addresses | Self::Waiting)
+        matches!(self, Self::Predecessor | Self::Addresses | Self::Waiting | Self::Nonces)
     }
 }
 
@@ -334,6 +349,27 @@ impl Address {
         } else {
             Err(Reason::Field("addresses"))
         }
+    }
+}
+
+impl Nonce {
+    /// Makes a nonce of a random number.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self(U64::new(number))
+    }
+
+    /// Reads the nonces of a datagram that may have so many of them.
+    pub(crate) fn read_list(value: &[u8], most: usize) -> Result<&[Self], Reason> {
+        let refused = Reason::Field("nonces");
+        let list = <[Self]>::ref_from_bytes(value).map_err(|_| refused)?;
+        if (1..=most).contains(&list.len()) { Ok(list) } else { Err(refused) }
+    }
+}
+
+impl fmt::Debug for Nonce {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Nonce({:016x})", self.0)
     }
 }
 

@@ -13,7 +13,7 @@ use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 use crate::layout;
 use crate::{
     Announcement, Clock, Data, Datagram, DatagramTotals, Description, DescriptorParts, ExtensionType, Kind,
-    Numbered, Predecessor, Reason, Report, Request, SampleTotals, Skipped, Tally, Totals, Waiting, Wanted,
+    Nonce, Numbered, Predecessor, Reason, Report, Request, SampleTotals, Skipped, Tally, Totals, Waiting, Wanted,
     Withheld, stream_id,
 };
 
@@ -52,6 +52,10 @@ golden! {
         Datagram::Report(Box::new(Report { waiting: Some(waiting()), ..report() }));
     a_request_of_a_waiting_reader_keeps_its_bytes: "stream-request-waiting.hex" =
         Datagram::Request(Request { waiting: Some(waiting()), what: Wanted::Data, ..request() });
+    a_request_with_a_nonce_keeps_its_bytes: "stream-request-nonce.hex" =
+        Datagram::Request(Request { nonce: Some(Nonce::new(7)), ..request() });
+    a_tally_with_nonces_keeps_its_bytes: "stream-tally-nonces.hex" =
+        Datagram::Tally(Tally { nonces: vec![Nonce::new(7), Nonce::new(u64::MAX - 1)], ..tally() });
 }
 
 /// Golden datagrams of a later version: what this one reads of them, and what it drops.
@@ -243,6 +247,7 @@ fn tally() -> Tally {
             Withheld { numbers: 999..1_000, stage: Stage::SenderSocket },
         ],
         skipped: vec![Skipped { positions: 71_000..71_120, stage: Stage::Source }],
+        nonces: Vec::new(),
     }
 }
 
@@ -362,5 +367,6 @@ fn request() -> Request {
         reader: ReaderId(0xfeed_f00d),
         what: Wanted::Descriptor,
         waiting: None,
+        nonce: None,
     }
 }

@@ -359,11 +359,11 @@ macro_rules! headers {
 
 headers! {
     Data: group.common, [];
-    Tally: group.common, [];
+    Tally: group.common, [Nonces];
     Descriptor: group.common, [Predecessor, Addresses];
     Report: common, [Waiting];
     Announcement: common, [];
-    Request: common, [Waiting];
+    Request: common, [Waiting, Nonces];
 }
 
 // What other kinds continue never moves.

@@ -35,7 +35,7 @@ pub use description::{Description, DescriptionError};
 pub use description::{MAX_DESCRIPTION_BYTES, MAX_LABELS, MAX_SHAPE_EXTENTS, MAX_TEXT_BYTES, MAX_UNIT_BYTES};
 pub use descriptor::{DESCRIPTOR_HEADER_BYTES, MAX_DESCRIPTOR_PARTS, MIN_DESCRIPTOR_PART_BYTES};
 pub use descriptor::{DescriptorAssembler, DescriptorError, DescriptorPart, DescriptorParts};
-pub use extension::{Address, ExtensionType, MAX_ADDRESSES, Predecessor, Waiting};
+pub use extension::{Address, ExtensionType, MAX_ADDRESSES, MAX_NONCES, Nonce, Predecessor, Waiting};
 pub use fit::{
     DATAGRAM_BYTES_IPV4, DATAGRAM_BYTES_IPV6, Fit, MAX_DATAGRAM_BYTES, MIN_DATA_BYTES, MIN_DATAGRAM_BYTES,
     max_elements,

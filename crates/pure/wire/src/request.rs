@@ -2,7 +2,7 @@
 
 use units::{Epoch, ReaderId, StreamId};
 
-use crate::extension::{self, ExtensionType, Waiting};
+use crate::extension::{self, ExtensionType, Nonce, Waiting};
 use crate::header::{self, Kind, Sealed};
 use crate::layout::{self, Common};
 use crate::malformed::{BufferTooSmall, Reason};
@@ -20,6 +20,8 @@ pub struct Request {
     pub what: Wanted,
     /// Since when the reader waits, and for what.
     pub waiting: Option<Waiting>,
+    /// What the publisher is to repeat in its next tally.
+    pub nonce: Option<Nonce>,
 }
 
 /// What a reader can ask for.
@@ -49,10 +51,13 @@ impl Request {
     /// [`BufferTooSmall`] if `out` is shorter than the datagram.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
         let waiting = self.waiting.map(Waiting::value);
-        let extension_bytes = extension::size_bytes(waiting.as_ref());
+        let extension_bytes =
+            extension::size_bytes(waiting.as_ref()) + extension::size_bytes(self.nonce.as_ref());
         let size_bytes = layout::Request::SIZE_BYTES + extension_bytes;
         let out = header::place(out, size_bytes)?;
-        extension::put(&mut out[layout::Request::SIZE_BYTES..], ExtensionType::Waiting, waiting.as_ref());
+        let place = &mut out[layout::Request::SIZE_BYTES..];
+        let taken = extension::put(place, ExtensionType::Waiting, waiting.as_ref());
+        extension::put(&mut place[taken..], ExtensionType::Nonces, self.nonce.as_ref());
         let header = layout::Request {
             common: Common::new(Kind::Request, size_bytes, 0, self.stream, self.epoch),
             reader: self.reader.0.into(),
@@ -74,6 +79,8 @@ impl Request {
         }
         let (stream, epoch) = (sealed.common.stream(), sealed.common.epoch());
         let waiting = extensions.value(ExtensionType::Waiting).map(Waiting::read).transpose()?;
-        Ok(Self { stream, epoch, reader: ReaderId(header.reader.get()), what, waiting })
+        let nonces = extensions.value(ExtensionType::Nonces).map(|value| Nonce::read_list(value, 1));
+        let nonce = nonces.transpose()?.map(|nonces| nonces[0]);
+        Ok(Self { stream, epoch, reader: ReaderId(header.reader.get()), what, waiting, nonce })
     }
 }

@@ -9,6 +9,7 @@ use core::time::Duration;
 use ledger::Stage;
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::extension::{self, ExtensionType, MAX_NONCES, Nonce};
 use crate::header::{self, Kind, Numbered, Sealed};
 use crate::layout::{self, RangeRecord};
 use crate::malformed::{BufferTooSmall, Reason};
@@ -47,6 +48,8 @@ pub struct Tally {
     pub withheld: Vec<Withheld>,
     /// The newest ranges of positions lost before they were numbered; all below the horizon, oldest first.
     pub skipped: Vec<Skipped>,
+    /// What readers asked to be repeated; at most [`MAX_NONCES`].
+    pub nonces: Vec<Nonce>,
 }
 
 /// What became of everything that a publisher was given.
@@ -138,35 +141,40 @@ impl Tally {
 
     /// Writes the datagram to the start of `out` and returns its size.
     ///
-    /// The length of `out` is the limit of the datagram. Ranges beyond what fits into it are left out, the
+    /// The length of `out` is the limit of the datagram. The nonces come first; ranges beyond what fits into it are left out, the
     /// oldest (the first of each list) first; each list keeps at least half of the room if it needs it.
     ///
     /// # Errors
-    /// [`BufferTooSmall`] if `out` is shorter than the header.
+    /// [`BufferTooSmall`] if `out` is shorter than the header with the nonces.
     ///
     /// # Panics
-    /// In debug builds, if a range is one that [`crate::Datagram::decode`] refuses.
+    /// In debug builds, if a range is one, or the nonces are more, than [`crate::Datagram::decode`] refuses.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
         debug_assert_eq!(self.check(), Ok(()), "ranges that their own readers would refuse: {self:?}");
-        let (withheld, skipped) = self.newest(Self::ranges_that_fit(out.len()));
+        let nonces = (!self.nonces.is_empty()).then_some(&self.nonces[..]);
+        let extension_bytes = extension::size_bytes(nonces);
+        let header_bytes = TALLY_HEADER_BYTES + extension_bytes;
+        let (withheld, skipped) =
+            self.newest(Self::ranges_that_fit(out.len().saturating_sub(extension_bytes)));
         let payload_bytes = (withheld.len() + skipped.len()) * RangeRecord::SIZE_BYTES;
-        let out = header::place(out, TALLY_HEADER_BYTES + payload_bytes)?;
+        let out = header::place(out, header_bytes + payload_bytes)?;
+        extension::put(&mut out[TALLY_HEADER_BYTES..header_bytes], ExtensionType::Nonces, nonces);
         let withheld_records = withheld.iter().map(|range| RangeRecord::new(&range.numbers, range.stage));
         let skipped_records = skipped.iter().map(|range| RangeRecord::new(&range.positions, range.stage));
-        let places = out[TALLY_HEADER_BYTES..].chunks_exact_mut(RangeRecord::SIZE_BYTES);
+        let places = out[header_bytes..].chunks_exact_mut(RangeRecord::SIZE_BYTES);
         for (record, place) in withheld_records.chain(skipped_records).zip(places) {
             record.write_to(place).expect("the place of one record");
         }
-        let mut header = self.header(payload_bytes);
+        let mut header = self.header(header_bytes, payload_bytes);
         header.withheld_count = count(withheld.len());
         header.skipped_count = count(skipped.len());
-        header.payload_crc = header::crc32c(&out[TALLY_HEADER_BYTES..]).into();
-        header::seal(&header, out);
+        header.payload_crc = header::crc32c(&out[header_bytes..]).into();
+        header::seal_extended(header, extension_bytes, out);
         Ok(out.len())
     }
 
     pub(crate) fn read(sealed: &Sealed<'_>) -> Result<Self, Reason> {
-        let header: &layout::Tally = sealed.header()?;
+        let (header, extensions): (&layout::Tally, _) = sealed.extended()?;
         let payload = sealed.checked_payload(header.payload_crc.get())?;
         let (withheld_count, skipped_count) =
             (usize::from(header.withheld_count.get()), usize::from(header.skipped_count.get()));
@@ -181,6 +189,7 @@ impl Tally {
             return Err(Reason::Field("reserved"));
         }
         let (withheld, skipped) = records.split_at(withheld_count);
+        let nonces = extensions.value(ExtensionType::Nonces).map(|value| Nonce::read_list(value, MAX_NONCES));
         let tally = Self {
             head: sealed.numbered()?,
             last: flag(header.last, "last")?,
@@ -192,14 +201,15 @@ impl Tally {
             totals: Totals::read(header),
             withheld: withheld.iter().map(Withheld::read).collect::<Result<_, _>>()?,
             skipped: skipped.iter().map(Skipped::read).collect::<Result<_, _>>()?,
+            nonces: nonces.transpose()?.unwrap_or_default().to_vec(),
         };
         tally.check().map(|()| tally)
     }
 
-    fn header(&self, payload_bytes: usize) -> layout::Tally {
+    fn header(&self, header_bytes: usize, payload_bytes: usize) -> layout::Tally {
         let Totals { samples, datagrams } = &self.totals;
         layout::Tally {
-            group: self.head.group(Kind::Tally, TALLY_HEADER_BYTES, payload_bytes),
+            group: self.head.group(Kind::Tally, header_bytes, payload_bytes),
             payload_crc: 0.into(),
             withheld_count: 0.into(),
             skipped_count: 0.into(),
@@ -245,7 +255,10 @@ impl Tally {
         }
         let stages_fit = self.withheld.iter().all(|range| WITHHELD_STAGES.contains(&range.stage))
             && self.skipped.iter().all(|range| SKIPPED_STAGES.contains(&range.stage));
-        if stages_fit { Ok(()) } else { Err(Reason::Field("stage")) }
+        if !stages_fit {
+            return Err(Reason::Field("stage"));
+        }
+        if self.nonces.len() <= MAX_NONCES { Ok(()) } else { Err(Reason::Field("nonces")) }
     }
 }
 

@@ -80,6 +80,7 @@ mod tests {
             totals: Totals { datagrams, ..Totals::default() },
             withheld: withheld.iter().map(of).collect(),
             skipped: Vec::new(),
+            nonces: Vec::new(),
         }
     }
 

@@ -17,7 +17,7 @@ use wire::{Clock, Data, Description, Numbered, Tally};
 use super::AccountView;
 use super::holes::Holes;
 use super::outbox::{BlockItem, Event, Outbox};
-use super::pin::{Pin, Sender};
+use super::pin::Pin;
 use super::plausible::{Plausibility, Verdict};
 use super::run::Run;
 use crate::sender::MAX_INTERVAL;
@@ -123,13 +123,20 @@ impl Life {
         }
     }
 
-    /// Judges who sent a datagram in this life's name; a publisher that has moved is reported to at its new address.
-    pub(super) fn judge_sender(&mut self, now: Instant, from: SocketAddr) -> Sender {
-        let sender = self.pin.judge(from.ip(), now.since(self.last_heard), self.tally_interval);
-        if sender == Sender::Moved {
-            self.from = from;
-        }
-        sender
+    /// Follows a publisher that has moved: reports go to its new address.
+    pub(super) fn moves_to(&mut self, from: SocketAddr) {
+        self.pin.moves_to(from.ip());
+        self.from = from;
+    }
+
+    /// Tells whether the publisher is alive as far as is known: neither has the epoch ended, nor has it fallen silent.
+    pub(super) fn is_alive(&self) -> bool {
+        self.book.expects_more()
+    }
+
+    /// Tells whether the publisher fell silent without its final tally: the epoch may go on.
+    pub(super) fn is_unconfirmed(&self) -> bool {
+        self.book.state() == AccountState::Unconfirmed
     }
 
     /// Tells whether an account may begin at this datagram: only at the start of a sample.

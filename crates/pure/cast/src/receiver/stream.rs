@@ -13,9 +13,9 @@ use wire::{
     Request, Tally, Wanted,
 };
 
+use super::challengers::{Challengers, Round, Successor};
 use super::life::{Life, Taken};
 use super::outbox::{Event, Outbox};
-use super::pin::{HeldBack, Sender};
 use super::plausible::Verdict;
 use super::reports::ReportClock;
 use super::rivals::{Rivals, Sign};
@@ -60,8 +60,8 @@ pub(super) struct Stream {
     told_end: bool,
     /// A datagram of the present life whose number is beyond belief, until a second one agrees.
     doubted: Option<Vec<u8>>,
-    /// Datagrams of the present life from addresses that it is not believed from.
-    held_back: HeldBack,
+    /// Addresses that speak in the stream's name and are not believed.
+    challengers: Challengers,
     /// It was told that there are such.
     told_imposter: bool,
 }
@@ -104,11 +104,10 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
-    /// The same for another datagram of the same arrival.
-    fn at<'b>(&'b mut self, bytes: &'b [u8]) -> Surroundings<'b> {
-        let Self { now, arrival: Arrival { from, .. }, brackets, out, stats, next_key, selection, witness } =
-            self;
-        let (now, arrival, witness) = (*now, Arrival { from: *from, bytes }, *witness);
+    /// The same for another datagram.
+    fn at<'b>(&'b mut self, from: SocketAddr, bytes: &'b [u8]) -> Surroundings<'b> {
+        let Self { now, brackets, out, stats, next_key, selection, witness, .. } = self;
+        let (now, arrival, witness) = (*now, Arrival { from, bytes }, *witness);
         Surroundings { now, arrival, brackets, out, stats, next_key, selection, witness }
     }
 
@@ -154,14 +153,16 @@ impl Stream {
             crowd: 0,
             told_end: false,
             doubted: None,
-            held_back: HeldBack::default(),
+            challengers: Challengers::new(seed ^ id.0),
             told_imposter: false,
         }
     }
 
     /// Learns from an announcement where to ask for the description.
     pub(super) fn on_announcement(&mut self, announcement: &Announcement, with: &mut Surroundings<'_>) {
-        self.announced = Some(at_port(with.arrival.from, announcement.report_port));
+        let address = at_port(with.arrival.from, announcement.report_port);
+        self.announced = Some(address);
+        self.challengers.reports_to(announcement.epoch, address);
         self.beginnings.heard(announcement.epoch, with.now);
         if self.wants_announcement(announcement) {
             self.request_description(announcement.epoch, with);
@@ -170,7 +171,9 @@ impl Stream {
 
     /// Tells whether an announcement tells where to ask for something.
     pub(super) fn wants_announcement(&self, announcement: &Announcement) -> bool {
-        self.description.is_none() || self.beginnings.awaits(announcement.epoch)
+        self.description.is_none()
+            || self.beginnings.awaits(announcement.epoch)
+            || !self.challengers.is_empty()
     }
 
     pub(super) fn on_data(&mut self, data: &Data<'_>, with: &mut Surroundings<'_>) {
@@ -187,7 +190,7 @@ impl Stream {
             return self.count(Taken::Accepted, with);
         }
         for (data, bytes) in run.each() {
-            self.on_data(&data, &mut with.at(bytes));
+            self.on_data(&data, &mut with.at(with.arrival.from, bytes));
         }
     }
 
@@ -221,7 +224,7 @@ impl Stream {
     }
 
     pub(super) fn on_descriptor(&mut self, part: &DescriptorPart<'_>, with: &mut Surroundings<'_>) {
-        if self.is_an_imposters(part.head.epoch, with) {
+        if self.is_held_back(&part.head, with) {
             return;
         }
         match self.assembler.accept(part) {
@@ -274,6 +277,7 @@ impl Stream {
             life.advance(with.now, with.brackets, with.out);
         }
         self.replaced.retain(|life| !life.ended);
+        self.challenge(with);
         self.leave_if_told(with);
         if self.has_reports() && self.reports.is_due(with.now) {
             self.report(with);
@@ -358,6 +362,7 @@ impl Stream {
     /// Leaves the stream, and forgets its accounts.
     fn leave_for_good(&mut self, with: &mut Surroundings<'_>) {
         self.leaving = None;
+        self.challengers.clear();
         self.leave(with);
         for life in self.current.take().into_iter().chain(std::mem::take(&mut self.replaced)) {
             self.unusable.remember(life.epoch, life.book.next_number().saturating_sub(1));
@@ -382,7 +387,8 @@ impl Stream {
         let replaced = self.replaced.iter().filter_map(Life::next_deadline).min();
         let report = self.has_reports().then(|| self.reports.due());
         let lives = Instant::earlier(current, replaced);
-        Instant::earlier(lives, Instant::earlier(report, self.leaving.map(Leaving::deadline)))
+        let others = Instant::earlier(self.challengers_due(), self.leaving.map(Leaving::deadline));
+        Instant::earlier(lives, Instant::earlier(report, others))
     }
 
     /// Returns for every book of this stream its key and the highest number seen.
@@ -414,7 +420,7 @@ impl Stream {
             self.request_description(head.epoch, with);
             return self.too_early(head, with);
         }
-        if self.is_an_imposters(head.epoch, with) {
+        if self.is_held_back(head, with) {
             return None;
         }
         let Some(description) = &self.description else { return None };
@@ -435,29 +441,93 @@ impl Stream {
         }
     }
 
-    /// Tells whether a datagram comes in the present life's name from an address that it is not believed from; it is held
-    /// back then. Once the life has moved there, what was held is taken in before anything else.
-    fn is_an_imposters(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) -> bool {
-        let Some(life) = self.current.as_mut().filter(|life| life.epoch == epoch) else { return false };
+    /// Tells whether a datagram comes in the stream's name from an address that it is not believed from, while it is alive
+    /// elsewhere; it is held back then.
+    fn is_held_back(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> bool {
+        let Some(life) = self.current.as_mut().filter(|life| life.epoch <= head.epoch) else { return false };
         let Arrival { from, bytes } = with.arrival;
-        match life.judge_sender(with.now, from) {
-            Sender::Believed => {}
-            Sender::Moved => {
-                self.told_imposter = false;
-                let held = self.held_back.take(from.ip());
-                held.iter().for_each(|bytes| self.take_held(bytes, &mut with.at(bytes)));
-            }
-            Sender::Imposter => {
-                with.stats.imposter += 1;
-                self.held_back.hold(from, bytes);
-                if !core::mem::replace(&mut self.told_imposter, true) {
-                    let (stream, believed) = (self.id, life.from);
-                    with.out.event(Event::Imposter { stream, epoch, believed, imposter: from });
-                }
-                return true;
-            }
+        if life.pin.is_at(from.ip()) {
+            return false;
         }
-        false
+        let is_later = life.epoch < head.epoch;
+        if life.is_alive() {
+            self.challengers.hold(with.now, from, head, bytes);
+            if is_later {
+                // The publishers are told of each other.
+                self.rivals.heard(head.epoch, with.now);
+            } else {
+                self.challengers.reports_to(head.epoch, at_port(from, life.description.report_port));
+            }
+        } else if is_later {
+            return false;
+        } else if life.is_unconfirmed() {
+            life.moves_to(from);
+            return false;
+        }
+        with.stats.imposter += 1;
+        if !core::mem::replace(&mut self.told_imposter, true) {
+            let (stream, epoch, believed) = (self.id, head.epoch, life.from);
+            with.out.event(Event::Imposter { stream, epoch, believed, imposter: from });
+        }
+        true
+    }
+
+    /// Returns when the addresses that are held back have to be looked at.
+    fn challengers_due(&self) -> Option<Instant> {
+        let life = self.current.as_ref()?;
+        let due = self.challengers.next_round(life.last_heard);
+        if life.is_alive() { due } else { due.map(|_| life.last_heard) }
+    }
+
+    /// Challenges the believed address and those that are held back, and lets one of these take over once the other is gone.
+    fn challenge(&mut self, with: &mut Surroundings<'_>) {
+        let Some(life) = &self.current else { return };
+        if self.challengers.is_empty() {
+            return;
+        }
+        if life.is_alive() {
+            return match self.challengers.round(with.now, life.last_heard) {
+                Round::Wait => {}
+                Round::Challenge => self.send_challenges(with),
+                Round::TakeOver(ip) => self.take_over(ip, with),
+            };
+        }
+        match self.challengers.heir(life.epoch, !life.is_unconfirmed()) {
+            Some(ip) => self.take_over(ip, with),
+            None => self.challengers.clear(),
+        }
+    }
+
+    fn send_challenges(&mut self, with: &mut Surroundings<'_>) {
+        let Some(life) = &self.current else { return };
+        let (stream, reader) = (self.id, self.reader.id);
+        let mut ask = |to, epoch, nonce| {
+            // A publisher that knows no nonces describes itself, which is a sign of life, too.
+            let what = Wanted::Descriptor;
+            with.out.request(to, Request { stream, epoch, reader, what, waiting: None, nonce: Some(nonce) });
+        };
+        ask(life.report_address(), life.epoch, self.challengers.nonce());
+        for (challenger, report_to) in self.challengers.unproven() {
+            ask(report_to, challenger.epoch, challenger.nonce);
+        }
+    }
+
+    /// Believes another address, and takes in what it sent meanwhile.
+    fn take_over(&mut self, ip: IpAddr, with: &mut Surroundings<'_>) {
+        let Some(Successor { epoch, held, displaced }) = self.challengers.take(ip) else { return };
+        self.told_imposter = false;
+        match (&mut self.current, held.last()) {
+            (Some(life), Some(newest)) if life.epoch == epoch => life.moves_to(newest.from),
+            // Reports on the epoch before still go to where it was.
+            (Some(life), _) => life.pin.moves_to(ip),
+            (None, _) => {}
+        }
+        for held in &held {
+            self.take_held(&held.bytes, &mut with.at(held.from, &held.bytes));
+        }
+        if let Some(life) = self.current.as_mut().filter(|life| life.epoch == epoch) {
+            displaced.iter().for_each(|numbers| life.name_undecoded(numbers, with.brackets));
+        }
     }
 
     /// Takes in a datagram that was held back.
@@ -536,7 +606,7 @@ impl Stream {
             // The group is heard: the publisher need not hold the beginning any longer for this reader's sake.
             let (stream, epoch, reader) = (self.id, head.epoch, self.reader.id);
             let waiting = self.beginnings.wish();
-            let request = Request { stream, epoch, reader, what: Wanted::Data, waiting };
+            let request = Request { stream, epoch, reader, what: Wanted::Data, waiting, nonce: None };
             with.out.request(life.report_address(), request);
         }
         Some(self.begun(life, first.first_index, with))
@@ -584,6 +654,7 @@ impl Stream {
         self.unusable.remember(life.epoch, life.book.next_number().saturating_sub(1));
         life.replaced(with.now, with.brackets, with.out);
         if life.epoch != successor {
+            self.challengers.clear();
             self.rivals.replaced(life.epoch, with.now, Some(life.report_address()));
         }
         if !life.ended {
@@ -638,7 +709,14 @@ impl Stream {
         self.next_request = with.now + REQUEST_INTERVAL;
         with.out.request(
             to,
-            Request { stream: self.id, epoch, reader: self.reader.id, what: Wanted::Data, waiting: None },
+            Request {
+                stream: self.id,
+                epoch,
+                reader: self.reader.id,
+                what: Wanted::Data,
+                waiting: None,
+                nonce: None,
+            },
         );
     }
 
@@ -647,7 +725,8 @@ impl Stream {
         if with.now >= self.next_request {
             self.next_request = with.now + REQUEST_INTERVAL;
             let (stream, reader, waiting) = (self.id, self.reader.id, self.beginnings.wish());
-            with.out.request(address, Request { stream, epoch, reader, what: Wanted::Descriptor, waiting });
+            let what = Wanted::Descriptor;
+            with.out.request(address, Request { stream, epoch, reader, what, waiting, nonce: None });
         }
     }
 
@@ -664,7 +743,7 @@ impl Stream {
 }
 
 /// Returns another port of the same host; an IPv6 address keeps its scope.
-const fn at_port(mut address: SocketAddr, port: u16) -> SocketAddr {
+pub(super) const fn at_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address.set_port(port);
     address
 }

@@ -25,11 +25,13 @@ pub(super) struct TallyClock {
     untold_ranges: usize,
     /// Readers that were heard for the first time since the last tally.
     new_readers: usize,
+    /// Readers asked for a sign since the last tally.
+    has_nonces: bool,
 }
 
 impl TallyClock {
     pub(super) const fn new(now: Instant) -> Self {
-        Self { last: now, interval: FIRST_INTERVAL, data_since: None, untold_ranges: 0, new_readers: 0 }
+        Self { last: now, interval: FIRST_INTERVAL, data_since: None, untold_ranges: 0, new_readers: 0, has_nonces: false }
     }
 
     pub(super) fn data_left(&mut self, now: Instant) {
@@ -44,6 +46,11 @@ impl TallyClock {
     /// reports; but it may be made up, and cannot call for tallies more often than data do.
     pub(super) const fn reader_added(&mut self) {
         self.new_readers += 1;
+    }
+
+    /// Notes that the next tally repeats something that a reader asked for. It comes early, but no sooner than after data.
+    pub(super) const fn nonce_added(&mut self) {
+        self.has_nonces = true;
     }
 
     /// Tells whether so many readers are new that they call for a tally.
@@ -62,7 +69,8 @@ impl TallyClock {
         if self.untold_ranges >= MAX_UNTOLD_RANGES {
             return self.last;
         }
-        let promised = self.last + if self.is_crowd() { FIRST_INTERVAL } else { self.interval };
+        let is_called_for = self.is_crowd() || self.has_nonces;
+        let promised = self.last + if is_called_for { FIRST_INTERVAL } else { self.interval };
         self.data_since.map_or(promised, |since| promised.min(since + FIRST_INTERVAL))
     }
 
@@ -76,6 +84,7 @@ impl TallyClock {
         self.data_since = None;
         self.untold_ranges = 0;
         self.new_readers = 0;
+        self.has_nonces = false;
         self.interval
     }
 }
@@ -116,6 +125,17 @@ mod tests {
         assert_eq!(clock.due(), now + FIRST_INTERVAL);
         clock.told(now + FIRST_INTERVAL);
         assert_eq!(clock.due(), now + FIRST_INTERVAL + MAX_INTERVAL, "they have been told");
+    }
+
+    #[test]
+    fn a_nonce_calls_for_a_tally_but_not_within_100_ms_of_the_last() {
+        let mut clock = TallyClock::new(Instant::ORIGIN);
+        let now = Instant::ORIGIN + MAX_INTERVAL;
+        (0..6).for_each(|_| _ = clock.told(now));
+        clock.nonce_added();
+        assert_eq!(clock.due(), now + FIRST_INTERVAL);
+        clock.told(now + FIRST_INTERVAL);
+        assert_eq!(clock.due(), now + FIRST_INTERVAL + MAX_INTERVAL, "it has been repeated");
     }
 
     #[test]

@@ -88,8 +88,14 @@ pub(crate) fn address(node: NodeId) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::from(0x0a00_0000 | node.0).into(), PORT)
 }
 
+/// Report ports from here on are those of nodes that share the first one's host, by their numbers.
+pub(crate) const SHARED_PORTS: u16 = 20_000;
+
 /// Returns the node at an address.
 pub(crate) fn node_at(address: SocketAddr) -> NodeId {
+    if let Some(node) = address.port().checked_sub(SHARED_PORTS) {
+        return NodeId(node.into());
+    }
     let SocketAddr::V4(address) = address else { panic!("{address} is nobody's address here") };
     NodeId(u32::from(*address.ip()) & 0x00ff_ffff)
 }

@@ -123,10 +123,15 @@ impl Reader {
         Self { diligence: Diligence::Light, buffer: vec![0; DATAGRAM_BYTES_IPV4], ..Self::new(id, config) }
     }
 
-    /// Lets a stranger forge the first publisher's source address.
+    /// Lets another node send from the first publisher's source address: of the same host, or a forger.
     pub(crate) fn deceived_by(mut self, stranger: NodeId) -> Self {
         self.deceived_by = Some(stranger);
         self
+    }
+
+    /// Tells whether a node sends from the first publisher's source address.
+    pub(crate) fn is_deceived_by(&self, node: NodeId) -> bool {
+        self.deceived_by == Some(node)
     }
 
     /// Makes it wait for the streams from the beginning of the scene on.

@@ -202,10 +202,16 @@ fn ways(
         }
     }
     let ended = following.ended.as_ref().map_or(u64::MAX, |(input, _)| *input);
-    for seen in network.node(node).reader().diary.iter().filter(|seen| seen.input <= ended) {
+    let reader = network.node(node).reader();
+    // What comes from a second host is held back while the first one is alive, and then used.
+    let is_before = |other: &Following| other.stream == following.stream && other.epoch < following.epoch;
+    let was_held = publisher != NodeId(0)
+        && !reader.is_deceived_by(publisher)
+        && reader.watch.followed.iter().any(is_before);
+    for seen in reader.diary.iter().filter(|seen| seen.input <= ended) {
         if seen.from == publisher && seen.epoch == following.epoch && seen.stream == following.stream {
             // Before the account began, what could be read came before the description and could not be used.
-            let was_early = seen.input < following.began && following.first == 0;
+            let was_early = seen.input < following.began && following.first == 0 && !was_held;
             let way = match (seen.readable, was_early) {
                 (true, false) => Way::Arrived { elements: seen.elements },
                 (true, true) => Way::Early { refused: false },

@@ -177,7 +177,7 @@ impl Alone {
     fn ask(&mut self, now: Instant) {
         let head = self.sender.next_head();
         let (stream, epoch, reader) = (head.stream, head.epoch, ReaderId(1));
-        let request = Request { stream, epoch, reader, what: Wanted::Data, waiting: None };
+        let request = Request { stream, epoch, reader, what: Wanted::Data, waiting: None, nonce: None };
         self.sender.handle(now, Input::Request(&request));
     }
 }

@@ -11,7 +11,7 @@ use crate::line::reader::Move;
 use crate::line::scene::{
     LIFE, Scene, StreamShape, accounts, forged, publisher, reader, watched, watched_by,
 };
-use crate::line::{GROUP, Part, Stranger, at};
+use crate::line::{GROUP, Part, SHARED_PORTS, Stranger, at};
 
 const SHAPE: StreamShape = StreamShape::PLAIN;
 
@@ -130,23 +130,79 @@ fn a_reader_that_leaves_in_the_middle_of_a_frame_is_not_left_waiting_for_its_res
     assert_eq!(account.gaps.len(), 1);
 }
 
-/// Two publishers that do not know of each other, and a reader.
-fn rivals() -> (Scene, NodeId) {
-    let span = |from| at(from)..at(8_000);
-    let first = publisher(&SHAPE, LIFE, span(0), Holes::NONE);
-    let (mut network, reader) = watched(1, first, Port { down: Link::lan(), ..Port::default() });
-    let second = publisher(&SHAPE, Epoch { start_ns: 2_000, life: 33 }, span(500), Holes::NONE);
+/// A later life of the stream than that of the first publisher.
+const SECOND: Epoch = Epoch { start_ns: 2_000, life: 33 };
+
+/// Two publishers on one host that do not know of each other, and a reader.
+fn rivals(end: u64, port: Port) -> (Scene, NodeId) {
+    let first = publisher(&SHAPE, LIFE, at(0)..at(8_000), Holes::NONE);
+    let (mut network, node) = watched_by(1, first, reader(1).deceived_by(NodeId(2)), port);
+    let mut config = SHAPE.config(SECOND);
+    config.description.report_port = SHARED_PORTS + 2;
+    let feed = SHAPE.feed(SECOND, at(500)..at(end), Holes::NONE);
+    let second = Publisher::new(config, feed, SECOND.life, at(500)).told(at(end + 200), Command::Finish);
     network.add("second publisher", Part::Publisher(Box::new(second)), Port::default());
-    (network, reader)
+    (network, node)
+}
+
+/// A publisher on one host, and another of the same stream on a second one; both have a sample every `millis`.
+fn hosts(millis: u64, first: Publisher, second: Publisher) -> (Scene, NodeId) {
+    let down = Link::lan();
+    let (mut network, node) = watched_by(millis, first, reader(1).waiting(), Port { down, ..Port::default() });
+    network.add("second host", Part::Publisher(Box::new(second)), Port::default());
+    (network, node)
+}
+
+/// Of the stream with a sample a second: so slow that its publisher tells a tally a second.
+const SLOW: StreamShape = StreamShape { hz: 1, block_samples: 1, ..SHAPE };
+
+#[test]
+fn a_publisher_on_a_second_host_is_held_back_and_takes_over_after_the_final_tally() {
+    let first = publisher(&SHAPE, LIFE, at(0)..at(3_000), Holes::NONE);
+    let second = publisher(&SHAPE, SECOND, at(2_500)..at(5_000), Holes::NONE);
+    let (mut network, reader) = hosts(1, first, second);
+    let accounts = accounts(&mut network, reader, at(15_000));
+    assert_eq!(states(&accounts), [AccountState::Closed; 2]);
+    let delivered = accounts.iter().map(|(_, account)| account.elements.delivered).collect::<Vec<_>>();
+    assert_eq!(delivered, [30_000, 25_000], "what was held is not lost");
+    let watch = &network.node(reader).reader().watch;
+    assert_eq!((watch.imposters.len(), watch.two_publishers.len()), (1, 0));
+}
+
+#[test]
+fn a_standby_on_a_second_host_takes_over_within_three_seconds_and_nothing_of_it_is_lost() {
+    let first = publisher(&SLOW, LIFE, at(0)..at(60_000), Holes::NONE).told(at(10_500), Command::Die);
+    let second = publisher(&SLOW, SECOND, at(10_600)..at(20_000), Holes::NONE);
+    let (mut network, reader) = hosts(1, first, second);
+    network.run_until(at(10_500 + 3_000 + 100));
+    let epochs: Vec<_> = network.node(reader).reader().receiver.accounts().map(|view| view.epoch).collect();
+    assert!(epochs.contains(&SECOND), "{epochs:?}");
+    let accounts = accounts(&mut network, reader, at(40_000));
+    assert_eq!(states(&accounts), [AccountState::Unconfirmed, AccountState::Closed]);
+    let rows = &accounts[1].1.elements;
+    assert_eq!((rows.first, rows.missing()), (0, 0), "{rows:?}");
+}
+
+#[test]
+fn a_second_host_waits_as_long_as_the_first_one_answers() {
+    // Both are heard all the time; the first has long pauses between its samples.
+    let slow = StreamShape { hz: 1, block_samples: 4, ..SHAPE };
+    let first = publisher(&slow, LIFE, at(0)..at(40_000), Holes::NONE);
+    let second = publisher(&slow, SECOND, at(10_000)..at(30_000), Holes::NONE);
+    let (mut network, reader) = hosts(1, first, second);
+    let accounts = accounts(&mut network, reader, at(35_000));
+    let [(_, only)] = &accounts[..] else { panic!("{accounts:?}") };
+    assert_eq!((only.state, only.elements.missing()), (AccountState::Open, 0));
+    let events = network.node(NodeId(0)).publisher().events.iter().map(|(_, event)| *event);
+    assert_eq!(events.collect::<Vec<_>>(), [SenderEvent::TwoPublishers { other: SECOND }], "it is told");
 }
 
 #[test]
 fn two_publishers_on_one_name_are_told_to_both_and_to_the_reader() {
-    let (mut network, reader) = rivals();
+    let (mut network, reader) = rivals(8_000, Port { down: Link::lan(), ..Port::default() });
     accounts(&mut network, reader, at(15_000));
-    let second = Epoch { start_ns: 2_000, life: 33 };
-    assert_eq!(network.node(reader).reader().watch.two_publishers, [(second, LIFE)], "told once");
-    for (publisher, other) in [(NodeId(0), second), (NodeId(2), LIFE)] {
+    assert_eq!(network.node(reader).reader().watch.two_publishers, [(SECOND, LIFE)], "told once");
+    for (publisher, other) in [(NodeId(0), SECOND), (NodeId(2), LIFE)] {
         let events = network.node(publisher).publisher().events.iter().map(|(_, event)| *event);
         let told: Vec<_> = events.filter(|event| *event != SenderEvent::Finished).collect();
         assert_eq!(told, [SenderEvent::TwoPublishers { other }], "{publisher}");
@@ -155,7 +211,7 @@ fn two_publishers_on_one_name_are_told_to_both_and_to_the_reader() {
 
 #[test]
 fn of_two_publishers_only_the_later_one_is_listened_to() {
-    let (mut network, reader) = rivals();
+    let (mut network, reader) = rivals(8_000, Port { down: Link::lan(), ..Port::default() });
     let accounts = accounts(&mut network, reader, at(7_900));
     let first = &accounts[0].1;
     assert_eq!(first.state, AccountState::Unconfirmed);
@@ -165,11 +221,8 @@ fn of_two_publishers_only_the_later_one_is_listened_to() {
 #[test]
 fn what_is_left_of_a_closed_life_does_not_bring_it_back() {
     // The later of two publishers ends first; copies of its last datagrams come when the other is heard again.
-    let first = publisher(&SHAPE, LIFE, Instant::ORIGIN..at(8_000), Holes::NONE);
     let down = Link::lan().duplicate(0.3, core::time::Duration::from_millis(700));
-    let (mut network, reader) = watched(1, first, Port { down, ..Port::default() });
-    let second = publisher(&SHAPE, Epoch { start_ns: 2_000, life: 33 }, at(500)..at(4_000), Holes::NONE);
-    network.add("second publisher", Part::Publisher(Box::new(second)), Port::default());
+    let (mut network, reader) = rivals(4_000, Port { down, ..Port::default() });
     let accounts = accounts(&mut network, reader, at(20_000));
     let [first, second, again] = &states(&accounts)[..] else { panic!("three accounts: {accounts:?}") };
     assert_eq!(*first, AccountState::Unconfirmed);

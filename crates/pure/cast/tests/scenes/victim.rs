@@ -124,6 +124,7 @@ impl Victim {
             totals: Totals::default(),
             withheld: Vec::new(),
             skipped: Vec::new(),
+            nonces: Vec::new(),
         };
         change(&mut tally);
         let size = tally.encode(&mut self.buffer).expect("room");

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use sample::{Channel, Dtype, MAX_ELEMENTS_PER_SAMPLE, Schema, UnknownEntries};
 use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 use wire::{
-    Announcement, Clock, Data, Datagram, DatagramTotals, Description, DescriptorParts, Fit, Numbered,
-    Predecessor, Report, Request, SampleTotals, Skipped, Tally, Totals, Waiting, Wanted, Withheld,
+    Announcement, Clock, Data, Datagram, DatagramTotals, Description, DescriptorParts, Fit, MAX_NONCES, Nonce,
+    Numbered, Predecessor, Report, Request, SampleTotals, Skipped, Tally, Totals, Waiting, Wanted, Withheld,
     max_elements, stream_id,
 };
 
@@ -176,9 +176,9 @@ pub(crate) fn tally() -> impl Strategy<Value = Tally> {
         let skipped = [Stage::Source, Stage::PublisherQueue, Stage::PublisherPaused];
         let withheld = ranges(head.number, Box::leak(Box::new(withheld)));
         let skipped = ranges(head.position(), Box::leak(Box::new(skipped)));
-        let scalars = (any::<[bool; 3]>(), any::<u64>(), any::<u32>(), any::<u64>(), totals());
+        let scalars = (any::<[bool; 3]>(), any::<u64>(), any::<u32>(), any::<u64>(), totals(), vec(any::<u64>(), 0..=MAX_NONCES));
         (Just(head), scalars, withheld, skipped).prop_map(|(head, scalars, withheld, skipped)| {
-            let ([last, paused, watched], next_tally, readers, report_interval, totals) = scalars;
+            let ([last, paused, watched], next_tally, readers, report_interval, totals, nonces) = scalars;
             Tally {
                 head,
                 last,
@@ -190,6 +190,7 @@ pub(crate) fn tally() -> impl Strategy<Value = Tally> {
                 totals,
                 withheld: withheld.into_iter().map(|(numbers, stage)| Withheld { numbers, stage }).collect(),
                 skipped: skipped.into_iter().map(|(positions, stage)| Skipped { positions, stage }).collect(),
+                nonces: nonces.into_iter().map(Nonce::new).collect(),
             }
         })
     })
@@ -290,8 +291,9 @@ prop_compose! {
         reader in any::<u64>(),
         what in prop::sample::select(&[Wanted::Descriptor, Wanted::Data][..]),
         waiting in waiting(),
+        nonce in prop::option::of(any::<u64>().prop_map(Nonce::new)),
     ) -> Request {
-        Request { stream: StreamId(stream), epoch, reader: ReaderId(reader), what, waiting }
+        Request { stream: StreamId(stream), epoch, reader: ReaderId(reader), what, waiting, nonce }
     }
 }
 

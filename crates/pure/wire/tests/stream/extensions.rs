@@ -15,7 +15,7 @@ use crate::any;
 type Item = (u8, u8, Vec<u8>);
 
 /// Types that no version of the protocol has named.
-const UNNAMED: core::ops::RangeInclusive<u8> = 10..=255;
+const UNNAMED: core::ops::RangeInclusive<u8> = 11..=255;
 
 fn items(flags: impl Strategy<Value = u8> + Clone) -> impl Strategy<Value = Vec<Item>> {
     let value = prop::collection::vec(any::<u8>(), 0..40);
@@ -234,7 +234,7 @@ fn data() -> Data<'static> {
 }
 
 fn request(waiting: Option<Waiting>) -> Request {
-    Request { stream: StreamId(1), epoch: head().epoch, reader: ReaderId(7), what: Wanted::Data, waiting }
+    Request { stream: StreamId(1), epoch: head().epoch, reader: ReaderId(7), what: Wanted::Data, waiting, nonce: None }
 }
 
 fn descriptor(predecessor: Option<Predecessor>, addresses: &[IpAddr]) -> Vec<u8> {

@@ -1,0 +1,400 @@
+//! Addresses that speak in a stream's name while it is believed from another: held back, challenged, and believed once the
+//! other is gone.
+//!
+//! The believed address is gone when its epoch has ended, or when it misses three challenges in a row: requests, to which a
+//! publisher answers whatever it has to send. Then the first challenger takes over that repeated the nonce of its own
+//! challenge, which shows that it receives where its datagrams seem to come from.
+//!
+//! Source: `docs/protocol/stream.md`, "Believed sources".
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use units::{Epoch, Instant, RangeSet, Random};
+use wire::{Datagram, DescriptorAssembler, Nonce, Numbered};
+
+use super::stream::at_port;
+
+/// So many challenges in a row that are missed end the belief in an address.
+const CHALLENGES: u32 = 3;
+/// The time between two challenges is drawn once for each reader from here on, so that a crowd does not ask at once. The
+/// last of three is missed after 3 s at most.
+const MIN_INTERVAL: Duration = Duration::from_millis(500);
+/// How far the readers' intervals spread.
+const SPREAD: Duration = Duration::from_millis(250);
+/// The most addresses that are held back at a time.
+const MAX_CHALLENGERS: usize = 4;
+/// A challenger that was silent for so long gives its place to another.
+const MAX_SILENCE: Duration = Duration::from_secs(10);
+/// The most datagrams that are held, and their bytes: about a second of a thousand small ones.
+const MAX_HELD: usize = 1_024;
+const MAX_HELD_BYTES: usize = 1 << 20;
+/// The most runs of numbers of a challenger that are remembered after their datagrams had to give way.
+const MAX_DISPLACED_RUNS: usize = 64;
+
+/// Who speaks in the stream's name beside the believed address.
+#[derive(Debug)]
+pub(super) struct Challengers {
+    random: Random,
+    interval: Duration,
+    list: Vec<Challenger>,
+    /// What they sent, the oldest first.
+    held: VecDeque<Held>,
+    held_bytes: usize,
+    /// How many challenges in a row the believed address was sent, and when the last.
+    row: u32,
+    last: Option<Instant>,
+}
+
+/// An address that is not believed.
+#[derive(Debug)]
+pub(super) struct Challenger {
+    pub(super) ip: IpAddr,
+    /// The newest epoch that it sent.
+    pub(super) epoch: Epoch,
+    /// Where it hears requests, as far as it is known.
+    pub(super) report_to: Option<SocketAddr>,
+    pub(super) nonce: Nonce,
+    /// It has repeated the nonce.
+    is_proven: bool,
+    assembler: DescriptorAssembler,
+    heard: Instant,
+    /// The numbers of its newest epoch whose datagrams had to give way to others.
+    displaced: RangeSet,
+}
+
+/// A datagram that is held back.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) from: SocketAddr,
+    pub(super) bytes: Vec<u8>,
+    epoch: Epoch,
+    number: u64,
+}
+
+/// What took over.
+#[derive(Debug)]
+pub(super) struct Successor {
+    pub(super) epoch: Epoch,
+    /// What it sent meanwhile, the oldest first.
+    pub(super) held: Vec<Held>,
+    /// The numbers of what it sent and is not held any more.
+    pub(super) displaced: RangeSet,
+}
+
+/// What is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Round {
+    /// Nothing, or not yet.
+    Wait,
+    /// The believed address and all challengers without proof are to be challenged.
+    Challenge,
+    /// The believed address has missed its challenges; this one takes over.
+    TakeOver(IpAddr),
+}
+
+impl Challengers {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut random = Random::for_purpose(seed, "challenges");
+        let interval = MIN_INTERVAL + SPREAD.mul_f64(random.unit());
+        let (list, held) = (Vec::new(), VecDeque::new());
+        Self { random, interval, list, held, held_bytes: 0, row: 0, last: None }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Holds a datagram, if its address gets a place; of too many the oldest give way.
+    pub(super) fn hold(&mut self, now: Instant, from: SocketAddr, head: &Numbered, bytes: &[u8]) {
+        let Some(challenger) = self.place(now, from.ip(), head.epoch) else { return };
+        challenger.heard = now;
+        if challenger.epoch < head.epoch {
+            challenger.epoch = head.epoch;
+            challenger.displaced = RangeSet::new();
+        }
+        challenger.read(from, bytes);
+        let (epoch, number) = (head.epoch, head.number);
+        self.held.push_back(Held { from, bytes: bytes.to_vec(), epoch, number });
+        self.held_bytes += bytes.len();
+        while self.held.len() > MAX_HELD || self.held_bytes > MAX_HELD_BYTES {
+            let Some(oldest) = self.held.pop_front() else { break };
+            self.held_bytes -= oldest.bytes.len();
+            let sender = self.list.iter_mut().find(|challenger| challenger.ip == oldest.from.ip());
+            if let Some(sender) = sender {
+                sender.displaced(&oldest);
+            }
+        }
+    }
+
+    /// Notes where an address hears requests.
+    pub(super) fn reports_to(&mut self, epoch: Epoch, address: SocketAddr) {
+        let of = |it: &&mut Challenger| it.ip == address.ip() && it.epoch == epoch;
+        if let Some(challenger) = self.list.iter_mut().find(of) {
+            challenger.report_to = Some(address);
+        }
+    }
+
+    /// Returns when the next round is due; the believed address was heard last at `last_heard`.
+    pub(super) fn next_round(&self, last_heard: Instant) -> Option<Instant> {
+        let last = self.last.filter(|last| *last > last_heard).unwrap_or(last_heard);
+        (!self.list.is_empty()).then_some(last + self.interval)
+    }
+
+    /// Begins a round if it is due.
+    pub(super) fn round(&mut self, now: Instant, last_heard: Instant) -> Round {
+        if self.next_round(last_heard).is_none_or(|due| now < due) {
+            return Round::Wait;
+        }
+        if self.last.is_none_or(|last| last <= last_heard) {
+            self.row = 0;
+        }
+        let proven = self.list.iter().find(|challenger| challenger.is_proven);
+        match proven {
+            Some(challenger) if self.row >= CHALLENGES => Round::TakeOver(challenger.ip),
+            _ => {
+                (self.row, self.last) = (self.row + 1, Some(now));
+                Round::Challenge
+            }
+        }
+    }
+
+    /// Returns whom to challenge for a proof, and the nonces.
+    pub(super) fn unproven(&self) -> impl Iterator<Item = (&Challenger, SocketAddr)> {
+        let unproven = self.list.iter().filter(|challenger| !challenger.is_proven);
+        unproven.filter_map(|challenger| Some((challenger, challenger.report_to?)))
+    }
+
+    /// Draws a nonce for the believed address, which need not repeat it: any datagram of it is a sign of life.
+    pub(super) fn nonce(&mut self) -> Nonce {
+        Nonce::new(self.random.next_u64())
+    }
+
+    /// Returns the address that takes over from an epoch that is over, if any does: one that has proven itself before the
+    /// others. Where the epoch has `ended` with its final tally, only a later one can.
+    pub(super) fn heir(&self, epoch: Epoch, ended: bool) -> Option<IpAddr> {
+        let can = |it: &&Challenger| if ended { it.epoch > epoch } else { it.epoch >= epoch };
+        let heir = self.list.iter().filter(can).min_by_key(|challenger| !challenger.is_proven);
+        heir.map(|challenger| challenger.ip)
+    }
+
+    /// Takes an address out with all that it sent, and forgets the others.
+    pub(super) fn take(&mut self, ip: IpAddr) -> Option<Successor> {
+        let index = self.list.iter().position(|challenger| challenger.ip == ip)?;
+        let Challenger { epoch, displaced, .. } = self.list.swap_remove(index);
+        let held = core::mem::take(&mut self.held).into_iter();
+        let held = held.filter(|held| held.from.ip() == ip).collect();
+        self.clear();
+        Some(Successor { epoch, held, displaced })
+    }
+
+    /// Forgets all of them.
+    pub(super) fn clear(&mut self) {
+        self.list.clear();
+        self.held.clear();
+        (self.held_bytes, self.row, self.last) = (0, 0, None);
+    }
+
+    /// Finds an address, or the place for it.
+    fn place(&mut self, now: Instant, ip: IpAddr, epoch: Epoch) -> Option<&mut Challenger> {
+        if let Some(index) = self.list.iter().position(|challenger| challenger.ip == ip) {
+            return self.list.get_mut(index);
+        }
+        if self.list.len() == MAX_CHALLENGERS {
+            let silent = |it: &Challenger| now.since(it.heard) > MAX_SILENCE;
+            let index = self.list.iter().position(silent)?;
+            let gone = self.list.remove(index).ip;
+            self.held.retain(|held| held.from.ip() != gone);
+            self.held_bytes = self.held.iter().map(|held| held.bytes.len()).sum();
+        }
+        let nonce = self.nonce();
+        self.list.push(Challenger {
+            ip,
+            epoch,
+            report_to: None,
+            nonce,
+            is_proven: false,
+            assembler: DescriptorAssembler::new(),
+            heard: now,
+            displaced: RangeSet::new(),
+        });
+        self.list.last_mut()
+    }
+}
+
+impl Challenger {
+    /// Reads what a datagram says of its sender: where it hears requests, and what it was asked to repeat.
+    fn read(&mut self, from: SocketAddr, bytes: &[u8]) {
+        match Datagram::decode(bytes) {
+            Ok(Datagram::Tally(tally)) => self.is_proven |= tally.nonces.contains(&self.nonce),
+            Ok(Datagram::Descriptor(part)) => {
+                if let Ok(Some(description)) = self.assembler.accept(&part) {
+                    self.report_to = Some(at_port(from, description.report_port));
+                }
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    fn displaced(&mut self, held: &Held) {
+        if held.epoch == self.epoch && self.displaced.range_count() < MAX_DISPLACED_RUNS {
+            self.displaced.insert(held.number..held.number.saturating_add(1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::StreamId;
+    use wire::{Tally, Totals};
+
+    use super::*;
+
+    const HEAD: Numbered = Numbered {
+        stream: StreamId(1),
+        epoch: Epoch { start_ns: 2, life: 2 },
+        number: 0,
+        first_index: 0,
+        element_offset: 0,
+        elements_per_sample: 1,
+    };
+    const BEFORE: Epoch = Epoch { start_ns: 1, life: 1 };
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    fn host(last: u8) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, last], 7_400))
+    }
+
+    fn challengers() -> Challengers {
+        Challengers::new(7)
+    }
+
+    /// Sends a tally that repeats a nonce.
+    fn repeat(challengers: &mut Challengers, now: Instant, from: SocketAddr, nonce: Nonce) {
+        let tally = Tally {
+            head: HEAD,
+            last: false,
+            paused: false,
+            watched: false,
+            next_tally: Duration::from_secs(1),
+            readers: 1,
+            report_interval: Duration::from_secs(1),
+            totals: Totals::default(),
+            withheld: Vec::new(),
+            skipped: Vec::new(),
+            nonces: vec![nonce],
+        };
+        let mut bytes = [0; 500];
+        let size = tally.encode(&mut bytes).unwrap();
+        challengers.hold(now, from, &HEAD, &bytes[..size]);
+    }
+
+    /// Lets time pass until something is due, a second at most; returns when, and what.
+    fn next_round(challengers: &mut Challengers, last_heard: Instant) -> (Instant, Round) {
+        let due = challengers.next_round(last_heard).expect("a challenger waits");
+        assert_eq!(challengers.round(due - Duration::from_nanos(1), last_heard), Round::Wait);
+        (due, challengers.round(due, last_heard))
+    }
+
+    #[test]
+    fn an_address_that_misses_three_challenges_within_three_seconds_gives_way_to_one_with_a_proof() {
+        for seed in 0..100 {
+            let mut challengers = Challengers::new(seed);
+            assert_eq!(challengers.next_round(at(0)), None);
+            challengers.hold(at(5), host(2), &HEAD, &[1]);
+            challengers.reports_to(HEAD.epoch, host(2));
+            for _ in 0..3 {
+                assert_eq!(next_round(&mut challengers, at(0)).1, Round::Challenge);
+            }
+            let asked: Vec<_> = challengers.unproven().map(|(it, to)| (it.nonce, to)).collect();
+            let [(nonce, to)] = asked[..] else { panic!("{asked:?}") };
+            assert_eq!(to, host(2));
+            repeat(&mut challengers, at(2_000), host(2), nonce);
+            let (due, round) = next_round(&mut challengers, at(0));
+            assert_eq!(round, Round::TakeOver(host(2).ip()));
+            assert!(due <= at(3_000), "{due:?}");
+            let successor = challengers.take(host(2).ip()).unwrap();
+            assert_eq!((successor.epoch, successor.held.len()), (HEAD.epoch, 2));
+            assert!(challengers.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_sign_of_life_begins_the_row_anew() {
+        let mut challengers = challengers();
+        challengers.hold(at(0), host(2), &HEAD, &[1]);
+        let nonce = challengers.list[0].nonce;
+        repeat(&mut challengers, at(1), host(2), nonce);
+        let mut heard = at(0);
+        for _ in 0..10 {
+            for _ in 0..3 {
+                let (now, round) = next_round(&mut challengers, heard);
+                assert_eq!(round, Round::Challenge);
+                assert!(now > heard);
+            }
+            heard = challengers.last.unwrap() + Duration::from_millis(1);
+        }
+    }
+
+    #[test]
+    fn without_its_own_nonce_no_challenger_takes_over() {
+        let mut challengers = challengers();
+        challengers.hold(at(0), host(2), &HEAD, &[1]);
+        challengers.hold(at(0), host(3), &HEAD, &[1]);
+        let [two, _] = &challengers.list[..] else { panic!("two of them") };
+        let nonce = two.nonce;
+        // The other one overheard it, or guesses.
+        repeat(&mut challengers, at(1), host(3), nonce);
+        repeat(&mut challengers, at(1), host(3), Nonce::new(0));
+        for _ in 0..20 {
+            assert_eq!(next_round(&mut challengers, at(0)).1, Round::Challenge);
+        }
+    }
+
+    #[test]
+    fn an_epoch_that_is_over_gives_way_to_a_later_one_and_a_silent_one_to_its_own() {
+        let mut challengers = challengers();
+        let same = Numbered { epoch: BEFORE, ..HEAD };
+        challengers.hold(at(0), host(2), &same, &[1]);
+        assert_eq!(challengers.heir(BEFORE, false), Some(host(2).ip()));
+        assert_eq!(challengers.heir(BEFORE, true), None, "nothing comes behind its final tally");
+        challengers.hold(at(0), host(3), &HEAD, &[1]);
+        assert_eq!(challengers.heir(BEFORE, true), Some(host(3).ip()));
+        let nonce = challengers.list[1].nonce;
+        repeat(&mut challengers, at(1), host(3), nonce);
+        assert_eq!(challengers.heir(BEFORE, false), Some(host(3).ip()), "a proof goes before age");
+    }
+
+    #[test]
+    fn what_is_held_is_bounded_and_what_gives_way_is_remembered() {
+        let mut challengers = challengers();
+        for number in 0..3_000 {
+            let head = Numbered { number, ..HEAD };
+            challengers.hold(at(0), host(1 + (number % 2) as u8), &head, &number.to_le_bytes());
+        }
+        assert_eq!((challengers.held.len(), challengers.held_bytes), (MAX_HELD, 8 * MAX_HELD));
+        challengers.hold(at(0), host(1), &Numbered { number: 3_000, ..HEAD }, &[0; MAX_HELD_BYTES]);
+        assert_eq!(challengers.held.len(), 1, "the size counts as well");
+        let successor = challengers.take(host(1).ip()).unwrap();
+        assert_eq!(successor.held[0].number, 3_000);
+        assert_eq!(successor.displaced.range_count(), MAX_DISPLACED_RUNS, "every other number is a run");
+    }
+
+    #[test]
+    fn a_flood_of_addresses_takes_four_places_until_they_fall_silent() {
+        let mut challengers = challengers();
+        for last in 1..=250 {
+            challengers.hold(at(u64::from(last)), host(last), &HEAD, &[last]);
+        }
+        let places: Vec<_> = challengers.list.iter().map(|it| it.ip).collect();
+        assert_eq!(places, [1, 2, 3, 4].map(|last| host(last).ip()));
+        assert_eq!(challengers.held.len(), 4);
+        challengers.hold(at(10_002), host(9), &HEAD, &[9]);
+        assert!(challengers.list.iter().any(|it| it.ip == host(9).ip()));
+        assert_eq!((challengers.list.len(), challengers.held.len(), challengers.held_bytes), (4, 4, 4));
+    }
+}
