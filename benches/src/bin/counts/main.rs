@@ -108,6 +108,7 @@ impl Source {
             pacing: Pacing::Unlimited { train: DEFAULT_TRAIN },
             sending: Sending::Always,
             beginning: Beginning::Now,
+            predecessor: None,
         };
         let now = Instant::from_nanos(1_000_000_000);
         let payload_bytes = (blocks.datagram_bytes - wire::DATA_HEADER_BYTES) * blocks.datagrams;

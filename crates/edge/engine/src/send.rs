@@ -9,6 +9,7 @@ mod outlet;
 mod shared_lane;
 mod short_way;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::ControlFlow;
@@ -23,7 +24,7 @@ use sys::{
     clock,
 };
 use units::{Epoch, Instant, StreamId};
-use wire::{Datagram, DescriptionError};
+use wire::{Datagram, DescriptionError, Predecessor};
 
 use crate::bell::AgentBell;
 use crate::drop_board::{DropNews, concerns_sender};
@@ -45,6 +46,8 @@ const REPORT_BUFFER_BYTES: usize = 1 << 20;
 const MAX_REPORT_BATCHES_PER_TURN: usize = 4;
 /// How often publishers are told what the kernel was seen to free: before their next tally but one.
 const DROP_LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// The most streams of which it is remembered how far their last lives came.
+const MAX_REMEMBERED: usize = 4_096;
 const WAKEUP: u64 = 0;
 const REPORTS: u64 = 1;
 /// A socket whose send buffer was full: every lane has its turn whichever it is.
@@ -142,6 +145,8 @@ enum Command {
 struct Surroundings {
     interface: Option<Interface>,
     ttl: Option<u8>,
+    /// The life before of the stream, if it was one of this agent's.
+    predecessor: Option<Predecessor>,
 }
 
 struct Agent {
@@ -153,6 +158,8 @@ struct Agent {
     report_board: ReportBoard,
     batch: ReceiveBatch,
     lanes: Vec<Arc<SharedLane>>,
+    /// How far lives came that have ended, for those behind them.
+    ended: BTreeMap<StreamId, Predecessor>,
     /// What others of this host see the kernel free.
     drop_news: DropNews,
     /// Somebody sees all that the kernel drops on this host.
@@ -212,6 +219,15 @@ impl SendAgent {
     #[must_use]
     pub fn readers(&self, epoch: Epoch) -> Vec<ReaderReport> {
         self.thread.ask(|reply| Command::Readers(epoch, reply)).unwrap_or_default()
+    }
+}
+
+/// Remembers how far a life came; of too many streams the one that began earliest is forgotten.
+fn remember(ended: &mut BTreeMap<StreamId, Predecessor>, (stream, life): (StreamId, Predecessor)) {
+    ended.insert(stream, life);
+    if ended.len() > MAX_REMEMBERED {
+        let oldest = ended.iter().min_by_key(|(_, life)| life.epoch).map(|(stream, _)| *stream);
+        oldest.map(|stream| ended.remove(&stream));
     }
 }
 
@@ -285,6 +301,7 @@ impl Agent {
             reports,
             batch: ReceiveBatch::with_slot_bytes(wire::MAX_DATAGRAM_BYTES.min(2_048)),
             lanes: Vec::new(),
+            ended: BTreeMap::new(),
             drop_news,
             is_watched: false,
             next_drop_look: now,
@@ -323,11 +340,14 @@ impl Agent {
         let sleeps_until =
             if self.drop_news.has_board() { self.next_drop_look } else { now + crate::MAX_SLEEP };
         let mut next = if more_reports { None } else { Some(sleeps_until) };
-        let poller = &self.poller;
+        let (poller, ended) = (&self.poller, &mut self.ended);
         self.lanes.retain(|lane| {
             let turn = lane.with(|lane| {
                 let turn = lane.turn(clock::monotonic(), announce_to);
                 watch_for_room(poller, lane);
+                if matches!(turn, Turn::Finished) {
+                    remember(ended, lane.as_predecessor());
+                }
                 turn
             });
             match turn {
@@ -399,7 +419,10 @@ impl Agent {
         reader: ring::Reader,
         shared: Arc<OutletShared>,
     ) -> Result<ShortWay, SendError> {
-        let surroundings = Surroundings { interface: self.config.interface.clone(), ttl: self.config.ttl };
+        let stream = wire::stream_id(&config.description.name, &config.description.schema);
+        let predecessor = self.ended.get(&stream).copied().filter(|before| before.epoch < config.epoch);
+        let (interface, ttl) = (self.config.interface.clone(), self.config.ttl);
+        let surroundings = Surroundings { interface, ttl, predecessor };
         let lane = Lane::open(config, reader, shared, &surroundings, clock::monotonic())?;
         let buffer = lane.granted_buffer();
         if buffer.clamped() && !std::mem::replace(&mut self.warned_of_buffer, true) {

@@ -14,6 +14,7 @@ mod challengers;
 mod extensions;
 mod holes;
 mod life;
+mod newcomer;
 mod outbox;
 mod pin;
 mod plausible;

@@ -31,7 +31,7 @@ use ledger::Stage;
 use units::{Epoch, Instant, Random};
 use wire::{
     DATA_HEADER_BYTES, Data, DataEncoder, DescriptionError, DescriptorParts, Fit, MAX_RANGES,
-    MIN_DATAGRAM_BYTES, Numbered, Request, SampleTotals, Skipped, Tally, Totals, Wanted,
+    MIN_DATAGRAM_BYTES, Numbered, Predecessor, Request, SampleTotals, Skipped, Tally, Totals, Wanted,
 };
 
 use beginning::Hears;
@@ -149,7 +149,8 @@ impl Sender {
             elements_per_sample: per_sample,
         };
         let control_bytes = config.datagram_bytes.max(MIN_DATAGRAM_BYTES);
-        let descriptor = DescriptorParts::new(&config.description, control_bytes)?;
+        let descriptor =
+            DescriptorParts::with_extensions(&config.description, config.predecessor, &[], control_bytes)?;
         let bytes_per_second = wire_bytes_per_second(&config, fit);
         let carousel = Carousel::new(descriptor.count(), now);
         let paced_bytes_per_second = bytes_per_second + carousel.bytes_per_second(control_bytes);
@@ -278,6 +279,19 @@ impl Sender {
     #[must_use]
     pub fn next_head(&self) -> Numbered {
         self.head.at(self.next_number, self.horizon)
+    }
+
+    /// Returns what a successor of this life is to tell of it.
+    #[must_use]
+    pub fn as_predecessor(&self) -> Predecessor {
+        let Numbered { epoch, number, first_index, element_offset, .. } = self.next_head();
+        Predecessor {
+            epoch,
+            next_number: number,
+            next_index: first_index,
+            element_offset,
+            is_final: self.is_finished(),
+        }
     }
 
     /// Tells whether data wait for a reader to be heard.

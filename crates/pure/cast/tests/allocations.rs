@@ -45,6 +45,7 @@ impl Line {
             pacing: Pacing::default(),
             sending: Sending::Always,
             beginning: Beginning::Now,
+            predecessor: None,
         };
         let now = Instant::from_nanos(1_000_000_000);
         let sender = Sender::new(config, 1, now).unwrap();

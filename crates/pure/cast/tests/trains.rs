@@ -30,6 +30,7 @@ fn sender(rate: SampleRate, now: Instant) -> Sender {
         pacing: Pacing::Unlimited { train: 16 },
         sending: Sending::Always,
         beginning: Beginning::Now,
+        predecessor: None,
     };
     Sender::new(config, 1, now).unwrap()
 }

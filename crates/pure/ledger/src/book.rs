@@ -362,6 +362,13 @@ impl Book {
         self.sender_word.skipped_rose(position, skipped);
     }
 
+    /// Notes that the epoch ended below this number, by the word of its successor.
+    pub fn ended_below(&mut self, number: u64) {
+        if matches!(self.end, End::Open | End::Unconfirmed) && number == self.horizon.number {
+            self.end = End::Final(number);
+        }
+    }
+
     /// Notes that the tally with this number was the publisher's last word; of several the highest counts.
     pub fn final_tally(&mut self, number: u64) {
         match self.end {
@@ -380,6 +387,22 @@ impl Book {
         }
         self.holes.expect_nothing(now);
         self.declare_due(now, brackets);
+    }
+
+    /// Notes that the epoch reached this number and position, by another word than a datagram of its own: what is above the
+    /// horizon is missing. False, and nothing is done, if it does not lie beyond.
+    pub fn reached(&mut self, now: Instant, (number, position): (u64, u64), brackets: &mut Brackets) -> bool {
+        let Point { number: known, position: known_position } = self.horizon;
+        let is_beyond = number > known && position >= known_position;
+        if !is_beyond || position > self.highest_position() || number == u64::MAX {
+            return false;
+        }
+        self.holes.jump(known..number, known_position..position);
+        self.elements_in_flight += position - known_position;
+        self.horizon = Point { number, position };
+        self.holes.expect_nothing(now);
+        self.declare_due(now, brackets);
+        true
     }
 
     /// Notes that a publisher that had fallen silent goes on.

@@ -15,7 +15,7 @@ use sys::{
     SendSocket, clock, header_bytes, path_mtu,
 };
 use units::{Epoch, Instant, Random, WallTime};
-use wire::{Announcement, Datagram, DescriptionError, Numbered, Report, Request};
+use wire::{Announcement, Datagram, DescriptionError, Numbered, Predecessor, Report, Request};
 
 use super::outlet::{OutletConfig, OutletShared, SocketFull};
 use super::short_way::Samples;
@@ -155,7 +155,7 @@ impl Lane {
         let socket = way.open(&config.destinations, &config.description.name)?;
         let device = way.device();
         let schema = &config.description.schema;
-        let machine = machine(config, fitting_bytes(config, with), now)?;
+        let machine = machine(config, fitting_bytes(config, with), with.predecessor, now)?;
         let announcement = Announcement {
             stream: machine.next_head().stream,
             epoch: config.epoch,
@@ -249,6 +249,11 @@ impl Lane {
         self.machine.handle(now, Input::Report { report, from, size_bytes });
         self.warn_of_made_up_readers();
         self.drain(now);
+    }
+
+    /// Returns the stream, and what its next life is to tell of this one.
+    pub(super) fn as_predecessor(&self) -> (StreamId, Predecessor) {
+        (self.announcement.stream, self.machine.as_predecessor())
     }
 
     pub(super) fn on_request(&mut self, now: Instant, request: &Request) {
@@ -834,7 +839,12 @@ fn fitting_bytes(config: &OutletConfig, with: &Surroundings) -> usize {
     wanted.min(fitting)
 }
 
-fn machine(config: &OutletConfig, datagram_bytes: usize, now: Instant) -> Result<Sender, DescriptionError> {
+fn machine(
+    config: &OutletConfig,
+    datagram_bytes: usize,
+    predecessor: Option<Predecessor>,
+    now: Instant,
+) -> Result<Sender, DescriptionError> {
     // A longer one would leave in two, of which the second may be short.
     let train_in_one_piece = (MAX_TRAIN_BYTES / datagram_bytes).max(1);
     let sender = SenderConfig {
@@ -847,6 +857,7 @@ fn machine(config: &OutletConfig, datagram_bytes: usize, now: Instant) -> Result
         pacing: config.pacing.in_trains_of(train_in_one_piece),
         sending: config.sending,
         beginning: config.beginning,
+        predecessor,
     };
     Sender::new(sender, config.epoch.life, now)
 }

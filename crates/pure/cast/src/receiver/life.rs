@@ -12,7 +12,7 @@ use ledger::{
 };
 use sample::Dtype;
 use units::{Epoch, Instant, StreamId, WallTime};
-use wire::{Clock, Data, Description, Numbered, Tally};
+use wire::{Clock, Data, Description, Numbered, Predecessor, Tally};
 
 use super::AccountView;
 use super::holes::Holes;
@@ -87,6 +87,11 @@ impl Life {
     ) -> Self {
         let book = Book::join(key, config, head.elements_per_sample, head.number, head.position());
         Self::with_book(key, book, (head.stream, head.epoch), description, heard)
+    }
+
+    /// Opens an account of this life behind its last one, for what its successor tells of it.
+    pub(super) fn following(&self, key: BookKey, heard: (Instant, SocketAddr)) -> Self {
+        Self { plausibility: self.plausibility.clone(), ..self.resumed(key, heard) }
     }
 
     /// Begins another account of this life, which had fallen silent, where its last one ended.
@@ -258,6 +263,33 @@ impl Life {
         if tally.last {
             self.book.final_tally(tally.head.number);
         }
+    }
+
+    /// Hears from the life behind this one how far this one came: what had not been heard of is missing.
+    pub(super) fn hear_successor(
+        &mut self,
+        now: Instant,
+        word: &Predecessor,
+        brackets: &mut Brackets,
+        out: &mut Outbox,
+    ) {
+        let per_sample = self.description.schema.elements_per_sample();
+        let end = (word.next_number, word.position(per_sample));
+        let (number, position) = (self.book.next_number(), self.book.horizon_position());
+        let beyond = (end.0.saturating_sub(number), end.1.saturating_sub(position));
+        if !self.plausibility.can_have_reached(now, beyond, per_sample) {
+            return;
+        }
+        self.book.reached(now, end, brackets);
+        if word.is_final {
+            self.book.ended_below(word.next_number);
+        }
+        self.tell(now, out);
+    }
+
+    /// Tells whether a life behind this one can have something to tell of it.
+    pub(super) fn misses_end(&self, word: &Predecessor) -> bool {
+        self.epoch == word.epoch && self.book.next_number() < word.next_number
     }
 
     /// Notes a datagram that came but could not be read, although its header told its number.

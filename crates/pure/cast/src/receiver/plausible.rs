@@ -16,7 +16,7 @@ const SILENCE_FACTOR: f64 = 4.0;
 const CONTROL_PER_SECOND: f64 = 32.0;
 
 /// Judges numbers and indices by what the stream can have sent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Plausibility {
     samples_per_second: f64,
     datagrams_per_second: f64,
@@ -58,6 +58,13 @@ impl Plausibility {
         self.last = now;
         self.accepted += datagrams;
         self.suspect = None;
+    }
+
+    /// Tells whether a life can have come so far beyond its horizon (numbers and elements) by `now`.
+    pub(super) fn can_have_reached(&self, now: Instant, beyond: (u64, u64), elements_per_sample: u32) -> bool {
+        let silence = now.since(self.last);
+        let samples = beyond.1 / u64::from(elements_per_sample);
+        beyond.0 <= reach(self.datagrams_per_second, silence) && samples <= reach(self.samples_per_second, silence)
     }
 
     /// Judges a datagram against the horizon (number and position).

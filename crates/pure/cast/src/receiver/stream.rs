@@ -9,12 +9,13 @@ use ledger::{AccountState, BookConfig, BookKey, Brackets, DropNotice};
 use sample::Selection;
 use units::{Epoch, Instant, StreamId};
 use wire::{
-    Announcement, Data, Datagram, Description, DescriptorAssembler, DescriptorPart, Numbered, Report,
-    Request, Tally, Wanted,
+    Announcement, Data, Datagram, Description, DescriptorAssembler, DescriptorPart, Numbered, Predecessor,
+    Report, Request, Tally, Wanted,
 };
 
 use super::challengers::{Challengers, Round, Successor};
 use super::life::{Life, Taken};
+use super::newcomer::Newcomer;
 use super::outbox::{Event, Outbox};
 use super::plausible::Verdict;
 use super::reports::ReportClock;
@@ -60,6 +61,10 @@ pub(super) struct Stream {
     told_end: bool,
     /// A datagram of the present life whose number is beyond belief, until a second one agrees.
     doubted: Option<Vec<u8>>,
+    /// A new life that waits for its descriptor.
+    newcomer: Newcomer,
+    /// The newest life of which a descriptor came, or was waited for long enough.
+    introduced: Option<Epoch>,
     /// Addresses that speak in the stream's name and are not believed.
     challengers: Challengers,
     /// It was told that there are such.
@@ -153,6 +158,8 @@ impl Stream {
             crowd: 0,
             told_end: false,
             doubted: None,
+            newcomer: Newcomer::default(),
+            introduced: None,
             challengers: Challengers::new(seed ^ id.0),
             told_imposter: false,
         }
@@ -232,12 +239,33 @@ impl Stream {
             Ok(None) => {}
             Err(_) => with.stats.malformed += 1,
         }
+        if let Some(word) = &part.predecessor {
+            self.hear_of_predecessor(word, with);
+        }
+        self.introduce(part.head.epoch, with);
         let Some(life) = self.life_for(&part.head, with) else { return };
         if !part.addresses.is_empty() {
             life.pin.lists(part.addresses.iter().map(|address| address.ip()));
         }
         let taken = life.on_control(with.now, &part.head, with.brackets, with.out);
         self.count(taken, with);
+    }
+
+    /// Hears how far the life before came: its account, or one that follows it, is to hold what was not heard of.
+    fn hear_of_predecessor(&mut self, word: &Predecessor, with: &mut Surroundings<'_>) {
+        let listens = self.wanted && !self.is_leaving();
+        let misses_end = |life: &Life| life.ended && life.is_unconfirmed() && life.misses_end(word);
+        if listens && self.current.as_ref().is_some_and(misses_end) {
+            let Some(ended) = self.current.take() else { return };
+            let (heard, position) = ((with.now, ended.from), ended.book.horizon_position());
+            let per_sample = u64::from(ended.description.schema.elements_per_sample());
+            let life = ended.following(with.next_key(), heard);
+            self.begun(life, position / per_sample, with);
+        }
+        let lives = self.current.iter_mut().chain(&mut self.replaced);
+        for life in lives.filter(|life| life.epoch == word.epoch && !life.ended) {
+            life.hear_successor(with.now, word, with.brackets, with.out);
+        }
     }
 
     /// Takes a description over: another life of the same stream may hear its reports at another port.
@@ -277,6 +305,9 @@ impl Stream {
             life.advance(with.now, with.brackets, with.out);
         }
         self.replaced.retain(|life| !life.ended);
+        if let Some(epoch) = self.newcomer.that_waited_until(with.now) {
+            self.introduce(epoch, with);
+        }
         self.challenge(with);
         self.leave_if_told(with);
         if self.has_reports() && self.reports.is_due(with.now) {
@@ -363,6 +394,7 @@ impl Stream {
     fn leave_for_good(&mut self, with: &mut Surroundings<'_>) {
         self.leaving = None;
         self.challengers.clear();
+        self.newcomer.take();
         self.leave(with);
         for life in self.current.take().into_iter().chain(std::mem::take(&mut self.replaced)) {
             self.unusable.remember(life.epoch, life.book.next_number().saturating_sub(1));
@@ -387,7 +419,8 @@ impl Stream {
         let replaced = self.replaced.iter().filter_map(Life::next_deadline).min();
         let report = self.has_reports().then(|| self.reports.due());
         let lives = Instant::earlier(current, replaced);
-        let others = Instant::earlier(self.challengers_due(), self.leaving.map(Leaving::deadline));
+        let held = Instant::earlier(self.challengers_due(), self.newcomer.until());
+        let others = Instant::earlier(held, self.leaving.map(Leaving::deadline));
         Instant::earlier(lives, Instant::earlier(report, others))
     }
 
@@ -437,7 +470,30 @@ impl Stream {
         match self.current.as_ref().map(|life| life.epoch.cmp(&head.epoch)) {
             Some(Ordering::Greater) => self.replaced_life(head, with),
             Some(Ordering::Equal) => self.current_life(head, with),
+            Some(Ordering::Less) if self.waits_for_descriptor(head.epoch) => {
+                self.request_description(head.epoch, with);
+                let Arrival { from, bytes } = with.arrival;
+                if !self.newcomer.hold(with.now, head.epoch, from, bytes) {
+                    self.introduce(head.epoch, with);
+                }
+                None
+            }
             Some(Ordering::Less) | None => self.begin(head, with),
+        }
+    }
+
+    /// Tells whether the descriptor of a new life may still tell how far the one before came.
+    fn waits_for_descriptor(&self, epoch: Epoch) -> bool {
+        let is_open = |life: &Life| life.is_alive() || life.is_unconfirmed();
+        let is_new = self.introduced.is_none_or(|introduced| introduced < epoch);
+        is_new && self.wanted && self.current.as_ref().is_some_and(is_open)
+    }
+
+    /// Lets a new life in: its descriptor has come, or was waited for long enough.
+    fn introduce(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {
+        self.introduced = self.introduced.max(Some(epoch));
+        for (from, bytes) in self.newcomer.take() {
+            self.take_held(&bytes, &mut with.at(from, &bytes));
         }
     }
 
@@ -525,6 +581,7 @@ impl Stream {
         for held in &held {
             self.take_held(&held.bytes, &mut with.at(held.from, &held.bytes));
         }
+        self.introduce(epoch, with);
         if let Some(life) = self.current.as_mut().filter(|life| life.epoch == epoch) {
             displaced.iter().for_each(|numbers| life.name_undecoded(numbers, with.brackets));
         }

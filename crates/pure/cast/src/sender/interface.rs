@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use ledger::Stage;
 use units::{Epoch, Instant, WallTime};
-use wire::{Clock, Description, Report, Request};
+use wire::{Clock, Description, Predecessor, Report, Request};
 
 use super::{Beginning, Pacing, Sending};
 
@@ -31,6 +31,8 @@ pub struct SenderConfig {
     pub sending: Sending,
     /// When the first samples leave.
     pub beginning: Beginning,
+    /// The life before this one, and how far it came, if the publisher remembers it.
+    pub predecessor: Option<Predecessor>,
 }
 
 /// What a sender is told.

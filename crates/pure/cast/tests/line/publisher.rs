@@ -227,7 +227,9 @@ impl Publisher {
                 (Command::Inject(_) | Command::Finish, None) => {}
                 (Command::Die, sender) => *sender = None,
                 (Command::Restart(restart), sender) => {
-                    let Restart { config, feed } = *restart;
+                    let Restart { mut config, feed } = *restart;
+                    // One that has died remembers nothing.
+                    config.predecessor = sender.as_ref().map(Sender::as_predecessor);
                     self.late_refusals.clear();
                     self.lives.push(LifeAsSent::new(config.epoch));
                     self.feed = feed;

@@ -129,11 +129,6 @@ impl Reader {
         self
     }
 
-    /// Tells whether a node sends from the first publisher's source address.
-    pub(crate) fn is_deceived_by(&self, node: NodeId) -> bool {
-        self.deceived_by == Some(node)
-    }
-
     /// Makes it wait for the streams from the beginning of the scene on.
     pub(crate) fn waiting(mut self) -> Self {
         let waiting = WaitsSince { since: Instant::ORIGIN, wall: WallTime::from_nanos(0) };

@@ -62,6 +62,7 @@ impl StreamShape {
             pacing: Pacing::default(),
             sending: self.sending,
             beginning: self.beginning,
+            predecessor: None,
         }
     }
 

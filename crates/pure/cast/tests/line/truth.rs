@@ -203,11 +203,9 @@ fn ways(
     }
     let ended = following.ended.as_ref().map_or(u64::MAX, |(input, _)| *input);
     let reader = network.node(node).reader();
-    // What comes from a second host is held back while the first one is alive, and then used.
+    // Behind a life before, what came early was held back, and used.
     let is_before = |other: &Following| other.stream == following.stream && other.epoch < following.epoch;
-    let was_held = publisher != NodeId(0)
-        && !reader.is_deceived_by(publisher)
-        && reader.watch.followed.iter().any(is_before);
+    let was_held = reader.watch.followed.iter().any(is_before);
     for seen in reader.diary.iter().filter(|seen| seen.input <= ended) {
         if seen.from == publisher && seen.epoch == following.epoch && seen.stream == following.stream {
             // Before the account began, what could be read came before the description and could not be used.

@@ -124,3 +124,54 @@ fn a_beginning_that_fills_its_ring_is_held_no_longer() {
     assert!(network.node(node).reader().receiver.accounts().next().unwrap().account.elements.next > 0);
     assert_eq!(network.node(NodeId(0)).publisher().lives[0].totals.samples.publisher_queue, 0);
 }
+
+/// A publisher that ends an epoch after two seconds and begins the next half a second later, as one that remembers.
+fn restarted() -> Publisher {
+    let next = Epoch { start_ns: 5_000, life: 22 };
+    let feed = HELD.feed(next, at(2_500)..at(5_000), Holes::NONE);
+    let restart = Command::Restart(Box::new(Restart { config: HELD.config(next), feed }));
+    let publisher = publisher(&HELD, LIFE, Instant::ORIGIN..at(2_000), Holes::NONE);
+    publisher.told(at(2_500), restart).told(at(5_200), Command::Finish)
+}
+
+#[test]
+fn what_an_outage_hid_of_the_life_before_is_counted_by_the_word_of_its_successor() {
+    let down = Link::lan().outage(at(900)..at(3_500));
+    let accounts = heard_from(0, true, restarted(), down);
+    let [(_, heard), (hidden, rest), (_, next)] = &accounts[..] else { panic!("three: {accounts:?}") };
+    assert_eq!((heard.state, rest.state), (AccountState::Unconfirmed, AccountState::Closed));
+    assert_eq!((rest.elements.first, rest.elements.delivered), (heard.elements.next, 0));
+    assert_eq!(rest.elements.next, 2_000 * PER_MS, "up to the last sample of the epoch");
+    assert_eq!(rest.elements.unexplained, 2_000 * PER_MS - heard.elements.next);
+    assert!(hidden.network > 900, "{hidden:?}");
+    assert_eq!((next.state, next.elements.first), (AccountState::Closed, 0));
+    assert!(next.elements.unexplained > 900 * PER_MS, "{next:?}");
+}
+
+#[test]
+fn a_life_whose_end_was_missed_closes_by_the_word_of_its_successor() {
+    let down = Link::lan().outage(at(1_900)..at(2_550));
+    let accounts = heard_from(0, true, restarted(), down);
+    let [(truth, before), (_, next)] = &accounts[..] else { panic!("two: {accounts:?}") };
+    assert_eq!((before.state, before.elements.next), (AccountState::Closed, 2_000 * PER_MS));
+    assert_eq!(before.datagrams.expect("a socket").unexplained, truth.network);
+    assert_eq!((next.state, next.elements.first), (AccountState::Closed, 0));
+}
+
+#[test]
+fn a_new_life_waits_for_its_descriptor_but_not_for_ever_and_loses_nothing() {
+    for until in [3_000, 4_500] {
+        let down = Link::lan().outage(at(900)..at(2_300)).lose_when("descriptors", move |passing| {
+            passing.bytes[3] == Kind::Descriptor.code() && (at(2_000)..at(until)).contains(&passing.at)
+        });
+        let accounts = heard_from(0, true, restarted(), down);
+        let states: Vec<_> = accounts.iter().map(|(_, account)| account.state).collect();
+        let (_, next) = accounts.last().expect("accounts");
+        assert_eq!((next.elements.first, next.elements.missing()), (0, 0), "{next:?}");
+        if until == 3_000 {
+            assert_eq!(states, [AccountState::Unconfirmed, AccountState::Closed, AccountState::Closed]);
+        } else {
+            assert_eq!(states, [AccountState::Unconfirmed, AccountState::Closed], "no word came in time");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! A new life that is heard before its descriptor: held for a moment where the end of the life before is not known.
+//!
+//! The descriptor may tell how far the life before came (extension `predecessor`), and what was lost of it comes first.
+//! A publisher begins with its descriptor; only where that was lost is there something to wait for.
+//!
+//! Source: `docs/protocol/stream.md`, "What a receiver does".
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use units::{Epoch, Instant};
+
+/// How long a new life waits for its descriptor, which comes once a second if nobody asks.
+const MAX_WAIT: Duration = Duration::from_millis(1_200);
+/// The most datagrams that wait, and their bytes; with one more all of them are let in.
+const MAX_HELD: usize = 1_024;
+const MAX_HELD_BYTES: usize = 1 << 20;
+
+/// What a new life sent before its descriptor came.
+#[derive(Debug, Default)]
+pub(super) struct Newcomer {
+    datagrams: Vec<(SocketAddr, Vec<u8>)>,
+    size_bytes: usize,
+    until: Option<Instant>,
+    /// The newest epoch that waits.
+    epoch: Option<Epoch>,
+}
+
+impl Newcomer {
+    /// Holds a datagram; tells whether there is room for more.
+    pub(super) fn hold(&mut self, now: Instant, epoch: Epoch, from: SocketAddr, bytes: &[u8]) -> bool {
+        self.until.get_or_insert(now + MAX_WAIT);
+        self.epoch = self.epoch.max(Some(epoch));
+        self.datagrams.push((from, bytes.to_vec()));
+        self.size_bytes += bytes.len();
+        self.datagrams.len() < MAX_HELD && self.size_bytes < MAX_HELD_BYTES
+    }
+
+    /// Returns until when it waits, if it does.
+    pub(super) const fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Returns the epoch that has waited for long enough, if one waits.
+    pub(super) fn that_waited_until(&self, now: Instant) -> Option<Epoch> {
+        self.until.filter(|until| *until <= now).and(self.epoch)
+    }
+
+    /// Takes what was held, in the order in which it came.
+    pub(super) fn take(&mut self) -> Vec<(SocketAddr, Vec<u8>)> {
+        core::mem::take(self).datagrams
+    }
+}
