@@ -156,6 +156,9 @@ struct Agent {
     reports: ReceiveSocket,
     /// Where processes of this host see what readers report.
     report_board: ReportBoard,
+    is_v6: bool,
+    /// Where datagrams may come from, if from more than one address.
+    addresses: Arc<[IpAddr]>,
     batch: ReceiveBatch,
     lanes: Vec<Arc<SharedLane>>,
     /// How far lives came that have ended, for those behind them.
@@ -295,6 +298,8 @@ impl Agent {
         );
         Ok(Self {
             report_board,
+            is_v6: v6,
+            addresses: own_addresses(config.interface.as_ref(), v6),
             config,
             bell,
             poller,
@@ -433,6 +438,9 @@ impl Agent {
         if self.is_watched {
             lane.post(Letter::Watched(true));
         }
+        if !self.addresses.is_empty() {
+            lane.post(Letter::Addresses(Arc::clone(&self.addresses)));
+        }
         self.lanes.push(lane);
         Ok(short_way)
     }
@@ -491,7 +499,14 @@ impl Agent {
             }
             Some(Change::Somewhere) => None,
         };
-        self.lanes.iter().for_each(|lane| lane.post(Letter::Interface(interface.clone())));
+        let addresses = own_addresses(self.config.interface.as_ref(), self.is_v6);
+        let have_changed = std::mem::replace(&mut self.addresses, Arc::clone(&addresses)) != addresses;
+        for lane in &self.lanes {
+            lane.post(Letter::Interface(interface.clone()));
+            if have_changed {
+                lane.post(Letter::Addresses(Arc::clone(&addresses)));
+            }
+        }
     }
 
     /// Posts a letter to every publisher of a stream.
@@ -513,6 +528,16 @@ fn watch_for_room(poller: &Poller, lane: &mut Lane) {
         // Then the lane looks again when its time is over.
         Err(error) => tracing::debug!("a full socket cannot be watched: {error}"),
     }
+}
+
+/// Returns where datagrams may come from: the addresses of an interface, or of all of this host where the routes choose.
+/// Of a single one nothing needs to be said.
+fn own_addresses(interface: Option<&Interface>, v6: bool) -> Arc<[IpAddr]> {
+    let interfaces = interface.map_or_else(|| Interface::all().unwrap_or_default(), |it| vec![it.clone()]);
+    let used = interfaces.into_iter().filter(|it| it.up && (!it.loopback || interface.is_some()));
+    let all = used.flat_map(|it| it.addresses).filter(|address| address.is_ipv6() == v6);
+    let addresses: Vec<IpAddr> = all.collect();
+    if addresses.len() > 1 { addresses.into() } else { Arc::new([]) }
 }
 
 /// Returns where reports are received: at the pinned interface, or at all.

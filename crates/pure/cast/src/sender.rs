@@ -25,6 +25,7 @@ mod sources;
 mod tally_clock;
 
 use core::cmp::Ordering;
+use core::net::IpAddr;
 use core::time::Duration;
 
 use ledger::Stage;
@@ -78,6 +79,8 @@ pub struct Sender {
     skipped: Vec<Skipped>,
     tallies: TallyClock,
     descriptor: DescriptorParts,
+    /// What the next descriptor is to list.
+    new_addresses: Option<Vec<IpAddr>>,
     carousel: Carousel,
     readers: Readers,
     echoes: Echoes,
@@ -168,6 +171,7 @@ impl Sender {
             tallies: TallyClock::new(now),
             carousel,
             descriptor,
+            new_addresses: None,
             readers: Readers::new(bytes_per_second, now),
             echoes: Echoes::default(),
             demand: Demand::new(config.sending),
@@ -202,6 +206,10 @@ impl Sender {
             Input::Skipped { first_index, samples, stage } => {
                 self.on_span(first_index, samples);
                 self.queue.push_hole(first_index, samples, stage);
+            }
+            Input::Addresses(addresses) => {
+                self.new_addresses = Some(addresses.to_vec());
+                self.carousel.hurry(now);
             }
             Input::Backlog(bytes) => self.pacer.waiting(now, bytes + self.queue.waiting_bytes()),
             Input::Refused { destination, number, stage, size_bytes } => {
@@ -450,7 +458,22 @@ impl Sender {
         until
     }
 
+    /// Lists other addresses of the publisher from now on.
+    fn list(&mut self, now: Instant, addresses: &[IpAddr]) {
+        let Self { config, carousel, .. } = self;
+        let (description, control_bytes) = (&config.description, config.datagram_bytes.max(MIN_DATAGRAM_BYTES));
+        let listed =
+            DescriptorParts::with_extensions(description, config.predecessor, addresses, control_bytes);
+        self.descriptor = listed.expect("the description was encoded before");
+        if self.descriptor.count() != carousel.parts() {
+            *carousel = Carousel::new(self.descriptor.count(), now);
+        }
+    }
+
     fn begin_descriptor(&mut self, now: Instant) {
+        if let Some(addresses) = self.new_addresses.take() {
+            self.list(now, &addresses);
+        }
         self.pacer.spend(now, self.min_buffer_bytes(), 0);
         let part = self.carousel.take(now);
         self.begin(Content::Descriptor { part });

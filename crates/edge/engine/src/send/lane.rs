@@ -14,7 +14,7 @@ use sys::{
     Buffer, Interface, Loopback, MAX_TRAIN_BYTES, Origin, Outcome, PathError, Refusal, SendOptions,
     SendSocket, clock, header_bytes, path_mtu,
 };
-use units::{Epoch, Instant, Random, WallTime};
+use units::{Epoch, Instant, Random, StreamId, WallTime};
 use wire::{Announcement, Datagram, DescriptionError, Numbered, Predecessor, Report, Request};
 
 use super::outlet::{OutletConfig, OutletShared, SocketFull};
@@ -203,7 +203,7 @@ impl Lane {
         })
     }
 
-    pub(super) const fn stream(&self) -> units::StreamId {
+    pub(super) const fn stream(&self) -> StreamId {
         self.announcement.stream
     }
 
@@ -282,6 +282,11 @@ impl Lane {
 
     /// Makes the socket anew for an interface that has come back, or has other addresses: the one before holds on to a
     /// number and a source that are no more. Without a name, only if its source is no address of this host any more.
+    pub(super) fn on_addresses(&mut self, now: Instant, addresses: &[IpAddr]) {
+        self.machine.handle(now, Input::Addresses(addresses));
+        self.drain(now);
+    }
+
     pub(super) fn on_interface(&mut self, interface: Option<&Interface>) {
         let is_of_use = match interface {
             Some(interface) => self.way.is_another(interface),

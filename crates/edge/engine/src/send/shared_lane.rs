@@ -4,7 +4,7 @@
 //! others have to say to the lane meanwhile lies in its letter box, which whoever takes the lane next reads first.
 
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 
 use cast::send::ReaderReport;
 use ledger::DropNotice;
@@ -38,6 +38,8 @@ pub(super) enum Letter {
     Watched(bool),
     /// An interface has changed: the one that was named, or any.
     Interface(Option<Interface>),
+    /// Where datagrams may come from has changed.
+    Addresses(Arc<[IpAddr]>),
     /// Somebody asks who reads.
     Readers(mpsc::Sender<Vec<ReaderReport>>),
 }
@@ -108,6 +110,7 @@ impl SharedLane {
                 Letter::Watched(watched) => lane.on_watched(clock::monotonic(), watched),
                 Letter::Request(request) => lane.on_request(clock::monotonic(), &request),
                 Letter::Interface(interface) => lane.on_interface(interface.as_ref()),
+                Letter::Addresses(addresses) => lane.on_addresses(clock::monotonic(), &addresses),
                 // Whoever asked may have given up waiting: an answer that nobody takes is no error.
                 Letter::Readers(reply) => drop(reply.send(lane.readers())),
             }

@@ -69,7 +69,7 @@ pub(super) fn opened(config: &OutletConfig) -> (Outlet, Lane) {
     let shared = Arc::new(OutletShared::new());
     let link = Link { guard, shared: Arc::clone(&shared), bell: AgentBell::new().unwrap(), short_way: None };
     let outlet = Outlet::new(config, writer, Some(link));
-    let surroundings = Surroundings { interface: None, ttl: None };
+    let surroundings = Surroundings { interface: None, ttl: None, predecessor: None };
     let lane = Lane::open(config, reader, shared, &surroundings, clock::monotonic()).unwrap();
     (outlet, lane)
 }

@@ -37,6 +37,11 @@ impl Carousel {
         (usize::from(self.parts) * part_bytes) as f64 / ROUND.as_secs_f64()
     }
 
+    /// Returns how many parts there are.
+    pub(super) const fn parts(&self) -> u16 {
+        self.parts
+    }
+
     /// Returns when the next part is due.
     pub(super) const fn due(&self) -> Instant {
         self.due

@@ -68,6 +68,8 @@ pub enum Input<'a> {
         /// `Source`, `PublisherQueue` or `PublisherPaused`.
         stage: Stage,
     },
+    /// Where this publisher's datagrams may come from; its descriptors list them.
+    Addresses(&'a [IpAddr]),
     /// How many bytes wait in the ring behind this machine.
     Backlog(usize),
     /// A datagram that a destination's socket or network did not take.

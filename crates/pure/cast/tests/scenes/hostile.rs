@@ -1,6 +1,7 @@
 //! What a forger, or a broken publisher, can do to a machine: be counted. Never a panic, never a broken law,
 //! never memory without bound, and no harm that outlives it.
 
+use core::net::IpAddr;
 use core::ops::Range;
 use core::time::Duration;
 
@@ -9,7 +10,9 @@ use cast::{Sender, send};
 use ledger::{AccountState, NetworkRows, ReaderRows, Stage};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use units::{Epoch, Instant, Random, ReaderId, StreamId};
-use wire::{DatagramTotals, MAX_DATAGRAM_BYTES, Numbered, Report, SampleTotals, Skipped, Withheld};
+use wire::{
+    DatagramTotals, MAX_DATAGRAM_BYTES, Nonce, Numbered, Report, Request, SampleTotals, Skipped, Wanted, Withheld,
+};
 
 use crate::line::at;
 use crate::line::scene::{LIFE, StreamShape, description};
@@ -44,6 +47,69 @@ fn what_another_host_sends_in_a_publishers_name_moves_nothing() {
     let rows = victim.rows();
     assert_eq!((rows.next, rows.received, rows.lost.total(), rows.unexplained), (9, 9, 0, 0));
     assert_eq!((victim.delivered, victim.receiver.stats().imposter, victim.imposters), (80, 6, 1));
+}
+
+#[test]
+fn a_publisher_is_believed_from_every_address_that_it_lists() {
+    let mut victim = Victim::new();
+    (1..5).for_each(|number| victim.data(number));
+    let (description, head) = (victim.description.clone(), Numbered { number: 5, first_index: 50, ..victim.head });
+    victim.send_description_with(&description, head, &[[10, 0, 0, 66].into(), [10, 0, 0, 77].into()]);
+    victim.host = 77;
+    (6..9).for_each(|number| victim.data_at(LIFE, number, number * 10 - 10));
+    assert_eq!((victim.delivered, victim.receiver.stats().imposter), (70, 0));
+    victim.host = 13;
+    victim.send_description_with(&description, head, &[[10, 0, 0, 13].into()]);
+    victim.data_at(LIFE, 9, 80);
+    assert_eq!((victim.delivered, victim.receiver.stats().imposter), (70, 2), "nobody lists himself");
+}
+
+#[test]
+fn a_publisher_lists_its_addresses_in_its_next_descriptor() {
+    let mut sender = Sender::new(StreamShape::PLAIN.config(LIFE), 1, Instant::ORIGIN).expect("a description");
+    let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+    let mut listed = |now: Instant, input: Option<&[IpAddr]>| {
+        input.into_iter().for_each(|addresses| sender.handle(now, send::Input::Addresses(addresses)));
+        let mut listed = Vec::new();
+        while let send::Output::Transmit { size_bytes, .. } = sender.poll(now, &mut buffer) {
+            if let Ok(wire::Datagram::Descriptor(part)) = wire::Datagram::decode(&buffer[..size_bytes]) {
+                listed.push(part.addresses.iter().map(|address| address.ip()).collect::<Vec<_>>());
+            }
+        }
+        listed
+    };
+    assert_eq!(listed(at(0), None), [[]; 1] as [[IpAddr; 0]; 1]);
+    let both = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
+    assert_eq!(listed(at(200), Some(&both)), [both], "without waiting for its turn");
+    assert_eq!(listed(at(1_200), None), [both]);
+}
+
+/// Asks, as a made-up crowd, for a nonce with each request.
+#[test]
+fn nonces_cost_a_tally_each_100_ms_and_every_one_of_a_few_is_repeated() {
+    let mut sender = Sender::new(StreamShape::PLAIN.config(LIFE), 1, Instant::ORIGIN).expect("a description");
+    let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+    let stream = sender.next_head().stream;
+    let (mut tallies, mut repeated) = (Vec::new(), Vec::new());
+    let mut ask = |now: Instant, nonces: Range<u64>| {
+        for nonce in nonces.map(Nonce::new) {
+            let (reader, what) = (ReaderId(1), Wanted::Descriptor);
+            let request = Request { stream, epoch: LIFE, reader, what, waiting: None, nonce: Some(nonce) };
+            sender.handle(now, send::Input::Request(&request));
+        }
+        while let send::Output::Transmit { size_bytes, .. } = sender.poll(now, &mut buffer) {
+            if let Ok(wire::Datagram::Tally(tally)) = wire::Datagram::decode(&buffer[..size_bytes]) {
+                tallies.push(now);
+                repeated.extend(tally.nonces);
+            }
+        }
+    };
+    (0..10).for_each(|second| ask(at(2_000 + 1_000 * second), 10 * second..10 * second + 10));
+    (0..100).for_each(|moment| ask(at(20_000 + 10 * moment), 1_000 * moment..1_000 * moment + 1_000));
+    let soonest = tallies.windows(2).map(|pair| pair[1].since(pair[0])).min();
+    assert!(soonest >= Some(MILLISECOND * 100), "{soonest:?}");
+    assert!((0..90).all(|nonce| repeated.contains(&Nonce::new(nonce))), "{repeated:?}");
+    assert!(repeated.len() <= 100 + 11 * wire::MAX_NONCES, "{}", repeated.len());
 }
 
 #[test]

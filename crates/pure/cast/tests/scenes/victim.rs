@@ -1,6 +1,6 @@
 //! A receiver whose datagrams a test writes one by one, with the law checked after every one.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use cast::Receiver;
@@ -77,7 +77,18 @@ impl Victim {
     }
 
     pub(crate) fn send_description(&mut self, description: &Description, head: Numbered) {
-        let parts = DescriptorParts::new(description, DATAGRAM_BYTES_IPV4).expect("a small description");
+        self.send_description_with(description, head, &[]);
+    }
+
+    /// Sends a description whose publisher lists its addresses.
+    pub(crate) fn send_description_with(
+        &mut self,
+        description: &Description,
+        head: Numbered,
+        addresses: &[IpAddr],
+    ) {
+        let parts = DescriptorParts::with_extensions(description, None, addresses, DATAGRAM_BYTES_IPV4);
+        let parts = parts.expect("a small description");
         let size = parts.part(0, head).expect("one part").encode(&mut self.buffer).expect("room");
         self.input(size);
     }
