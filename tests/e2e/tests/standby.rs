@@ -1,7 +1,5 @@
 //! A publisher on a second host: held back while the first one lives, believed once that is gone, and nothing of it is lost.
 
-#![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
-
 use std::fs;
 
 use e2e::{Command, Host, lan_or_skip, wait_until};
@@ -41,8 +39,16 @@ fn a_standby_takes_over_when_the_first_publisher_was_killed() {
     let accounts = accounts(&lines);
     let [of_first, of_second] = accounts[..] else { panic!("two accounts: {accounts:?}") };
     assert_eq!((&of_first["state"], &of_first["balanced"]), (&"unconfirmed".into(), &true.into()));
-    assert_eq!((&of_second["state"], &of_second["explained"]), (&"closed".into(), &true.into()), "{of_second}");
+    assert_eq!(
+        (&of_second["state"], &of_second["explained"]),
+        (&"closed".into(), &true.into()),
+        "{of_second}"
+    );
     let element = |row: &str| of_second["elements"][row].as_u64().unwrap();
-    assert_eq!((element("first"), element("next"), element("delivered")), (0, offered, offered), "{of_second}");
+    assert_eq!(
+        (element("first"), element("next"), element("delivered")),
+        (0, offered, offered),
+        "{of_second}"
+    );
     drop(first);
 }

@@ -461,7 +461,8 @@ impl Sender {
     /// Lists other addresses of the publisher from now on.
     fn list(&mut self, now: Instant, addresses: &[IpAddr]) {
         let Self { config, carousel, .. } = self;
-        let (description, control_bytes) = (&config.description, config.datagram_bytes.max(MIN_DATAGRAM_BYTES));
+        let (description, control_bytes) =
+            (&config.description, config.datagram_bytes.max(MIN_DATAGRAM_BYTES));
         let listed =
             DescriptorParts::with_extensions(description, config.predecessor, addresses, control_bytes);
         self.descriptor = listed.expect("the description was encoded before");

@@ -13,8 +13,8 @@ use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 use crate::layout;
 use crate::{
     Announcement, Clock, Data, Datagram, DatagramTotals, Description, DescriptorParts, ExtensionType, Kind,
-    Nonce, Numbered, Predecessor, Reason, Report, Request, SampleTotals, Skipped, Tally, Totals, Waiting, Wanted,
-    Withheld, stream_id,
+    Nonce, Numbered, Predecessor, Reason, Report, Request, SampleTotals, Skipped, Tally, Totals, Waiting,
+    Wanted, Withheld, stream_id,
 };
 
 macro_rules! golden {

@@ -11,7 +11,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use units::{Epoch, Instant, RangeSet, Random};
+use units::{Epoch, Instant, Random, RangeSet};
 use wire::{Datagram, DescriptorAssembler, Nonce, Numbered};
 
 use super::stream::at_port;

@@ -61,10 +61,16 @@ impl Plausibility {
     }
 
     /// Tells whether a life can have come so far beyond its horizon (numbers and elements) by `now`.
-    pub(super) fn can_have_reached(&self, now: Instant, beyond: (u64, u64), elements_per_sample: u32) -> bool {
+    pub(super) fn can_have_reached(
+        &self,
+        now: Instant,
+        beyond: (u64, u64),
+        elements_per_sample: u32,
+    ) -> bool {
         let silence = now.since(self.last);
         let samples = beyond.1 / u64::from(elements_per_sample);
-        beyond.0 <= reach(self.datagrams_per_second, silence) && samples <= reach(self.samples_per_second, silence)
+        beyond.0 <= reach(self.datagrams_per_second, silence)
+            && samples <= reach(self.samples_per_second, silence)
     }
 
     /// Judges a datagram against the horizon (number and position).

@@ -31,7 +31,14 @@ pub(super) struct TallyClock {
 
 impl TallyClock {
     pub(super) const fn new(now: Instant) -> Self {
-        Self { last: now, interval: FIRST_INTERVAL, data_since: None, untold_ranges: 0, new_readers: 0, has_nonces: false }
+        Self {
+            last: now,
+            interval: FIRST_INTERVAL,
+            data_since: None,
+            untold_ranges: 0,
+            new_readers: 0,
+            has_nonces: false,
+        }
     }
 
     pub(super) fn data_left(&mut self, now: Instant) {

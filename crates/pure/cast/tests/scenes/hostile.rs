@@ -11,7 +11,8 @@ use ledger::{AccountState, NetworkRows, ReaderRows, Stage};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use units::{Epoch, Instant, Random, ReaderId, StreamId};
 use wire::{
-    DatagramTotals, MAX_DATAGRAM_BYTES, Nonce, Numbered, Report, Request, SampleTotals, Skipped, Wanted, Withheld,
+    DatagramTotals, MAX_DATAGRAM_BYTES, Nonce, Numbered, Report, Request, SampleTotals, Skipped, Wanted,
+    Withheld,
 };
 
 use crate::line::at;
@@ -53,7 +54,8 @@ fn what_another_host_sends_in_a_publishers_name_moves_nothing() {
 fn a_publisher_is_believed_from_every_address_that_it_lists() {
     let mut victim = Victim::new();
     (1..5).for_each(|number| victim.data(number));
-    let (description, head) = (victim.description.clone(), Numbered { number: 5, first_index: 50, ..victim.head });
+    let (description, head) =
+        (victim.description.clone(), Numbered { number: 5, first_index: 50, ..victim.head });
     victim.send_description_with(&description, head, &[[10, 0, 0, 66].into(), [10, 0, 0, 77].into()]);
     victim.host = 77;
     (6..9).for_each(|number| victim.data_at(LIFE, number, number * 10 - 10));

@@ -148,7 +148,8 @@ fn rivals(end: u64, port: Port) -> (Scene, NodeId) {
 /// A publisher on one host, and another of the same stream on a second one; both have a sample every `millis`.
 fn hosts(millis: u64, first: Publisher, second: Publisher) -> (Scene, NodeId) {
     let down = Link::lan();
-    let (mut network, node) = watched_by(millis, first, reader(1).waiting(), Port { down, ..Port::default() });
+    let (mut network, node) =
+        watched_by(millis, first, reader(1).waiting(), Port { down, ..Port::default() });
     network.add("second host", Part::Publisher(Box::new(second)), Port::default());
     (network, node)
 }

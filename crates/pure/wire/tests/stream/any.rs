@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use sample::{Channel, Dtype, MAX_ELEMENTS_PER_SAMPLE, Schema, UnknownEntries};
 use units::{Epoch, ReaderId, SampleRate, StreamId, WallTime};
 use wire::{
-    Announcement, Clock, Data, Datagram, DatagramTotals, Description, DescriptorParts, Fit, MAX_NONCES, Nonce,
-    Numbered, Predecessor, Report, Request, SampleTotals, Skipped, Tally, Totals, Waiting, Wanted, Withheld,
-    max_elements, stream_id,
+    Announcement, Clock, Data, Datagram, DatagramTotals, Description, DescriptorParts, Fit, MAX_NONCES,
+    Nonce, Numbered, Predecessor, Report, Request, SampleTotals, Skipped, Tally, Totals, Waiting, Wanted,
+    Withheld, max_elements, stream_id,
 };
 
 /// A limit within which every kind is tried: the floor, the two defaults, and beyond.
@@ -176,7 +176,14 @@ pub(crate) fn tally() -> impl Strategy<Value = Tally> {
         let skipped = [Stage::Source, Stage::PublisherQueue, Stage::PublisherPaused];
         let withheld = ranges(head.number, Box::leak(Box::new(withheld)));
         let skipped = ranges(head.position(), Box::leak(Box::new(skipped)));
-        let scalars = (any::<[bool; 3]>(), any::<u64>(), any::<u32>(), any::<u64>(), totals(), vec(any::<u64>(), 0..=MAX_NONCES));
+        let scalars = (
+            any::<[bool; 3]>(),
+            any::<u64>(),
+            any::<u32>(),
+            any::<u64>(),
+            totals(),
+            vec(any::<u64>(), 0..=MAX_NONCES),
+        );
         (Just(head), scalars, withheld, skipped).prop_map(|(head, scalars, withheld, skipped)| {
             let ([last, paused, watched], next_tally, readers, report_interval, totals, nonces) = scalars;
             Tally {

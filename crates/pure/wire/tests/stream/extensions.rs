@@ -234,7 +234,14 @@ fn data() -> Data<'static> {
 }
 
 fn request(waiting: Option<Waiting>) -> Request {
-    Request { stream: StreamId(1), epoch: head().epoch, reader: ReaderId(7), what: Wanted::Data, waiting, nonce: None }
+    Request {
+        stream: StreamId(1),
+        epoch: head().epoch,
+        reader: ReaderId(7),
+        what: Wanted::Data,
+        waiting,
+        nonce: None,
+    }
 }
 
 fn descriptor(predecessor: Option<Predecessor>, addresses: &[IpAddr]) -> Vec<u8> {

@@ -294,7 +294,14 @@ fn an_agent_that_sleeps_is_woken_for_what_came_while_its_publisher_sent() {
     let lane = scene.lane.clone().unwrap();
     let held = lane.hold();
     let (stream, epoch, reader) = (lane.stream(), lane.epoch(), ReaderId(1));
-    lane.post(Letter::Request(Request { stream, epoch, reader, what: Wanted::Descriptor, waiting: None, nonce: None }));
+    lane.post(Letter::Request(Request {
+        stream,
+        epoch,
+        reader,
+        what: Wanted::Descriptor,
+        waiting: None,
+        nonce: None,
+    }));
     drop(held);
     scene.sleeps(Duration::ZERO);
     scene.outlet.link_mut().short_way.as_ref().unwrap().leave(&Turn::Until(None), &scene.bell);
