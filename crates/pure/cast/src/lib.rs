@@ -21,8 +21,8 @@ pub mod receive {
 pub mod send {
     //! The publisher's side.
     pub use crate::sender::{
-        Beginning, DEFAULT_LINGER, DEFAULT_TRAIN, HELD_ALONE, HELD_FOR_READERS, Input, Limits, Output,
-        Pacing, ReaderReport, ReportStats, Sender, SenderConfig, SenderEvent, Sending,
+        Beginning, DEFAULT_LINGER, DEFAULT_TRAIN, Input, Limits, Output, Pacing, ReaderReport, ReportStats,
+        Sender, SenderConfig, SenderEvent, Sending,
     };
 }
 

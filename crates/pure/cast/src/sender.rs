@@ -35,9 +35,8 @@ use wire::{
     MIN_DATAGRAM_BYTES, Numbered, Predecessor, Request, SampleTotals, Skipped, Tally, Totals, Wanted,
 };
 
-use beginning::Hears;
-use beginning::Hold;
-pub use beginning::{Beginning, HELD_ALONE, HELD_FOR_READERS};
+pub use beginning::Beginning;
+use beginning::{Hears, Hold};
 use carousel::Carousel;
 use demand::Demand;
 pub use demand::Sending;

@@ -302,6 +302,16 @@ impl Book {
         }
     }
 
+    /// Matches all that the socket dropped on exact evidence with its counter: another book is about to be opened that may
+    /// claim what was counted until now.
+    pub fn claim_named(&mut self, brackets: &mut Brackets) {
+        if core::mem::take(&mut self.awaits_counts) {
+            for entry in self.gaps.range_mut(self.expired_gaps..) {
+                entry.count_named_anywhere(self.key, brackets);
+            }
+        }
+    }
+
     /// Returns when [`Book::expire`] has something to do, if nothing arrives before.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
@@ -390,19 +400,18 @@ impl Book {
     }
 
     /// Notes that the epoch reached this number and position, by another word than a datagram of its own: what is above the
-    /// horizon is missing. False, and nothing is done, if it does not lie beyond.
-    pub fn reached(&mut self, now: Instant, (number, position): (u64, u64), brackets: &mut Brackets) -> bool {
+    /// horizon is missing. Nothing is done if it does not lie beyond.
+    pub fn reached(&mut self, now: Instant, (number, position): (u64, u64), brackets: &mut Brackets) {
         let Point { number: known, position: known_position } = self.horizon;
         let is_beyond = number > known && position >= known_position;
         if !is_beyond || position > self.highest_position() || number == u64::MAX {
-            return false;
+            return;
         }
         self.holes.jump(known..number, known_position..position);
         self.elements_in_flight += position - known_position;
         self.horizon = Point { number, position };
         self.holes.expect_nothing(now);
         self.declare_due(now, brackets);
-        true
     }
 
     /// Notes that a publisher that had fallen silent goes on.

@@ -143,7 +143,10 @@ impl Brackets {
     /// Notes that `book` was opened at the beginning of its epoch although the first datagram of it that was read has this
     /// number: what the socket dropped before may have been below it.
     pub fn opened_below(&mut self, book: BookKey, number: u64) {
-        for bracket in self.socket.iter_mut().rev().take(MAX_OPENED_BELOW) {
+        let most_spans = MAX_SPANS / self.socket.len().max(1);
+        let newest = self.socket.iter_mut().rev().take(MAX_OPENED_BELOW);
+        // The brackets that know a book lie behind those that do not.
+        for bracket in newest.take_while(|bracket| bracket.spans.len() < most_spans) {
             if let Err(index) = bracket.spans.binary_search_by_key(&book, |span| span.book) {
                 bracket.spans.insert(index, Span { book, from: 0, before: Some(number) });
             }

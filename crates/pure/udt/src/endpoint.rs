@@ -446,11 +446,13 @@ impl Endpoint {
         let Some(socket) = self.sockets.remove(&id) else { return };
         if let Role::Connected(connection) = socket.role {
             let key = (connection.address, connection.peer);
-            if self.accepted.get(&key) == Some(&id) {
+            let successor = self.accepted.get(&key).filter(|known| **known != id);
+            // One that was replaced is buried already, in another way, also if it had ended before.
+            let was_replaced = successor.is_some() || connection.ended() == Some(CloseReason::Replaced);
+            if successor.is_none() {
                 self.accepted.remove(&key);
             }
-            // One that was replaced is buried already, in another way.
-            if connection.ended() != Some(CloseReason::Replaced) {
+            if !was_replaced {
                 self.tombs.bury(now, id, connection.peer, connection.address);
             }
         }
@@ -634,9 +636,9 @@ impl Endpoint {
         let Some(Socket { role: Role::Connected(connection), .. }) = self.sockets.get_mut(&id) else {
             return;
         };
+        self.stats.replaced += u64::from(connection.ended().is_none());
         connection.replace();
         self.tombs.bury_replaced(now, id, key, connection.peer_first);
-        self.stats.replaced += 1;
         if let Some(listener) = &mut self.listener {
             listener.forget_half_open(id);
         }

@@ -148,7 +148,7 @@ impl Tally {
     /// [`BufferTooSmall`] if `out` is shorter than the header with the nonces.
     ///
     /// # Panics
-    /// In debug builds, if a range is one, or the nonces are more, than [`crate::Datagram::decode`] refuses.
+    /// In debug builds, if there are ranges or nonces that [`crate::Datagram::decode`] refuses.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
         debug_assert_eq!(self.check(), Ok(()), "ranges that their own readers would refuse: {self:?}");
         let nonces = (!self.nonces.is_empty()).then_some(&self.nonces[..]);

@@ -15,6 +15,7 @@ use units::{Epoch, Instant, Random, RangeSet};
 use wire::{Datagram, DescriptorAssembler, Nonce, Numbered};
 
 use super::stream::at_port;
+use super::waiting::MAX_EARLY_RUNS;
 
 /// So many challenges in a row that are missed end the belief in an address.
 const CHALLENGES: u32 = 3;
@@ -30,8 +31,6 @@ const MAX_SILENCE: Duration = Duration::from_secs(10);
 /// The most datagrams that are held, and their bytes: about a second of a thousand small ones.
 const MAX_HELD: usize = 1_024;
 const MAX_HELD_BYTES: usize = 1 << 20;
-/// The most runs of numbers of a challenger that are remembered after their datagrams had to give way.
-const MAX_DISPLACED_RUNS: usize = 64;
 
 /// Who speaks in the stream's name beside the believed address.
 #[derive(Debug)]
@@ -189,6 +188,18 @@ impl Challengers {
         Some(Successor { epoch, held, displaced })
     }
 
+    /// Forgets those that sent nothing later than this epoch.
+    pub(super) fn forget_up_to(&mut self, epoch: Epoch) {
+        self.list.retain(|challenger| challenger.epoch > epoch);
+        self.keep_held_of_the_listed();
+    }
+
+    fn keep_held_of_the_listed(&mut self) {
+        let Self { list, held, .. } = self;
+        held.retain(|held| list.iter().any(|challenger| challenger.ip == held.from.ip()));
+        self.held_bytes = self.held.iter().map(|held| held.bytes.len()).sum();
+    }
+
     /// Forgets all of them.
     pub(super) fn clear(&mut self) {
         self.list.clear();
@@ -204,9 +215,8 @@ impl Challengers {
         if self.list.len() == MAX_CHALLENGERS {
             let silent = |it: &Challenger| now.since(it.heard) > MAX_SILENCE;
             let index = self.list.iter().position(silent)?;
-            let gone = self.list.remove(index).ip;
-            self.held.retain(|held| held.from.ip() != gone);
-            self.held_bytes = self.held.iter().map(|held| held.bytes.len()).sum();
+            self.list.remove(index);
+            self.keep_held_of_the_listed();
         }
         let nonce = self.nonce();
         self.list.push(Challenger {
@@ -238,7 +248,7 @@ impl Challenger {
     }
 
     fn displaced(&mut self, held: &Held) {
-        if held.epoch == self.epoch && self.displaced.range_count() < MAX_DISPLACED_RUNS {
+        if held.epoch == self.epoch && self.displaced.range_count() < MAX_EARLY_RUNS {
             self.displaced.insert(held.number..held.number.saturating_add(1));
         }
     }
@@ -381,7 +391,7 @@ mod tests {
         assert_eq!(challengers.held.len(), 1, "the size counts as well");
         let successor = challengers.take(host(1).ip()).unwrap();
         assert_eq!(successor.held[0].number, 3_000);
-        assert_eq!(successor.displaced.range_count(), MAX_DISPLACED_RUNS, "every other number is a run");
+        assert_eq!(successor.displaced.range_count(), MAX_EARLY_RUNS, "every other number is a run");
     }
 
     #[test]

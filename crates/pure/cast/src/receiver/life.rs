@@ -27,6 +27,8 @@ const SILENT_INTERVALS: u32 = 10;
 /// How far above the horizon a number may lie that a damaged datagram or a drop event names: the same reach that an
 /// undamaged one may jump without a second opinion.
 const MAX_NAMED_AHEAD: u64 = super::plausible::MAX_JUMP;
+/// What a successor tells counts so much later: the last datagrams of a life may be overtaken by it.
+const WORD_DELAY: Duration = Duration::from_millis(100);
 /// Buffers kept for reuse.
 const MAX_SPARE_BUFFERS: usize = 64;
 
@@ -53,6 +55,10 @@ pub(super) struct Life {
     spare: Vec<Vec<u8>>,
     /// What never came in at this host.
     holes: Holes,
+    /// How far this life came, by the word of its successor, and when that counts.
+    word: Option<(Instant, Predecessor)>,
+    /// A later life has begun.
+    is_replaced: bool,
 }
 
 /// A data datagram that waits for its turn.
@@ -97,7 +103,9 @@ impl Life {
     /// Begins another account of this life, which had fallen silent, where its last one ended.
     pub(super) fn resumed(&self, key: BookKey, heard: (Instant, SocketAddr)) -> Self {
         let book = Book::continued(&self.book, key);
-        Self::with_book(key, book, (self.stream, self.epoch), Arc::clone(&self.description), heard)
+        let (identity, description) = ((self.stream, self.epoch), Arc::clone(&self.description));
+        // It is believed from where it was before, too.
+        Self { pin: self.pin.clone(), ..Self::with_book(key, book, identity, description, heard) }
     }
 
     fn with_book(
@@ -125,6 +133,8 @@ impl Life {
             tally_interval: MAX_INTERVAL,
             spare: Vec::new(),
             holes: Holes::default(),
+            word: None,
+            is_replaced: false,
         }
     }
 
@@ -265,31 +275,42 @@ impl Life {
         }
     }
 
-    /// Hears from the life behind this one how far this one came: what had not been heard of is missing.
-    pub(super) fn hear_successor(
+    /// Hears from its successor how far this life came. What its own datagrams tell until that counts comes first.
+    pub(super) fn hear_successor(&mut self, now: Instant, word: &Predecessor) {
+        self.word.get_or_insert((now + WORD_DELAY, *word));
+    }
+
+    /// Lets the successor's word count, if it can be true: what had not been heard of is missing.
+    pub(super) fn believe(
         &mut self,
         now: Instant,
         word: &Predecessor,
         brackets: &mut Brackets,
         out: &mut Outbox,
     ) {
-        let per_sample = self.description.schema.elements_per_sample();
-        let end = (word.next_number, word.position(per_sample));
-        let (number, position) = (self.book.next_number(), self.book.horizon_position());
-        let beyond = (end.0.saturating_sub(number), end.1.saturating_sub(position));
-        if !self.plausibility.can_have_reached(now, beyond, per_sample) {
+        if !self.can_have_reached(now, word) {
             return;
         }
-        self.book.reached(now, end, brackets);
+        let per_sample = self.description.schema.elements_per_sample();
+        self.book.reached(now, (word.next_number, word.position(per_sample)), brackets);
         if word.is_final {
             self.book.ended_below(word.next_number);
         }
         self.tell(now, out);
     }
 
-    /// Tells whether a life behind this one can have something to tell of it.
-    pub(super) fn misses_end(&self, word: &Predecessor) -> bool {
-        self.epoch == word.epoch && self.book.next_number() < word.next_number
+    /// Tells whether the successor's word reaches beyond what was heard of this life, and can be true.
+    pub(super) fn misses_end(&self, now: Instant, word: &Predecessor) -> bool {
+        self.epoch == word.epoch
+            && self.book.next_number() < word.next_number
+            && self.can_have_reached(now, word)
+    }
+
+    fn can_have_reached(&self, now: Instant, word: &Predecessor) -> bool {
+        let per_sample = self.description.schema.elements_per_sample();
+        let samples = word.position(per_sample).saturating_sub(self.book.horizon_position());
+        let beyond = (word.next_number.saturating_sub(self.book.next_number()), samples);
+        self.plausibility.can_have_reached(now, beyond, per_sample)
     }
 
     /// Notes a datagram that came but could not be read, although its header told its number.
@@ -333,6 +354,12 @@ impl Life {
 
     /// Lets time pass.
     pub(super) fn advance(&mut self, now: Instant, brackets: &mut Brackets, out: &mut Outbox) {
+        if let Some((_, word)) = self.word.take_if(|(due, _)| *due <= now) {
+            self.believe(now, &word, brackets, out);
+            if self.is_replaced {
+                self.replaced(now, brackets, out);
+            }
+        }
         if self.book.expects_more() && now >= self.silent_at() {
             self.book.give_up(now, brackets);
         }
@@ -342,7 +369,12 @@ impl Life {
 
     /// Ends the life because a later one has begun.
     pub(super) fn replaced(&mut self, now: Instant, brackets: &mut Brackets, out: &mut Outbox) {
+        self.is_replaced = true;
+        if self.word.is_some() {
+            return; // It ends by the word of its successor.
+        }
         self.book.give_up(now, brackets);
+        self.book.claim_named(brackets);
         self.tell(now, out);
     }
 
@@ -357,10 +389,18 @@ impl Life {
         self.tell(now, out);
     }
 
+    /// Returns the number below which a life that was replaced is still listened to: its horizon, or where its successor says
+    /// that it ended.
+    pub(super) fn ends_below(&self) -> u64 {
+        let told = self.word.map_or(0, |(_, word)| word.next_number);
+        self.book.next_number().max(told)
+    }
+
     /// Returns when time alone changes something.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let silence = self.book.expects_more().then(|| self.silent_at());
-        Instant::earlier(silence, self.book.next_deadline())
+        let word = self.word.filter(|_| !self.ended).map(|(due, _)| due);
+        Instant::earlier(word, Instant::earlier(silence, self.book.next_deadline()))
     }
 
     /// Shows an account of this life with what belongs beside it.

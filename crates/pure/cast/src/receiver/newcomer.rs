@@ -3,7 +3,7 @@
 //! The descriptor may tell how far the life before came (extension `predecessor`), and what was lost of it comes first.
 //! A publisher begins with its descriptor; only where that was lost is there something to wait for.
 //!
-//! Source: `docs/protocol/stream.md`, "What a receiver does".
+//! Source: `docs/protocol/stream.md`, "The life before".
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -39,6 +39,11 @@ impl Newcomer {
     /// Returns until when it waits, if it does.
     pub(super) const fn until(&self) -> Option<Instant> {
         self.until
+    }
+
+    /// Returns the newest epoch that waits, if one does.
+    pub(super) const fn newest(&self) -> Option<Epoch> {
+        self.epoch
     }
 
     /// Returns the epoch that has waited for long enough, if one waits.

@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::sync::Arc;
 
-use ledger::{AccountState, BookConfig, BookKey, Brackets, DropNotice};
+use ledger::{BookConfig, BookKey, Brackets, DropNotice};
 use sample::Selection;
 use units::{Epoch, Instant, StreamId};
 use wire::{
@@ -239,7 +239,8 @@ impl Stream {
             Ok(None) => {}
             Err(_) => with.stats.malformed += 1,
         }
-        if let Some(word) = &part.predecessor {
+        let is_newest = self.current.as_ref().is_none_or(|life| life.epoch <= part.head.epoch);
+        if let Some(word) = part.predecessor.as_ref().filter(|_| is_newest) {
             self.hear_of_predecessor(word, with);
         }
         self.introduce(part.head.epoch, with);
@@ -254,17 +255,18 @@ impl Stream {
     /// Hears how far the life before came: its account, or one that follows it, is to hold what was not heard of.
     fn hear_of_predecessor(&mut self, word: &Predecessor, with: &mut Surroundings<'_>) {
         let listens = self.wanted && !self.is_leaving();
-        let misses_end = |life: &Life| life.ended && life.is_unconfirmed() && life.misses_end(word);
+        let misses_end = |life: &Life| life.ended && life.is_unconfirmed() && life.misses_end(with.now, word);
         if listens && self.current.as_ref().is_some_and(misses_end) {
             let Some(ended) = self.current.take() else { return };
             let (heard, position) = ((with.now, ended.from), ended.book.horizon_position());
             let per_sample = u64::from(ended.description.schema.elements_per_sample());
             let life = ended.following(with.next_key(), heard);
-            self.begun(life, position / per_sample, with);
+            let life = self.begun(life, position / per_sample, with);
+            life.believe(with.now, word, with.brackets, with.out);
         }
         let lives = self.current.iter_mut().chain(&mut self.replaced);
         for life in lives.filter(|life| life.epoch == word.epoch && !life.ended) {
-            life.hear_successor(with.now, word, with.brackets, with.out);
+            life.hear_successor(with.now, word);
         }
     }
 
@@ -283,6 +285,12 @@ impl Stream {
 
     /// Notes a datagram that could not be read although its header told its number.
     pub(super) fn on_damaged(&mut self, head: &Numbered, with: &mut Surroundings<'_>) {
+        let is_believed = |life: &Life| !life.is_alive() || life.pin.is_at(with.arrival.from.ip());
+        if self.current.as_ref().is_none_or(is_believed) && !self.lives().any(|life| life.epoch == head.epoch)
+        {
+            self.beginnings.heard(head.epoch, with.now);
+            self.beginnings.came_too_early(head);
+        }
         let lives = self.current.iter_mut().chain(&mut self.replaced);
         let from = with.arrival.from.ip();
         for life in lives.filter(|life| life.epoch == head.epoch && life.pin.is_at(from)) {
@@ -386,7 +394,7 @@ impl Stream {
 
     /// Returns when the publisher was heard last, if the stream is wanted and its account ended without the final tally.
     pub(super) fn silent_since(&self) -> Option<Instant> {
-        let silent = |life: &&Life| life.ended && life.book.state() == AccountState::Unconfirmed;
+        let silent = |life: &&Life| life.ended && life.is_unconfirmed();
         self.current.as_ref().filter(|_| self.wanted).filter(silent).map(|life| life.last_heard)
     }
 
@@ -394,7 +402,6 @@ impl Stream {
     fn leave_for_good(&mut self, with: &mut Surroundings<'_>) {
         self.leaving = None;
         self.challengers.clear();
-        self.newcomer.take();
         self.leave(with);
         for life in self.current.take().into_iter().chain(std::mem::take(&mut self.replaced)) {
             self.unusable.remember(life.epoch, life.book.next_number().saturating_sub(1));
@@ -403,6 +410,8 @@ impl Stream {
 
     /// Leaves the stream: accounts are cut.
     pub(super) fn leave(&mut self, with: &mut Surroundings<'_>) {
+        // What was received is in an account, or counted.
+        self.introduce_all(with);
         for life in self.current.iter_mut().chain(&mut self.replaced) {
             life.cut(with.now, with.brackets, with.out);
         }
@@ -474,11 +483,18 @@ impl Stream {
                 self.request_description(head.epoch, with);
                 let Arrival { from, bytes } = with.arrival;
                 if !self.newcomer.hold(with.now, head.epoch, from, bytes) {
-                    self.introduce(head.epoch, with);
+                    self.introduce_all(with);
                 }
                 None
             }
-            Some(Ordering::Less) | None => self.begin(head, with),
+            Some(Ordering::Less) | None => {
+                if self.newcomer.newest().is_some() {
+                    // The life before has ended meanwhile: what was held comes first.
+                    self.introduce_all(with);
+                    return self.life_for(head, with);
+                }
+                self.begin(head, with)
+            }
         }
     }
 
@@ -491,9 +507,19 @@ impl Stream {
 
     /// Lets a new life in: its descriptor has come, or was waited for long enough.
     fn introduce(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {
+        if self.introduced >= Some(epoch) {
+            return; // Nothing can wait for it.
+        }
         self.introduced = self.introduced.max(Some(epoch));
         for (from, bytes) in self.newcomer.take() {
             self.take_held(&bytes, &mut with.at(from, &bytes));
+        }
+    }
+
+    /// Lets in all that waits.
+    fn introduce_all(&mut self, with: &mut Surroundings<'_>) {
+        if let Some(newest) = self.newcomer.newest() {
+            self.introduce(newest, with);
         }
     }
 
@@ -506,6 +532,11 @@ impl Stream {
             return false;
         }
         let is_later = life.epoch < head.epoch;
+        if !life.is_alive() && !self.challengers.is_empty() {
+            // What was held comes first.
+            self.challenge(with);
+            return self.is_held_back(head, with);
+        }
         if life.is_alive() {
             self.challengers.hold(with.now, from, head, bytes);
             if is_later {
@@ -584,6 +615,7 @@ impl Stream {
         self.introduce(epoch, with);
         if let Some(life) = self.current.as_mut().filter(|life| life.epoch == epoch) {
             displaced.iter().for_each(|numbers| life.name_undecoded(numbers, with.brackets));
+            life.advance(with.now, with.brackets, with.out);
         }
     }
 
@@ -657,7 +689,9 @@ impl Stream {
         let early = self.beginnings.begun(head.epoch);
         if misses_samples {
             with.brackets.opened_below(life.key, head.number);
-            early.iter().for_each(|numbers| life.name_undecoded(numbers, with.brackets));
+        }
+        for numbers in early.iter().filter(|numbers| numbers.end > first.number) {
+            life.name_undecoded(numbers.start.max(first.number)..numbers.end, with.brackets);
         }
         if waited {
             // The group is heard: the publisher need not hold the beginning any longer for this reader's sake.
@@ -711,7 +745,7 @@ impl Stream {
         self.unusable.remember(life.epoch, life.book.next_number().saturating_sub(1));
         life.replaced(with.now, with.brackets, with.out);
         if life.epoch != successor {
-            self.challengers.clear();
+            self.challengers.forget_up_to(successor);
             self.rivals.replaced(life.epoch, with.now, Some(life.report_address()));
         }
         if !life.ended {
@@ -747,11 +781,12 @@ impl Stream {
             }
             (Sign::Rivalry | Sign::RivalryKnown, (_, true)) => {}
         }
-        let known = |life: &Life| life.epoch == head.epoch && head.number < life.book.next_number();
+        let known = |life: &Life| life.epoch == head.epoch && head.number < life.ends_below();
         if !self.replaced.iter().any(known) {
             self.unusable.remember(head.epoch, head.number);
         }
-        self.replaced.iter_mut().find(|life| known(life))
+        let from = with.arrival.from.ip();
+        self.replaced.iter_mut().find(|life| known(life) && life.pin.is_at(from))
     }
 
     /// Tells a publisher that is paused that somebody listens: its next report may be seconds away.

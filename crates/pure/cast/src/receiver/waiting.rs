@@ -17,7 +17,7 @@ const HEARD_OF_ALL: Duration = Duration::from_millis(2_500);
 /// How far ahead of this host's clock an epoch may seem to begin that began while this reader listened.
 const CLOCKS_APART: Duration = Duration::from_secs(2);
 /// The most runs of numbers that are remembered of what came before the description did; further ones are not named.
-const MAX_EARLY_RUNS: usize = 1_024;
+pub(super) const MAX_EARLY_RUNS: usize = 1_024;
 /// The most epochs of a stream that are remembered; more come only from a forger.
 const MAX_EPOCHS: usize = 8;
 
@@ -108,8 +108,7 @@ impl Beginnings {
 
     /// Notes a datagram that came before an account could begin.
     pub(super) fn came_too_early(&mut self, head: &Numbered) {
-        if self.waiting.is_some()
-            && let Some(heard) = self.of_mut(head.epoch)
+        if let Some(heard) = self.of_mut(head.epoch)
             && heard.early.range_count() < MAX_EARLY_RUNS
         {
             heard.early.insert(head.number..head.number.saturating_add(1));

@@ -5,7 +5,7 @@
 //! not yet said that it hears the group. Both times are bounded, and so is what is held: a crowd, or a forger, delays the
 //! beginning by half a second and no more.
 //!
-//! Source: architecture, "The account, precisely", rule 16; `docs/protocol/stream.md`, "Beginning".
+//! Source: architecture, "The account, precisely", rule 16; `docs/protocol/stream.md`, "Beginnings".
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use units::{Instant, ReaderId};
 
 /// The beginning is held so long although no reader has asked: an announcement, the joining of a group and a request take
 /// some milliseconds on a quiet LAN, and some tens on a busy host.
-pub const HELD_ALONE: Duration = Duration::from_millis(150);
+const HELD_ALONE: Duration = Duration::from_millis(150);
 /// The longest time for which it is held for readers that asked and do not hear the group yet.
-pub const HELD_FOR_READERS: Duration = Duration::from_millis(500);
-/// The most readers that are waited for one by one; further ones are among those that are hoped for.
+const HELD_FOR_READERS: Duration = Duration::from_millis(500);
+/// The most readers that are waited for one by one; further ones are not waited for.
 const MAX_WAITERS: usize = 256;
 
 /// When the first samples of an epoch leave.

@@ -138,10 +138,12 @@ impl Readers {
             return false;
         }
         let is_new = known.is_none();
+        let has_moved = known.is_some_and(|known| known.from != from);
         let first = known.map_or((now, report.datagrams.next), |known| known.first);
         let is_proven = known.is_some_and(|known| known.is_proven || known.goes_on(now, &arrived));
         // The place is made before the old one is given up: what is refused changes nothing.
-        if is_new && !self.make_room(from) {
+        let has_place = if is_new { self.make_room(from) } else { !has_moved || self.make_room_at(from) };
+        if !has_place {
             self.stats.too_many += 1;
             return false;
         }
@@ -177,6 +179,19 @@ impl Readers {
             self.stats.displaced += 1;
         }
         true
+    }
+
+    /// Makes room at `from` for a reader of the table; tells whether there is a place.
+    fn make_room_at(&mut self, from: IpAddr) -> bool {
+        match self.sources.place(from) {
+            Place::Free => true,
+            Place::Of(reader) => {
+                self.forget(reader);
+                self.stats.displaced += 1;
+                true
+            }
+            Place::None => false,
+        }
     }
 
     /// Takes a reader out of the table.
@@ -271,7 +286,8 @@ impl Entry {
         let has_heard = arrived.report.datagrams.next;
         self.from == arrived.from
             && now.since(since) >= MIN_REPORT_INTERVAL
-            && (had_heard + 1..=arrived.next_number).contains(&has_heard)
+            && has_heard > had_heard
+            && has_heard <= arrived.next_number
     }
 }
 
@@ -365,6 +381,10 @@ mod tests {
         assert!(!proven(at(2), 1, 1_001), "it has heard what was never sent");
         assert!(!proven(at(2) - Duration::from_nanos(1), 1, 11), "sooner than readers report");
         assert!(!proven(at(2), 2, 11), "from elsewhere");
+        let mut readers = Readers::new(1_000.0, at(0));
+        hear_from(&mut readers, at(1), 1, 7, u64::MAX);
+        hear_from(&mut readers, at(2), 1, 7, u64::MAX);
+        assert!(!readers.table[&ReaderId(7)].is_proven, "nothing comes behind the last number there is");
     }
 
     #[test]
@@ -377,6 +397,18 @@ mod tests {
         assert!(!hear_from(&mut readers, at(4), 1, 256, 10));
         assert!(hear_from(&mut readers, at(4), 2, 257, 10), "at another address");
         assert_eq!((readers.count(), readers.stats().too_many, readers.stats().displaced), (257, 1, 0));
+    }
+
+    #[test]
+    fn a_reader_that_moves_takes_no_place_that_its_new_address_does_not_have() {
+        let mut readers = Readers::new(1e6, at(0));
+        for reader in 0..256 {
+            hear_from(&mut readers, at(1), 1, reader, 10);
+            hear_from(&mut readers, at(3), 1, reader, 20);
+        }
+        hear_from(&mut readers, at(4), 2, 300, 10);
+        hear_from(&mut readers, at(5), 1, 300, 11);
+        assert_eq!((readers.count(), readers.stats().too_many), (257, 1));
     }
 
     #[test]

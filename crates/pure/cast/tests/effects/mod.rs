@@ -64,6 +64,7 @@ effects! {
     Resumed "an epoch that came back",
     Leaver "leaver",
     TwoPublishers "two publishers",
+    Imposter "a second host",
     Silence "silence",
     LostTallies "lost tallies",
     CorruptNumber "corrupt number",
@@ -145,14 +146,17 @@ pub(crate) fn play(seed: u64) -> Effects {
     let publisher = plan.publisher();
     let publisher = if draw_watch(seed) { publisher.watched(Instant::ORIGIN) } else { publisher };
     network.add("publisher", Part::Publisher(Box::new(publisher)), port);
+    let mut first_host = Vec::new();
     if plan.ending == Ending::TwoPublishers {
         let second = plan.second_publisher();
-        network.add("second publisher", Part::Publisher(Box::new(second)), Port::default());
+        let second = network.add("second publisher", Part::Publisher(Box::new(second)), Port::default());
+        if draw_same_host(seed) {
+            first_host.push(second);
+        }
     }
-    let mut forger = None;
     if plan.corrupt_number {
         let stranger = plan.stranger();
-        forger = Some(network.add("stranger", Part::Stranger(stranger), Port::default()));
+        first_host.push(network.add("stranger", Part::Stranger(stranger), Port::default()));
     }
     let mut readers = Vec::new();
     for id in 0..1 + plan.random.below(2) {
@@ -169,10 +173,7 @@ pub(crate) fn play(seed: u64) -> Effects {
         };
         let reader = if draw_checkpoint(seed + id) { reader.checkpointed() } else { reader };
         let reader = if draw_waiting(seed + id) { reader.waiting() } else { reader };
-        let reader = match forger {
-            Some(stranger) => reader.deceived_by(stranger),
-            None => reader,
-        };
+        let reader = first_host.iter().fold(reader, |reader, node| reader.deceived_by(*node));
         let node = moves.into_iter().fold(reader, |reader, (at, step)| reader.told(at, step));
         let node = network.add("reader", Part::Reader(Box::new(node)), port);
         if member {
@@ -362,6 +363,11 @@ fn draw_waiting(seed: u64) -> bool {
     Random::for_purpose(seed, "waiting").chance(0.5)
 }
 
+/// Draws whether a second publisher runs on the first one's host.
+fn draw_same_host(seed: u64) -> bool {
+    Random::for_purpose(seed, "hosts").chance(0.5)
+}
+
 /// Draws whether publishers hold the beginning of their epochs, and how much of it.
 fn draw_beginning(seed: u64) -> Beginning {
     let mut random = Random::for_purpose(seed, "beginning");
@@ -439,6 +445,7 @@ fn observe(network: &Scene, node: NodeId, seen: &mut Effects) {
     seen.saw(Effect::Corruption, counts.corrupted > 0);
     let watch = &network.node(node).reader().watch;
     seen.saw(Effect::TwoPublishers, !watch.two_publishers.is_empty());
+    seen.saw(Effect::Imposter, !watch.imposters.is_empty());
     let goes_on = |pair: &[Following]| pair[0].epoch == pair[1].epoch;
     seen.saw(Effect::Resumed, watch.followed.windows(2).any(goes_on));
     for (truth, account) in verify(network, node) {

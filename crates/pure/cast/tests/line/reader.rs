@@ -36,7 +36,7 @@ pub(crate) struct Reader {
     clock: PassingTime,
     witness: Option<Witness>,
     checkpoint: Option<Checkpoint>,
-    deceived_by: Option<NodeId>,
+    deceived_by: Vec<NodeId>,
     /// What the buffer refused has come in, too: so much of it was seen.
     refused_seen: usize,
 }
@@ -113,7 +113,7 @@ impl Reader {
             clock: PassingTime::Now,
             witness: None,
             checkpoint: None,
-            deceived_by: None,
+            deceived_by: Vec::new(),
             refused_seen: 0,
         }
     }
@@ -125,8 +125,13 @@ impl Reader {
 
     /// Lets another node send from the first publisher's source address: of the same host, or a forger.
     pub(crate) fn deceived_by(mut self, stranger: NodeId) -> Self {
-        self.deceived_by = Some(stranger);
+        self.deceived_by.push(stranger);
         self
+    }
+
+    /// Tells whether a node sends from the first publisher's source address.
+    pub(crate) fn is_deceived_by(&self, node: NodeId) -> bool {
+        self.deceived_by.contains(&node)
     }
 
     /// Makes it wait for the streams from the beginning of the scene on.
@@ -168,7 +173,7 @@ impl Reader {
         if self.diligence == Diligence::Full {
             self.note(now, from, bytes);
         }
-        let source = if self.deceived_by == Some(from) { NodeId(0) } else { from };
+        let source = if self.is_deceived_by(from) { NodeId(0) } else { from };
         self.input(now, Input::Datagram { bytes, from: address(source), drops });
     }
 

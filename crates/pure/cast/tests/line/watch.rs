@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
 use cast::receive::Event;
-use ledger::{Account, Gap, StageCounts};
+use ledger::{Account, AccountState, Gap, StageCounts};
 use units::{Epoch, Instant, StreamId};
 
 use super::feed::fill;
@@ -138,8 +138,9 @@ impl Watch {
             assert!(!waited || first == 0, "the reader waited, and its account begins at {first}");
             return;
         };
-        assert!(same.ended.is_some(), "one account of an epoch at a time");
-        if same.first == same.cursor {
+        let Some((_, account)) = &same.ended else { panic!("one account of an epoch at a time") };
+        let received = account.datagrams.map_or(0, |rows| rows.received);
+        if account.state == AccountState::Cut && received <= 1 {
             return; // It rested on a datagram that was none of its.
         }
         let listened_elsewhere = last.is_some_and(|last| last.epoch != epoch);

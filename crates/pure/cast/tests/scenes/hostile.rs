@@ -67,6 +67,43 @@ fn a_publisher_is_believed_from_every_address_that_it_lists() {
 }
 
 #[test]
+fn a_publisher_that_comes_back_is_believed_although_another_spoke_for_it_in_its_silence() {
+    let mut victim = Victim::new();
+    (1..5).for_each(|number| victim.data(number));
+    victim.pass(Duration::from_secs(11));
+    victim.host = 77;
+    victim.data(5);
+    assert_eq!((victim.began, victim.delivered), (2, 50), "nobody speaks against it");
+    victim.host = 66;
+    (6..9).for_each(|number| victim.data(number));
+    assert_eq!((victim.delivered, victim.receiver.stats().imposter), (80, 0));
+}
+
+#[test]
+fn new_lives_that_wait_for_their_descriptors_are_let_in_in_the_order_in_which_they_came() {
+    let epoch = |start_ns| Epoch { start_ns, life: 11 };
+    let mut victim = Victim::new();
+    (1..5).for_each(|number| victim.data(number));
+    victim.data_at(epoch(3_000), 0, 0);
+    victim.data_at(epoch(2_000), 0, 0);
+    assert_eq!((victim.began, victim.delivered), (1, 40));
+    victim.tally(Numbered { number: 5, first_index: 50, ..victim.head }, |tally| tally.last = true);
+    victim.data_at(epoch(2_000), 1, 10);
+    victim.data_at(epoch(3_000), 1, 10);
+    assert_eq!((victim.began, victim.delivered), (2, 60), "the latest life is listened to");
+}
+
+#[test]
+fn what_waits_for_its_descriptor_is_in_an_account_when_the_reader_leaves() {
+    let mut victim = Victim::new();
+    (1..5).for_each(|number| victim.data(number));
+    victim.data_at(Epoch { start_ns: 2_000, life: 11 }, 0, 0);
+    victim.receiver.handle(victim.now, Input::LeaveAll);
+    victim.drain();
+    assert_eq!((victim.began, victim.delivered), (2, 50));
+}
+
+#[test]
 fn a_publisher_lists_its_addresses_in_its_next_descriptor() {
     let mut sender = Sender::new(StreamShape::PLAIN.config(LIFE), 1, Instant::ORIGIN).expect("a description");
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
