@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use cast::receive::{AccountView, ReaderIdentity};
+use cast::receive::{AccountView, ReaderIdentity, WaitsSince};
 use ledger::BookConfig;
 use ring::Doorbell;
 use sample::StreamPattern;
@@ -160,7 +160,7 @@ pub struct Attendance {
 }
 
 enum Command {
-    Select(StreamPattern, ReceiveFrom),
+    Select(StreamPattern, Option<WaitsSince>),
     Deselect(StreamPattern),
     HearAnnouncements(mpsc::Sender<Result<(), ReceiveError>>),
     Listen(SocketAddr, mpsc::Sender<Result<(), ReceiveError>>),
@@ -205,7 +205,8 @@ impl ReceiveAgent {
 
     /// Joins every stream whose name matches, now and later; `from` says where the accounts begin of those that begin later.
     pub fn select(&self, pattern: StreamPattern, from: ReceiveFrom) {
-        self.thread.tell(Command::Select(pattern, from));
+        // From now on, however late the agent's thread gets to it.
+        self.thread.tell(Command::Select(pattern, agent::waits_since(from)));
     }
 
     /// Takes one [`ReceiveAgent::select`] back; streams that nobody wants any more are left, where losses wait for

@@ -232,8 +232,8 @@ impl Agent {
     fn take(&mut self, command: Command) {
         // Whoever asked may have given up waiting: an answer that nobody takes is no error.
         match command {
-            Command::Select(pattern, from) => {
-                self.directory.select(pattern, waits_since(from));
+            Command::Select(pattern, since) => {
+                self.directory.select(pattern, since);
                 self.tell_wishes();
                 self.join_wanted();
             }
@@ -741,7 +741,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 /// Returns since when a reader waits that asks now; `None` if it takes what comes.
-fn waits_since(from: ReceiveFrom) -> Option<WaitsSince> {
+pub(super) fn waits_since(from: ReceiveFrom) -> Option<WaitsSince> {
     let (since, wall) = clock::pair();
     (from == ReceiveFrom::Beginning).then_some(WaitsSince { since, wall })
 }

@@ -61,7 +61,8 @@ impl Scene {
         let mut agent = Agent::open(config, taken, bell.clone(), Arc::clone(&registry)).unwrap();
         let address = free_address();
         let (told, joined) = mpsc::channel();
-        commands.send(Command::Select(StreamPattern::all(), ReceiveFrom::default())).unwrap();
+        let since = crate::receive::agent::waits_since(ReceiveFrom::default());
+        commands.send(Command::Select(StreamPattern::all(), since)).unwrap();
         commands.send(Command::Listen(address, told)).unwrap();
         agent.turn();
         joined.recv().unwrap().unwrap();
