@@ -343,7 +343,11 @@ impl Archive {
         let segments = &contents.segments;
         let joined = map.sessions.iter().map(|session| session.first_index).min();
         let first_stored = segments.first().map(|segment| segment.first_index);
-        let first_index = joined.into_iter().chain(first_stored).min().unwrap_or(0);
+        let (earlier_accounts, account_faults) = self.earlier_accounts(folder, &contents)?;
+        // A session's line may be spoiled: its account tells the same.
+        let accounts = core::iter::once(&account).chain(&earlier_accounts);
+        let counted = accounts.filter_map(|account| account["first_index"].as_u64());
+        let first_index = joined.into_iter().chain(first_stored).chain(counted).min().unwrap_or(0);
         let mut gaps: Vec<GapRecord> = map.gaps.into_values().collect();
         gaps.sort_by_key(|gap| (gap.positions.start, gap.key));
         let begin = begin_of(&description, segments, &gaps);
@@ -375,8 +379,7 @@ impl Archive {
             gaps.extend(lost);
         }
         gaps.sort_by_key(|gap| (gap.positions.start, gap.key));
-        let (earlier_accounts, faults) = self.earlier_accounts(folder, &contents)?;
-        damaged.extend(faults);
+        damaged.extend(account_faults);
         Ok(Some(Recording {
             description,
             first_index,
@@ -406,7 +409,11 @@ impl Archive {
         let (mut accounts, mut faults) = (Vec::new(), Vec::new());
         for &number in &found {
             let path = folder.join(earlier_account(number));
-            let (account, fault) = read_account(&*self.store, &path, &contents.description)?;
+            let (mut account, mut fault) = read_account(&*self.store, &path, &contents.description)?;
+            if fault.is_none() && account["session"] != number {
+                fault = Some(format!("{}: the account belongs to another session", path.display()));
+                account = Value::Null;
+            }
             accounts.push(account);
             faults.extend(fault);
         }

@@ -18,11 +18,11 @@ use crate::error::ArchiveError;
 use crate::feed::Wanted;
 use crate::folders::{RunName, SegmentFile, run_folder, segment_path};
 use crate::parquet_file::{ParquetSegment, ParquetWriter, SegmentSpan, WriteTo};
-use crate::recovery::epoch_folders;
+use crate::recovery::{epoch_folders, remove_if_there};
 use crate::rows::{Digest, Rows};
 use crate::salvage::{Look, Tail};
 use crate::seal::Sealing;
-use crate::segment::SegmentReader;
+use crate::segment::{END_OF_STREAM, SegmentReader};
 use crate::store::{Store, StoreError, draft_of};
 
 /// A segment to which nothing will be added.
@@ -62,7 +62,9 @@ pub fn compact(store: &dyn Store, segment: &ClosedSegment) -> Result<Option<Comp
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error),
     };
-    if found.incomplete || !found.index.is_gapless() {
+    let whole_bytes = found.index.acknowledged_bytes() + END_OF_STREAM.len() as u64;
+    let holds_more = found.rebuilt && found.data_bytes != whole_bytes;
+    if found.incomplete || holds_more || !found.index.is_gapless() {
         let path = segment_path(folder, *number, SegmentFile::Arrow);
         return Err(ArchiveError::segment(&path, "parts of it cannot be read, so it is kept as it is"));
     }
@@ -93,9 +95,8 @@ pub fn compact(store: &dyn Store, segment: &ClosedSegment) -> Result<Option<Comp
     let parquet_bytes = store.open(&draft)?.size_bytes()?;
     store.rename(&draft, &target)?;
     store.sync_folder(folder)?;
-    for file in [SegmentFile::Arrow, SegmentFile::Index] {
-        store.remove(&segment_path(folder, *number, file))?;
-    }
+    store.remove(&segment_path(folder, *number, SegmentFile::Arrow))?;
+    remove_if_there(store, [segment_path(folder, *number, SegmentFile::Index).as_path()])?;
     let arrow_bytes = origin.index.acknowledged_bytes();
     Ok(Some(Compacted { segment: segment.clone(), arrow_bytes, parquet_bytes }))
 }

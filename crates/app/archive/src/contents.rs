@@ -4,6 +4,7 @@
 //! [`EpochContents::read`].
 
 use core::ops::Range;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -166,8 +167,7 @@ impl EpochContents {
     ) -> Result<Self, ArchiveError> {
         let told = Told::of(store, folder, &description)?;
         let files: Vec<_> = store.list(folder)?.iter().filter_map(|name| segment_of(name)).collect();
-        let mut numbers: Vec<u32> = files.iter().map(|(number, _)| *number).collect();
-        numbers.dedup();
+        let numbers: BTreeSet<u32> = files.iter().map(|(number, _)| *number).collect();
         let last = numbers.iter().copied().chain(told.last_segment).max().unwrap_or(0);
         let told_index = told.stored_index.unwrap_or(0);
         let look = Look { store, folder, description: &description, told_index, tail };

@@ -31,7 +31,10 @@ pub(crate) fn records<'a>(
     let schema = &damage.description.schema;
     let per_sample = u64::from(schema.elements_per_sample());
     let positions = damage.samples.start * per_sample..damage.samples.end * per_sample;
-    let mut lost: RangeSet = core::iter::once(positions).filter(|range| !range.is_empty()).collect();
+    if positions.is_empty() {
+        return Vec::new();
+    }
+    let mut lost: RangeSet = core::iter::once(positions).collect();
     for gap in known {
         lost.remove(gap.positions.clone());
     }

@@ -18,7 +18,7 @@ pub enum ArchiveError {
     #[error("{} is not a tallycast archive\nrecord one with: tallycast record --run NAME PATTERN", .0.display())]
     NoArchive(PathBuf),
     /// The folder has runs, and its mark is lost or damaged.
-    #[error("{} is missing or damaged, beside recorded runs\nput it back from a copy; recording on writes it again", .0.display())]
+    #[error("{} is missing or damaged, although there are recorded runs beside it\nput it back from a copy, or record into this archive again, which rewrites it", .0.display())]
     Unmarked(PathBuf),
     /// The archive is of a later version.
     #[error("the archive has format version {0}, this program reads up to 1\nread it with a newer tallycast")]

@@ -67,18 +67,24 @@ pub(crate) fn run_of(folder: &str) -> Option<RunName> {
     folder.strip_prefix("run=")?.parse().ok()
 }
 
-/// Returns the folder of one epoch of a stream in a run.
+/// Returns the folder of a stream in a run.
 ///
 /// The path's slashes are percent-encoded, as Hive partitions are read by DuckDB and Arrow. A name that
 /// becomes too long is cut and told apart by a checksum; `stream.json` always has the whole name.
-pub(crate) fn epoch_folder(run: &RunName, stream: &StreamName, epoch: Epoch) -> PathBuf {
+#[must_use]
+pub fn stream_folder(run: &RunName, stream: &StreamName) -> PathBuf {
     let mut escaped = stream.as_str().replace('/', "%2F");
     if escaped.len() > MAX_FOLDER_BYTES {
         let crc = crate::checksum::crc32c([stream.as_str().as_bytes()]);
         let keep = (0..=MAX_FOLDER_BYTES - 20).rev().find(|&at| escaped.is_char_boundary(at)).unwrap_or(0);
         escaped = format!("{}~{crc:08x}", &escaped[..keep]);
     }
-    run_folder(run).join(format!("stream={escaped}")).join(format!("epoch={epoch}"))
+    run_folder(run).join(format!("stream={escaped}"))
+}
+
+/// Returns the folder of one epoch of a stream in a run.
+pub(crate) fn epoch_folder(run: &RunName, stream: &StreamName, epoch: Epoch) -> PathBuf {
+    stream_folder(run, stream).join(format!("epoch={epoch}"))
 }
 
 /// Reads an epoch as it is displayed.

@@ -44,7 +44,7 @@ pub use description::{Description, DescriptionError};
 pub use error::ArchiveError;
 pub use export::{Export, Exported};
 pub use feed::{EpochFeed, Feed, Hole, Piece};
-pub use folders::{RunName, RunNameError};
+pub use folders::{RunName, RunNameError, stream_folder};
 pub use gaps::{GapKey, GapMap, GapMapError, GapRecord, Line, Mended, Origin, Session, Trim};
 pub use index::{Entry, Header, Index, IndexError};
 pub use points::{Extremes, MAX_POINTS, Points, PointsRequest};

@@ -257,6 +257,7 @@ impl Recorder {
     ) -> Result<Self, ArchiveError> {
         let is_archive = catalogue::is_archive(&*store)?;
         let folder = run_folder(&run);
+        store.make_folder(&folder)?;
         let lock = store.lock(&folder.join(LOCK))?;
         if !is_archive {
             catalogue::mark_root(&*store, &folder)?;
@@ -367,7 +368,12 @@ impl Recorder {
         self.store.check_place()?;
         if self.lock.check_place().is_err() {
             // Whoever removed the file did nothing to the samples; another recorder in its place would.
-            self.lock = self.store.lock(&run_folder(&self.run).join(LOCK))?;
+            self.lock = match self.store.lock(&run_folder(&self.run).join(LOCK)) {
+                Ok(lock) => lock,
+                // The folder of the run is not made again where it was taken away.
+                Err(StoreError::NotFound(path)) => return Err(StoreError::Gone(path)),
+                Err(error) => return Err(error),
+            };
         }
         Ok(())
     }
@@ -434,7 +440,7 @@ impl Recorder {
             let store = Arc::clone(&self.store);
             return self.streams.get_mut(&key).map_or(Ok(()), |stream| stream.rejoin(&*store, &began));
         }
-        self.store.check_place()?;
+        self.check_place()?;
         let found = self.resumable.remove(&((*key.name).clone(), key.epoch));
         if let Some(resumable) = &found {
             let stored_index = resumable.stored_index;

@@ -14,12 +14,14 @@ use ledger::{GapKind, StageCounts};
 use units::{RangeSet, WallTime};
 
 use crate::Description;
+use crate::checksum::crc32c;
 use crate::columns::arrow_schema;
 use crate::compact::{ClosedSegment, read_back};
 use crate::contents::{EpochContents, SegmentContent, has_samples};
 use crate::error::ArchiveError;
 use crate::folders::{
-    ACCOUNT, DESCRIPTION, GAPS, RunName, SegmentFile, run_folder, segment_of, segment_path,
+    ACCOUNT, DESCRIPTION, GAPS, RunName, SegmentFile, earlier_account_of, run_folder, segment_of,
+    segment_path,
 };
 use crate::gaps::{GapKey, GapMap, GapRecord, Line, Mended, Origin, Trim};
 use crate::index::layout::HEADER_BYTES;
@@ -30,7 +32,7 @@ use crate::recorder::gap_file::{GapFile, NO_EVIDENCE};
 use crate::salvage::{Look, Tail, arrow_paths};
 use crate::segment::{END_OF_STREAM, SegmentReader};
 use crate::stamped::stamp;
-use crate::store::{ASIDE, Store, StoreError, read_whole, replace, set_aside};
+use crate::store::{Readable, Store, StoreError, copy_aside, read_whole, replace, set_aside};
 use crate::told::{Files, Told};
 
 /// An epoch that a new recorder can continue.
@@ -98,7 +100,7 @@ pub(crate) fn epoch_folders(
     let mut list = |path: &Path, prefix: &str| -> Result<Vec<PathBuf>, StoreError> {
         match store.list(path) {
             Ok(names) => {
-                let ours = names.into_iter().filter(|name| name.starts_with(prefix) && !name.contains(ASIDE));
+                let ours = names.into_iter().filter(|name| name.starts_with(prefix));
                 Ok(ours.map(|name| path.join(name)).collect())
             }
             Err(error @ StoreError::Misplaced { .. }) => {
@@ -132,11 +134,17 @@ pub(crate) fn recover_epoch(store: &dyn Store, folder: &Path) -> Result<Option<R
     }
     let trims = trim_segments(store, folder, &description, &told, (&mut gaps, &mut mended))?;
     let contents = EpochContents::read(store, folder, description, Tail::Take)?;
-    let mut recovery = Recovery::new(store, contents, map);
+    let mut recovery = Recovery::new(store, contents, map)?;
     let was_closed = recovery.was_closed();
     if !was_closed {
         recovery.settle(&mut gaps);
-        recovery.declare_holes(&mut gaps)?;
+    }
+    // Holes that were declared may have gone with a damaged gap map.
+    if !was_closed || mended.iter().any(|it| it.file == GAPS) {
+        let why = if was_closed { NOT_IN_MAP } else { NOT_DECLARED };
+        recovery.declare_holes(&mut gaps, why)?;
+    }
+    if !was_closed {
         recovery.open_absence(&mut gaps);
     }
     gaps.write()?;
@@ -156,6 +164,10 @@ pub(crate) fn recover_epoch(store: &dyn Store, folder: &Path) -> Result<Option<R
     Ok(Some(found))
 }
 
+/// Why a hole is declared by the recovery.
+const NOT_DECLARED: &str = "the recorder ended before it was declared";
+const NOT_IN_MAP: &str = "its declaration was lost with the gap map";
+
 /// Writes a file again; what lies in its place is kept under another name.
 fn make_again(
     store: &dyn Store,
@@ -164,9 +176,14 @@ fn make_again(
     content: &[u8],
     cause: String,
 ) -> Result<Mended, StoreError> {
-    let is_there = store.list(folder)?.iter().any(|other| other == name);
-    let kept_as = is_there.then(|| set_aside(store, &folder.join(name))).transpose()?;
-    replace(store, &folder.join(name), content)?;
+    let path = folder.join(name);
+    let kept_as = match read_whole(store, &path) {
+        // By a copy: a cut in between leaves the file in its place, never none.
+        Ok(bytes) => Some(copy_aside(store, &path, &bytes)?),
+        Err(StoreError::NotFound(_)) => None,
+        Err(_) => Some(set_aside(store, &path)?),
+    };
+    replace(store, &path, content)?;
     Ok(Mended { file: name.to_owned(), kept_as, cause })
 }
 
@@ -223,11 +240,7 @@ fn trim_segments(
 ) -> Result<Vec<Trim>, ArchiveError> {
     let names = store.list(folder)?;
     for draft in names.iter().filter(|name| name.ends_with(".draft")) {
-        match store.remove(&folder.join(draft)) {
-            // Not ours.
-            Ok(()) | Err(StoreError::Misplaced { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+        remove_if_there(store, [folder.join(draft).as_path()])?;
     }
     let files: Vec<_> = names.iter().filter_map(|name| segment_of(name)).collect();
     let mut numbers: Vec<u32> = files.iter().map(|(number, _)| *number).collect();
@@ -242,12 +255,12 @@ fn trim_segments(
             trimming.segment(number, last == Some(number))?;
             continue;
         }
-        // It is whole: what is left of its origin only takes space. If it is not, and has no origin, it stays.
-        for file in [SegmentFile::Arrow, SegmentFile::Index].into_iter().filter(|&file| has(file)) {
-            match store.remove(&segment_path(folder, number, file)) {
-                Ok(()) | Err(StoreError::Misplaced { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
+        // Where it is whole, what is left of its origin only takes space. Where it is not, the index tells what it held.
+        let is_whole =
+            has(SegmentFile::Arrow) || has(SegmentFile::Index) && trimming.opens_parquet(number)?;
+        if is_whole {
+            let [data, sidecar] = arrow_paths(folder, number);
+            remove_if_there(store, [&*data, &*sidecar])?;
         }
     }
     Ok(trimming.trims)
@@ -282,6 +295,16 @@ impl Trimming<'_> {
         }
     }
 
+    fn opens_parquet(&self, number: u32) -> Result<bool, ArchiveError> {
+        let Look { store, folder, description, .. } = self.look;
+        let path = segment_path(folder, number, SegmentFile::Parquet);
+        match ParquetSegment::open_as(store, &path, description, number) {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_damage() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn segment(&mut self, number: u32, is_last: bool) -> Result<(), ArchiveError> {
         let Look { store, folder, told_index, .. } = self.look;
         let [data, sidecar] = arrow_paths(folder, number);
@@ -299,16 +322,24 @@ impl Trimming<'_> {
             Err(error) => return Err(error),
         };
         let behind = found.index.entries.last().map(|entry| entry.next_index);
-        let lacks = found.incomplete || is_last && behind.unwrap_or(0) < told_index;
-        if behind.is_none() {
-            return if lacks { Ok(()) } else { self.remove([&data, &sidecar]) };
-        }
         let end = found.index.acknowledged_bytes();
         let ended = found.index.ended;
-        let has_end = found.data_bytes == end + END_OF_STREAM.len() as u64;
+        let has_end = ends_there(&*store.open(&data)?, end, found.data_bytes)?;
         let kept_data = if ended || has_end { end + END_OF_STREAM.len() as u64 } else { end };
+        let has_more = found.data_bytes > kept_data;
+        let mut lacks = found.incomplete
+            || match is_last {
+                true => behind.unwrap_or(0) < told_index,
+                // What a crash leaves lies in the last segment: here it is damage, or another's segment.
+                false => found.rebuilt && !found.faults.is_empty() && has_more,
+            };
+        let Some(last) = found.index.entries.last() else {
+            return if lacks { Ok(()) } else { self.remove([&data, &sidecar]) };
+        };
+        // A segment of which the index does not speak is not cut by it.
+        lacks |= has_more && !is_stored(&*store.open(&data)?, last)?;
         let mut cuts = Vec::new();
-        if !lacks && found.data_bytes > kept_data {
+        if !lacks && has_more {
             cuts.push((&data, trim_of(&data, kept_data, found.data_bytes)));
         }
         if !found.rebuilt && found.index_bytes > found.index.intact_bytes {
@@ -375,6 +406,27 @@ impl Trimming<'_> {
     }
 }
 
+/// Tells whether a segment ends with the marker, right behind its last batch.
+fn ends_there(data: &dyn Readable, end: u64, size_bytes: u64) -> Result<bool, StoreError> {
+    let mut marker = END_OF_STREAM;
+    if size_bytes != end + marker.len() as u64 {
+        return Ok(false);
+    }
+    data.read_at(end, &mut marker)?;
+    Ok(marker == END_OF_STREAM)
+}
+
+/// Tells whether the batch of an entry lies where it says, byte for byte.
+fn is_stored(data: &dyn Readable, entry: &Entry) -> Result<bool, StoreError> {
+    let Ok(length) = usize::try_from(entry.length) else { return Ok(false) };
+    if entry.end() > data.size_bytes()? {
+        return Ok(false);
+    }
+    let mut batch = vec![0; length];
+    data.read_at(entry.offset, &mut batch)?;
+    Ok(crc32c([&batch[..]]) == entry.data_crc)
+}
+
 fn name_of(path: &Path) -> String {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned()
 }
@@ -414,7 +466,11 @@ fn close_segment(
     Ok(file.sync()?)
 }
 
-fn remove_if_there(store: &dyn Store, paths: [&Path; 2]) -> Result<(), StoreError> {
+/// Removes files of ours; what is not there, or is no file, is left.
+pub(crate) fn remove_if_there<'a>(
+    store: &dyn Store,
+    paths: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), StoreError> {
     for path in paths {
         match store.remove(path) {
             Ok(()) | Err(StoreError::NotFound(_) | StoreError::Misplaced { .. }) => {}
@@ -434,13 +490,19 @@ struct Recovery<'a> {
 }
 
 impl<'a> Recovery<'a> {
-    fn new(store: &'a dyn Store, contents: EpochContents, map: GapMap) -> Self {
-        let session = map.sessions.iter().map(|session| session.number).max().unwrap_or(0);
+    fn new(store: &'a dyn Store, contents: EpochContents, map: GapMap) -> Result<Self, StoreError> {
+        // The gap map may be lost, but never a number be used twice: whatever tells one is asked.
+        let joined = map.sessions.iter().map(|session| session.number);
+        let of_gaps = map.gaps.keys().map(|key| key.session);
+        let told = contents.told.account["session"].as_u64().and_then(|number| u32::try_from(number).ok());
+        let names = store.list(&contents.folder)?;
+        let earlier = names.iter().filter_map(|name| earlier_account_of(name));
+        let session = joined.chain(of_gaps).chain(told).chain(earlier).max().unwrap_or(0).max(1);
         let own = map.gaps.keys().filter(|key| key.origin == Origin::Archive);
         let next_gap = own.map(|key| key.id + 1).max().unwrap_or(0);
         // Without an end, but in the map already: an earlier recovery got this far.
         let open_absence = map.gaps.values().find(|gap| gap.t1.is_none()).map(|gap| gap.key);
-        Self { store, contents, map, session, next_gap, open_absence }
+        Ok(Self { store, contents, map, session, next_gap, open_absence })
     }
 
     /// Tells whether the last recorder ended by itself: then it left nothing open.
@@ -458,12 +520,13 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Declares the holes between stored samples that the dead recorder had not yet declared.
-    fn declare_holes(&mut self, gaps: &mut GapFile) -> Result<(), ArchiveError> {
+    /// Declares the holes between stored samples that are not in the gap map.
+    fn declare_holes(&mut self, gaps: &mut GapFile, why: &str) -> Result<(), ArchiveError> {
         let per_sample = self.per_sample();
-        let first = self.map.sessions.iter().map(|session| session.first_index).min();
+        let joined = self.map.sessions.iter().map(|session| session.first_index);
+        let found = self.contents.segments.first().map(|segment| segment.first_index);
         let stored_index = self.stored_index();
-        let first = first.unwrap_or(stored_index).min(stored_index);
+        let first = joined.chain(found).min().unwrap_or(stored_index).min(stored_index);
         let mut undeclared: RangeSet =
             core::iter::once(first * per_sample..stored_index * per_sample).collect();
         for gap in self.map.gaps.values() {
@@ -473,7 +536,7 @@ impl<'a> Recovery<'a> {
             undeclared.remove(stored.start * per_sample..stored.end * per_sample);
         }
         for positions in undeclared.iter().collect::<Vec<_>>() {
-            let mut gap = self.gap(GapKind::Missing, positions, "the recorder ended before it was declared");
+            let mut gap = self.gap(GapKind::Missing, positions, why);
             gap.evidence.extend(self.contents.faults.iter().cloned());
             self.map.gaps.insert(gap.key, gap.clone());
             gaps.note(gap);

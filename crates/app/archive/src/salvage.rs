@@ -121,7 +121,7 @@ impl Look<'_> {
             index_bytes: on_disk.bytes.len() as u64,
         };
         if !index.ended && size > end && (self.tail == Tail::Take || lacks) {
-            let taken = walk.from(end, &BTreeMap::new(), &schema)?;
+            let taken = walk.from(end, index.entries.len(), &BTreeMap::new(), &schema)?;
             found.unacknowledged = taken.len();
             for entry in taken.into_values() {
                 found.index.take(entry);
@@ -200,7 +200,7 @@ impl Look<'_> {
     ) -> Result<Found, ArchiveError> {
         let told = on_disk.index.as_ref().map(|index| index.entries.clone()).unwrap_or_default();
         let told: BTreeMap<u64, Entry> = told.into_iter().map(|entry| (entry.offset, entry)).collect();
-        let mut entries = walk.from(schema.end, &told, schema)?;
+        let mut entries = walk.from(schema.end, 0, &told, schema)?;
         for entry in told.into_values() {
             let overlaps = entries.values().any(|it| it.offset < entry.end() && entry.offset < it.end());
             if !overlaps {
@@ -272,10 +272,11 @@ impl Walk<'_> {
         Ok(true)
     }
 
-    /// Returns every batch from `at` on that is whole, by its place.
+    /// Returns every batch from `at` on that is whole, by its place; so many are `known` before it.
     fn from(
         &self,
         at: u64,
+        known: usize,
         told: &BTreeMap<u64, Entry>,
         schema: &Schema,
     ) -> Result<BTreeMap<u64, Entry>, ArchiveError> {
@@ -288,7 +289,7 @@ impl Walk<'_> {
             } else if let Some(entry) = told.get(&at) {
                 // What it tells is taken by who asked, whole or not.
                 at = entry.end().max(at + ALIGNMENT as u64);
-            } else if let Some(entry) = self.unsealed_at(at, entries.len() + told.len(), schema)? {
+            } else if let Some(entry) = self.unsealed_at(at, known + entries.len() + told.len(), schema)? {
                 at = entry.end();
                 entries.insert(entry.offset, entry);
             } else if let Some(next) = self.next_sealed(at)? {

@@ -301,11 +301,32 @@ pub(crate) fn replace_from(
 /// The most things set aside of one name; more than a person leaves lying about.
 const MAX_SET_ASIDE: u32 = 1_000;
 
+/// Writes a copy beside a file under another name, and makes it durable. Returns that name.
+///
+/// # Errors
+/// What the disk says.
+pub(crate) fn copy_aside(store: &dyn Store, path: &Path, content: &[u8]) -> Result<String, StoreError> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let free = free_aside(store, path)?;
+    let mut file = store.create(&folder.join(&free))?;
+    file.append(&[content])?;
+    file.sync()?;
+    store.sync_folder(folder)?;
+    Ok(free)
+}
+
 /// Gives what cannot be read another name beside its own, so that it is kept and in nobody's way. Returns that name.
 ///
 /// # Errors
 /// What the disk says.
 pub(crate) fn set_aside(store: &dyn Store, path: &Path) -> Result<String, StoreError> {
+    let free = free_aside(store, path)?;
+    store.rename(path, &path.with_file_name(&free))?;
+    Ok(free)
+}
+
+/// Returns the first name beside a file that is free for what is set aside.
+fn free_aside(store: &dyn Store, path: &Path) -> Result<String, StoreError> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let taken = store.list(folder)?;
@@ -314,9 +335,7 @@ pub(crate) fn set_aside(store: &dyn Store, path: &Path) -> Result<String, StoreE
         number => format!("{name}{ASIDE}-{number}"),
     };
     let free = (1..=MAX_SET_ASIDE).map(aside).find(|name| !taken.contains(name));
-    let free = free.ok_or_else(|| StoreError::Exists(folder.join(aside(MAX_SET_ASIDE))))?;
-    store.rename(path, &folder.join(&free))?;
-    Ok(free)
+    free.ok_or_else(|| StoreError::Exists(folder.join(aside(MAX_SET_ASIDE))))
 }
 
 /// What is behind the name of what was set aside.

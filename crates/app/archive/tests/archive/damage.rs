@@ -3,12 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use archive::{Archive, Input, Piece, RecordingState, Store, compact_run};
+use archive::{
+    Archive, Began, Description, GapMap, Input, Piece, RecordingState, Store, compact_run, read_whole,
+};
 use ledger::Stage;
-use sample::{Block, SampleBuffer};
+use sample::{Block, SampleBuffer, StreamName};
 
 use crate::forgetful::Forgetful;
-use crate::scene::{PER_SAMPLE, account, amount, at_ms, began, block, everything, open, read_back, stream};
+use crate::scene::{
+    PER_SAMPLE, account, amount, at_ms, began, block, everything, gap, open, read_back, stream,
+};
 
 /// 1,000 samples in several Parquet segments.
 fn compacted() -> (Forgetful, Arc<dyn Store>) {
@@ -66,7 +70,7 @@ fn a_cut_segment_is_a_hole_that_names_it_wherever_it_lies() {
 fn a_flipped_bit_anywhere_in_a_segment_is_a_hole_and_never_a_wrong_value() {
     let (disk, store) = compacted();
     let path = named(&disk, ".parquet")[1].clone();
-    let size = archive::read_whole(&disk, &path).unwrap().len();
+    let size = read_whole(&disk, &path).unwrap().len();
     let stride = usize::try_from(amount("TALLYCAST_FLIP_STRIDE", 53)).unwrap();
     for offset in (0..size).step_by(stride) {
         disk.flip(&path, offset);
@@ -99,7 +103,7 @@ fn a_flipped_bit_in_a_segment_of_many_blocks_costs_its_row_group_and_changes_no_
     recorder.close(at_ms(30_001)).unwrap();
     assert_eq!(compact_run(&*store, &"shot-7".parse().unwrap()).unwrap().len(), 1);
     let path = named(&disk, ".parquet").remove(0);
-    let size = archive::read_whole(&disk, &path).unwrap().len();
+    let size = read_whole(&disk, &path).unwrap().len();
     assert!(size > 300_000, "{size} bytes are many blocks");
     for offset in (0..size).step_by(size / 30) {
         disk.flip(&path, offset);
@@ -141,13 +145,13 @@ fn without_its_description_a_recording_is_read_by_that_of_its_segments() {
     let (disk, store) = compacted();
     let before = stream(&store).1.epochs[0].clone();
     let path = named(&disk, "stream.json").remove(0);
-    let written = archive::read_whole(&*store, &path).unwrap();
+    let written = read_whole(&*store, &path).unwrap();
     store.remove(&path).unwrap();
     let after = stream(&store).1.epochs[0].clone();
     assert_eq!((&after.description, after.samples), (&before.description, 1_000));
     // The next recorder writes it down again.
     drop(open(&store, at_ms(2_000)).unwrap());
-    assert_eq!(archive::read_whole(&*store, &path).unwrap(), written);
+    assert_eq!(read_whole(&*store, &path).unwrap(), written);
 
     store.remove(&path).unwrap();
     named(&disk, ".parquet").iter().for_each(|path| cut(&store, path));
@@ -167,4 +171,81 @@ fn an_epoch_that_cannot_be_read_takes_no_other_with_it() {
     assert_eq!((streams.len(), unreadable.len()), (1, 1));
     assert!(unreadable[0].cause.to_string().contains("version 2"));
     assert_eq!(streams[0].epochs[0].state, RecordingState::Closed);
+}
+
+/// 1,000 samples in several Arrow segments, with one loss.
+fn closed_in_arrow() -> (Forgetful, Arc<dyn Store>) {
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    for first in (0..1_000).step_by(10).filter(|first| *first != 500) {
+        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+    }
+    let lost = gap(1, 500..510, Some(Stage::Network));
+    recorder.handle(at_ms(1_190), Input::Gap(&lost)).unwrap();
+    recorder.handle(at_ms(1_200), Input::Ended(account())).unwrap();
+    recorder.close(at_ms(1_210)).unwrap();
+    (disk, store)
+}
+
+#[test]
+fn segments_that_were_swapped_are_not_cut_and_are_whole_once_swapped_back() {
+    for ends in [&[".arrows"][..], &[".index"], &[".arrows", ".index"]] {
+        let (disk, store) = closed_in_arrow();
+        let swap = || {
+            for end in ends {
+                let paths = named(&disk, end);
+                let (first, last) = (&paths[0], &paths[paths.len() - 1]);
+                let [one, other] = [first, last].map(|path| read_whole(&*store, path).unwrap());
+                disk.put(first, &other);
+                disk.put(last, &one);
+            }
+        };
+        let sizes = |end| {
+            let size = |path: &PathBuf| store.open(path).unwrap().size_bytes().unwrap();
+            named(&disk, end).iter().map(size).collect::<Vec<_>>()
+        };
+        swap();
+        let before = sizes(".arrows");
+        drop(open(&store, at_ms(2_000)).unwrap());
+        assert_eq!(sizes(".arrows"), before, "{ends:?}");
+        if ends.contains(&".arrows") {
+            swap();
+        }
+        let read = read_back(&store);
+        assert_eq!(read.samples.len(), 990, "{ends:?}");
+    }
+}
+
+#[test]
+fn a_recovery_without_the_gap_map_goes_on_with_the_number_of_the_account() {
+    let (disk, store) = closed_in_arrow();
+    let path = named(&disk, "gaps.jsonl").remove(0);
+    store.remove(&path).unwrap();
+    drop(open(&store, at_ms(2_000)).unwrap());
+    let map = GapMap::decode(&read_whole(&*store, &path).unwrap()).unwrap();
+    assert!(map.gaps.keys().all(|key| key.session == 1), "{map:?}");
+    assert_eq!(map.gaps.len(), 1, "{map:?}");
+    let (_, entry) = stream(&store);
+    assert_eq!(entry.epochs[0].state, RecordingState::Closed);
+    let read = read_back(&store);
+    assert_eq!(read.holes.iter().map(|hole| hole.unexplained).sum::<u64>(), 10 * PER_SAMPLE);
+}
+
+#[test]
+fn a_stream_whose_name_ends_like_what_is_set_aside_is_recovered_and_read() {
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let name: Arc<StreamName> = Arc::new("lab/x.damaged".parse().unwrap());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    let began = began(0);
+    let description = Description { name: Arc::clone(&name), ..began.description.clone() };
+    recorder.handle(at_ms(0), Input::Began(Began { description, ..began })).unwrap();
+    recorder.handle(at_ms(1), Input::Block(&Block { stream: Arc::clone(&name), ..block(0, 10) })).unwrap();
+    recorder.close(at_ms(20)).unwrap();
+    let archive = Archive::on(Arc::clone(&store)).unwrap();
+    let (entries, _) = archive.survey(&"shot-7".parse().unwrap()).unwrap();
+    assert_eq!(entries.iter().map(|entry| &entry.name).collect::<Vec<_>>(), [&name]);
+    assert_eq!(entries[0].epochs[0].samples, 10);
 }

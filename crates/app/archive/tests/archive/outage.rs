@@ -180,18 +180,20 @@ fn a_disk_that_tells_of_space_and_takes_nothing_is_said_to_be_full_once() {
 enum Taken {
     Root,
     RootAndBack,
+    RunAndBack,
     Epoch,
     Segment,
 }
 
 #[test]
 fn an_archive_that_is_taken_away_is_said_and_what_cannot_be_stored_is_counted() {
-    for taken in [Taken::Root, Taken::RootAndBack, Taken::Epoch, Taken::Segment] {
+    for taken in [Taken::Root, Taken::RootAndBack, Taken::RunAndBack, Taken::Epoch, Taken::Segment] {
         let folder = tempfile::tempdir().unwrap();
         let (root, aside) = (folder.path().join("archive"), folder.path().join("aside"));
         let store: Arc<dyn Store> = Arc::new(FileStore::create(&root).unwrap());
         let mut recorder = open(&store, at_ms(0)).unwrap();
         recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+        let run = root.join("run=shot-7");
         let mut said = Vec::new();
         for step in 0..300_u64 {
             let epoch =
@@ -199,6 +201,11 @@ fn an_archive_that_is_taken_away_is_said_and_what_cannot_be_stored_is_counted() 
             match (step, taken) {
                 (50, Taken::Root | Taken::RootAndBack) => std::fs::rename(&root, &aside).unwrap(),
                 (200, Taken::RootAndBack) => std::fs::rename(&aside, &root).unwrap(),
+                (50, Taken::RunAndBack) => std::fs::rename(&run, &aside).unwrap(),
+                (200, Taken::RunAndBack) => {
+                    assert!(!run.exists(), "nothing is made where nothing is");
+                    std::fs::rename(&aside, &run).unwrap();
+                }
                 (50, Taken::Epoch) => std::fs::remove_dir_all(&epoch).unwrap(),
                 (50, Taken::Segment) => {
                     let names = std::fs::read_dir(&epoch).unwrap().map(|entry| entry.unwrap().path());
@@ -226,7 +233,7 @@ fn an_archive_that_is_taken_away_is_said_and_what_cannot_be_stored_is_counted() 
                 );
                 if taken == Taken::Root { &["gone"][..] } else { &["failed"][..] }
             }
-            Taken::RootAndBack => {
+            Taken::RootAndBack | Taken::RunAndBack => {
                 closed.unwrap();
                 let read = read_back(&(Arc::new(FileStore::open(&root).unwrap()) as Arc<dyn Store>));
                 assert_eq!(read.samples.len() * PER_SAMPLE, progress.stored);

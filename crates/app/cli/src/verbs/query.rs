@@ -218,7 +218,7 @@ fn find(archive: &Archive, name: &StreamName, run: Option<&RunName>) -> anyhow::
         ),
         None => anyhow!("the archive has no stream {name}\nlist what it has: tallycast query ROOT --list"),
     })?;
-    let folder = format!("run={}/stream={}", entry.run, name.as_str().replace('/', "%2F"));
+    let folder = archive::stream_folder(&entry.run, name);
     let is_whole = !unread.iter().any(|path| path.starts_with(&folder));
     Ok((entry, is_whole))
 }

@@ -30,8 +30,8 @@ pub(super) struct Order<'a> {
     pub(super) as_json: bool,
 }
 
-/// Exports the only epoch of `entry`; refuses to join several, between which time is missing.
-/// Exports; tells whether something that was stored could not be read.
+/// Exports the only epoch of `entry` and tells whether something stored could not be read; refuses to join several epochs,
+/// between which time is missing.
 pub(super) fn export(archive: &Archive, entry: &StreamEntry, order: &Order<'_>) -> anyhow::Result<bool> {
     let [recording] = entry.epochs.as_slice() else {
         let epochs: Vec<String> = entry.epochs.iter().map(|it| it.description.epoch.to_string()).collect();
