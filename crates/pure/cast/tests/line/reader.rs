@@ -92,6 +92,8 @@ pub(crate) struct Seen {
     pub(crate) number: u64,
     pub(crate) elements: u64,
     pub(crate) readable: bool,
+    pub(crate) is_tally: bool,
+    pub(crate) at: Instant,
 }
 
 impl Reader {
@@ -249,7 +251,9 @@ impl Reader {
 
     /// Writes down what a datagram looks like, before the machine sees it.
     fn note(&mut self, now: Instant, from: NodeId, bytes: &[u8]) {
-        let (head, elements, readable) = match Datagram::decode(bytes) {
+        let decoded = Datagram::decode(bytes);
+        let is_tally = matches!(decoded, Ok(Datagram::Tally(_)));
+        let (head, elements, readable) = match decoded {
             Ok(Datagram::Data(data)) => {
                 self.watch.arrived(data.head.epoch, data.head.position(), now, self.datagrams);
                 (Some(data.head), u64::from(data.element_count), true)
@@ -263,7 +267,17 @@ impl Reader {
         if let Some(head) = head {
             let (stream, epoch, number) = (head.stream, head.epoch, head.number);
             let input = self.inputs + 1;
-            self.diary.push(Seen { from, input, stream, epoch, number, elements, readable });
+            self.diary.push(Seen {
+                from,
+                input,
+                stream,
+                epoch,
+                number,
+                elements,
+                readable,
+                is_tally,
+                at: now,
+            });
         }
     }
 

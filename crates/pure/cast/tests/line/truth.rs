@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ledger::{Account, AccountState, EvidenceSource, Stage, StageCounts};
+use ledger::{Account, AccountState, BookConfig, EvidenceSource, Stage, StageCounts};
 use sim::{Address, Fate, LostBy, Network, NodeId};
 use units::Epoch;
 use wire::Datagram;
@@ -33,8 +33,8 @@ pub(crate) struct Truth {
     /// The same of numbers behind the end of an account that was cut: a tally's totals count them too, and a
     /// bracket does not know which of the numbers before it they are.
     pub(crate) withheld_behind_the_cut: StageCounts,
-    /// The last number was handed to the reader.
-    pub(crate) final_tally_arrived: bool,
+    /// The last number was handed to the reader, and tallies before it often enough that no loss had to settle without one.
+    pub(crate) heard_to_the_end: bool,
     /// How many of those the publisher learned of when the final tally had left.
     pub(crate) withheld_late: u64,
     /// Refused by the reader's own receive buffer.
@@ -139,9 +139,9 @@ impl Truth {
         let without_a_name = rows.unexplained + rows.unsettled + rows.in_flight + network + by_receiver;
         let refused = self.buffer + self.early_or_refused - early;
         equal("the rest", without_a_name + too_many, self.network + refused + unnamed)?;
-        // Who came later has totals to compare with only from the first tally on; and what closed by the word of the life
-        // behind it has none of the end.
-        if self.final_tally_arrived && account.state == AccountState::Closed && rows.first == 0 {
+        // Who came later has totals to compare with only from the first tally on; what closed by the word of the life behind
+        // it has none of the end.
+        if self.heard_to_the_end && account.state == AccountState::Closed && rows.first == 0 {
             equal("left unnamed by the final tally", unnamed.saturating_sub(self.withheld_late), 0)?;
         }
         Ok(())
@@ -163,8 +163,9 @@ fn truth_of(network: &Network<Part>, node: NodeId, following: &Following, accoun
     let (publisher, life) = life_of(network, following.epoch);
     let ways = ways(network, node, publisher, following);
     let last = ways.get(&rows.next.saturating_sub(1));
-    let final_tally_arrived = matches!(last, Some(Way::Arrived { .. }));
-    let mut truth = Truth { withheld_late: life.refused_late, final_tally_arrived, ..Truth::default() };
+    let heard_to_the_end =
+        matches!(last, Some(Way::Arrived { .. })) && hears_tallies(network.node(node).reader(), following);
+    let mut truth = Truth { withheld_late: life.refused_late, heard_to_the_end, ..Truth::default() };
     for number in rows.first..rows.next {
         match (life.withheld(number), ways.get(&number)) {
             (_, Some(Way::Arrived { elements })) => {
@@ -188,6 +189,15 @@ fn truth_of(network: &Network<Part>, node: NodeId, following: &Following, accoun
         }
     }
     truth
+}
+
+/// Tells whether tallies of an epoch came at intervals in which no loss settles.
+fn hears_tallies(reader: &Reader, following: &Following) -> bool {
+    let of_epoch = || reader.diary.iter().filter(|seen| seen.epoch == following.epoch);
+    let first = of_epoch().next().map(|seen| seen.at);
+    let tallies = of_epoch().filter(|seen| seen.is_tally).map(|seen| seen.at);
+    let times: Vec<_> = first.into_iter().chain(tallies).collect();
+    times.windows(2).all(|pair| pair[1].since(pair[0]) < BookConfig::default().settle)
 }
 
 fn life_of(network: &Network<Part>, epoch: Epoch) -> (NodeId, &LifeAsSent) {
