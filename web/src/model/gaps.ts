@@ -84,7 +84,7 @@ export function lossRows(detail: GapDetail): readonly (readonly [Stage, number])
   rows.sort((a, b) => b[1] - a[1]);
   if (detail.unexplained > 0) rows.push([UNEXPLAINED, detail.unexplained]);
   if (detail.unsettled > 0) rows.push([UNSETTLED, detail.unsettled]);
-  if (detail.absent > 0) rows.push([ABSENT, detail.absent]);
+  if (detail.absent > 0 || (detail.isAbsence && rows.length === 0)) rows.push([ABSENT, detail.absent]);
   return rows;
 }
 

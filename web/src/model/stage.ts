@@ -71,8 +71,8 @@ export const UNSETTLED = stage('unsettled', 'unsettled', 'not settled yet');
 export const ABSENT: Stage = {
   name: 'reader_absent',
   place: 'unsettled',
-  words: 'nobody recorded',
-  cure: 'keep a recorder running; nothing was lost on the way',
+  words: 'nobody recorded or published',
+  cure: 'keep the publisher and a recorder running; nothing was lost on the way',
 };
 
 const BY_NAME = new Map([...STAGES, UNEXPLAINED, UNSETTLED].map((each) => [each.name, each]));

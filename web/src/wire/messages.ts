@@ -222,6 +222,8 @@ export interface GapDetail {
   readonly lost: ReadonlyMap<string, number>;
   readonly unexplained: number;
   readonly unsettled: number;
+  /** Whether nobody recorded or published all the time, however many elements that were. */
+  readonly isAbsence: boolean;
   /** Elements of a time in which nobody recorded, or nobody published: no loss. */
   readonly absent: number;
   readonly apportioned: boolean;
@@ -240,7 +242,8 @@ export function readGapDetail(value: unknown): GapDetail {
     lost: counts(from, 'lost'),
     unexplained: number(from, 'unexplained'),
     unsettled: number(from, 'unsettled'),
-    absent: typeof from['reader_absent'] === 'number' ? from['reader_absent'] : 0,
+    absent: number(from, 'reader_absent'),
+    isAbsence: ['reader_absent', 'publisher_absent'].includes(text(from, 'kind')),
     apportioned: flag(from, 'apportioned'),
     evidence: list(from, 'evidence').filter((line): line is string => typeof line === 'string'),
   };

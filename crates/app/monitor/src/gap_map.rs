@@ -22,8 +22,10 @@ const SET_BACK_NS: i64 = 1_000_000_000;
 /// A missing run of samples with its stages and what they rest on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KnownGap {
-    /// Names the gap within its epoch.
+    /// Names the gap within its account.
     pub id: u64,
+    /// Which of the reader's accounts of the epoch it is in; 0 if only an archive tells of it.
+    pub join: u32,
     /// What kind of absence it is; `Missing` where something was lost.
     pub kind: GapKind,
     /// The publisher's life.
@@ -61,6 +63,7 @@ impl From<&StreamGap> for KnownGap {
         let is_absence = gap.gap.kind != GapKind::Missing;
         Self {
             id: gap.gap.id,
+            join: gap.join,
             kind: gap.gap.kind,
             epoch: gap.epoch,
             from: gap.t0,
@@ -232,8 +235,8 @@ pub(crate) fn joined(gaps: &[Arc<KnownGap>], limit: usize) -> Vec<PageGap> {
 pub(crate) struct GapMap {
     /// In the order of epoch and index, which is that of time.
     gaps: VecDeque<Entry>,
-    /// Where a gap lies, because news of it name only its id.
-    places: BTreeMap<(Epoch, u64), u64>,
+    /// Where a gap lies, because news of it name only its account and its id.
+    places: BTreeMap<(Epoch, u32, u64), u64>,
     forgotten_before: Option<WallTime>,
     /// Counts gaps and news of them.
     changes: u64,
@@ -251,15 +254,16 @@ impl GapMap {
     pub(crate) fn take(&mut self, gap: KnownGap) -> Option<Arc<KnownGap>> {
         self.changes += 1;
         let change = self.changes;
-        let known = self.places.get(&(gap.epoch, gap.id)).map(|index| (gap.epoch, *index));
-        if let Some(place) = known.and_then(|key| self.place_of(key, gap.id)) {
+        let name = (gap.epoch, gap.join, gap.id);
+        let known = self.places.get(&name).map(|index| (gap.epoch, *index));
+        if let Some(place) = known.and_then(|key| self.place_of(key, (gap.join, gap.id))) {
             let gap = Arc::new(gap);
             return Some(std::mem::replace(&mut self.gaps[place], Entry { gap, change }).gap);
         }
         if self.gaps.back().is_some_and(|last| last.gap.from.nanos_since(gap.from) > SET_BACK_NS) {
             *self = Self { changes: change, ..Self::default() };
         }
-        self.places.insert((gap.epoch, gap.id), gap.first_index);
+        self.places.insert(name, gap.first_index);
         let key = (gap.epoch, gap.first_index);
         let place = self.gaps.partition_point(|known| known.gap.key() <= key);
         self.gaps.insert(place, Entry { gap: Arc::new(gap), change });
@@ -284,7 +288,7 @@ impl GapMap {
         self.gaps.range(self.gaps.len().saturating_sub(limit)..).map(|entry| &entry.gap)
     }
 
-    /// Returns since when gaps are known, where none was forgotten: when the oldest one began.
+    /// Returns when the oldest gap that is kept began.
     pub(crate) fn oldest(&self) -> Option<WallTime> {
         self.gaps.front().map(|entry| entry.gap.from)
     }
@@ -300,16 +304,16 @@ impl GapMap {
         self.gaps.range(first..end.max(first))
     }
 
-    fn place_of(&self, key: (Epoch, u64), id: u64) -> Option<usize> {
+    fn place_of(&self, key: (Epoch, u64), name: (u32, u64)) -> Option<usize> {
         let first = self.gaps.partition_point(|entry| entry.gap.key() < key);
         let same = self.gaps.range(first..).take_while(|entry| entry.gap.key() == key);
-        let offset = same.into_iter().position(|entry| entry.gap.id == id)?;
+        let offset = same.into_iter().position(|entry| (entry.gap.join, entry.gap.id) == name)?;
         Some(first + offset)
     }
 
     fn forget_oldest(&mut self) {
         if let Some(Entry { gap: oldest, .. }) = self.gaps.pop_front() {
-            self.places.remove(&(oldest.epoch, oldest.id));
+            self.places.remove(&(oldest.epoch, oldest.join, oldest.id));
             self.forgotten_before = Some(oldest.to);
         }
     }
@@ -323,6 +327,7 @@ mod tests {
         let time = |seconds: i64| WallTime::from_nanos(seconds * 1_000_000_000);
         KnownGap {
             id,
+            join: 1,
             epoch: Epoch { start_ns: 1, life: 1 },
             from: time(from_s),
             to: time(from_s + 1),
@@ -339,6 +344,18 @@ mod tests {
             apportioned: false,
             evidence: Vec::new(),
         }
+    }
+
+    #[test]
+    fn accounts_of_one_epoch_count_their_gaps_anew_and_keep_them_all() {
+        let mut map = GapMap::default();
+        let lost = StageCounts::of(Stage::Network, 10);
+        map.take(gap(0, 5, lost, 0));
+        let second = KnownGap { join: 2, ..gap(0, 50, lost, 0) };
+        assert!(map.take(second.clone()).is_none(), "it is no news of the first");
+        assert!(map.take(KnownGap { unsettled: 1, ..second }).is_some());
+        let starts: Vec<_> = map.within(&range(0, 100)).map(|gap| gap.first_index).collect();
+        assert_eq!(starts, [50, 500]);
     }
 
     fn range(from_s: i64, to_s: i64) -> Range<WallTime> {

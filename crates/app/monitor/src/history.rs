@@ -159,7 +159,8 @@ impl History {
         for slot in self.streams() {
             let account = slot.memory().account.clone();
             let known = |account: &StreamAccount| {
-                accounts.iter().any(|other| other.stream == account.stream && other.epoch == account.epoch)
+                let name = |of: &StreamAccount| (of.stream.clone(), of.epoch, of.join);
+                accounts.iter().any(|other| name(other) == name(account))
             };
             if let Some(account) = account.filter(|account| !known(account)) {
                 accounts.push(account);

@@ -264,7 +264,7 @@ impl Picture {
         let bound = places.bounds.connections as f64;
         add(
             "connections_limit",
-            "connections that may be open: half the open files allowed",
+            "connections that may be open: half the open files allowed, at most 1024",
             Kind::Gauge,
             bound,
         );

@@ -32,6 +32,7 @@ impl<'a> Holes<'a> {
             recording,
             KnownGap {
                 id: first.map_or(hole.first_index, |gap| gap.key.id),
+                join: 0,
                 kind: if is_absence { kind } else { GapKind::Missing },
                 epoch: recording.description.epoch,
                 from: hole.t0,
@@ -101,6 +102,7 @@ fn known(recording: &Recording, gap: &GapRecord, to: WallTime) -> KnownGap {
     let is_absence = gap.kind != GapKind::Missing;
     KnownGap {
         id: gap.key.id,
+        join: 0,
         kind: gap.kind,
         epoch: recording.description.epoch,
         from: gap.t0,

@@ -93,6 +93,11 @@ impl Conduct {
         Some((due, if begun { Closed::Slow } else { Closed::Idle }))
     }
 
+    /// Returns how long is waited for what is due.
+    pub(super) const fn patience(&self) -> Duration {
+        self.patience
+    }
+
     /// Returns by when something must have been taken, and what it is called if nothing was.
     pub(super) fn taking_due(&self) -> Option<(Instant, Closed)> {
         let due = self.stuck_since? + self.patience;

@@ -35,7 +35,10 @@ impl Guarded {
         if self.place.occupant.call_when_displaced(context.waker()) {
             return Poll::Ready(displaced());
         }
-        let due = self.place.occupant.conduct(|conduct| conduct.request_due());
+        let (due, patience) =
+            self.place.occupant.conduct(|conduct| (conduct.request_due(), conduct.patience()));
+        // Where nothing is due now it is looked at again later: once an answer is written, nobody reads, or calls.
+        let due = due.or_else(|| Some((Instant::now() + patience, Closed::Idle)));
         self.request.poll(due, context).map(|why| self.given_up(why))
     }
 
