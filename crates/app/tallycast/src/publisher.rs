@@ -525,17 +525,18 @@ impl Publisher {
     ) -> Result<WallTime, PublishError> {
         let SteadyTime { wall, step_ns } = self.host_clock.read(clocks);
         if step_ns != 0 {
-            self.on_clock_set(wall, step_ns)?;
+            self.sample_clock.begin_anew();
+            let first = self.sample_clock.time_of(self.next_index(), samples, self.schema.rate, wall);
+            self.on_clock_set(first, step_ns)?;
         }
         let (rate, index) = (self.schema.rate, self.next_index());
         Ok(self.sample_clock.time_of(index, samples, rate, wall))
     }
 
-    /// The host's clock was set, and says `wall` now.
-    fn on_clock_set(&mut self, wall: WallTime, step_ns: i64) -> Result<(), PublishError> {
+    /// The host's clock was set; by it the next sample was taken at `first`.
+    fn on_clock_set(&mut self, first: WallTime, step_ns: i64) -> Result<(), PublishError> {
         let by = Duration::from_nanos(step_ns.unsigned_abs());
-        let goes_back = self.timeline.lead_over(wall) > timeline::MAX_LEAD;
-        if step_ns < 0 && goes_back {
+        if step_ns < 0 && self.would_begin_anew(first) {
             tracing::warn!("the host's clock was set back by {by:?}: `{}` goes on in a new epoch", self.name);
             self.begin_anew()?;
         } else if by > timeline::MAX_LEAD {

@@ -149,7 +149,7 @@ impl Withheld {
     pub const fn which(self) -> &'static str {
         match self {
             Self::Unreadable => "may not be read by this user",
-            Self::Distrusted => "may be read and not believed (another user's)",
+            Self::Distrusted => "may be read but is not believed (another user owns it or may write it)",
         }
     }
 

@@ -388,7 +388,8 @@ impl SendSocket {
     pub fn has_lost_its_source(&self) -> bool {
         let source = self.socket.local_addr().ok().and_then(|address| address.as_socket());
         let Some(source) = source.filter(|source| !source.ip().is_unspecified()) else { return false };
-        let interfaces = Interface::all().unwrap_or_default();
+        // What cannot be looked up is not known to be gone.
+        let Ok(interfaces) = Interface::all() else { return false };
         !interfaces.iter().any(|interface| interface.addresses.contains(&source.ip()))
     }
 

@@ -115,7 +115,7 @@ fn refusal(path: &Path) -> impl FnOnce(Errno) -> TrustError {
     let path = path.to_owned();
     move |errno| match errno {
         Errno::LOOP => TrustError::Link(path),
-        // A folder is not opened for writing, and a pipe nobody reads neither.
+        // A folder cannot be opened for writing, and a socket not at all.
         Errno::ISDIR | Errno::NXIO => TrustError::Kind(path),
         errno => TrustError::System { path, source: errno.into() },
     }

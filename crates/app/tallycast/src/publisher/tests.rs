@@ -136,6 +136,18 @@ fn a_host_clock_that_is_set_back_by_little_is_caught_up_with_in_the_same_epoch()
 }
 
 #[test]
+fn a_host_clock_that_is_set_back_by_hardly_more_than_can_be_made_up_for_begins_a_new_epoch() {
+    // A block lasts 100 ms: its first sample lies back by more than a second, its end does not.
+    let mut scene = Scene::new("hardly", false);
+    for tick in 1..=60 {
+        scene.send(tick * 100, if tick >= 20 { -1_050 } else { 0 });
+    }
+    let told = scene.close();
+    let [before, after] = &told.epochs[..] else { panic!("two epochs: {}", told.epochs.len()) };
+    assert_eq!((before.len() + after.len(), after[0]), (6_000, before.len() as i64 - 1_050));
+}
+
+#[test]
 fn times_of_ones_own_that_go_back_by_little_or_within_a_block_are_refused_before_anything_is_taken() {
     let mut scene = Scene::new("own", true);
     scene.publisher.send_bytes_timed(&[at(0), at(1), at(7)], &[0; 3]).unwrap();

@@ -74,10 +74,11 @@ impl ReaderSign {
             page.u64(stream.0);
             page.u64(*file_number);
         }
-        if page != self.shown && self.writer.set_page(&page).is_ok() {
+        let is_shown = page == self.shown || self.writer.set_page(&page).is_ok();
+        if is_shown {
             self.shown = page;
         }
-        fits.count() == waits_for.len() && reads.len() <= room
+        is_shown && fits.count() == waits_for.len() && reads.len() <= room
     }
 
     /// Returns the rings that were left for this reader, the oldest first.

@@ -66,7 +66,9 @@ impl Directory {
         }
         if !known && !self.has_room(from) {
             if !std::mem::replace(&mut self.warned, true) {
-                tracing::warn!("more streams are announced than are kept; {from} announces of the others");
+                tracing::warn!(
+                    "more streams are announced than are kept; one of those left out is announced by {from}"
+                );
             }
             return false;
         }

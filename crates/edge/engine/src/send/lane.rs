@@ -280,13 +280,14 @@ impl Lane {
         self.drain(now);
     }
 
-    /// Makes the socket anew for an interface that has come back, or has other addresses: the one before holds on to a
-    /// number and a source that are no more. Without a name, only if its source is no address of this host any more.
+    /// Tells readers from which addresses datagrams may come.
     pub(super) fn on_addresses(&mut self, now: Instant, addresses: &[IpAddr]) {
         self.machine.handle(now, Input::Addresses(addresses));
         self.drain(now);
     }
 
+    /// Makes the socket anew for an interface that has come back, or has other addresses: the one before holds on to a
+    /// number and a source that are no more. Without a name, only if its source is no address of this host any more.
     pub(super) fn on_interface(&mut self, interface: Option<&Interface>) {
         let is_of_use = match interface {
             Some(interface) => self.way.is_another(interface),
