@@ -3,6 +3,8 @@
 //! Every key is described once, in [`KEYS`]; `config show` and `config check` print and check by it.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -147,9 +149,9 @@ impl Sources {
         let asked = self.asked_file();
         let is_found = asked.is_none();
         let path = asked.or_else(|| default_path().filter(|path| path.is_file()));
-        if let Some(path) = path.as_ref().filter(|_| is_found) {
-            believe(path)?;
-        }
+        let read = |path: &Path| {
+            if is_found { read_opened(open_default(path)?, path) } else { read(path) }
+        };
         let file = path.map(|path| read(&path).map(|table| (path, table))).transpose()?;
         Ok(Settings { file, bus: self.bus.clone(), station: self.station.clone() })
     }
@@ -249,20 +251,26 @@ pub(crate) fn brief(bus: &Bus) -> String {
 
 /// Reads a file of settings and checks every key in it.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Table> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    read_opened(file, path)
+}
+
+/// Reads an open file of settings.
+fn read_opened(mut file: File, path: &Path) -> anyhow::Result<Table> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).with_context(|| format!("{} cannot be read", path.display()))?;
     let table: Table = text.parse().map_err(|error| anyhow!("{}: {error}", path.display()))?;
     check(&table).with_context(|| path.display().to_string())?;
     Ok(table)
 }
 
-/// Checks that root may believe a file that nobody named: settings name programs that are started. `sudo` may keep the `HOME` of
-/// whoever called it.
-fn believe(path: &Path) -> anyhow::Result<()> {
+/// Opens a file that nobody named. Root reads only what it may believe: settings name programs that are started, and `sudo` may
+/// keep the `HOME` of its caller. What is checked is what is read, whatever has the name by then.
+fn open_default(path: &Path) -> anyhow::Result<File> {
     if sys::process::user() != 0 {
-        return Ok(());
+        return File::open(path).with_context(|| format!("{} cannot be read", path.display()));
     }
-    let believed = trust::open_trusted(path, Purpose::Read).map(drop);
-    believed.map_err(|error| match error {
+    trust::open_trusted(path, Purpose::Read).map_err(|error| match error {
         TrustError::Link(path) => anyhow!(
             "as root, settings are not read through a link: {}\nname the file with --config if you believe it",
             path.display()
@@ -365,16 +373,16 @@ mod tests {
         let path = folder.path().join("tallycast.toml");
         std::fs::write(&path, "").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(believe(&path).is_ok());
+        assert!(open_default(&path).is_ok());
         if sys::process::user() != 0 {
             println!("SKIPPED: others than root believe their own");
             return;
         }
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(believe(&path).unwrap_err().to_string().contains("chmod go-w"));
+        assert!(open_default(&path).unwrap_err().to_string().contains("chmod go-w"));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         chown(&path, Some(65_534), None).unwrap();
-        let error = believe(&path).unwrap_err().to_string();
+        let error = open_default(&path).unwrap_err().to_string();
         assert!(error.contains("belongs to user 65534") && error.contains("--config"), "{error}");
     }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use sys::{Interest, Poller, clock};
+use tallycast::udt::Source;
 
 use super::connection::{Connection, ControlError, Patience, program_version};
 use super::frame;
@@ -230,28 +231,28 @@ impl Drop for Taken<'_> {
 
 /// The clients that have not said yet what they want, by address.
 #[derive(Default)]
-struct Waiting(Mutex<BTreeMap<IpAddr, usize>>);
+struct Waiting(Mutex<BTreeMap<Source, usize>>);
 
 /// Counts a client among the undecided until it is dropped.
 struct Undecided<'a> {
     waiting: &'a Waiting,
-    address: IpAddr,
+    source: Source,
 }
 
 impl Waiting {
     /// Lets a client in; `None` where there are too many, of all or of its address.
     fn enter(&self, address: IpAddr) -> Option<Undecided<'_>> {
-        let address = address.to_canonical();
+        let source = Source::of(address);
         let mut counts = self.lock();
-        let own = counts.get(&address).copied().unwrap_or(0);
+        let own = counts.get(&source).copied().unwrap_or(0);
         let has_room = own < MOST_UNDECIDED_OF_ONE && counts.values().sum::<usize>() < MOST_UNDECIDED;
         has_room.then(|| {
-            counts.insert(address, own + 1);
-            Undecided { waiting: self, address }
+            counts.insert(source, own + 1);
+            Undecided { waiting: self, source }
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, usize>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Source, usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -259,10 +260,10 @@ impl Waiting {
 impl Drop for Undecided<'_> {
     fn drop(&mut self) {
         let mut counts = self.waiting.lock();
-        let left = counts.get_mut(&self.address).expect("a client that entered is counted");
+        let left = counts.get_mut(&self.source).expect("a client that entered is counted");
         *left -= 1;
         if *left == 0 {
-            counts.remove(&self.address);
+            counts.remove(&self.source);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use sys::{Interest, Poller, clock};
+use tallycast::udt::Source;
 use units::Instant;
 
 use super::client::{COOKIE_BYTES, Cookie};
@@ -254,7 +255,7 @@ fn has_room(known: impl Iterator<Item = SocketAddr>, peer: SocketAddr) -> Result
     let (mut all, mut own) = (0, 0);
     for other in known {
         all += 1;
-        own += usize::from(other.ip().to_canonical() == peer.ip().to_canonical());
+        own += usize::from(Source::of(other.ip()) == Source::of(peer.ip()));
     }
     if own >= MOST_STRANGERS_OF_ONE {
         return Err("too many connections from its address have not said who they are");

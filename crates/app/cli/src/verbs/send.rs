@@ -125,6 +125,9 @@ struct Transfer<'a> {
 }
 
 /// Why it ended before its end.
+/// What helps where nobody answers.
+const CURE: &str = "start `tallycast recv DIR` there first; look whether a firewall lets UDP through";
+
 #[derive(Debug, thiserror::Error)]
 enum Stopped {
     /// Somebody wished so.
@@ -138,17 +141,21 @@ enum Stopped {
 impl Transfer<'_> {
     fn run(&mut self) -> Result<(), Stopped> {
         let mut connected = self.connect()?;
+        let mut advice = CURE;
         loop {
             let broken = match connected {
-                Ok(connection) => match self.send_over(connection)? {
-                    Some(broken) => broken,
-                    None => return Ok(()),
-                },
+                Ok(connection) => {
+                    advice = "give the same command again to go on";
+                    match self.send_over(connection)? {
+                        Some(broken) => broken,
+                        None => return Ok(()),
+                    }
+                }
                 Err(unanswered) => unanswered,
             };
             if self.meter.idle() >= self.patience() {
                 let missing = self.sender.tally().missing();
-                let error = anyhow!("{broken}; {missing} are missing\ngive the same command again to go on");
+                let error = anyhow!("{broken}; {missing} are missing\n{advice}");
                 return Err(error.into());
             }
             if self.stop.wait(self.pause()) {
@@ -160,7 +167,6 @@ impl Transfer<'_> {
 
     /// The first connection: nobody there is an error, not something to be patient about unless it is said for how long.
     fn connect(&self) -> Result<Result<Connection, String>, Stopped> {
-        const CURE: &str = "start `tallycast recv DIR` there first; look whether a firewall lets UDP through";
         let peer = self.address.resolve().map_err(anyhow::Error::from)?;
         let refused = WaitError::Closed(CloseReason::Refused);
         match Connection::connect_to(peer, &self.options_now()) {
@@ -170,7 +176,7 @@ impl Transfer<'_> {
                 let (address, error) = (self.address.to_string(), format!("{error}"));
                 let text = || format!("warning: {error}; trying again");
                 self.screen.say(text, || json!({"event": "broken", "peer": address, "error": error}));
-                Ok(Err(format!("{error}\n{CURE}")))
+                Ok(Err(error))
             }
             Err(error @ Error::Connect { .. }) => Err(anyhow!("{error}\n{CURE}").into()),
             Err(other) => Err(anyhow::Error::from(other).into()),

@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     /// Receive at this address without waiting for announcements; may be given several times
     #[arg(long, value_name = "URL")]
     from: Vec<Address>,
-    /// Where to begin with a stream that begins after this reader; as the bus says otherwise
+    /// Where to begin with a stream that begins after this reader; unless given, the bus's start option decides
     #[arg(long, value_enum, value_name = "WHERE")]
     start: Option<StartAt>,
     /// Name under which this reader's account is kept; the station's by default

@@ -1,4 +1,4 @@
-//! Streams that a command wanted and could not join: said by name at its end, which is then no good one.
+//! Streams that a command wanted and could not join: named at its end, which then has exit code 1.
 
 use tallycast::Node;
 
