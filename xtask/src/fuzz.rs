@@ -6,7 +6,7 @@
 use crate::Verdict;
 use crate::setup::{self, Need};
 use crate::workspace::{cargo, root};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::Command;
 
@@ -98,8 +98,9 @@ fn all() -> anyhow::Result<Vec<String>> {
 
 /// The targets asked for: all where none is named.
 fn chosen(only: &[String], all: Vec<String>) -> anyhow::Result<Vec<String>> {
-    let unknown = only.iter().find(|name| !all.contains(name));
-    ensure!(unknown.is_none(), "there is no target {unknown:?}; there are {}", all.join(", "));
+    if let Some(unknown) = only.iter().find(|name| !all.contains(name)) {
+        bail!("there is no target `{unknown}`; there are {}", all.join(", "));
+    }
     Ok(all.into_iter().filter(|name| only.is_empty() || only.contains(name)).collect())
 }
 
@@ -113,6 +114,6 @@ mod tests {
         assert!(all.iter().any(|name| name == "datagram"));
         assert_eq!(chosen(&[], all.clone()).unwrap(), all);
         assert_eq!(chosen(&["datagram".to_owned()], all.clone()).unwrap(), ["datagram"]);
-        assert!(chosen(&["datagrams".to_owned()], all).unwrap_err().to_string().contains("datagrams"));
+        assert!(chosen(&["datagrams".to_owned()], all).unwrap_err().to_string().contains("`datagrams`"));
     }
 }

@@ -1,6 +1,6 @@
-//! Busy loops beside the tests: processors that are wanted by somebody else, as on any machine that is not theirs alone.
+//! Busy loops beside the tests: competition for the processors, as on any shared machine.
 //!
-//! They are threads of this process and have no other ending: whatever ends it, Ctrl-C and `kill -9` too, ends them.
+//! They end with [`Load`], and as threads of this process with whatever ends it, Ctrl-C and `kill -9` too.
 
 use std::hint::black_box;
 use std::num::NonZero;

@@ -12,7 +12,7 @@ use std::process::Command;
 
 /// Where the results are kept.
 const RESULTS: &str = "tests/nightly.json";
-/// Behind the commit of a tree with changes that are in none.
+/// Marks the commit of a tree with uncommitted changes.
 const CHANGED: &str = "+changes";
 
 /// The results so far, and what this night's rows have in common.

@@ -38,7 +38,7 @@ pub fn private_bus() -> String {
     // Below the ports that the kernel gives to anybody who asks for none: one of those could be taken between this look and its use.
     let start = std::process::id().wrapping_mul(97);
     let candidates = std::iter::repeat_with(|| start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
-    let mut ports = candidates.map(|number| 12_000 + (number % 18_000) as u16);
+    let mut ports = candidates.take(18_000).map(|number| 12_000 + (number % 18_000) as u16);
     let port = ports.find(|port| UdpSocket::bind(("0.0.0.0", *port)).is_ok());
     format!("udp://239.84.0.0:{}?iface=lo", port.expect("a machine has a free port"))
 }

@@ -102,7 +102,7 @@ impl Command {
         Some(Self::spawn(unprivileged(), arguments))
     }
 
-    /// The same with what it says on standard error in a file.
+    /// Starts `tallycast` on a host, with its standard error written to a file.
     ///
     /// # Panics
     /// If it cannot be started.

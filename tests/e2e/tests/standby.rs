@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 fn publish(host: &Host) -> Command {
-    let shape = ["--wave", "ramp", "--rate", "1000", "--json"];
+    let shape = ["--wave", "ramp", "--rate", "20", "--json"];
     Command::start(host, &[&["pub", "lab/wave"], &shape[..], &["--bus", &host.bus("")]].concat())
 }
 

@@ -139,8 +139,6 @@ impl Cured {
 
 /// Sends at a rate of its own, whatever becomes of it: who never rests would be called too slow.
 fn go(steps: &mut dyn Stepping, period: Duration, is_over: &AtomicBool) -> anyhow::Result<()> {
-    // Where it may, so that programs that compute beside it leave both windows the same traffic.
-    let _ = sys::scheduling::run_fifo(1);
     // Queues of the second processor may overflow: the first feeds them.
     on_first_processor(|| {
         let mut due = clock::monotonic();

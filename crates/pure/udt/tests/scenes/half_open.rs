@@ -201,7 +201,7 @@ fn a_client_that_begins_anew_again_and_again_holds_one_place() {
     assert_eq!((server.socket_count(), server.endpoint_stats().half_open), (0, 2));
 }
 
-/// What arrived before nobody had time to accept is not lost by the end of its connection.
+/// What arrived before anybody had time to accept it is not lost by the end of its connection.
 #[test]
 fn what_a_client_sent_before_it_was_accepted_can_be_read_after_its_end() {
     let mut server = server(2);
