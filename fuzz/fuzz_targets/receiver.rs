@@ -123,6 +123,7 @@ fn tally(head: Numbered, last: bool, total: u64, named: (u8, u8), next_ms: u16) 
         totals: Totals { samples, datagrams },
         withheld: if range.end <= head.number { vec![withheld] } else { Vec::new() },
         skipped: if range.end <= head.position() { vec![skipped] } else { Vec::new() },
+        nonces: Vec::new(),
         head,
     }
 }
