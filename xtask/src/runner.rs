@@ -30,7 +30,7 @@ pub(crate) struct Options {
     /// Only the inner loop: tidy, fmt, clippy, unit and property tests, fixed-seed simulation. Installs nothing.
     #[arg(long, conflicts_with = "nightly")]
     fast: bool,
-    /// Beside busy loops, one a processor and two at least: suites with sockets, clocks, processes or browsers three times.
+    /// Beside busy loops, one per processor and two at least: suites with sockets, clocks, processes or browsers three times.
     #[arg(long, conflicts_with = "nightly")]
     under_load: bool,
     /// What takes long by nature, such as 100,000 seeds and minutes of fuzzing; writes the results to tests/nightly.json.

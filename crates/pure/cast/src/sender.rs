@@ -151,8 +151,7 @@ impl Sender {
             elements_per_sample: per_sample,
         };
         let control_bytes = config.datagram_bytes.max(MIN_DATAGRAM_BYTES);
-        let descriptor =
-            DescriptorParts::with_extensions(&config.description, config.predecessor, &[], control_bytes)?;
+        let descriptor = descriptor(&config, &[])?;
         let bytes_per_second = wire_bytes_per_second(&config, fit);
         let carousel = Carousel::new(descriptor.count(), now);
         let paced_bytes_per_second = bytes_per_second + carousel.bytes_per_second(control_bytes);
@@ -459,14 +458,10 @@ impl Sender {
 
     /// Lists other addresses of the publisher from now on.
     fn list(&mut self, now: Instant, addresses: &[IpAddr]) {
-        let Self { config, carousel, .. } = self;
-        let (description, control_bytes) =
-            (&config.description, config.datagram_bytes.max(MIN_DATAGRAM_BYTES));
-        let listed =
-            DescriptorParts::with_extensions(description, config.predecessor, addresses, control_bytes);
+        let listed = descriptor(&self.config, addresses);
         self.descriptor = listed.expect("the description was encoded before");
-        if self.descriptor.count() != carousel.parts() {
-            *carousel = Carousel::new(self.descriptor.count(), now);
+        if self.descriptor.count() != self.carousel.parts() {
+            self.carousel = Carousel::new(self.descriptor.count(), now);
         }
     }
 
@@ -674,6 +669,12 @@ impl Sender {
         let samples = SampleTotals { queued: self.queue.queued_samples(), ..self.samples };
         Totals { samples, datagrams: self.destinations[destination].totals }
     }
+}
+
+/// Puts the description into parts, with what the publisher knows of the life before and of its addresses.
+fn descriptor(config: &SenderConfig, addresses: &[IpAddr]) -> Result<DescriptorParts, DescriptionError> {
+    let control_bytes = config.datagram_bytes.max(MIN_DATAGRAM_BYTES);
+    DescriptorParts::with_extensions(&config.description, config.predecessor, addresses, control_bytes)
 }
 
 /// Returns what the stream takes on the wire at its own rate, headers included.

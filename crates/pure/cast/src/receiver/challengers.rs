@@ -17,20 +17,20 @@ use wire::{Datagram, DescriptorAssembler, Nonce, Numbered};
 use super::stream::at_port;
 use super::waiting::MAX_EARLY_RUNS;
 
-/// So many challenges in a row that are missed end the belief in an address.
+/// An address that misses this many challenges in a row is not believed any more.
 const CHALLENGES: u32 = 3;
-/// The time between two challenges is drawn once for each reader from here on, so that a crowd does not ask at once. The
-/// last of three is missed after 3 s at most.
+/// The shortest time between two challenges. Each reader draws its own, so that a crowd does not ask all at once; the last of
+/// three is missed after 3 s at most.
 const MIN_INTERVAL: Duration = Duration::from_millis(500);
-/// How far the readers' intervals spread.
+/// By how much the readers' intervals differ at most.
 const SPREAD: Duration = Duration::from_millis(250);
 /// The most addresses that are held back at a time.
 const MAX_CHALLENGERS: usize = 4;
-/// A challenger that was silent for so long gives its place to another.
+/// A challenger that has been silent for this long gives its place to another.
 const MAX_SILENCE: Duration = Duration::from_secs(10);
 /// The most datagrams that are held, and their bytes: about a second of a thousand small ones.
-const MAX_HELD: usize = 1_024;
-const MAX_HELD_BYTES: usize = 1 << 20;
+pub(super) const MAX_HELD: usize = 1_024;
+pub(super) const MAX_HELD_BYTES: usize = 1 << 20;
 
 /// Who speaks in the stream's name beside the believed address.
 #[derive(Debug)]

@@ -27,7 +27,7 @@ const SILENT_INTERVALS: u32 = 10;
 /// How far above the horizon a number may lie that a damaged datagram or a drop event names: the same reach that an
 /// undamaged one may jump without a second opinion.
 const MAX_NAMED_AHEAD: u64 = super::plausible::MAX_JUMP;
-/// What a successor tells counts so much later: the last datagrams of a life may be overtaken by it.
+/// A successor's word counts only after this delay: it may overtake the last datagrams of the life before.
 const WORD_DELAY: Duration = Duration::from_millis(100);
 /// Buffers kept for reuse.
 const MAX_SPARE_BUFFERS: usize = 64;

@@ -10,12 +10,10 @@ use core::time::Duration;
 
 use units::{Epoch, Instant};
 
+use super::challengers::{MAX_HELD, MAX_HELD_BYTES};
+
 /// How long a new life waits for its descriptor, which comes once a second if nobody asks.
 const MAX_WAIT: Duration = Duration::from_millis(1_200);
-/// The most datagrams that wait, and their bytes; with one more all of them are let in.
-const MAX_HELD: usize = 1_024;
-const MAX_HELD_BYTES: usize = 1 << 20;
-
 /// What a new life sent before its descriptor came.
 #[derive(Debug, Default)]
 pub(super) struct Newcomer {
@@ -27,7 +25,7 @@ pub(super) struct Newcomer {
 }
 
 impl Newcomer {
-    /// Holds a datagram; tells whether there is room for more.
+    /// Holds a datagram; tells whether there is room for more: where there is not, all of them are let in.
     pub(super) fn hold(&mut self, now: Instant, epoch: Epoch, from: SocketAddr, bytes: &[u8]) -> bool {
         self.until.get_or_insert(now + MAX_WAIT);
         self.epoch = self.epoch.max(Some(epoch));
@@ -44,11 +42,6 @@ impl Newcomer {
     /// Returns the newest epoch that waits, if one does.
     pub(super) const fn newest(&self) -> Option<Epoch> {
         self.epoch
-    }
-
-    /// Returns the epoch that has waited for long enough, if one waits.
-    pub(super) fn that_waited_until(&self, now: Instant) -> Option<Epoch> {
-        self.until.filter(|until| *until <= now).and(self.epoch)
     }
 
     /// Takes what was held, in the order in which it came.

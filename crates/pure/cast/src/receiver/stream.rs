@@ -262,7 +262,7 @@ impl Stream {
             let per_sample = u64::from(ended.description.schema.elements_per_sample());
             let life = ended.following(with.next_key(), heard);
             let life = self.begun(life, position / per_sample, with);
-            life.believe(with.now, word, with.brackets, with.out);
+            return life.believe(with.now, word, with.brackets, with.out);
         }
         let lives = self.current.iter_mut().chain(&mut self.replaced);
         for life in lives.filter(|life| life.epoch == word.epoch && !life.ended) {
@@ -313,8 +313,8 @@ impl Stream {
             life.advance(with.now, with.brackets, with.out);
         }
         self.replaced.retain(|life| !life.ended);
-        if let Some(epoch) = self.newcomer.that_waited_until(with.now) {
-            self.introduce(epoch, with);
+        if self.newcomer.until().is_some_and(|until| until <= with.now) {
+            self.introduce_all(with);
         }
         self.challenge(with);
         self.leave_if_told(with);
@@ -501,8 +501,7 @@ impl Stream {
     /// Tells whether the descriptor of a new life may still tell how far the one before came.
     fn waits_for_descriptor(&self, epoch: Epoch) -> bool {
         let is_open = |life: &Life| life.is_alive() || life.is_unconfirmed();
-        let is_new = self.introduced.is_none_or(|introduced| introduced < epoch);
-        is_new && self.wanted && self.current.as_ref().is_some_and(is_open)
+        self.introduced < Some(epoch) && self.wanted && self.current.as_ref().is_some_and(is_open)
     }
 
     /// Lets a new life in: its descriptor has come, or was waited for long enough.
@@ -510,7 +509,7 @@ impl Stream {
         if self.introduced >= Some(epoch) {
             return; // Nothing can wait for it.
         }
-        self.introduced = self.introduced.max(Some(epoch));
+        self.introduced = Some(epoch);
         for (from, bytes) in self.newcomer.take() {
             self.take_held(&bytes, &mut with.at(from, &bytes));
         }
@@ -569,9 +568,6 @@ impl Stream {
     /// Challenges the believed address and those that are held back, and lets one of these take over once the other is gone.
     fn challenge(&mut self, with: &mut Surroundings<'_>) {
         let Some(life) = &self.current else { return };
-        if self.challengers.is_empty() {
-            return;
-        }
         if life.is_alive() {
             return match self.challengers.round(with.now, life.last_heard) {
                 Round::Wait => {}
@@ -586,16 +582,13 @@ impl Stream {
     }
 
     fn send_challenges(&mut self, with: &mut Surroundings<'_>) {
+        let nonce = self.challengers.nonce();
         let Some(life) = &self.current else { return };
-        let (stream, reader) = (self.id, self.reader.id);
-        let mut ask = |to, epoch, nonce| {
-            // A publisher that knows no nonces describes itself, which is a sign of life, too.
-            let what = Wanted::Descriptor;
-            with.out.request(to, Request { stream, epoch, reader, what, waiting: None, nonce: Some(nonce) });
-        };
-        ask(life.report_address(), life.epoch, self.challengers.nonce());
+        // A publisher that knows no nonces describes itself, which is a sign of life, too.
+        let ask = |epoch, nonce| Request { nonce: Some(nonce), ..self.request(epoch, Wanted::Descriptor) };
+        with.out.request(life.report_address(), ask(life.epoch, nonce));
         for (challenger, report_to) in self.challengers.unproven() {
-            ask(report_to, challenger.epoch, challenger.nonce);
+            with.out.request(report_to, ask(challenger.epoch, challenger.nonce));
         }
     }
 
@@ -695,9 +688,8 @@ impl Stream {
         }
         if waited {
             // The group is heard: the publisher need not hold the beginning any longer for this reader's sake.
-            let (stream, epoch, reader) = (self.id, head.epoch, self.reader.id);
             let waiting = self.beginnings.wish();
-            let request = Request { stream, epoch, reader, what: Wanted::Data, waiting, nonce: None };
+            let request = Request { waiting, ..self.request(head.epoch, Wanted::Data) };
             with.out.request(life.report_address(), request);
         }
         Some(self.begun(life, first.first_index, with))
@@ -799,27 +791,21 @@ impl Stream {
         };
         let (to, epoch) = (life.report_address(), life.epoch);
         self.next_request = with.now + REQUEST_INTERVAL;
-        with.out.request(
-            to,
-            Request {
-                stream: self.id,
-                epoch,
-                reader: self.reader.id,
-                what: Wanted::Data,
-                waiting: None,
-                nonce: None,
-            },
-        );
+        with.out.request(to, self.request(epoch, Wanted::Data));
     }
 
     fn request_description(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {
         let Some(address) = self.announced else { return };
         if with.now >= self.next_request {
             self.next_request = with.now + REQUEST_INTERVAL;
-            let (stream, reader, waiting) = (self.id, self.reader.id, self.beginnings.wish());
-            let what = Wanted::Descriptor;
-            with.out.request(address, Request { stream, epoch, reader, what, waiting, nonce: None });
+            let waiting = self.beginnings.wish();
+            with.out.request(address, Request { waiting, ..self.request(epoch, Wanted::Descriptor) });
         }
+    }
+
+    /// Returns a request that says nothing but what is wanted.
+    const fn request(&self, epoch: Epoch, what: Wanted) -> Request {
+        Request { stream: self.id, epoch, reader: self.reader.id, what, waiting: None, nonce: None }
     }
 
     fn count(&mut self, taken: Taken, with: &mut Surroundings<'_>) {

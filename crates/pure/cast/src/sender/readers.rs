@@ -142,8 +142,7 @@ impl Readers {
         let first = known.map_or((now, report.datagrams.next), |known| known.first);
         let is_proven = known.is_some_and(|known| known.is_proven || known.goes_on(now, &arrived));
         // The place is made before the old one is given up: what is refused changes nothing.
-        let has_place = if is_new { self.make_room(from) } else { !has_moved || self.make_room_at(from) };
-        if !has_place {
+        if (is_new || has_moved) && !self.make_room(from, is_new) {
             self.stats.too_many += 1;
             return false;
         }
@@ -163,12 +162,12 @@ impl Readers {
         is_new
     }
 
-    /// Makes room for one more reader at `from`; tells whether there is a place.
-    fn make_room(&mut self, from: IpAddr) -> bool {
+    /// Makes room for one more reader at `from`, and in the table if it `is_new` there; tells whether there is a place.
+    fn make_room(&mut self, from: IpAddr, is_new: bool) -> bool {
         let leaves = match self.sources.place(from) {
             Place::None => return false,
             Place::Of(reader) => Some(reader),
-            Place::Free if self.table.len() < MAX_READERS => None,
+            Place::Free if !is_new || self.table.len() < MAX_READERS => None,
             Place::Free => {
                 let silent = || self.by_silence.first().map(|(_, reader)| *reader);
                 self.sources.longest_silent().or_else(silent)
@@ -179,19 +178,6 @@ impl Readers {
             self.stats.displaced += 1;
         }
         true
-    }
-
-    /// Makes room at `from` for a reader of the table; tells whether there is a place.
-    fn make_room_at(&mut self, from: IpAddr) -> bool {
-        match self.sources.place(from) {
-            Place::Free => true,
-            Place::Of(reader) => {
-                self.forget(reader);
-                self.stats.displaced += 1;
-                true
-            }
-            Place::None => false,
-        }
     }
 
     /// Takes a reader out of the table.
