@@ -324,10 +324,16 @@ mod tests {
     #[test]
     fn two_on_one_host_hear_each_other() {
         let lo = Interface::find("lo").unwrap();
-        let port = std::net::UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+        let group = Ipv4Addr::new(239, 84, 200, 1);
+        // A member of the group keeps the port from everybody else.
+        let member = ReceiveSocket::open(&ReceiveOptions {
+            interface: Some(lo.clone()),
+            ..ReceiveOptions::at((group, 0).into(), BUFFER_BYTES)
+        })
+        .unwrap();
         let begin = |number: u32| {
             Preflight::begin(PreflightOptions {
-                group: (Ipv4Addr::new(239, 84, 200, 1), port).into(),
+                group: member.local_address(),
                 interface: Some(lo.clone()),
                 ttl: 1,
                 station: format!("daq-{number}"),
@@ -337,13 +343,14 @@ mod tests {
         };
         let mut both = [begin(1), begin(2)];
         let mut heard = Vec::new();
-        while heard.len() < 2 {
+        let joined = |it: &Preflight| it.judge()[0].judgement == crate::Judgement::Ok;
+        // Under load the kernel may deliver an own word after one of the other host.
+        while heard.len() < 2 || !both.iter().all(joined) {
             heard.extend(both.iter_mut().flat_map(|it| it.step().unwrap()).map(|it| it.station));
         }
         heard.sort();
         assert_eq!(heard, ["daq-1", "daq-2"]);
-        assert_eq!(both[0].refused(), None);
-        let judged = both[0].judge();
-        assert_eq!((judged[0].check, judged[0].judgement), ("group-joined", crate::Judgement::Ok));
+        assert_eq!(both.each_ref().map(Preflight::refused), [None, None]);
+        assert_eq!(both[0].judge()[0].check, "group-joined");
     }
 }
