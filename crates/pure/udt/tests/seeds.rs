@@ -93,7 +93,10 @@ fn play(seed: u64, seen: &mut Seen) {
     let (mut network, work) = scene(seed, seen);
     let end = Instant::ORIGIN + SECOND * 2_000;
     while network.now() < end {
-        let is_over = |node| network.node(node).seen.values().any(|seen: &line::Seen| seen.closed.is_some());
+        let is_over = |node| {
+            let seen = &network.node(node).seen;
+            !seen.is_empty() && seen.values().all(|seen| seen.closed.is_some())
+        };
         let has_read = network.now() >= network.node(SERVER).work.reads_from;
         if is_over(CLIENT) && is_over(SERVER) && has_read {
             break;
