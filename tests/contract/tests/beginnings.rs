@@ -102,6 +102,30 @@ fn what_the_ring_does_not_hold_any_more_is_a_counted_gap_from_the_first_sample_o
     assert_eq!(gap.positions, 0..seen.blocks[0].first_index, "{gap:?}");
 }
 
+/// More lives than rings are kept for a reader that does not look: what it cannot have is counted, life by life.
+#[test]
+fn of_lives_that_a_reader_has_no_room_for_every_sample_is_counted() {
+    let node = node(false);
+    let reader = Watched::open(node.subscriber("lab/begin"));
+    let lives = 80_u64;
+    for _ in 0..lives {
+        let mut publisher = publisher(&node);
+        publisher.send(&[1_u32, 2, 3]).expect("sent");
+        publisher.skip(2, Stage::Source).expect("skipped");
+    }
+    let seen = read_ended(reader, 80);
+    let mut lost = 0;
+    for account in &seen.ended {
+        let rows = &account.account.elements;
+        assert_eq!((account.account.check(), account.account.state), (Ok(()), AccountState::Closed));
+        assert_eq!((rows.first, rows.next, rows.lost[Stage::Source], rows.unexplained), (0, 5, 2, 0));
+        assert_eq!(rows.delivered + rows.lost[Stage::ReaderLag], 3);
+        lost += rows.lost[Stage::ReaderLag];
+    }
+    assert_eq!((seen.samples() + lost, seen.began), (3 * lives, 80));
+    assert!(lost > 0);
+}
+
 #[test]
 fn a_reader_that_starts_now_takes_what_comes_once_it_has_found_the_stream() {
     let node = node(false);

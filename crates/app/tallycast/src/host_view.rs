@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use engine::{
-    HostRing, HostRingError, HostRings, HostStream, LifeOnPage, ReaderSign, ReceiveFrom, RingName,
+    HostRing, HostRingError, HostRings, HostStream, LeftRing, LifeOnPage, ReaderSign, ReceiveFrom, RingName,
     RingWriter, read_ledger_page,
 };
 use ring::Ring;
@@ -91,6 +91,8 @@ pub(crate) struct HostView {
     before: BTreeMap<RingName, Option<u64>>,
     /// Rings that this reader has opened, by their files.
     taken: BTreeMap<RingName, Option<u64>>,
+    /// Rings that were left for this reader and are done with, by their files, where this user may not remove them.
+    lying: BTreeMap<u64, StreamId>,
 }
 
 /// A stream that was found on this host, and where its reader begins.
@@ -119,9 +121,10 @@ impl Wanted<'_> {
 
 impl HostView {
     pub(crate) fn new(rings: HostRings, start: Start) -> Self {
-        let (passed, before, taken) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let next_look = Instant::now();
-        Self { rings, start, sign: None, sign_is_short: false, next_look, passed, before, taken }
+        let (passed, before, taken) = Default::default();
+        let lying = BTreeMap::new();
+        Self { rings, start, sign: None, sign_is_short: false, next_look, passed, before, taken, lying }
     }
 
     /// Returns when the next look is due.
@@ -175,7 +178,7 @@ impl HostView {
         }
         let Some(sign) = &mut self.sign else { return };
         let waits_for = if self.start == Start::Beginning { patterns } else { &[] };
-        let reads: Vec<_> = reads.collect();
+        let reads: Vec<_> = reads.chain(self.lying.iter().map(|(file, stream)| (*stream, *file))).collect();
         if !sign.show(waits_for, &reads) && !std::mem::replace(&mut self.sign_is_short, true) {
             tracing::warn!("more streams are read than publishers of this host can be shown");
         }
@@ -183,7 +186,8 @@ impl HostView {
 
     /// Tells whether rings of publishers that have ended wait for this reader.
     pub(crate) fn has_left(&self) -> bool {
-        self.sign.as_ref().is_some_and(|sign| !sign.left().is_empty())
+        let left = self.sign.as_ref().map_or_else(Vec::new, ReaderSign::left);
+        left.iter().any(|left| !self.lying.contains_key(&left.file_number))
     }
 
     /// Returns the streams that can be read here now and are wanted, the publishers' rings before the agent's;
@@ -266,42 +270,53 @@ impl HostView {
         reads: &mut impl FnMut(StreamId) -> Option<Reach>,
         wanted: &Wanted<'_>,
     ) -> Vec<Found> {
+        let mut left = self.sign.as_ref().map_or_else(Vec::new, ReaderSign::left);
+        self.lying.retain(|file, _| left.iter().any(|left| left.file_number == *file));
         let mut found: Vec<Found> = Vec::new();
-        for left in self.sign.as_ref().map_or_else(Vec::new, ReaderSign::left) {
+        left.retain(|left| !self.lying.contains_key(&left.file_number));
+        for left in &left {
             let file = Some(left.file_number);
             // One that it found just before the publisher looked at its sign.
             let is_known = [&self.taken, &self.before].iter().any(|them| them.values().any(|it| *it == file));
             let looked = if is_known { None } else { left.look().ok() };
             let Some(ring) = looked.filter(|ring| wanted.wants(&ring.description.name)) else {
-                left.take_away();
+                take_away(&mut self.lying, left, StreamId(0));
                 continue;
             };
+            let id = ring.stream();
             let has = |stream| found.iter().any(|it| it.stream.inlet.stream == stream);
-            match reads(ring.stream()) {
+            match reads(id) {
                 // It had come by the network already, which brought this life too.
                 Some(Reach::Udp) => {
-                    left.take_away();
+                    take_away(&mut self.lying, left, id);
                     continue;
                 }
                 Some(Reach::Shm | Reach::ShmAgent) => continue,
-                None if has(ring.stream()) => continue,
+                None if has(id) => continue,
                 None => {}
             }
             match HostRing::open(ring) {
                 Ok(stream) => {
-                    let name = RingName { stream: stream.inlet.stream, writer: RingWriter::Publisher };
+                    let name = RingName { stream: id, writer: RingWriter::Publisher };
                     self.taken.insert(name, file);
                     found.push(Found { stream, start: Start::Beginning });
-                    left.take_away();
+                    take_away(&mut self.lying, left, id);
                 }
                 Err(error) if error.is_passing() => {}
                 Err(error) => {
                     tracing::warn!("a stream that has ended is not read: {error}");
-                    left.take_away();
+                    take_away(&mut self.lying, left, id);
                 }
             }
         }
         found
+    }
+}
+
+/// Takes the name of a ring away that was left for this reader, or remembers that it lies there until its owner does.
+fn take_away(lying: &mut BTreeMap<u64, StreamId>, left: &LeftRing, stream: StreamId) {
+    if !left.take_away() {
+        lying.insert(left.file_number, stream);
     }
 }
 

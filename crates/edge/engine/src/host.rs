@@ -210,14 +210,18 @@ impl HostRings {
         description: &Description,
         capacity_bytes: usize,
     ) -> Result<Writer, CreateError> {
-        let mut options = Options::default();
-        options.capacity_bytes = capacity_bytes;
-        options.page_bytes = PAGE_BYTES;
-        options.access = self.access;
-        options.group = self.believed.group;
+        let mut options = self.options(capacity_bytes, PAGE_BYTES);
         // A description that does not fit into datagrams was refused before.
         options.label = description.encode().unwrap_or_default();
         shared::create(&self.path(&RingName { stream, writer }), &options)
+    }
+
+    /// Returns what all files of this bus are made with.
+    fn options(&self, capacity_bytes: usize, page_bytes: usize) -> Options {
+        let mut options = Options::default();
+        (options.capacity_bytes, options.page_bytes) = (capacity_bytes, page_bytes);
+        (options.access, options.group) = (self.access, self.believed.group);
+        options
     }
 
     /// Returns the rings that have a name here, whoever wrote them and whether he lives.
@@ -345,10 +349,7 @@ impl HostRings {
     /// # Errors
     /// [`CreateError`]: above all [`CreateError::InUse`] while another agent does so.
     pub fn show_agent(&self, patterns: &[StreamPattern]) -> Result<AgentSign, CreateError> {
-        let mut options = Options::default();
-        options.capacity_bytes = 0;
-        options.access = self.access;
-        options.group = self.believed.group;
+        let mut options = self.options(0, 0);
         let lines: Vec<&str> = patterns.iter().map(StreamPattern::as_str).collect();
         options.label = lines.join("\n").into_bytes();
         Ok(AgentSign { _writer: shared::create(&self.agent_path(), &options)? })

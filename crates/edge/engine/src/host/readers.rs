@@ -3,7 +3,8 @@
 //! Each reader shows a *sign*: a ring without records whose ledger page lists the patterns it waits for and the rings
 //! it reads. It costs a publisher nothing while it publishes. It is asked how many readers are there, and looks at the
 //! signs once more when it ends: for a reader that waited and has not found the ring yet, the ring is *left*, under a
-//! name of that reader, who reads it and takes the name away.
+//! name of that reader, who reads it and takes the name away. When too many wait, a ring without samples is left in its
+//! place, which tells how many there were.
 
 use std::fs;
 use std::io;
@@ -11,9 +12,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ring::Writer;
-use ring::shared::{self, Believed, CreateError, OpenError, Options};
-use sample::{StreamName, StreamPattern};
+use ring::shared::{self, Believed, CreateError, OpenError};
+use sample::StreamPattern;
 use units::StreamId;
+use wire::Description;
 
 use super::{HostRing, HostRingError, HostRings, HostStream, PREFIX, RingName, RingWriter};
 use crate::bytes::{Cursor, Put};
@@ -24,10 +26,16 @@ const PAGE_BYTES: usize = 1 << 16;
 const SIGN: &str = "reader";
 /// The end of the names under which rings are left.
 const LEFT_EXTENSION: &str = "left";
-/// The most rings that wait for one reader: one that has stopped for good does not fill the memory.
+/// The most rings with samples that wait for one reader: one that has stopped for good does not fill the memory.
 const MAX_LEFT: usize = 64;
 /// The most memory that they hold, though one ring is left in any case.
 const MAX_LEFT_BYTES: u64 = 1 << 28;
+/// The most rings that wait for one reader, with samples or without.
+const MAX_TOLD: usize = 1_024;
+/// The word in the name of a ring without samples, which it has only until it is left.
+const NOTE: &str = "note";
+/// The size of a ring without samples: beginning, gap and end of an account.
+const NOTE_BYTES: usize = 4_096;
 
 /// The sign of one reader; dropping it takes it away, and what was left for it.
 pub struct ReaderSign {
@@ -40,7 +48,7 @@ pub struct ReaderSign {
 /// What a sign says, and whose it is.
 struct HostReader {
     number: u64,
-    owner: u32,
+    ownership: (u32, u32),
     waits_for: Vec<StreamPattern>,
     reads: Vec<(StreamId, u64)>,
 }
@@ -58,7 +66,9 @@ pub struct LeftRing {
 pub struct Waiting {
     /// So many were left the ring.
     pub left: usize,
-    /// So many could not be: readers of other users, or with too many rings waiting.
+    /// So many have too many rings waiting, and were left one that tells how many samples there were.
+    pub told: usize,
+    /// So many could not be told either.
     pub missed: usize,
 }
 
@@ -94,7 +104,10 @@ impl ReaderSign {
 
 impl Drop for ReaderSign {
     fn drop(&mut self) {
-        self.left().iter().for_each(LeftRing::take_away);
+        // What this user may not remove is swept.
+        for left in self.left() {
+            left.take_away();
+        }
     }
 }
 
@@ -107,10 +120,10 @@ impl LeftRing {
         HostRing::of(shared::look(&self.path)?, RingWriter::Publisher, self.believed, &self.path)
     }
 
-    /// Takes its name away: it was read, or is not wanted.
-    pub fn take_away(&self) {
-        // What cannot be removed is swept when the reader is gone.
-        let _ = fs::remove_file(&self.path);
+    /// Takes its name away: it was read, or is not wanted. False if this user may not: the next publisher of the user whose
+    /// ring it was does, if the reader [shows](ReaderSign::show) it as read.
+    pub fn take_away(&self) -> bool {
+        fs::remove_file(&self.path).map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |()| true)
     }
 }
 
@@ -128,11 +141,7 @@ impl HostRings {
     /// # Errors
     /// [`CreateError`] if its sign cannot be made.
     pub fn show_reader(&self, number: u64, name: &str) -> Result<ReaderSign, CreateError> {
-        let mut options = Options::default();
-        options.capacity_bytes = 0;
-        options.page_bytes = PAGE_BYTES;
-        options.access = self.access;
-        options.group = self.believed.group;
+        let mut options = self.options(0, PAGE_BYTES);
         options.label = name.as_bytes().to_vec();
         let writer = shared::create(&self.sign_path(number), &options)?;
         Ok(ReaderSign { writer, rings: self.clone(), number, shown: Vec::new() })
@@ -147,41 +156,96 @@ impl HostRings {
         self.readers().iter().filter(|reader| reader.reads(name.stream, file_number)).count()
     }
 
-    /// Leaves a ring, which is about to lose its name, for the readers that wait for the stream and have not found it.
-    pub fn leave_for_waiting(&self, name: &RingName, stream: &StreamName) -> Waiting {
+    /// Leaves a ring, which is about to lose its name, for the readers that wait for the stream and have not found it; where too
+    /// many wait already, one into which `tell` writes what became of the stream.
+    pub fn leave_for_waiting(
+        &self,
+        name: &RingName,
+        description: &Description,
+        tell: impl FnOnce(&mut Writer),
+    ) -> Waiting {
         let mut waiting = Waiting::default();
         let path = self.path(name);
         let Some(file_number) = self.file_number(name) else { return waiting };
+        let mut untold = Vec::new();
         for reader in self.readers() {
-            let waits = reader.waits_for.iter().any(|pattern| pattern.matches(stream));
-            if !waits || reader.reads(name.stream, file_number) {
+            let waits = reader.waits_for.iter().any(|pattern| pattern.matches(&description.name));
+            if !waits || !self.is_believed_by(&reader) || reader.reads(name.stream, file_number) {
                 continue;
             }
-            // Where others may not remove what is not theirs, another user's reader could not take the name away.
-            let may_take = [0, sys::process::user()].contains(&reader.owner);
-            if may_take && self.leave(&path, reader.number) {
+            self.take_away_read(&reader);
+            if self.has_room(&path, reader.number) && self.leave(&path, reader.number) {
                 waiting.left += 1;
             } else {
-                waiting.missed += 1;
+                untold.push(reader.number);
             }
         }
+        if !untold.is_empty() {
+            waiting.told = self.leave_note(&untold, name, description, tell);
+            waiting.missed = untold.len() - waiting.told;
+        }
         waiting
+    }
+
+    /// Tells whether a reader believes rings of this user, as far as a sign tells: it has to be of the bus's group if another
+    /// user shows it.
+    fn is_believed_by(&self, reader: &HostReader) -> bool {
+        let user = sys::process::user();
+        let (owner, group) = reader.ownership;
+        [0, owner].contains(&user) || self.believed.group == Some(group)
+    }
+
+    /// Takes the names away of rings that a reader has read and may not remove, where they lie in a directory like `/tmp`.
+    fn take_away_read(&self, reader: &HostReader) {
+        for path in self.left_for(reader.number) {
+            let file_number = fs::symlink_metadata(&path).map(|metadata| metadata.ino());
+            if file_number.is_ok_and(|it| reader.reads.iter().any(|(_, read)| *read == it)) {
+                let _ = fs::remove_file(&path);
+            }
+        }
+    }
+
+    /// Tells whether a ring with samples may be left for a reader.
+    fn has_room(&self, ring: &Path, reader: u64) -> bool {
+        let there = self.left_for(reader);
+        let size_bytes = |path: &Path| fs::symlink_metadata(path).map_or(0, |it| it.len());
+        let held: u64 = there.iter().map(|path| size_bytes(path)).sum();
+        there.is_empty() || there.len() < MAX_LEFT && held + size_bytes(ring) <= MAX_LEFT_BYTES
+    }
+
+    /// Leaves a ring without samples for these readers; returns how many of them have it.
+    fn leave_note(
+        &self,
+        readers: &[u64],
+        name: &RingName,
+        description: &Description,
+        tell: impl FnOnce(&mut Writer),
+    ) -> usize {
+        let mut options = self.options(NOTE_BYTES, 0);
+        options.label = description.encode().unwrap_or_default();
+        let file = format!("{}{:016x}.{NOTE}-{}", self.prefix(), name.stream.0, std::process::id());
+        let path = self.directory.join(format!("{file}.{}", shared::RING_EXTENSION));
+        let mut note = match shared::create(&path, &options) {
+            Ok(note) => note,
+            Err(error) => {
+                tracing::debug!("readers of this host are not told of a stream that has ended: {error}");
+                return 0;
+            }
+        };
+        tell(&mut note);
+        readers.iter().filter(|reader| self.leave(&path, **reader)).count()
     }
 
     /// Gives a ring another name, which is the reader's to take away; tells whether that was done.
     fn leave(&self, ring: &Path, reader: u64) -> bool {
         let there = self.left_for(reader);
-        let size_bytes = |path: &PathBuf| fs::symlink_metadata(path).map_or(0, |it| it.len());
-        let held: u64 = there.iter().map(size_bytes).sum();
-        if there.len() >= MAX_LEFT
-            || !there.is_empty() && held + size_bytes(&ring.to_owned()) > MAX_LEFT_BYTES
-        {
+        if there.len() >= MAX_TOLD {
             return false;
         }
         let last = there.last().and_then(|path| path.file_stem()?.to_str()?.rsplit('.').next()?.parse().ok());
         let first = last.map_or(0, |last: u64| last + 1);
         // Others may leave theirs at the same time.
-        (first..first + MAX_LEFT as u64)
+        (first..first + MAX_TOLD as u64)
             .map(|count| fs::hard_link(ring, self.left_path(reader, count)))
             .find(|left| !matches!(left, Err(error) if error.kind() == io::ErrorKind::AlreadyExists))
             .is_some_and(|left| left.is_ok())
@@ -213,7 +277,7 @@ impl HostRings {
         if !found.liveness().writer_lives() {
             return None;
         }
-        let owner = found.owner();
+        let ownership = (found.owner(), found.group());
         let mut page = Vec::new();
         if !found.open().ok()?.ring().page(&mut page) {
             return None;
@@ -227,7 +291,7 @@ impl HostRings {
         while let (Some(stream), Some(file_number)) = (cursor.u64(), cursor.u64()) {
             reads.push((StreamId(stream), file_number));
         }
-        Some(HostReader { number, owner, waits_for, reads })
+        Some(HostReader { number, ownership, waits_for, reads })
     }
 
     /// Removes what was left for readers that are gone.
@@ -272,6 +336,8 @@ fn sign_of_left(path: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use ring::Read;
+
     use super::super::tests::{description, rings};
     use super::*;
 
@@ -325,8 +391,8 @@ mod tests {
             reads.show(&[pattern("lab/*")], &[(stream, file)]);
             other.show(&[pattern("x/*")], &[]);
             from_now.show(&[], &[]);
-            let left = rings.leave_for_waiting(&name, &description.name);
-            assert_eq!(left, Waiting { left: 1, missed: 0 });
+            let left = rings.leave_for_waiting(&name, &description, |_| unreachable!("there is room"));
+            assert_eq!(left, Waiting { left: 1, ..Waiting::default() });
             drop(ring);
             made.push(file);
             assert_eq!(waits.left().len(), round);
@@ -338,7 +404,7 @@ mod tests {
         let found = left[0].look().unwrap().open().unwrap();
         assert_eq!((found.inlet.stream, found.file_number()), (stream, Some(made[0])));
         assert!(found.inlet.ring.is_closed());
-        left[0].take_away();
+        assert!(left[0].take_away());
         assert_eq!(waits.left().len(), 1);
         drop((waits, reads, other, from_now));
         assert!(files(directory.path()).is_empty(), "what was left goes with its reader");
@@ -353,10 +419,24 @@ mod tests {
         reader.show(&[pattern("**")], &[]);
         let leave = || {
             let _ring = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
-            rings.leave_for_waiting(&name, &description.name)
+            rings.leave_for_waiting(&name, &description, |note| {
+                note.write(7, [8, 9], &[]).map(drop).unwrap();
+            })
         };
-        assert!((0..MAX_LEFT).all(|_| leave() == Waiting { left: 1, missed: 0 }));
-        assert_eq!(leave(), Waiting { left: 0, missed: 1 });
+        assert!((0..MAX_LEFT).all(|_| leave() == Waiting { left: 1, ..Waiting::default() }));
+        assert!((MAX_LEFT..MAX_TOLD).all(|_| leave() == Waiting { told: 1, ..Waiting::default() }));
+        assert_eq!(leave(), Waiting { missed: 1, ..Waiting::default() });
+        let left = reader.left();
+        let note = left[MAX_LEFT].look().unwrap().open().unwrap();
+        assert_eq!((note.inlet.stream, note.inlet.description.name.as_str()), (stream, "lab/probe"));
+        let mut records = note.inlet.ring.reader_at_oldest();
+        assert_eq!(records.read(&mut Vec::new()), Read::Record { kind: 7, totals: [8, 9] });
+        assert!(note.inlet.ring.is_closed());
+        // It is told again of what it has read, and may not remove.
+        let read: Vec<_> = left[1..].iter().map(|left| (stream, left.file_number)).collect();
+        reader.show(&[pattern("**")], &read);
+        assert_eq!(leave(), Waiting { left: 1, ..Waiting::default() });
+        assert_eq!(reader.left().len(), 2);
     }
 
     #[test]
@@ -367,7 +447,7 @@ mod tests {
         let mut reader = rings.show_reader(1, "desk").unwrap();
         reader.show(&[pattern("**")], &[]);
         let ring = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
-        rings.leave_for_waiting(&name, &description.name);
+        rings.leave_for_waiting(&name, &description, |_| ());
         // As after a kill: nobody has that number any more.
         fs::hard_link(&reader.left()[0].path, rings.left_path(9, 0)).unwrap();
         drop(ring);

@@ -12,7 +12,6 @@ use cast::send::{Beginning, Pacing, Sending};
 use ledger::{AccountState, Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 use ring::sync::{AtomicU64, Ordering};
 use ring::{Doorbell, Guard, RecordTooLarge, Writer};
-use sample::StreamName;
 use sys::SendTechniques;
 use units::{Epoch, WallTime};
 use wire::{Clock, Description, SampleTotals, Totals};
@@ -91,7 +90,7 @@ pub struct Outlet {
 struct OnHost {
     rings: HostRings,
     ring: RingName,
-    stream: StreamName,
+    description: Description,
 }
 
 /// The sending agent as the publisher knows it.
@@ -389,7 +388,7 @@ impl Outlet {
             link.bell.ring();
         }
         if let Some(host) = &self.host {
-            host.leave_for_waiting();
+            host.leave_for_waiting(|note| self.tell_end(note));
         }
         // Closes the ring, after which nothing comes.
         self.writer = None;
@@ -403,41 +402,83 @@ impl Outlet {
     }
 }
 
+impl Outlet {
+    /// Writes into another ring that the account has ended, and how much it had: its reader did not come in time for the samples.
+    fn tell_end(&self, note: &mut Writer) {
+        let [numbered, source] = self.totals;
+        let epoch = self.epoch;
+        let began = (Record::Began { epoch, first_index: 0 }, [0, 0]);
+        let end = numbered + source;
+        let gap = || lost_gap(0..end, &[(Stage::ReaderLag, numbered), (Stage::Source, source)]);
+        let gap = (end > 0).then(|| (Record::Gap(epoch, gap()), [0, 0]));
+        let ended = Record::Ended { epoch, state: AccountState::Closed, datagrams: None };
+        let records = [Some(began), gap, Some((ended, [0, end]))];
+        for (record, totals) in records.into_iter().flatten() {
+            let mut bytes = Vec::new();
+            let kind = record.encode(&mut bytes);
+            note.write(kind, totals, &[&bytes]).expect("the smallest ring holds it");
+        }
+    }
+}
+
 impl OnHost {
     fn new(rings: HostRings, description: &Description) -> Self {
         let stream = wire::stream_id(&description.name, &description.schema);
         let ring = RingName { stream, writer: RingWriter::Publisher };
-        Self { rings, ring, stream: description.name.clone() }
+        Self { rings, ring, description: description.clone() }
     }
 
     /// Leaves the ring for readers that waited for the stream and have not found it yet.
-    fn leave_for_waiting(&self) {
-        let Waiting { left, missed } = self.rings.leave_for_waiting(&self.ring, &self.stream);
-        if missed > 0 {
+    fn leave_for_waiting(&self, tell: impl FnOnce(&mut Writer)) {
+        let Waiting { left, told, missed } =
+            self.rings.leave_for_waiting(&self.ring, &self.description, tell);
+        let stream = &self.description.name;
+        if told + missed > 0 {
             tracing::warn!(
-                "{missed} readers of this host wait for `{}` and had not found it when it ended\n\
-                 let them read (one has too many streams waiting, or belongs to another user), or keep the publisher open longer",
-                self.stream
+                "{} readers of this host wait for `{stream}`, had not found it when it ended, and have too many streams waiting: \
+                 they miss its samples{}\n\
+                 let them read, or keep the publisher open longer",
+                told + missed,
+                if missed > 0 {
+                    format!(" ({missed} of them without a word)")
+                } else {
+                    ", and count them".to_owned()
+                }
             );
         }
-        tracing::debug!("the ring of `{}` is left for {left} readers", self.stream);
+        tracing::debug!("the ring of `{stream}` is left for {left} readers");
     }
 }
 
 /// What the source does not have, as the publisher says it.
 fn source_gap(positions: Range<u64>) -> Gap {
     let count = positions.end - positions.start;
-    let source = EvidenceSource::SampleTotals;
+    lost_gap(positions, &[(Stage::Source, count)])
+}
+
+/// What is missing at these positions by what the publisher knows, so much in each stage.
+fn lost_gap(positions: Range<u64>, lost: &[(Stage, u64)]) -> Gap {
+    let lost: Vec<(Stage, u64)> = lost.iter().copied().filter(|(_, count)| *count > 0).collect();
+    let evidence = |(stage, count): &(Stage, u64)| {
+        let source = if *stage == Stage::ReaderLag {
+            EvidenceSource::RingTotals
+        } else {
+            EvidenceSource::SampleTotals
+        };
+        Evidence { stage: *stage, count: *count, unit: Unit::Elements, source }
+    };
+    let mut counts = StageCounts::default();
+    lost.iter().for_each(|(stage, count)| counts[*stage] += count);
     Gap {
         id: positions.start,
         kind: GapKind::Missing,
         positions,
         numbers: 0..0,
-        lost: StageCounts::of(Stage::Source, count),
+        lost: counts,
         unexplained: 0,
         unsettled: 0,
-        apportioned: false,
-        evidence: vec![Evidence { stage: Stage::Source, count, unit: Unit::Elements, source }],
+        apportioned: lost.len() > 1,
+        evidence: lost.iter().map(evidence).collect(),
     }
 }
 

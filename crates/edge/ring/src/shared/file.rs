@@ -87,6 +87,12 @@ impl Found {
         self.ownership.owner
     }
 
+    /// Returns the group whose file it is.
+    #[must_use]
+    pub const fn group(&self) -> u32 {
+        self.ownership.group
+    }
+
     /// Returns what tells whether the writer lives.
     #[must_use]
     pub const fn liveness(&self) -> &Liveness {
