@@ -182,6 +182,12 @@ impl Host {
         if is_v6 { IpAddr::V6(Ipv6Addr::new(0xfd84, 0, 0, 0, 0, 0, 0, last.into())) } else { v4.into() }
     }
 
+    /// Returns the name of the host's interface.
+    #[must_use]
+    pub const fn interface(&self) -> &'static str {
+        INTERFACE
+    }
+
     /// Returns the host's address.
     #[must_use]
     pub fn address(&self) -> String {

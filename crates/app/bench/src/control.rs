@@ -18,8 +18,8 @@ pub mod frame;
 mod message;
 mod server;
 
-pub(crate) use connection::program_version;
 pub use connection::{Connection, ControlError, Patience};
+pub(crate) use connection::{program_version, reached_from};
 pub use message::{Message, PROTOCOL};
 pub use server::{EndWish, Lifetime, Serve, ServeError, ServerEvent, ServerOptions, Test, serve};
 

@@ -155,6 +155,7 @@ impl Client<'_> {
             if deals { (SOCKETS_PER_RECEIVER * plan.workers).div_ceil(self.senders) } else { 1 };
         let payload_bytes = plan.payload_bytes;
         Task {
+            local: self.connection.local_address_anew(),
             endpoints,
             payload_bytes,
             senders: self.senders,
@@ -267,6 +268,7 @@ mod tests {
 
     fn task(endpoints: &[&str]) -> Task {
         Task {
+            local: SocketAddr::from(([127, 0, 0, 1], 0)),
             endpoints: endpoints.iter().map(|text| text.parse().unwrap()).collect(),
             payload_bytes: 1,
             senders: 1,

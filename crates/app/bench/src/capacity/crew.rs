@@ -1,7 +1,7 @@
 //! The receivers of a run: threads of this process, or processes of their own.
 
 use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
@@ -54,7 +54,7 @@ pub(super) enum Crew {
 #[derive(Clone, Copy)]
 pub(super) struct Task {
     pub(super) plan: Plan,
-    pub(super) address: IpAddr,
+    pub(super) address: SocketAddr,
     pub(super) buffer_bytes: Option<usize>,
     pub(super) calls: Calls,
 }
@@ -95,9 +95,8 @@ impl Task {
     /// Returns where the next receiver receives, when the first did at `first`.
     fn place(&self, first: Option<SocketAddr>) -> Place {
         let is_shared = self.plan.structure.places() == Places::OnePort;
-        let anew = SocketAddr::new(self.address, 0);
         Place {
-            address: first.filter(|_| is_shared).unwrap_or(anew),
+            address: first.filter(|_| is_shared).unwrap_or(self.address),
             is_shared,
             payload_bytes: self.plan.payload_bytes,
             buffer_bytes: self.buffer_bytes,

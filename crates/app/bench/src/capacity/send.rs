@@ -14,6 +14,7 @@ use units::Instant;
 
 use super::options::Calls;
 use super::receive::thread_cpu_ns;
+use crate::control::reached_from;
 use crate::refusal::stage_of;
 
 /// How long a sender sleeps at most before it looks whether it is to end.
@@ -25,6 +26,8 @@ const SYSTEM_SEND_BUFFER_BYTES: usize = 106_496;
 /// What is sent, by all senders of a run.
 #[derive(Clone)]
 pub(super) struct Task {
+    /// This end's address of the control connection: datagrams go the same way.
+    pub(super) local: SocketAddr,
     pub(super) endpoints: Vec<SocketAddr>,
     pub(super) payload_bytes: usize,
     pub(super) senders: u32,
@@ -144,7 +147,9 @@ pub(super) struct Sender {
 
 impl Sender {
     fn open(task: &Task) -> Result<Self, OpenError> {
-        let first = task.endpoints[0];
+        let endpoints: Vec<SocketAddr> =
+            task.endpoints.iter().map(|endpoint| reached_from(task.local, *endpoint)).collect();
+        let first = endpoints[0];
         let open = |_| {
             let (gso, batches) = (task.calls == Calls::Trains, task.calls != Calls::Single);
             let socket = SendSocket::open(&SendOptions {
@@ -166,7 +171,7 @@ impl Sender {
         Ok(Self {
             sockets,
             without_trains: is_without.then(|| "this kernel has no UDP_SEGMENT (Linux 4.18)".to_owned()),
-            endpoints: task.endpoints.clone(),
+            endpoints,
             rate: shared(task.rate, task.senders),
             payload_bytes: task.payload_bytes,
             calls: task.calls,

@@ -68,11 +68,11 @@ fn serve_run(
     connection: &mut Connection,
     is_wanted_to_end: &EndWish<'_>,
 ) -> Result<Served, ServeError> {
-    let address = connection.local_address().ip();
+    let address = connection.local_address_anew();
     let task = Task { plan, address, buffer_bytes: options.receive_buffer_bytes, calls: options.calls };
     let (crew, ready) = Crew::begin(&task).map_err(told)?;
     // Before anything is sent: on a busy host much is dropped before the word of it is heard.
-    let errors = RcvbufErrors::begin(address);
+    let errors = RcvbufErrors::begin(address.ip());
     connection.say(&Word::Ready { endpoints: ready.endpoints, notes: ready.notes })?;
     match connection.hear_surely()? {
         Message::Bye => return Ok(Served::WithoutClient),

@@ -323,6 +323,13 @@ impl Connection {
         self.local
     }
 
+    /// Returns this end's address with a port of the system's choice: what is bound there goes the way of this connection.
+    pub(crate) fn local_address_anew(&self) -> SocketAddr {
+        let mut address = self.local;
+        address.set_port(0);
+        address
+    }
+
     /// Returns the other end's address.
     #[must_use]
     pub const fn peer_address(&self) -> SocketAddr {
@@ -339,6 +346,15 @@ impl Connection {
         let said = serde_json::to_string(message).unwrap_or_default();
         ControlError::Unexpected { peer: self.peer, said: shortened(&said) }
     }
+}
+
+/// Returns an endpoint that the other end told as this end, at `local`, reaches it: a link-local address belongs to an interface,
+/// whose number is another on each host (RFC 4007 §6).
+pub(crate) fn reached_from(local: SocketAddr, mut endpoint: SocketAddr) -> SocketAddr {
+    if let (SocketAddr::V6(local), SocketAddr::V6(endpoint)) = (local, &mut endpoint) {
+        endpoint.set_scope_id(local.scope_id());
+    }
+    endpoint
 }
 
 impl Drop for Connection {
@@ -492,5 +508,16 @@ mod tests {
         let bytes: Vec<u8> = (0..100).collect();
         write_until(cut, &bytes, Instant::now() + Duration::from_secs(60)).unwrap();
         assert_eq!(written, bytes);
+    }
+
+    #[test]
+    fn an_endpoint_is_reached_by_the_interface_of_this_end() {
+        let reached = |local: &str, endpoint: &str| {
+            let [local, endpoint] = [local, endpoint].map(|text| text.parse::<SocketAddr>().unwrap());
+            reached_from(local, endpoint).to_string()
+        };
+        assert_eq!(reached("[fe80::1%3]:0", "[fe80::2%7]:9"), "[fe80::2%3]:9");
+        assert_eq!(reached("[2001:db8::1]:0", "[2001:db8::2]:9"), "[2001:db8::2]:9");
+        assert_eq!(reached("192.0.2.1:0", "192.0.2.2:9"), "192.0.2.2:9");
     }
 }

@@ -14,6 +14,7 @@ use units::Instant;
 
 use super::message::Evidence;
 use super::options::{Options, System, Wait};
+use crate::control::reached_from;
 use crate::greeting::AcceptError;
 
 pub(super) use tcp::{TcpFar, TcpNear};
@@ -28,8 +29,8 @@ pub(super) struct Task<'a> {
     pub(super) system: &'a System,
     /// How much of a message a datagram holds.
     pub(super) piece_bytes: u32,
-    /// This end's address of the control connection: messages go the same way.
-    pub(super) local: IpAddr,
+    /// This end's address of the control connection, without its port: messages go the same way.
+    pub(super) local: SocketAddr,
     /// The other end's.
     pub(super) peer: IpAddr,
     pub(super) patience: Duration,
@@ -156,10 +157,12 @@ impl From<AcceptError> for LinkError {
 }
 
 impl Task<'_> {
-    /// Checks that the other end asks for messages to itself.
-    fn check_endpoint(&self, endpoint: SocketAddr) -> Result<(), LinkError> {
+    /// Checks that the other end asks for messages to itself; returns where this end reaches it.
+    fn check_endpoint(&self, endpoint: SocketAddr) -> Result<SocketAddr, LinkError> {
         let is_peer = endpoint.ip().to_canonical() == self.peer.to_canonical();
-        is_peer.then_some(()).ok_or(LinkError::Stranger { endpoint, peer: self.peer })
+        is_peer
+            .then_some(reached_from(self.local, endpoint))
+            .ok_or(LinkError::Stranger { endpoint, peer: self.peer })
     }
 }
 

@@ -99,7 +99,7 @@ fn serve_run(
         token: token(),
         rate: *rate,
         unit_bytes: *unit_bytes,
-        local: connection.local_address().ip(),
+        local: connection.local_address_anew(),
         peer: connection.peer_address().ip(),
         patience: connection.patience().silence,
     };

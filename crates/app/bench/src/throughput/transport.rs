@@ -21,6 +21,7 @@ use units::Instant;
 
 use super::message::{Account, Count, End, FlowKey, Sent};
 use super::options::{Options, Protocol, Rate};
+use crate::control::reached_from;
 use crate::greeting::AcceptError;
 
 /// All that a transport needs to know of a run.
@@ -33,8 +34,8 @@ pub(super) struct Task<'a> {
     /// How fast each flow is to be.
     pub(super) rate: Rate,
     pub(super) unit_bytes: usize,
-    /// This end's address of the control connection: data go the same way.
-    pub(super) local: IpAddr,
+    /// This end's address of the control connection, without its port: data go the same way.
+    pub(super) local: SocketAddr,
     /// The other end's.
     pub(super) peer: IpAddr,
     pub(super) patience: Duration,
@@ -78,12 +79,15 @@ impl Task<'_> {
         if keys.len() != endpoints.len() {
             return Err(TransportError::Endpoints { made: endpoints.len(), wanted: keys.len() });
         }
-        Ok(keys.into_iter().zip(endpoints.iter().copied()).collect())
+        Ok(keys.into_iter().zip(endpoints.iter().map(|it| reached_from(self.local, *it))).collect())
     }
 
-    /// Returns where datagrams are received: the group, or the address that the control connection came by.
-    fn receive_address(&self) -> IpAddr {
-        if self.options.protocol.is_multicast() { self.options.group.into() } else { self.local }
+    /// Returns where datagrams are received, at a port: in the group, or at the address that the control connection came by.
+    fn receive_address(&self, port: u16) -> SocketAddr {
+        let mut address =
+            if self.options.protocol.is_multicast() { (self.options.group, 0).into() } else { self.local };
+        address.set_port(port);
+        address
     }
 
     /// Returns the processor that this end's threads are to run on.
@@ -312,7 +316,7 @@ mod tests {
         let check = |protocol, to: IpAddr| {
             let options = Options { protocol, ..Options::default() };
             let (end, patience, token) = (End::Server, Duration::ZERO, 0);
-            let (run, unit_bytes, local) = (0, 1, other);
+            let (run, unit_bytes, local) = (0, 1, (other, 0).into());
             let rate = Rate::Bits(0);
             let task = Task { options: &options, end, run, token, rate, unit_bytes, local, peer, patience };
             task.check_endpoints(&[SocketAddr::new(to, 2)])

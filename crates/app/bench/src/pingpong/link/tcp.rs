@@ -132,7 +132,7 @@ impl TcpNear {
         to: SocketAddr,
         token: u64,
     ) -> Result<Self, LinkError> {
-        task.check_endpoint(to)?;
+        let to = task.check_endpoint(to)?;
         let from = task.options.from.map(|address| SocketAddr::new(address, 0));
         // Half of it: nothing is said meanwhile, and the server is to hear that no connection came about before it takes
         // this end for gone.
@@ -188,8 +188,7 @@ pub(in crate::pingpong) struct TcpFar {
 
 impl TcpFar {
     pub(in crate::pingpong) fn listen(task: &Task<'_>, token: u64) -> Result<Self, LinkError> {
-        let address = SocketAddr::new(task.local, 0);
-        Ok(Self { acceptor: TcpAcceptor::listen(address, &tcp_options(task, None))?, token })
+        Ok(Self { acceptor: TcpAcceptor::listen(task.local, &tcp_options(task, None))?, token })
     }
 
     pub(in crate::pingpong) fn endpoint(&self) -> SocketAddr {

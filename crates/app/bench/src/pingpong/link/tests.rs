@@ -63,7 +63,7 @@ fn options() -> Options {
 
 fn task<'a>(options: &'a Options, system: &'a System) -> Task<'a> {
     let patience = Duration::from_secs(30);
-    Task { options, system, piece_bytes: 1_448, local: LOCAL, peer: LOCAL, patience }
+    Task { options, system, piece_bytes: 1_448, local: (LOCAL, 0).into(), peer: LOCAL, patience }
 }
 
 /// Exchanges every size a few times; returns how many messages came at the far end.

@@ -47,10 +47,9 @@ struct Outlet {
 
 impl Inlet {
     fn open(task: &Task<'_>, run: u32) -> Result<Self, LinkError> {
-        let address = SocketAddr::new(task.local, 0);
         let socket = ReceiveSocket::open(&ReceiveOptions {
             techniques: ReceiveTechniques { gro: false, ..ReceiveTechniques::default() },
-            ..ReceiveOptions::at(address, task.options.datagram_buffer_bytes())
+            ..ReceiveOptions::at(task.local, task.options.datagram_buffer_bytes())
         })?;
         let poller = Poller::new()?;
         poller.add(&socket, SOCKET, Interest::Read)?;
@@ -95,7 +94,7 @@ impl Inlet {
 
 impl Outlet {
     fn open(task: &Task<'_>, to: SocketAddr, run: u32) -> Result<Self, LinkError> {
-        task.check_endpoint(to)?;
+        let to = task.check_endpoint(to)?;
         let socket = SendSocket::open(&SendOptions {
             destination: to,
             interface: None,

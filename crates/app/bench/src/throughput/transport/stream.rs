@@ -50,9 +50,8 @@ struct Subscribed {
 impl Transport for Stream {
     fn listen(&self, task: &Task<'_>) -> Result<Box<dyn Listening>, TransportError> {
         let keys: Vec<FlowKey> = task.receiving_flows().collect();
-        let ports = free_ports(task.local, keys.len())?;
-        let at = |port| SocketAddr::new(task.receive_address(), port);
-        let endpoints: Vec<SocketAddr> = ports.into_iter().map(at).collect();
+        let ports = free_ports(task.local.ip(), keys.len())?;
+        let endpoints: Vec<SocketAddr> = ports.into_iter().map(|port| task.receive_address(port)).collect();
         let mut flows = Vec::new();
         for (key, address) in keys.into_iter().zip(&endpoints) {
             for receiver in 0..task.options.receivers {
@@ -103,7 +102,7 @@ fn bus(task: &Task<'_>, port: u16) -> Bus {
     let range = if task.local.is_ipv6() { "[ff15::5443:0:0]" } else { "239.84.0.0" };
     let bus = format!("udp://{range}:{port}").parse();
     let mut bus: Bus = bus.expect("it is the beginning of a range of groups, with a port");
-    bus.interface = Interface::find(&task.local.to_string()).ok().map(|interface| interface.name);
+    bus.interface = Interface::find(&task.local.ip().to_string()).ok().map(|interface| interface.name);
     bus.datagram_bytes = task.unit_bytes + STREAM_HEADER_BYTES;
     bus.send_buffer_bytes = task.options.buffer_bytes.unwrap_or(bus.send_buffer_bytes);
     bus.receive_buffer_bytes = task.options.buffer_bytes.unwrap_or(bus.receive_buffer_bytes);
@@ -157,7 +156,7 @@ impl Sender {
         Flow {
             key,
             // The publisher does not tell the port of its socket.
-            local: SocketAddr::new(task.local, 0),
+            local: task.local,
             remote: Some(to),
             congestion_control: None,
             buffer_bytes: None,
@@ -401,7 +400,7 @@ mod tests {
             token: 0,
             rate: Rate::Bits(100_000_000),
             unit_bytes: UNIT_BYTES,
-            local: LOCAL,
+            local: (LOCAL, 0).into(),
             peer: LOCAL,
             patience: Duration::from_secs(1),
         }

@@ -10,6 +10,7 @@ use super::{
     Arrived, Flow, FlowEnd, Listening, ReceiveEnd, Room, SendEnd, Task, Transport, TransportError,
     granted_bytes, said_if_clamped,
 };
+use crate::control::reached_from;
 use crate::greeting::{Accepted, accept, greeting};
 use crate::throughput::message::{Account, AccountState, Count, End, FlowKey, Sent, Unit};
 use crate::throughput::options::Options;
@@ -26,10 +27,7 @@ impl Transport for Tcp {
     fn listen(&self, task: &Task<'_>) -> Result<Box<dyn Listening>, TransportError> {
         let acceptor = match task.end {
             End::Client => None,
-            End::Server => {
-                let address = SocketAddr::new(task.local, 0);
-                Some(TcpAcceptor::listen(address, &tcp_options(task.options, None))?)
-            }
+            End::Server => Some(TcpAcceptor::listen(task.local, &tcp_options(task.options, None))?),
         };
         Ok(Box::new(Waiting(acceptor)))
     }
@@ -47,7 +45,7 @@ impl Listening for Waiting {
     ) -> Result<Vec<Flow>, TransportError> {
         let connections = match (&self.0, endpoints) {
             (Some(acceptor), _) => accept_all(acceptor, task)?,
-            (None, [endpoint]) => connect_all(*endpoint, task)?,
+            (None, [endpoint]) => connect_all(reached_from(task.local, *endpoint), task)?,
             (None, other) => return Err(TransportError::Endpoints { made: other.len(), wanted: 1 }),
         };
         connections.into_iter().map(|(key, connection)| flow(task, key, connection)).collect()
@@ -292,7 +290,7 @@ mod tests {
             token: TOKEN,
             rate: Rate::Bits(0),
             unit_bytes: 1,
-            local: LOCAL,
+            local: (LOCAL, 0).into(),
             peer: LOCAL,
             patience: Duration::from_secs(30),
         };

@@ -40,7 +40,7 @@ impl Transport for Udp {
     fn listen(&self, task: &Task<'_>) -> Result<Box<dyn Listening>, TransportError> {
         let mut receivers = Receivers { endpoints: Vec::new(), flows: Vec::new() };
         for key in task.receiving_flows() {
-            let mut address = SocketAddr::new(task.receive_address(), 0);
+            let mut address = task.receive_address(0);
             for receiver in 0..task.options.receivers {
                 let end = Receiver::open(task, key, address)?;
                 // Members of one group share the port that the first of them was given.
@@ -149,7 +149,7 @@ impl Sender {
     fn open(task: &Task<'_>, key: FlowKey, to: SocketAddr) -> Result<Self, TransportError> {
         let socket = SendSocket::open(&SendOptions {
             destination: to,
-            interface: to.ip().is_multicast().then(|| interface(task.local)).flatten(),
+            interface: to.ip().is_multicast().then(|| interface(task.local.ip())).flatten(),
             ttl: 1,
             loopback: Loopback::On,
             buffer_bytes: task
@@ -291,7 +291,7 @@ impl Receiver {
             sys::host::receive_buffer_default().map_or(SYSTEM_SEND_BUFFER_BYTES as u64, |bytes| bytes / 2);
         let buffer_bytes =
             task.options.buffer_bytes.unwrap_or(usize::try_from(system).unwrap_or(SYSTEM_SEND_BUFFER_BYTES));
-        let interface = address.ip().is_multicast().then(|| interface(task.local)).flatten();
+        let interface = address.ip().is_multicast().then(|| interface(task.local.ip())).flatten();
         let socket = ReceiveSocket::open(&ReceiveOptions {
             interface,
             techniques: ReceiveTechniques { gro: task.options.gro, ..ReceiveTechniques::default() },
@@ -425,7 +425,7 @@ mod tests {
             token: 0,
             rate: Rate::Bits(0),
             unit_bytes: UNIT_BYTES,
-            local,
+            local: (local, 0).into(),
             peer: local,
             patience: Duration::from_secs(1),
         };
@@ -455,11 +455,12 @@ mod tests {
     #[test]
     fn a_sender_whose_trains_ended_says_why() {
         let options = Options { protocol: Protocol::Udp, gso: true, ..Options::default() };
-        let (local, rate) = (IpAddr::from(Ipv4Addr::LOCALHOST), Rate::Bits(0));
+        let (local, rate) = (SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Rate::Bits(0));
         let (end, run, token, unit_bytes, patience) = (End::Client, 0, 0, 100, Duration::from_secs(1));
         let task =
-            Task { options: &options, end, run, token, rate, unit_bytes, local, peer: local, patience };
-        let mut sender = Sender::open(&task, FlowKey::sender(Way::Forward, 0), (local, 9).into()).unwrap();
+            Task { options: &options, end, run, token, rate, unit_bytes, local, peer: local.ip(), patience };
+        let to = (local.ip(), 9).into();
+        let mut sender = Sender::open(&task, FlowKey::sender(Way::Forward, 0), to).unwrap();
         sender.without_trains = None;
         assert_eq!(sender.notes(), Vec::<String>::new());
         sender.without_trains = Some("the network card cannot".to_owned());
