@@ -49,6 +49,9 @@ fn short_lives(with_network: bool) {
         assert_eq!((account.account.check(), account.account.state), (Ok(()), AccountState::Closed));
         assert_eq!((rows.first, rows.next, rows.delivered, account.leg), (0, 4, 4, Reach::Shm.leg()));
     }
+    let epochs: Vec<_> = seen.ended.iter().map(|account| Some((account.epoch, account.join))).collect();
+    let follows: Vec<_> = seen.ended.iter().map(|account| account.follows).collect();
+    assert_eq!(follows, [None, epochs[0], epochs[1]]);
     assert!(seen.gaps.iter().all(|gap| gap.gap.kind == GapKind::PublisherAbsent), "{:?}", seen.gaps);
 }
 

@@ -72,6 +72,8 @@ pub(crate) struct Flow {
     resumed: bool,
     /// It was waited for before the ring was made: nothing in it came before this reader.
     waited: bool,
+    /// The epoch that this reader had last by the flow before, until an account follows it here.
+    followed: Option<Epoch>,
     reader: Reader,
     record: RecordBuffer,
     current: Option<Epoch>,
@@ -122,6 +124,7 @@ impl Flow {
             host: None,
             resumed: false,
             waited: false,
+            followed: None,
             reader,
             record: RecordBuffer::default(),
             current: None,
@@ -380,7 +383,8 @@ impl Flow {
     /// Opens an account of an epoch, which is the present one from now on.
     fn begin(&mut self, epoch: Epoch, mut life: Life, events: &mut Vec<Event>) {
         self.flush(events);
-        life.follows = self.current.and_then(|before| Some((before, self.lives.get(&before)?.join)));
+        let before = self.current.or(self.followed.take());
+        life.follows = before.and_then(|before| Some((before, self.lives.get(&before)?.join)));
         let (first_index, join) = (life.leg.rows().first, life.join);
         let absence = self.absence_of_reader(epoch, &life);
         self.lives.insert(epoch, life);

@@ -17,6 +17,8 @@ pub(crate) struct Rest {
     pub(crate) name: Arc<StreamName>,
     pub(super) lives: BTreeMap<Epoch, Life>,
     pub(super) current: Option<Epoch>,
+    /// The epoch that the next account follows.
+    followed: Option<Epoch>,
 }
 
 impl Flow {
@@ -25,11 +27,13 @@ impl Flow {
         (self.lives, self.resumed) = (before.lives, true);
         // A publisher's ring holds the life that is there now, whatever a clock that was set says of its beginning.
         self.current = before.current.filter(|_| self.reach != Reach::Shm);
+        self.followed = before.followed;
     }
 
     /// Returns what is to be kept of a flow that has ended: neither its ring nor what tells of its writer.
     pub(crate) fn into_rest(self) -> Rest {
-        Rest { name: self.name, lives: self.lives, current: self.current }
+        let followed = self.current.or(self.followed);
+        Rest { name: self.name, lives: self.lives, current: self.current, followed }
     }
 
     /// Tells whether nothing is open here and nothing is to be read: the stream may as well come another way.
