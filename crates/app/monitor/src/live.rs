@@ -87,11 +87,12 @@ impl Connection {
                 _ = stopping.changed() => {
                     return self.send(Message::Close(None)).await;
                 }
+                // Before the page's words, which may come without end; answers come at most as often as it asks.
+                Some(answers) = answers.recv() => self.take(answers).await?,
                 heard = self.socket.recv() => {
                     self.liveness.heard();
                     self.hear(heard).await?;
                 }
-                Some(answers) = answers.recv() => self.take(answers).await?,
                 () = sleep_until(next) => self.look_whether_it_lives().await?,
             }
             self.speak().await?;
@@ -226,11 +227,13 @@ impl Connection {
         let (store, reads) = (Arc::clone(store), Arc::clone(&self.shared.store_reads));
         let answer = self.answer.clone();
         tokio::spawn(async move {
+            // A place for the answer first: a page that takes nothing must not hold a turn that others wait for. None where the
+            // viewer has gone.
+            let Ok(place) = answer.reserve_owned().await else { return };
             let Ok(_turn) = reads.acquire_owned().await else { return };
             let reading = move || questions.into_iter().map(|it| answer_of(&*store, it)).collect();
             if let Ok(answers) = tokio::task::spawn_blocking(reading).await {
-                // The viewer may have gone meanwhile.
-                let _ = answer.send(answers).await;
+                place.send(answers);
             }
         });
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use blake3::Hasher;
@@ -21,6 +22,8 @@ use crate::store::{InPlace, Part, Store};
 /// How often a sender that waits for answers is told that this end is at work: several times within any patience that
 /// a person would set.
 const BUSY_EVERY: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_millis(500) };
+/// How often it is looked whether the disk has everything.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Where what arrives is put.
 #[derive(Debug)]
@@ -421,10 +424,11 @@ where
         self.line.say(&FromReceiver::Refused { index, reason })
     }
 
-    fn finish(&self) -> Result<(), Failure> {
+    fn finish(&mut self) -> Result<(), Failure> {
         if let Whereto::Directory(store) = self.whereto {
-            let path = store.path().display().to_string();
-            store.sync().map_err(|error| Failure::Store { path, error })?;
+            // A slow disk may have minutes of samples still to write, longer than a sender waits for a word.
+            let synced = meanwhile(|| store.sync(), LOOK, || self.tell_busy())?;
+            synced.map_err(|error| Failure::Store { path: store.path().display().to_string(), error })?;
         }
         self.line.say(&FromReceiver::Finished)
     }
@@ -443,6 +447,28 @@ where
     }
 }
 
+/// Does something that takes its time, and tells every so often that it is at work.
+fn meanwhile<T: Send>(
+    work: impl FnOnce() -> T + Send,
+    every: Duration,
+    mut tell: impl FnMut() -> Result<(), Failure>,
+) -> Result<T, Failure> {
+    let (done, outcome) = channel();
+    std::thread::scope(|scope| {
+        // The other end of the channel is there as long as the scope.
+        scope.spawn(move || drop(done.send(work())));
+        loop {
+            match outcome.recv_timeout(every) {
+                Ok(outcome) => return Ok(outcome),
+                Err(RecvTimeoutError::Timeout) => tell()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::Connection(io::ErrorKind::UnexpectedEof.into()));
+                }
+            }
+        }
+    })
+}
+
 /// Tells whether a place is taken, rather than that the disk fails.
 fn is_about_the_place(error: &io::Error) -> bool {
     let is_taken = matches!(
@@ -455,4 +481,38 @@ fn is_about_the_place(error: &io::Error) -> bool {
 
 fn failure(store: &Store, entry: &Entry, error: io::Error) -> Failure {
     Failure::Store { path: store.path().join(&entry.path).display().to_string(), error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_takes_its_time_is_told_of_until_it_is_done() {
+        let (tell, told) = channel();
+        // It ends once it was told of three times.
+        let work = move || told.iter().take(3).sum::<u32>();
+        let mut count = 0;
+        let outcome = meanwhile(work, Duration::ZERO, || {
+            count += 1;
+            let _ = tell.send(count);
+            Ok(())
+        });
+        assert_eq!(outcome.unwrap(), 1 + 2 + 3);
+        assert!(count >= 3);
+    }
+
+    #[test]
+    fn what_is_done_is_an_outcome_and_a_connection_that_is_gone_an_end() {
+        assert_eq!(meanwhile(|| 7, Duration::MAX, || unreachable!()).unwrap(), 7);
+        let (go, goes) = channel::<()>();
+        let gone = meanwhile(move || goes.recv(), Duration::ZERO, {
+            let mut go = Some(go);
+            move || {
+                drop(go.take());
+                Err(Failure::Stopped)
+            }
+        });
+        assert!(matches!(gone, Err(Failure::Stopped)), "{gone:?}");
+    }
 }
