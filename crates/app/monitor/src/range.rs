@@ -153,7 +153,7 @@ fn live(
         unit: unit_of(&schema, element).to_owned(),
         rate: schema.rate,
         columns: envelope.columns(grid),
-        gaps: gaps_within(memory, envelope, stored, grid),
+        gaps: gaps_within(memory, stored, grid),
     })
 }
 

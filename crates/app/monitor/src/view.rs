@@ -143,7 +143,7 @@ pub(crate) fn draw(wanted: Wanted<'_>, memory: &mut StreamMemory, grid: &ColumnG
     };
     let (from, to) = (grid.from, grid.edge(grid.count));
     let newest = envelope.newest();
-    let gaps = gaps_within(memory, envelope, stored, grid);
+    let gaps = gaps_within(memory, stored, grid);
     let state = state_of(memory.health(now));
     let holds_something = newest.is_some_and(|(time, _)| time >= from) || !gaps.is_empty();
     let frame = TraceFrame {
@@ -175,16 +175,13 @@ pub(crate) fn samples_per_column(rate: units::SampleRate, grid: &ColumnGrid) -> 
 /// Returns the gaps in a window: live memory's, and before it the store's.
 pub(crate) fn gaps_within(
     memory: &StreamMemory,
-    envelope: &Envelope,
     stored: Option<&StoredSpan>,
     grid: &ColumnGrid,
 ) -> Vec<Arc<KnownGap>> {
     let window = grid.from..grid.edge(grid.count);
     let live: Vec<_> = memory.gaps.within(&window).cloned().collect();
-    // Live memory tells of gaps since its first sample, or since the oldest gap that it still keeps.
-    let since = envelope.memory_from().max(memory.gaps.forgotten_before());
     let older = stored.into_iter().flat_map(|stored| &stored.gaps);
-    older_than(older, since, &memory.info.schema).chain(live).collect()
+    older_than(older, memory.gaps_since(), &memory.info.schema).chain(live).collect()
 }
 
 /// Returns the store's gaps from before live memory tells of them; of an absence that goes on into it, what lies before.
@@ -365,6 +362,25 @@ mod tests {
         let drawn = extremes.iter().filter(|extremes| !extremes[0].is_nan()).count();
         assert_eq!((drawn, frame.gaps.len()), (75, 1));
         assert_eq!((frame.gaps[0].cause, frame.gaps[0].samples), (GapCause::Stage(Stage::Injected), 500));
+    }
+
+    #[test]
+    fn a_gap_before_the_first_sample_that_the_archive_tells_of_too_is_drawn_once() {
+        let mut memory = memory(1_000);
+        let now = WallTime::from_nanos(101 * SECOND);
+        let missing = scene::gap(&memory.info, 1, 0..500, StageCounts::of(Stage::Network, 500));
+        memory.gap(&missing, now);
+        memory.block(&scene::block(&memory.info, 500, &[1.0; 500]), now);
+        let stored = StoredSpan {
+            unit: String::new(),
+            rate: memory.info.schema.rate,
+            columns: Vec::new(),
+            points: None,
+            gaps: vec![KnownGap::from(&missing)],
+        };
+        let grid = request(100, 2 * SECOND).grid(now, 1);
+        let gaps = gaps_within(&memory, Some(&stored), &grid);
+        assert_eq!(gaps.iter().map(|gap| gap.samples).collect::<Vec<_>>(), [500]);
     }
 
     #[test]
