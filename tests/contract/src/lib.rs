@@ -3,7 +3,6 @@
 //! A [`Place`] is a bus of one test with one reach; the suite in `tests/reaches.rs` runs every scene over all of
 //! them. They differ only in what a scene asks [`Place`] for by name.
 
-use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use tallycast::{
@@ -41,8 +40,7 @@ impl Place {
     #[must_use]
     pub fn new(way: Way) -> Self {
         // A port that nobody uses tells buses apart, on the network and in the names of rings.
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
-        let port = socket.local_addr().expect("a bound socket has an address").port();
+        let port = ports::free();
         let network = format!("udp://239.84.0.0:{port}?iface=lo");
         let shared = format!("{network}&shm=on&access=owner");
         let (publishers, readers) = match way {

@@ -1,6 +1,5 @@
 //! Streams that begin while their reader waits: on one host it is given their first samples, or a counted gap.
 
-use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,8 +8,7 @@ use tallycast::{AccountState, Dtype, GapKind, Node, Publisher, Reach, Stage, Sta
 
 /// Returns a node on a bus of its own within this host, or over the loopback interface beside that.
 fn node(with_network: bool) -> Node {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
-    let port = socket.local_addr().expect("a bound socket has an address").port();
+    let port = ports::free();
     let bus = if with_network {
         format!("udp://239.84.0.0:{port}?iface=lo&ttl=0&shm=on&access=owner")
     } else {
@@ -192,8 +190,7 @@ fn a_reader_that_leaves_takes_what_began_until_then() {
 #[test]
 fn what_a_killed_publisher_wrote_before_its_reader_looked_is_read_once() {
     let [life, death] = ["life", "death"].map(|what| {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
-        let port = socket.local_addr().expect("a bound socket has an address").port();
+        let port = ports::free();
         let directory = format!("/dev/shm/tallycast-begin-{what}-{}-{port}", std::process::id());
         std::fs::create_dir(&directory).expect("a directory");
         Directory(directory)

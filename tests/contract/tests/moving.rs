@@ -1,6 +1,5 @@
 //! Streams that come another way than before: one receive for a host, nothing twice, and what lies between is told.
 
-use std::net::UdpSocket;
 use std::time::Duration;
 
 use contract::{Place, Seen, WATCHDOG, Watched, Way, close};
@@ -14,9 +13,7 @@ struct Buses {
 
 impl Buses {
     fn new() -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
-        let port = socket.local_addr().expect("a bound socket has an address").port();
-        let network = format!("udp://239.84.0.0:{port}?iface=lo");
+        let network = ports::private_bus();
         let bus = |text: &str| text.parse::<Bus>().expect("a bus");
         Self { here: bus(&format!("{network}&shm=on&access=owner")), beyond: node(bus(&network)) }
     }

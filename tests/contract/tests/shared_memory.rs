@@ -1,6 +1,5 @@
 //! What is shared memory's own: readers that are too slow, hosts without it, and addresses that overrule it.
 
-use std::net::UdpSocket;
 use std::time::Duration;
 
 use contract::{Place, WATCHDOG, Way};
@@ -61,9 +60,7 @@ fn a_stopped_reader_takes_nothing_from_another() {
 
 /// Returns a node on a bus of its own port.
 fn node(bus: impl Fn(u16) -> String) -> Node {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
-    let port = socket.local_addr().expect("a bound socket has an address").port();
-    let bus: Bus = bus(port).parse().expect("a bus");
+    let bus: Bus = bus(ports::free()).parse().expect("a bus");
     Node::builder().bus(bus).station("test").build().expect("a node")
 }
 

@@ -1,12 +1,12 @@
 //! Running the program: waits for conditions with a watchdog, ends what it started.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+pub(crate) use ports::private_bus;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -26,12 +26,6 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
         assert!(began.elapsed() < WATCHDOG, "still waiting for {what}");
         std::thread::park_timeout(LOOK);
     }
-}
-
-/// Returns a bus on the loopback interface that no other test uses.
-pub(crate) fn private_bus() -> String {
-    let port = UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
-    format!("udp://239.84.0.0:{port}?iface=lo")
 }
 
 /// The user without rights: a number that every system keeps for it.

@@ -1,7 +1,7 @@
 //! A bus of its own for each test, publishers that go on by themselves, a monitor, and its askers.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -22,8 +22,7 @@ pub(crate) const FEED_RATE: u32 = 1_000;
 
 /// A bus that nobody else uses.
 pub(crate) fn bus() -> Bus {
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    format!("udp://239.84.0.0:{port}?iface=lo").parse().unwrap()
+    ports::private_bus().parse().unwrap()
 }
 
 pub(crate) fn node(bus: &Bus) -> Node {
