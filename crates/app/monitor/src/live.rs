@@ -227,8 +227,8 @@ impl Connection {
         let (store, reads) = (Arc::clone(store), Arc::clone(&self.shared.store_reads));
         let answer = self.answer.clone();
         tokio::spawn(async move {
-            // A place for the answer first: a page that takes nothing must not hold a turn that others wait for. None where the
-            // viewer has gone.
+            // A place for the answer first: a page that takes nothing must not hold a turn that others wait for. There is none
+            // once the viewer has gone.
             let Ok(place) = answer.reserve_owned().await else { return };
             let Ok(_turn) = reads.acquire_owned().await else { return };
             let reading = move || questions.into_iter().map(|it| answer_of(&*store, it)).collect();

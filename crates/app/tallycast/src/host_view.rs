@@ -122,8 +122,7 @@ impl Wanted<'_> {
 impl HostView {
     pub(crate) fn new(rings: HostRings, start: Start) -> Self {
         let next_look = Instant::now();
-        let (passed, before, taken) = Default::default();
-        let lying = BTreeMap::new();
+        let (passed, before, taken, lying) = Default::default();
         Self { rings, start, sign: None, sign_is_short: false, next_look, passed, before, taken, lying }
     }
 

@@ -426,7 +426,7 @@ where
 
     fn finish(&mut self) -> Result<(), Failure> {
         if let Whereto::Directory(store) = self.whereto {
-            // A slow disk may have minutes of samples still to write, longer than a sender waits for a word.
+            // A slow disk may take longer to write what it still holds in memory than a sender waits for a word.
             let synced = meanwhile(|| store.sync(), LOOK, || self.tell_busy())?;
             synced.map_err(|error| Failure::Store { path: store.path().display().to_string(), error })?;
         }

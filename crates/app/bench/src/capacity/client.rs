@@ -155,7 +155,7 @@ impl Client<'_> {
             if deals { (SOCKETS_PER_RECEIVER * plan.workers).div_ceil(self.senders) } else { 1 };
         let payload_bytes = plan.payload_bytes;
         Task {
-            local: self.connection.local_address_anew(),
+            local: self.connection.local_address_any_port(),
             endpoints,
             payload_bytes,
             senders: self.senders,

@@ -68,7 +68,7 @@ fn serve_run(
     connection: &mut Connection,
     is_wanted_to_end: &EndWish<'_>,
 ) -> Result<Served, ServeError> {
-    let address = connection.local_address_anew();
+    let address = connection.local_address_any_port();
     let task = Task { plan, address, buffer_bytes: options.receive_buffer_bytes, calls: options.calls };
     let (crew, ready) = Crew::begin(&task).map_err(told)?;
     // Before anything is sent: on a busy host much is dropped before the word of it is heard.

@@ -324,7 +324,7 @@ impl Connection {
     }
 
     /// Returns this end's address with a port of the system's choice: what is bound there goes the way of this connection.
-    pub(crate) fn local_address_anew(&self) -> SocketAddr {
+    pub(crate) fn local_address_any_port(&self) -> SocketAddr {
         let mut address = self.local;
         address.set_port(0);
         address

@@ -169,7 +169,7 @@ impl<'a> Client<'a> {
             options: self.options,
             system,
             piece_bytes: self.piece_bytes,
-            local: self.connection.local_address_anew(),
+            local: self.connection.local_address_any_port(),
             peer: self.connection.peer_address().ip(),
             patience: self.connection.patience().silence,
         };

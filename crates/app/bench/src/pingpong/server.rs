@@ -72,7 +72,7 @@ fn serve_way(
         system: &wanted.system,
         // The size too is the client's word.
         piece_bytes: wanted.piece_bytes.clamp(1, 1 << 16),
-        local: connection.local_address_anew(),
+        local: connection.local_address_any_port(),
         peer: connection.peer_address().ip(),
         patience: connection.patience().silence,
     };

@@ -155,7 +155,7 @@ impl<'a> Client<'a> {
             token: 0,
             rate,
             unit_bytes: self.unit_bytes,
-            local: self.connection.local_address_anew(),
+            local: self.connection.local_address_any_port(),
             peer: self.connection.peer_address().ip(),
             patience: self.connection.patience().silence,
         };

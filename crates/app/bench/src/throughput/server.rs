@@ -99,7 +99,7 @@ fn serve_run(
         token: token(),
         rate: *rate,
         unit_bytes: *unit_bytes,
-        local: connection.local_address_anew(),
+        local: connection.local_address_any_port(),
         peer: connection.peer_address().ip(),
         patience: connection.patience().silence,
     };

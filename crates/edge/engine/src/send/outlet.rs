@@ -400,9 +400,7 @@ impl Outlet {
             status = link.shared.finished.wait(status).unwrap_or_else(PoisonError::into_inner);
         }
     }
-}
 
-impl Outlet {
     /// Writes into another ring that the account has ended, and how much it had: its reader did not come in time for the samples.
     fn tell_end(&self, note: &mut Writer) {
         let [numbered, source] = self.totals;
