@@ -122,6 +122,13 @@ impl Host {
         format!("udp://239.84.0.0:7400?iface={INTERFACE}{options}")
     }
 
+    /// Returns the bus for readers that look at a stream from when they have joined it: they claim nothing before, and what a
+    /// busy machine lets them miss of a beginning is no loss of the scene.
+    #[must_use]
+    pub fn bus_from_now(&self, options: &str) -> String {
+        self.bus(&format!("&start=now{options}"))
+    }
+
     /// Returns the bus of the same hosts over IPv6.
     #[must_use]
     pub fn bus_v6(&self) -> String {

@@ -5,10 +5,12 @@
 //! `tests/`; those with a lan need root and `ip`, and say so when they skip. What needs one host only runs on
 //! the loopback interface, on a [`private_bus`].
 
+mod accounts;
 mod lan;
 mod process;
 mod web;
 
+pub use accounts::Accounts;
 pub use lan::{Host, Lan};
 pub use ports::private_bus;
 pub use process::{Command, WATCHDOG, binary, wait_until};

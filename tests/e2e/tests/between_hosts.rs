@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
-use e2e::{Command, Host, lan_or_skip};
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+use e2e::{Accounts, Command, Host, lan_or_skip};
 
 /// Starts a doctor that looks at checkpoints; `None`, and says so, where it may not look into the kernel.
 fn doctor(host: &Host, options: &[&str]) -> Option<Command> {
@@ -17,9 +18,9 @@ fn doctor(host: &Host, options: &[&str]) -> Option<Command> {
     names.then_some(doctor)
 }
 
-/// Plays a stream over a bridge that drops every seventh datagram for a while; returns how many that were, and the account.
-fn play(source: &Host, reader: &Host) -> (u64, Value) {
-    let (source_bus, reader_bus) = (source.bus(""), reader.bus(""));
+/// Plays a stream over a bridge that drops every seventh datagram for a while; returns how many that were, and the accounts.
+fn play(source: &Host, reader: &Host) -> (u64, Accounts) {
+    let (source_bus, reader_bus) = (source.bus(""), reader.bus_from_now(""));
     let shape = ["--wave", "sine", "--rate", "20000", "--channels", "2", "--dtype", "f4", "--json"];
     let publish = [&["pub", "lab/wave"], &shape[..], &["--bus", &source_bus]].concat();
     let publisher = Command::start(source, &publish);
@@ -39,15 +40,12 @@ fn play(source: &Host, reader: &Host) -> (u64, Value) {
     subscriber.wait_for_blocks(300);
     let (_, status) = publisher.interrupt();
     assert!(status.success(), "the publisher ended with {status}");
-    subscriber.wait_for("a closed account", |line| line["event"] == "ended" && line["state"] == "closed");
-    let (rest, _) = subscriber.interrupt();
-    let account = rest.into_iter().rfind(|line| line["event"] == "account").unwrap();
-    assert_eq!((&account["balanced"], &account["state"]), (&true.into(), &"closed".into()), "{account}");
+    let accounts = Accounts::once_closed(subscriber);
     let count = listed
         .split("\"packets\": ")
         .nth(1)
         .and_then(|rest| rest.split(|it: char| !it.is_ascii_digit()).next());
-    (count.unwrap().parse().unwrap(), account)
+    (count.unwrap().parse().unwrap(), accounts)
 }
 
 #[test]
@@ -55,15 +53,12 @@ fn what_left_the_one_host_and_never_came_to_the_other_the_network_lost() {
     let Some(lan) = lan_or_skip(&["source", "reader"]) else { return };
     let [source, reader] = lan.hosts() else { unreachable!("two hosts were asked for") };
     let (Some(_of_source), Some(of_reader)) = (doctor(source, &[]), doctor(reader, &[])) else { return };
-    let (dropped, account) = play(source, reader);
-    let lost = account["datagrams"]["lost"]["network"].as_u64().unwrap_or(0);
-    assert!(lost >= dropped && dropped >= 10, "{dropped} were dropped at least: {account}");
-    assert_eq!(account["datagrams"]["lost"], json!({ "network": lost }));
-    assert_eq!(account["explained"], true, "{account}");
-    let mut evidence =
-        account["gaps"].as_array().unwrap().iter().flat_map(|gap| gap["evidence"].as_array().unwrap());
-    let is_hole = |line: &Value| line.as_str().unwrap().contains("HOLE @ netif_receive_skb");
-    assert!(evidence.all(is_hole), "{account}");
+    let (dropped, accounts) = play(source, reader);
+    let lost = accounts.lost("datagrams").get("network").copied().unwrap_or(0);
+    assert!(lost >= dropped && dropped >= 10, "{dropped} were dropped at least: {accounts}");
+    assert_eq!(accounts.lost("datagrams"), BTreeMap::from([("network".to_owned(), lost)]));
+    assert!(accounts.is_explained(), "{accounts}");
+    assert!(accounts.evidence().all(|line| line.contains("HOLE @ netif_receive_skb")), "{accounts}");
     let (told, _) = of_reader.interrupt();
     let losses = told.iter().filter(|line| line["event"] == "loss" && line["stage"] == "network");
     let counted: u64 = losses.map(|line| line["count"].as_u64().unwrap()).sum();
@@ -90,7 +85,7 @@ fn with_a_doctor_at_the_readers_host(at_source: impl Fn(&Host) -> Option<Command
     let [source, reader] = lan.hosts() else { unreachable!("two hosts were asked for") };
     let Some(_of_reader) = doctor(reader, &[]) else { return };
     let _of_source = at_source(source);
-    let (dropped, account) = play(source, reader);
-    assert_eq!(account["datagrams"]["lost"], json!({}), "{account}");
-    assert!(account["datagrams"]["unexplained"].as_u64().unwrap() >= dropped, "{account}");
+    let (dropped, accounts) = play(source, reader);
+    assert_eq!(accounts.lost("datagrams"), BTreeMap::new(), "{accounts}");
+    assert!(accounts.sum("datagrams", "unexplained") >= dropped, "{accounts}");
 }

@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use e2e::{Command, Host, Lan, lan_or_skip, wait_until};
+use e2e::{Accounts, Command, Host, Lan, lan_or_skip, wait_until};
 use serde_json::Value;
 
 /// A publisher and a reader, with what each says on standard error.
@@ -42,21 +42,19 @@ impl Scene {
         wait_until(what, || self.said(name).contains(what).then_some(()));
     }
 
-    /// Ends both; returns what the publisher counted and the reader's accounts, which must balance and, over the stream's
-    /// only epoch, hold every sample from the first that was read to the end.
-    fn end(self) -> (Value, Vec<Value>) {
+    /// Ends both; returns what the publisher counted and the reader's accounts, which hold every sample from the first that was
+    /// read to the last that was offered.
+    fn end(self) -> (Value, Accounts) {
         let Self { publisher, reader, said, lan } = self;
         let (lines, status) = publisher.interrupt();
         assert!(status.success(), "the publisher ended with {status}");
         let sent = lines.into_iter().rfind(|line| line["event"] == "totals").expect("it counts at its end");
-        reader.wait_for("a closed account", |line| line["event"] == "ended" && line["state"] == "closed");
-        let (rest, _) = reader.interrupt();
-        let accounts: Vec<Value> = rest.into_iter().filter(|line| line["event"] == "account").collect();
-        for account in &accounts {
-            assert_eq!(account["balanced"], true, "{account}");
-        }
-        let last = accounts.last().expect("an account");
-        assert_eq!(last["state"], "closed", "{last}");
+        let accounts = Accounts::once_closed(reader);
+        assert_eq!(
+            Some(accounts.next("elements")),
+            sent["samples"]["offered"].as_u64(),
+            "{sent}, {accounts}"
+        );
         drop((said, lan));
         (sent, accounts)
     }
@@ -83,8 +81,8 @@ fn a_publisher_goes_on_from_another_address() {
     });
     let (sent, accounts) = scene.end();
     let refused = sent["datagrams"]["sender_ip"].as_u64().unwrap();
-    let lost: u64 = accounts.iter().filter_map(|it| it["datagrams"]["lost"]["sender_ip"].as_u64()).sum();
-    assert!(lost <= refused, "{lost} of {refused}: {accounts:?}");
+    let lost = accounts.lost("datagrams").get("sender_ip").copied().unwrap_or(0);
+    assert!(lost <= refused, "{lost} of {refused}: {accounts}");
 }
 
 #[test]

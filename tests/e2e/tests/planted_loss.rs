@@ -10,23 +10,23 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use e2e::{Command, get_json, private_bus, wait_until};
+use e2e::{Accounts, Command, get_json, private_bus, wait_until};
 use serde_json::Value;
 
 const STREAM: &str = "figure4/sine";
 /// Two channels at this rate are some 200 datagrams a second.
 const RATE_HZ: f64 = 20_000.0;
 const FREQUENCY_HZ: f64 = 50.0;
-/// Three seconds: some 600 datagrams, of which some 30 are withheld.
-const SAMPLES: u64 = 60_000;
+/// Five seconds: some 1,000 datagrams, of which some 50 are withheld; the readers may take three seconds to join.
+const SAMPLES: u64 = 100_000;
 const SAMPLE_BYTES: usize = 8;
-/// Even the unluckiest draw withholds more (mean 30, deviation 5.3).
+/// Even the unluckiest draw withholds more in two seconds (mean 20, deviation 4.4).
 const LEAST_HOLES: usize = 5;
 const NPY_HEADER_BYTES: usize = 128;
 
 #[test]
 fn archive_and_readers_tell_the_same_holes_and_the_rest_is_the_input_bit_for_bit() {
-    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus());
+    let (folder, bus) = (tempfile::tempdir().unwrap(), format!("{}&start=now", private_bus()));
     let (root, file) = (folder.path().join("archive"), folder.path().join("sine.npy"));
     let (root, file) = (root.to_str().unwrap(), file.to_str().unwrap());
     let input = sine();
@@ -43,30 +43,29 @@ fn archive_and_readers_tell_the_same_holes_and_the_rest_is_the_input_bit_for_bit
     assert_eq!(totals[0]["samples"]["offered"].as_u64(), Some(SAMPLES), "{totals:?}");
 
     let heard = reader.finish().0;
-    let at_reader = closed_account(&heard);
-    let at_recorder = closed_account(&recorder.finish().0);
+    let at_reader = planted_losses(&heard);
+    let at_recorder = planted_losses(&recorder.finish().0);
     let at_server = wait_until("the monitor server to settle everything", || {
         let account = get_json(&address, &format!("/api/account?stream={STREAM}"));
         let gaps = format!("/api/gaps?stream={STREAM}&limit=4096");
         (account["state"] == "closed").then(|| get_json(&address, &gaps))
     });
-    let at_monitor = closed_account(&monitor.interrupt().0);
+    let at_monitor = planted_losses(&monitor.interrupt().0);
 
     // Readers join one after the other; what all of them have heard begins with the last.
     let accounts = [&at_reader, &at_recorder, &at_monitor];
-    let since = accounts.iter().map(|account| account["elements"]["first"].as_u64().unwrap()).max().unwrap();
-    let map = holes(&at_reader["gaps"], since);
+    let since = accounts.map(|it| it.first("elements")).into_iter().max().unwrap();
+    let map = holes(at_reader.gaps(), since);
     assert!(map.len() >= LEAST_HOLES, "{map:?}");
-    for account in accounts {
-        assert_eq!(account["elements"]["next"].as_u64(), Some(SAMPLES), "{account}");
-        assert_eq!(holes(&account["gaps"], since), map, "as the {} tells it", account["reader"]);
+    for (who, accounts) in ["reader", "recorder", "monitor"].into_iter().zip(accounts) {
+        assert_eq!(accounts.next("elements"), SAMPLES, "{accounts}");
+        assert_eq!(holes(accounts.gaps(), since), map, "as the {who} tells it");
     }
-    assert_eq!(holes(&at_server, since), map, "as the monitor server tells it");
-    assert_eq!(holes(&Value::Array(query(root, &["--gaps"])), since), map, "as the archive tells it");
+    assert_eq!(holes(at_server.as_array().unwrap(), since), map, "as the monitor server tells it");
+    assert_eq!(holes(&query(root, &["--gaps"]), since), map, "as the archive tells it");
 
-    let missing: u64 = holes(&at_reader["gaps"], 0).iter().map(|hole| hole.end - hole.start).sum();
-    let first = at_reader["elements"]["first"].as_u64().unwrap();
-    assert_eq!(compare_heard(&heard, &input), SAMPLES - first - missing);
+    let missing: u64 = holes(at_reader.gaps(), 0).iter().map(|hole| hole.end - hole.start).sum();
+    assert_eq!(compare_heard(&heard, &input), SAMPLES - at_reader.first("elements") - missing);
     compare_export(root, folder.path(), &input, &at_recorder);
 }
 
@@ -95,23 +94,18 @@ fn npy(data: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Returns the only account among lines; it must be closed, balanced, and every loss planted.
-fn closed_account(lines: &[Value]) -> Value {
-    let mut accounts = lines.iter().filter(|line| line["event"] == "account");
-    let account = accounts.next().expect("a reader prints its account").clone();
-    assert_eq!(accounts.next(), None);
-    assert_eq!(account["state"], "closed", "{account}");
-    assert_eq!(account["balanced"], true, "{account}");
-    assert_eq!(account["explained"], true, "{account}");
-    let lost = account["elements"]["lost"].as_object().unwrap();
-    assert_eq!(lost.keys().collect::<Vec<_>>(), ["injected"], "{account}");
-    account
+/// Returns the accounts among lines; they must be closed, and every loss planted.
+fn planted_losses(lines: &[Value]) -> Accounts {
+    let accounts = Accounts::of(lines);
+    assert!(accounts.last()["state"] == "closed" && accounts.is_explained(), "{accounts}");
+    assert!(accounts.lost("elements").keys().eq(["injected"]), "{accounts}");
+    accounts
 }
 
 /// Returns the runs of missing samples from `since` on; neighbours are one, however they were noticed.
-fn holes(gaps: &Value, since: u64) -> Vec<Range<u64>> {
+fn holes<'v>(gaps: impl IntoIterator<Item = &'v Value>, since: u64) -> Vec<Range<u64>> {
     let mut runs: Vec<Range<u64>> = Vec::new();
-    for gap in gaps.as_array().unwrap() {
+    for gap in gaps {
         let first = gap["first_index"].as_u64().unwrap();
         let end = first + gap["samples"].as_u64().unwrap();
         assert_eq!(gap["lost"].as_object().unwrap().keys().collect::<Vec<_>>(), ["injected"], "{gap}");
@@ -146,12 +140,12 @@ fn compare_heard(heard: &[Value], input: &[u8]) -> u64 {
 }
 
 /// Compares what the archive exports with the input; it has all that was delivered to the recorder.
-fn compare_export(root: &str, folder: &Path, input: &[u8], account: &Value) {
+fn compare_export(root: &str, folder: &Path, input: &[u8], accounts: &Accounts) {
     let file = folder.join("exported.npy");
     let exported = query(root, &["--export", "npy", file.to_str().unwrap()]).remove(0);
     assert_eq!(
         exported["samples"].as_u64().map(|samples| samples * 2),
-        account["elements"]["delivered"].as_u64()
+        Some(accounts.sum("elements", "delivered"))
     );
     let (array, beside) = (fs::read(&file).unwrap(), fs::read(file.with_extension("json")).unwrap());
     let beside: Value = serde_json::from_slice(&beside).unwrap();

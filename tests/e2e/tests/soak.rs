@@ -5,8 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
-use e2e::{Command, private_bus};
-use serde_json::Value;
+use e2e::{Accounts, Command, private_bus};
 
 /// Samples a second; two channels of four bytes.
 const RATE: u64 = 20_000;
@@ -53,18 +52,6 @@ fn wait_for_sample(reader: &Command, index: u64) {
     });
 }
 
-/// Returns the accounts with which a reader ends, once the last is closed: a publisher that was kept from its processor for a
-/// second leaves another before.
-fn accounts(reader: Command) -> Vec<Value> {
-    reader.wait_for("a closed account", |line| line["event"] == "ended" && line["state"] == "closed");
-    let (rest, _) = reader.interrupt();
-    let accounts: Vec<Value> = rest.into_iter().filter(|line| line["event"] == "account").collect();
-    assert!(accounts.iter().all(|account| account["balanced"] == true), "{accounts:?}");
-    let last = accounts.last().expect("a reader tells its accounts");
-    assert!(last["state"] == "closed" && last["explained"] == true, "{last}");
-    accounts
-}
-
 #[test]
 fn a_long_stream_with_losses_closes_its_accounts_and_its_processes_do_not_grow() {
     let bus = private_bus();
@@ -72,7 +59,9 @@ fn a_long_stream_with_losses_closes_its_accounts_and_its_processes_do_not_grow()
     let rate = RATE.to_string();
     let wave = ["pub", "lab/wave", "--wave", "sine", "--rate", &rate, "--channels", "2", "--dtype", "f4"];
     let publisher = Command::start_here(&[&wave[..], &["--loss", "1%", "--json", "--bus", &bus]].concat());
-    let read = |name| Command::start_here(&["sub", "lab/*", "--json", "--reader", name, "--bus", &bus]);
+    let read = |name| {
+        Command::start_here(&["sub", "lab/*", "--start", "now", "--json", "--reader", name, "--bus", &bus])
+    };
     let [first, second] = ["first", "second"].map(read);
     let join = |reader: &Command| reader.wait_for_event("began")["first_index"].as_u64().unwrap();
     let begin = join(&first).max(join(&second));
@@ -96,8 +85,8 @@ fn a_long_stream_with_losses_closes_its_accounts_and_its_processes_do_not_grow()
 
     let (_, status) = publisher.interrupt();
     assert!(status.success(), "the publisher ended with {status}");
-    for accounts in [first, second].map(accounts) {
-        let lost = |account: &Value| account["elements"]["lost"]["injected"].as_u64().unwrap_or(0);
-        assert!(accounts.iter().map(lost).sum::<u64>() > 0, "a hundredth was to be lost: {accounts:?}");
+    for accounts in [first, second].map(Accounts::once_closed) {
+        assert_eq!(accounts.last()["explained"], true, "{accounts}");
+        assert!(accounts.lost("elements")["injected"] > 0, "a hundredth was to be lost: {accounts}");
     }
 }

@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use e2e::{Command, Host, get_on, lan_or_skip, wait_until};
+use e2e::{Accounts, Command, Host, get_on, lan_or_skip, wait_until};
 use serde_json::Value;
 
 /// 20,000 samples a second of two channels: some 120 datagrams a second.
@@ -24,17 +24,8 @@ fn doctor(host: &Host, streams: &[&str]) -> Option<Command> {
 }
 
 fn read(host: &Host, name: &str, options: &[&str]) -> Command {
-    let reader = ["sub", "lab/*", "--json", "--reader", name, "--bus", &host.bus("")];
+    let reader = ["sub", "lab/*", "--json", "--reader", name, "--bus", &host.bus_from_now("")];
     Command::start(host, &[&reader[..], options].concat())
-}
-
-/// Waits until a reader has closed its account, and returns that: the last one, if the publisher fell silent in between.
-fn account(reader: Command) -> Value {
-    reader.wait_for("a closed account", |line| line["event"] == "ended" && line["state"] == "closed");
-    let (rest, _) = reader.interrupt();
-    let account = rest.into_iter().rfind(|line| line["event"] == "account").unwrap();
-    assert_eq!((&account["balanced"], &account["state"]), (&true.into(), &"closed".into()), "{account}");
-    account
 }
 
 /// Runs a program on a host that must succeed; returns what it says.
@@ -44,15 +35,18 @@ fn run(host: &Host, program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns whether every evidence of a gap is a drop event for one of these reasons.
-fn rests_on_events(account: &Value, reasons: &[&str]) -> bool {
-    let is_event = |line: &Value| {
-        let line = line.as_str().unwrap();
-        reasons.iter().any(|reason| line.contains(&format!("kfree_skb {reason}")))
-    };
-    let mut lines =
-        account["gaps"].as_array().unwrap().iter().flat_map(|gap| gap["evidence"].as_array().unwrap());
-    lines.all(is_event)
+/// Returns whether all evidence is of drop events for one of these reasons.
+fn rests_on_events(accounts: &Accounts, reasons: &[&str]) -> bool {
+    accounts.evidence().all(|line| reasons.iter().any(|reason| line.contains(&format!("kfree_skb {reason}"))))
+}
+
+/// Asserts that everything was lost in one stage, and returns how many datagrams.
+fn lost_in(accounts: &Accounts, stage: &str) -> u64 {
+    assert!(accounts.is_explained(), "{accounts}");
+    let lost = accounts.lost("datagrams");
+    let [(only, count)] = Vec::from_iter(&lost)[..] else { panic!("not in {stage} alone: {accounts}") };
+    assert_eq!(only, stage, "{accounts}");
+    *count
 }
 
 #[test]
@@ -73,13 +67,11 @@ fn what_a_firewall_of_the_readers_host_drops_is_in_its_account_and_in_nobody_els
     readers.iter().for_each(|reader| reader.wait_for_blocks(blocks_behind));
     let (_, status) = publisher.interrupt();
     assert!(status.success(), "the publisher ended with {status}");
-    let [walled, free] = readers.map(account);
-    assert_eq!(walled["explained"], true, "{walled}");
-    let lost = walled["datagrams"]["lost"]["receiver_hook"].as_u64().unwrap();
+    let [walled, free] = readers.map(Accounts::once_closed);
+    let lost = lost_in(&walled, "receiver_hook");
     assert!(lost >= 10, "{walled}");
-    assert_eq!(walled["datagrams"]["lost"], serde_json::json!({ "receiver_hook": lost }));
     assert!(rests_on_events(&walled, &["NETFILTER_DROP"]), "{walled}");
-    assert_eq!((&free["datagrams"]["lost"], &free["explained"]), (&serde_json::json!({}), &true.into()));
+    assert_eq!((free.lost("datagrams"), free.is_explained()), (BTreeMap::new(), true), "{free}");
     let (told, _) = doctor.interrupt();
     // What came before anybody had joined the group is another loss.
     let is_of_wall = |line: &&Value| line["event"] == "loss" && line["stage"] == "receiver_hook";
@@ -88,15 +80,13 @@ fn what_a_firewall_of_the_readers_host_drops_is_in_its_account_and_in_nobody_els
     assert_eq!(losses.last().unwrap()["datagrams"][0]["name"], "lab/wave", "{losses:?}");
     let counted: u64 = losses.iter().map(|line| line["count"].as_u64().unwrap()).sum();
     let numbers: Vec<&Value> = losses.iter().map(|line| &line["datagrams"][0]["numbers"]).collect();
-    assert_eq!(counted, lost, "the doctor tells as many as the account: {numbers:?}, {}", walled["gaps"]);
+    assert_eq!(counted, lost, "the doctor tells as many as the account: {numbers:?}, {walled}");
 }
 
 /// A gap as every surface shows it: where, what was lost at which stage, and by whose word.
-fn gaps_of<'v>(gaps: impl IntoIterator<Item = &'v Value>, since: u64) -> BTreeSet<String> {
+fn gaps_of<'v>(gaps: impl IntoIterator<Item = &'v Value>) -> BTreeSet<String> {
     let told = ["first_element", "elements", "lost", "unexplained", "unsettled", "evidence"];
-    let after = |gap: &&Value| gap["first_element"].as_u64().unwrap() >= since;
-    let gaps = gaps.into_iter().filter(after);
-    gaps.map(|gap| told.map(|field| format!("{field} {}", gap[field])).join(", ")).collect()
+    gaps.into_iter().map(|gap| told.map(|field| format!("{field} {}", gap[field])).join(", ")).collect()
 }
 
 /// Returns the value of the metric `name` with exactly these labels.
@@ -114,7 +104,7 @@ fn a_verdict_stands_alike_in_the_account_the_monitor_its_metrics_and_the_archive
     let [source, walled] = lan.hosts() else { unreachable!("two hosts were asked for") };
     let Some(doctor) = doctor(walled, &[]) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let (root, bus) = (folder.path().to_str().unwrap(), walled.bus(""));
+    let (root, bus) = (folder.path().to_str().unwrap(), walled.bus_from_now(""));
     let start =
         |arguments: &[&str]| Command::start(walled, &[arguments, &["--json", "--bus", &bus]].concat());
     let monitor = start(&["monitor", STREAM, "--listen", "127.0.0.1:0"]);
@@ -141,37 +131,37 @@ fn a_verdict_stands_alike_in_the_account_the_monitor_its_metrics_and_the_archive
     let (_, status) = publisher.interrupt();
     assert!(status.success(), "the publisher ended with {status}");
 
-    let at_reader = account(reader);
+    let at_reader = Accounts::once_closed(reader);
     let (recorded, status) = recorder.finish();
     assert!(status.success(), "{recorded:?}");
-    let at_recorder = recorded.into_iter().rfind(|line| line["event"] == "account").unwrap();
+    let at_recorder = Accounts::of(&recorded);
     let of_monitor = wait_until("the monitor's account to close", || {
         Some(at_monitor()).filter(|account| account["state"] == "closed")
     });
-    let accounts = [&at_reader, &at_recorder, &of_monitor];
-    for account in accounts {
-        assert_eq!((&account["closed"], &account["explained"]), (&true.into(), &true.into()), "{account}");
-    }
-    let [hook, elements_lost] =
-        ["datagrams", "elements"].map(|book| at_reader[book]["lost"]["receiver_hook"].as_u64().unwrap());
+    assert_eq!(
+        (&of_monitor["balanced"], &of_monitor["explained"]),
+        (&true.into(), &true.into()),
+        "{of_monitor}"
+    );
+    let hook = lost_in(&at_reader, "receiver_hook");
     assert!(hook >= 10, "{at_reader}");
-    for account in accounts {
-        // Not one was lost before all of them read, nor otherwise.
-        assert_eq!(account["datagrams"]["lost"], serde_json::json!({ "receiver_hook": hook }), "{account}");
-        assert_eq!(account["elements"]["lost"], serde_json::json!({ "receiver_hook": elements_lost }));
+    // Not one was lost before all of them read, nor otherwise.
+    for book in ["datagrams", "elements"] {
+        assert_eq!(at_recorder.lost(book), at_reader.lost(book), "{at_recorder}");
     }
+    let elements_lost = at_reader.lost("elements")["receiver_hook"];
 
     // The same gaps with the kernel's own words.
-    let gaps = gaps_of(at_reader["gaps"].as_array().unwrap(), 0);
+    let gaps = gaps_of(at_reader.gaps());
     assert!(gaps.iter().all(|gap| gap.contains("kfree_skb NETFILTER_DROP @ nft_do_chain")), "{gaps:?}");
-    assert_eq!(gaps_of(at_recorder["gaps"].as_array().unwrap(), 0), gaps, "what the recorder was told");
+    assert_eq!(gaps_of(at_recorder.gaps()), gaps, "what the recorder was told");
     let shown: Value = serde_json::from_str(&ask("/api/gaps")).unwrap();
-    assert_eq!(gaps_of(shown.as_array().unwrap(), 0), gaps, "what the page is shown");
+    assert_eq!(gaps_of(shown.as_array().unwrap()), gaps, "what the page is shown");
     let read_back =
         run(walled, e2e::binary().to_str().unwrap(), &["query", root, STREAM, "--gaps", "--json"]);
     let holes: Vec<Value> = read_back.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let stored = holes.iter().flat_map(|hole| hole["gaps"].as_array().unwrap());
-    assert_eq!(gaps_of(stored, 0), gaps, "what the archive has");
+    assert_eq!(gaps_of(stored), gaps, "what the archive has");
 
     let metrics = get_on(walled, &address, "/metrics");
     let lost = |unit: &str| {
@@ -203,9 +193,9 @@ fn readers_that_leave_amid_losses_wait_for_what_their_witness_has_to_tell() {
         reader.wait_for_blocks(10);
         let (rest, status) = reader.interrupt();
         assert!(status.success(), "{status}: {rest:?}");
-        let account = rest.into_iter().rfind(|line| line["event"] == "account").unwrap();
-        assert_eq!((&account["state"], &account["explained"]), (&"cut".into(), &true.into()), "{account}");
-        assert!(account["datagrams"]["lost"]["receiver_hook"].as_u64().unwrap() > 0, "{account}");
+        let accounts = Accounts::of(&rest);
+        assert_eq!(accounts.last()["state"], "cut", "{accounts}");
+        assert!(lost_in(&accounts, "receiver_hook") > 0, "{accounts}");
     }
     drop((publisher, doctor));
 }
@@ -230,10 +220,7 @@ fn what_waited_in_vain_for_a_neighbour_the_publisher_tells_its_reader() {
     reader.wait_for_blocks(200);
     let (_, status) = publisher.interrupt();
     assert!(status.success(), "the publisher ended with {status}");
-    let account = account(reader);
-    assert_eq!(account["explained"], true, "{account}");
-    let lost = account["datagrams"]["lost"]["sender_ip"].as_u64().unwrap();
-    assert!(lost > 0, "{account}");
-    assert_eq!(account["datagrams"]["lost"], serde_json::json!({ "sender_ip": lost }));
+    let accounts = Accounts::once_closed(reader);
+    assert!(lost_in(&accounts, "sender_ip") > 0, "{accounts}");
     drop(doctor);
 }

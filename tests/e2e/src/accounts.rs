@@ -1,0 +1,130 @@
+//! What a reader was told of one epoch: its accounts, one behind the other.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::process::Command;
+
+/// The accounts of one reader of one epoch, of which each is balanced and begins where the one before it ended.
+///
+/// Mostly it is one. A publisher or a reader that is kept from its processor for more than a second leaves another one.
+#[derive(Clone, Debug)]
+pub struct Accounts(Vec<Value>);
+
+impl Accounts {
+    /// Waits until a reader's account is closed, ends the reader, and takes its accounts.
+    ///
+    /// # Panics
+    /// If the account does not close before the watchdog, or the accounts do not add up.
+    #[must_use]
+    pub fn once_closed(reader: Command) -> Self {
+        reader.wait_for("a closed account", |line| line["event"] == "ended" && line["state"] == "closed");
+        let accounts = Self::of(&reader.interrupt().0);
+        assert_eq!(accounts.last()["state"], "closed", "{accounts}");
+        accounts
+    }
+
+    /// Takes the accounts of one epoch from what a program said.
+    ///
+    /// # Panics
+    /// If there are none, or they do not add up.
+    #[must_use]
+    pub fn of(lines: &[Value]) -> Self {
+        let found = Self(lines.iter().filter(|line| line["event"] == "account").cloned().collect());
+        assert!(!found.0.is_empty(), "no account among {lines:?}");
+        for account in &found.0 {
+            assert_eq!((&account["balanced"], &account["closed"]), (&true.into(), &true.into()), "{found}");
+            for (book, kept) in [("datagrams", "received"), ("elements", "delivered")] {
+                let book = &account[book];
+                let ended = count(book, kept) + lost(book).values().sum::<u64>() + count(book, "unexplained");
+                let each = book["per_sample"].as_u64().unwrap_or(1);
+                assert_eq!((count(book, "next") - count(book, "first")) * each, ended, "{account}");
+            }
+        }
+        for pair in found.0.windows(2) {
+            assert_eq!(pair[0]["epoch"], pair[1]["epoch"], "{found}");
+            assert_eq!(pair[0]["account"], pair[1]["follows"], "{found}");
+            assert_ne!(pair[0]["account"], pair[1]["account"], "{found}");
+            let (before, after) = (&pair[0]["elements"], &pair[1]["elements"]);
+            assert_eq!(before["next"], after["first"], "{found}");
+        }
+        found
+    }
+
+    /// Returns the last account, which tells how the reading ended.
+    ///
+    /// # Panics
+    /// Never: there is one.
+    #[must_use]
+    pub fn last(&self) -> &Value {
+        self.0.last().expect("there is one")
+    }
+
+    /// Returns how many accounts there are.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns with which sample the first account's elements begin, or with which number its datagrams.
+    #[must_use]
+    pub fn first(&self, book: &str) -> u64 {
+        self.0.first().map_or(0, |account| count(&account[book], "first"))
+    }
+
+    /// Returns one more than the last account's last sample, or number.
+    #[must_use]
+    pub fn next(&self, book: &str) -> u64 {
+        count(&self.last()[book], "next")
+    }
+
+    /// Returns the sum of a row of a book, such as `delivered` of the elements.
+    #[must_use]
+    pub fn sum(&self, book: &str, row: &str) -> u64 {
+        self.0.iter().map(|account| count(&account[book], row)).sum()
+    }
+
+    /// Returns what a book lost, by stage.
+    #[must_use]
+    pub fn lost(&self, book: &str) -> BTreeMap<String, u64> {
+        let mut sums = BTreeMap::new();
+        for (stage, count) in self.0.iter().flat_map(|account| lost(&account[book])) {
+            *sums.entry(stage).or_insert(0) += count;
+        }
+        sums
+    }
+
+    /// Tells whether every loss has its stage.
+    #[must_use]
+    pub fn is_explained(&self) -> bool {
+        self.0.iter().all(|account| account["explained"] == true)
+    }
+
+    /// Returns the gaps of all the accounts.
+    pub fn gaps(&self) -> impl Iterator<Item = &Value> {
+        self.0.iter().flat_map(|account| account["gaps"].as_array().into_iter().flatten())
+    }
+
+    /// Returns the evidence for all the gaps.
+    pub fn evidence(&self) -> impl Iterator<Item = &str> {
+        self.gaps().flat_map(|gap| gap["evidence"].as_array().into_iter().flatten()).filter_map(Value::as_str)
+    }
+}
+
+/// As the program told them.
+impl fmt::Display for Accounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|account| writeln!(f, "{account}"))
+    }
+}
+
+fn count(book: &Value, row: &str) -> u64 {
+    book[row].as_u64().unwrap_or_else(|| panic!("no count {row} in {book}"))
+}
+
+fn lost(book: &Value) -> BTreeMap<String, u64> {
+    let stages = book["lost"].as_object().into_iter().flatten();
+    stages.filter_map(|(stage, count)| Some((stage.clone(), count.as_u64()?))).collect()
+}
