@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,25 +24,31 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns ports of the loopback interface that neither TCP nor UDP uses now."""
-    # Of several processes of pytest-xdist each has ports of its own: what one found free another might take meanwhile.
+    """Returns ports that neither TCP nor UDP uses now, and that this process was not given before."""
+    found = (port for port in _ports if _is_free(port))
+    return list(itertools.islice(found, count))
+
+
+def _ports_of_this_process() -> Iterator[int]:
+    # Below those that the kernel chooses from (net.ipv4.ip_local_port_range): one of these could be taken between this look and
+    # its use. Of several processes of pytest-xdist each has ports of its own; other suites begin elsewhere.
+    first, count = 12_000, 18_000
     workers, worker = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), os.environ.get("PYTEST_XDIST_WORKER", "gw0")
-    ports: list[int] = []
-    with ExitStack() as held:
-        while len(ports) < count:
-            tcp = held.enter_context(socket.socket())
-            udp = held.enter_context(socket.socket(type=socket.SOCK_DGRAM))
-            tcp.bind(("127.0.0.1", 0))
-            port = int(tcp.getsockname()[1])
-            # The system may prefer odd ones.
-            if port // 2 % workers != int(worker.removeprefix("gw")):
-                continue
-            try:
-                udp.bind(("0.0.0.0", port))
-            except OSError:
-                continue
-            ports.append(port)
-    return ports
+    ports = range(first + int(worker.removeprefix("gw")), first + count, workers)
+    return (ports[number % len(ports)] for number in itertools.count(os.getpid() * 97))
+
+
+_ports = _ports_of_this_process()
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
+        try:
+            tcp.bind(("0.0.0.0", port))
+            udp.bind(("0.0.0.0", port))
+        except OSError:
+            return False
+    return True
 
 
 def command() -> str:
