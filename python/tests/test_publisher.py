@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tallycast as tc
-from places import WATCHDOG, Place, check_in_order, joined_elements, until
+from places import WATCHDOG, Place, check_in_order, joined_elements, to_end, until
 
 
 def sent(place: Place, block: Any, channels: Any = None, dtype: Any = "f8") -> list[Any]:
@@ -177,6 +177,11 @@ def threads_since(before: set[str]) -> list[str]:
     return sorted(names)
 
 
+def wait_for_threads(before: set[str], wanted: list[str]) -> None:
+    """Waits until there are these threads more than before: one has its name, and is gone, a little after it is waited for."""
+    until(lambda: threads_since(before) == wanted, f"threads {wanted}")
+
+
 #: The kernel keeps 15 letters of a name.
 SENDING, RECEIVING = "tallycast-send", "tallycast-recei"
 
@@ -185,18 +190,20 @@ def test_threads_end_with_the_last_that_needs_them(udp: Place) -> None:
     before = set(os.listdir("/proc/self/task"))
     publisher = udp.publisher("lab/threads", rate=1_000)
     one, other = udp.joined("lab/threads"), tc.Subscriber("lab/*", bus=udp.readers)
-    assert threads_since(before) == [RECEIVING, SENDING], "a process sends and receives once for all"
+    # A process sends and receives once for all.
+    wait_for_threads(before, [RECEIVING, SENDING])
     one.close()
     publisher.close()
     assert threads_since(before) == [RECEIVING, SENDING], "there is another reader, and they are of one node"
     other.close()
-    assert threads_since(before) == []
+    wait_for_threads(before, [])
     # What nobody closed ends when nobody can reach it any more.
     publisher = udp.publisher("lab/threads", rate=1_000)
-    assert threads_since(before) == [SENDING]
+    wait_for_threads(before, [SENDING])
     del publisher
-    assert threads_since(before) == []
-    assert tc.streams(0.0, udp.readers) == [] == threads_since(before)
+    wait_for_threads(before, [])
+    assert tc.streams(0.0, udp.readers) == []
+    wait_for_threads(before, [])
 
 
 def test_a_forked_child_has_threads_of_its_own_and_leaves_the_parents_alone(udp: Place) -> None:
@@ -204,21 +211,25 @@ def test_a_forked_child_has_threads_of_its_own_and_leaves_the_parents_alone(udp:
     publisher, subscriber = udp.publisher("lab/parent", rate=1_000), udp.joined("lab/parent", until_end=True)
     child = os.fork()
     if child == 0:
-        mine = set(os.listdir("/proc/self/task"))
-        own = tc.Publisher("lab/child", rate=1_000, bus=udp.publishers)
-        had = threads_since(mine)
-        own.close()
-        left = threads_since(mine)
-        # What belongs to the parent is let go of without a word, and without waiting for threads that are not here.
-        del publisher, subscriber
-        os._exit(0 if (had, left) == ([SENDING], []) else 1)
+        code = 1
+        try:
+            mine = set(os.listdir("/proc/self/task"))
+            own = tc.Publisher("lab/child", rate=1_000, bus=udp.publishers)
+            wait_for_threads(mine, [SENDING])
+            own.close()
+            wait_for_threads(mine, [])
+            # What belongs to the parent is let go of without a word, and without waiting for threads that are not here.
+            del publisher, subscriber
+            code = 0
+        finally:
+            os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert threads_since(before) == [RECEIVING, SENDING]
+    wait_for_threads(before, [RECEIVING, SENDING])
     publisher.send([1.0])
     publisher.close()
-    assert len(joined_elements(list(subscriber))) == 1
+    assert len(joined_elements(list(to_end(subscriber)))) == 1
     check_in_order(subscriber.close(), 1)
-    assert threads_since(before) == []
+    wait_for_threads(before, [])
 
 
 def test_lives_that_begin_one_after_the_other_are_later_each_time(shm: Place) -> None:
@@ -339,9 +350,9 @@ def test_a_reader_that_starts_now_takes_what_comes(shm: Place) -> None:
 
 def test_a_publisher_waits_for_so_many_readers(place: Place) -> None:
     with place.publisher("lab/waits", rate=1_000) as publisher:
-        assert publisher.wait_for_readers(timeout=0.0) == 0
+        # Through an agent the publisher hears of the agent, which reads whatever there is.
+        assert publisher.wait_for_readers(timeout=0.0) in ((0, 1) if place.way == "agent" else (0,))
         with place.joined("lab/waits"):
-            # Through an agent the publisher hears of the agent.
             assert publisher.wait_for_readers(1, WATCHDOG) == 1
             assert publisher.wait_for_readers(2, 0.02) == 1
 
