@@ -159,12 +159,13 @@ class Operating:
             self._function = self._loaded.begin()
 
     def _know(self, accounts: Sequence[Any]) -> None:
-        for account in accounts:
-            self._accounts[account["stream"], account["epoch"]] = account["elements"]
-            making = self._making
-            is_grid = making is not None and (account["stream"], account["epoch"]) == (self._inputs[0], making.epoch)
-            if is_grid and account["state"] != "open":
-                self._end(account["elements"]["next"])
+        # An input that fell silent and came back has another account in the same epoch.
+        self._accounts.update({(it["stream"], it["account"]): it["elements"] for it in accounts})
+        if self._making is not None:
+            newest = {(it["stream"], it["epoch"]): it for it in accounts}
+            grid = newest.get((self._inputs[0], self._making.epoch))
+            if grid is not None and grid["state"] != "open":
+                self._end(grid["elements"]["next"])
         lost: dict[str, int] = {}
         for elements in self._accounts.values():
             for stage, count in elements["lost"].items():

@@ -21,6 +21,9 @@ import numpy as np
 import pytest
 
 import tallycast as tc
+from places import Place, as_one, until
+from tallycast._operating import Operating
+from tallycast._operator import load
 
 ROOT = Path(__file__).parents[2]
 BIN = os.environ.get("TALLYCAST_BIN", str(ROOT / "target/debug/tallycast"))
@@ -429,3 +432,41 @@ def test_by_hand_an_operator_prints_its_accounts_at_ctrl_c(folder: Path, bus: st
     wait_for("its end", lambda: [it["state"] for it in reader.accounts("made/rms")] == ["closed"])
     feed.close()
     reader.close()
+
+
+def test_an_input_that_falls_silent_and_comes_back_is_made_of_once_more_and_its_sums_go_on(folder: Path, udp: Place) -> None:
+    program = (
+        "import sys, numpy as np, tallycast as tc\n"
+        "pub = tc.Publisher('lab/probe', rate=2_000, dtype='f4', bus=sys.argv[1])\n"
+        "print('open', flush=True)\n"
+        "while True:\n"
+        "    pub.send_when_due(np.ones(40, 'f4'))\n"
+    )
+    loaded = load(f"{folder / 'my_ops.py'}:rms", {})
+    operating = Operating(
+        loaded, loaded.declaration, name="rms", place="my_ops.py:rms", inputs=["lab/probe"], output="made/rms",
+        bus=udp.readers, station=None,
+    )  # fmt: skip
+    arguments = [sys.executable, "-c", program, udp.publishers]
+    lives = set()
+
+    def turned(condition: Callable[[], bool]) -> bool:
+        operating.turn()
+        if operating._making is not None:
+            lives.add(operating._making.publisher.epoch)
+        return condition()
+
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as publisher:
+        try:
+            until(lambda: turned(lambda: operating.sums.offered_samples > 0), "results")
+            publisher.send_signal(signal.SIGSTOP)
+            until(lambda: turned(lambda: operating._making is None), "the end of what it makes")
+            publisher.send_signal(signal.SIGCONT)
+            # Its accounts are read several times meanwhile: the one that has ended stays among them.
+            at = operating.sums.delivered_elements
+            until(lambda: turned(lambda: operating.sums.delivered_elements > at + 3 * RATE), "three seconds more")
+        finally:
+            publisher.kill()
+    accounts = operating.close()
+    assert len(accounts) > 1 and as_one(accounts).delivered == operating.sums.delivered_elements
+    assert 1 < len(lives) <= len(accounts)
