@@ -17,6 +17,8 @@ import pytest
 from places import ROOT, WATCHDOG, command, free_ports
 
 COMMAND = command()
+#: How long a publisher holds its first sample until there is a reader.
+WAIT = ("--wait", f"{WATCHDOG:.0f}s")
 SAMPLE_ARCHIVE = ROOT / "target/debug/examples/sample_archive"
 
 # What `crates/app/archive/examples/sample_archive.rs` writes: every element's bits are its position times a constant; samples 40
@@ -84,22 +86,23 @@ def running(*words: str, bus: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def publish(name: str, *words: str, bus: str) -> None:
-    """Publishes something to its end."""
+    """Publishes something to its end, from when the recorder has joined: a beginning is held for no longer than half a second."""
     environment = {**os.environ, "TALLYCAST_BUS": bus}
-    words = ("pub", name, *words)
-    subprocess.run([COMMAND, *words], env=environment, check=True, timeout=WATCHDOG, stderr=subprocess.DEVNULL)
+    words = ("pub", name, *words, *WAIT)
+    subprocess.run([COMMAND, *words], env=environment, check=True, timeout=2 * WATCHDOG, stderr=subprocess.DEVNULL)
 
 
 @contextmanager
 def recorder(root: Path, run: str, pattern: str, *, bus: str) -> Iterator[subprocess.Popen[str]]:
-    """Records until every stream that was joined has ended, or until it is left."""
-    with running("record", "--run", run, "--root", str(root), pattern, "--until-end", bus=bus) as process:
+    """Records until it is left and every stream that was joined has ended.
+
+    An end by itself, with `--until-end`, would come while a publisher is kept from its processor for some seconds.
+    """
+    with running("record", "--run", run, "--root", str(root), pattern, "--patience", "50s", bus=bus) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
         assert line.startswith("recording run"), line
         yield process
-        # Its account has to wait for the evidence of the last losses.
-        process.wait(timeout=WATCHDOG)
 
 
 def signal_file(folder: Path, elements: npt.NDArray[Any], rate: str, channels: str) -> Path:

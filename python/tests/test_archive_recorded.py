@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 import tallycast as tc
-from archive_scene import bits, bus_of_its_own, publish, query, recorder, running, signal_file
+from archive_scene import WAIT, bits, bus_of_its_own, publish, query, recorder, running, signal_file
 from places import until
 from tallycast.archive import StoredStream
 
@@ -57,12 +57,15 @@ def closes(stream: StoredStream) -> None:
             covered[hole.first_index - recording.first_index : hole.next_index - recording.first_index] += 1
         end = max([recording.next_index, *(hole.next_index for hole in stretch.gaps)]) - recording.first_index
         assert (covered[:end] == 1).all() and not covered[end:].any()
-        account = recording.account["reader"]
-        assert account["balanced"] and account["closed"]
+        # Mostly it is one. A publisher that is kept from its processor for a second leaves another one.
+        accounts = [*recording.earlier_accounts, recording.account]
+        assert all(account["reader"]["balanced"] and account["reader"]["closed"] for account in accounts)
+        books = [account["reader"]["elements"] for account in accounts]
         missing = 0 if stretch.missing is None else int(stretch.missing.sum())
-        lost = sum(account["elements"]["lost"].values()) + account["elements"]["unexplained"]
+        lost = sum(sum(book["lost"].values()) + book["unexplained"] for book in books)
         assert lost == stretch.gaps.elements + missing
-        assert account["elements"]["delivered"] == recording.account["elements"]["stored"] == stretch.array.size - missing
+        stored = sum(account["elements"]["stored"] for account in accounts)
+        assert sum(book["delivered"] for book in books) == stored == stretch.array.size - missing
 
 
 def test_what_was_published_is_what_is_read(signals: tuple[Path, dict[str, npt.NDArray[Any]]]) -> None:
@@ -185,7 +188,7 @@ def test_several_stretches_go_into_one_file_as_entries(signals: tuple[Path, dict
 
 def test_an_archive_is_read_while_it_is_recorded(tmp_path: Path) -> None:
     root = tmp_path / "archive"
-    wave = ["--wave", "ramp", "--rate", "20k", "--dtype", "i32", "--channels", "1"]
+    wave = ["--wave", "ramp", "--rate", "20k", "--dtype", "i32", "--channels", "1", *WAIT]
     with recorder(root, "now", "arch/ramp", bus=BUS), running("pub", "arch/ramp", *wave, bus=BUS):
 
         def longer_than(samples: int) -> Any:
