@@ -19,9 +19,34 @@ pytest.importorskip("matplotlib", reason="pip install 'tallycast[notebook]' brin
 
 NOTEBOOK = ROOT / "examples/python/ecg.ipynb"
 
+#: Run before the notebook's own cells: a publisher that is kept from its processor for a second leaves a second account, which is none
+#: of the notebook's business.
+PATIENCE = f"""
+import sys
+sys.path.append({str(ROOT / "python/tests")!r})
+import tallycast
+from places import as_one, to_end
+
+class Patient:
+    def __init__(self, *patterns, **options):
+        self.subscriber = Subscriber(*patterns, **options)
+
+    def __iter__(self):
+        return to_end(self.subscriber)
+
+    def close(self):
+        return [as_one(self.subscriber.close())]
+
+Subscriber, tallycast.Subscriber = tallycast.Subscriber, Patient
+"""
+#: The same forty seconds of the heart in more of ours: who joins some seconds late has most of them.
+PACE, SLOWER = "SPEED, SECONDS = 10, 4", "SPEED, SECONDS = 4, 10"
+
 #: Run behind the notebook's own cells: what they have found.
 FINDINGS = """
 import json
+# The two streams are joined one after the other: what the later one has of the beginning is compared.
+both_from = int(max(index[0], whole_index[0])) + 2 * APART
 parted = np.flatnonzero(np.diff(index) != 1)
 print(json.dumps({
     "state": account.state, "sent": account.sent, "delivered": account.delivered, "lost": account.lost,
@@ -29,8 +54,8 @@ print(json.dumps({
     "stored": len(index), "missing_within": [[int(index[at]) + 1, int(index[at + 1] - index[at]) - 1] for at in parted],
     "holes": [[hole.first_index, hole.samples, hole.stage] for hole in holes],
     "beats": beats.tolist(), "true_beats": true_beats.tolist(), "pairs": pairs.tolist(), "true_pairs": true_pairs.tolist(),
-    "worst_ms": float(np.abs(errors).max()), "worst_ignoring_ms": float(np.abs(joined_errors).max()),
-    "folder_is_left": folder.exists(),
+    "worst_ms": float(np.abs(errors[pairs[:, 0] >= both_from]).max()), "worst_ignoring_ms": float(np.abs(joined_errors).max()),
+    "folder_is_left": folder.exists(), "both_from": both_from,
 }))
 """
 
@@ -40,14 +65,18 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Runs the notebook once; returns what it found and its cells."""
     with pytest.MonkeyPatch.context() as patch:
         for place in Place.made("udp"):
-            patch.setenv("TALLYCAST_BUS", place.publishers)
+            # A recorder that is late has what it heard: a beginning is held for no longer than half a second.
+            patch.setenv("TALLYCAST_BUS", f"{place.publishers}&start=now")
             patch.setenv("TALLYCAST_BIN", str(Path(command()).resolve()))
             # The kernel is a process of its own, in a folder of its own: it is to have the same package.
             patch.setenv("PYTHONPATH", str(Path(tc.__file__).parents[1]), prepend=os.pathsep)
             notebook = nbformat.read(NOTEBOOK, as_version=4)
+            play = next(cell for cell in notebook.cells if PACE in cell.source)
+            play.source = play.source.replace(PACE, SLOWER)
+            notebook.cells.insert(0, nbformat.v4.new_code_cell(PATIENCE))
             notebook.cells.append(nbformat.v4.new_code_cell(FINDINGS))
             folder = {"metadata": {"path": str(tmp_path_factory.mktemp("notebook"))}}
-            nbclient.NotebookClient(notebook, timeout=WATCHDOG, kernel_name="python3", resources=folder).execute()
+            nbclient.NotebookClient(notebook, timeout=2 * WATCHDOG, kernel_name="python3", resources=folder).execute()
     told = json.loads(notebook.cells[-1].outputs[0].text)
     return told, notebook.cells
 
@@ -74,10 +103,9 @@ def test_every_hole_is_drawn_in_the_figures(findings: Any) -> None:
 
 def test_no_beat_and_no_interval_lies_across_a_hole(findings: Any) -> None:
     told, _ = findings
-    assert set(told["beats"]) <= set(told["true_beats"])
-    assert len(told["pairs"]) > len(told["true_pairs"]) // 4
-    true_pairs = {tuple(pair) for pair in told["true_pairs"]}
-    assert all(tuple(pair) in true_pairs for pair in told["pairs"])
+    beats, true_beats = ({beat for beat in told[name] if beat >= told["both_from"]} for name in ("beats", "true_beats"))
+    pairs, true_pairs = ({tuple(it) for it in told[name] if it[0] >= told["both_from"]} for name in ("pairs", "true_pairs"))
+    assert beats <= true_beats and pairs <= true_pairs and len(pairs) > len(true_pairs) // 4
     assert not any(first < hole < second for first, second in told["pairs"] for hole, _, _ in told["holes"])
     assert told["worst_ms"] == 0.0
     # What is computed without a word of the holes is wrong, and that is the point.
