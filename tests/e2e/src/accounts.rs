@@ -32,7 +32,7 @@ impl Accounts {
     /// If there are none, or they do not add up.
     #[must_use]
     pub fn of(lines: &[Value]) -> Self {
-        let found = Self(lines.iter().filter(|line| line["event"] == "account").cloned().collect());
+        let found = Self(lines.iter().filter(|line| line["account"].is_string()).cloned().collect());
         assert!(!found.0.is_empty(), "no account among {lines:?}");
         for account in &found.0 {
             assert_eq!((&account["balanced"], &account["closed"]), (&true.into(), &true.into()), "{found}");

@@ -145,6 +145,9 @@ impl Host {
 
     /// Makes everything that leaves this host pass a queue that is too small for it.
     ///
+    /// The kernel throws away without a word what leaves while the first queue is put in its place: call
+    /// [`unthrottle`](Self::unthrottle) before anything is sent, or hold the sender still meanwhile.
+    ///
     /// # Panics
     /// If the queue discipline cannot be set.
     pub fn throttle(&self, rate: &str, burst: &str, limit: &str) {
@@ -152,16 +155,15 @@ impl Host {
         tc(&self.namespace, &[&["qdisc", "replace", "dev", INTERFACE], &queue[..]].concat());
     }
 
-    /// Lets everything leave freely again.
+    /// Lets everything leave freely.
     ///
     /// The queue is made wide, not removed: removing it would throw away what waits in it, and nobody at
     /// either end would know.
     ///
     /// # Panics
-    /// If the queue discipline cannot be changed.
+    /// If the queue discipline cannot be set.
     pub fn unthrottle(&self) {
-        let queue = ["root", "tbf", "rate", "1gbit", "burst", "1000000", "limit", "10000000"];
-        tc(&self.namespace, &[&["qdisc", "change", "dev", INTERFACE], &queue[..]].concat());
+        self.throttle("1gbit", "1000000", "10000000");
     }
 
     /// Returns the name of the host's network namespace.

@@ -64,14 +64,14 @@ fn example(name: &str) -> PathBuf {
 }
 
 impl Command {
-    /// Starts an example of the library on a host, on the host's bus.
+    /// Starts an example of the library on a host, on the host's bus, with what it hears first.
     ///
     /// # Panics
     /// If it cannot be started.
     #[must_use]
     pub fn start_example(host: &Host, name: &str) -> Self {
         let mut command = host.command(example(name).to_str().expect("a path of plain text"));
-        command.env("TALLYCAST_BUS", host.bus(""));
+        command.env("TALLYCAST_BUS", host.bus_from_now(""));
         let mut started = Self::spawn(command, &[]);
         name.clone_into(&mut started.shown);
         started
@@ -167,6 +167,26 @@ impl Command {
         }
     }
 
+    /// Waits until a reader is handed the sample with this index, or a later one.
+    ///
+    /// # Panics
+    /// If it does not come before the watchdog.
+    pub fn wait_for_sample(&self, index: u64) {
+        self.wait_for(&format!("sample {index}"), |line| {
+            line["event"] == "block" && line["first_index"].as_u64().is_some_and(|first| first >= index)
+        });
+    }
+
+    /// Returns the index of a sample that a reader is handed now.
+    ///
+    /// # Panics
+    /// If none comes before the watchdog.
+    #[must_use]
+    pub fn sample_now(&self) -> u64 {
+        self.skip_to_now();
+        self.wait_for_event("block")["first_index"].as_u64().expect("a block begins at a sample")
+    }
+
     /// Passes over the lines that have come so far: what follows is news.
     pub fn skip_to_now(&self) {
         while self.lines.try_recv().is_ok() {}
@@ -183,6 +203,25 @@ impl Command {
     /// If the process is gone.
     pub fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("the process runs");
+    }
+
+    /// Makes a change while not one thread of the process runs.
+    ///
+    /// # Panics
+    /// If the process is gone, or does not stop before the watchdog.
+    pub fn while_stopped(&self, change: impl FnOnce()) {
+        self.signal(Signal::STOP);
+        wait_until("all threads to stop", || self.has_stopped().then_some(()));
+        change();
+        self.signal(Signal::CONT);
+    }
+
+    /// Tells whether all threads are in the state `T` (stopped).
+    fn has_stopped(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id())).expect("the process runs");
+        let mut states = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok());
+        // The state is the field behind the name in brackets (proc_pid_stat(5)).
+        states.all(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
     }
 
     /// Interrupts the process, as Ctrl-C does, and returns the lines that were left and how it ended.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use e2e::{Command, lan_or_skip};
+use e2e::{Accounts, Command, lan_or_skip};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -36,20 +36,18 @@ fn wait_for_app(apps: &Command, name: &str, state: &str) -> Value {
     apps.wait_for(&format!("{name} {state}"), |line| line["app"] == name && line["state"] == state)
 }
 
-/// Ends a program in order and returns the accounts that it printed.
-fn accounts(program: Command) -> Vec<Value> {
+/// Ends a program in order and returns the accounts of what it read.
+fn accounts(program: Command) -> Accounts {
     let (lines, status) = program.interrupt();
     assert!(status.success(), "{status}: {lines:?}");
-    let accounts: Vec<Value> = lines.into_iter().filter(|line| line["elements"].is_object()).collect();
-    assert!(accounts.iter().all(|account| account["balanced"] == true), "{accounts:?}");
-    accounts
+    Accounts::of(&lines)
 }
 
 #[test]
 fn three_apps_make_speed_of_a_pedal_and_who_is_killed_is_missed() {
     let Some(lan) = lan_or_skip(&["car", "bench"]) else { return };
     let [car, bench] = lan.hosts() else { unreachable!("two hosts were asked for") };
-    let bus = car.bus("");
+    let bus = car.bus_from_now("");
     let speeds = Command::start(car, &["sub", "vehicle/speed", "--json", "--values", "--bus", &bus]);
     let apps = Command::start(car, &["apps", "--watch", "--json", "--bus", &bus]);
     let driver = Command::start_example(car, "vehicle_driver");
@@ -79,15 +77,15 @@ fn three_apps_make_speed_of_a_pedal_and_who_is_killed_is_missed() {
         line["app"] == "vehicle/driver" && (line["state"] == "running" || line["state"] == "late")
     });
 
-    let [torque] = &accounts(body)[..] else { panic!("one input") };
-    assert_eq!(torque["stream"], "engine/torque", "{torque}");
+    let torque = accounts(body);
+    assert_eq!(torque.last()["stream"], "engine/torque", "{torque}");
     // Nothing was lost on the way. That its last cycles wrote nothing, only the engine could have told: it was killed.
-    assert_eq!(torque["datagrams"]["unexplained"], 0, "{torque}");
-    accounts(driver);
+    assert_eq!(torque.sum("datagrams", "unexplained"), 0, "{torque}");
+    let (_, status) = driver.interrupt();
+    assert!(status.success(), "{status}");
     wait_for_app(&apps, "vehicle/body", "gone");
-    speeds.wait_for_event("ended");
-    let [speed] = &accounts(speeds)[..] else { panic!("one stream") };
-    assert_eq!((&speed["state"], &speed["explained"]), (&"closed".into(), &true.into()), "{speed}");
+    let speed = Accounts::once_closed(speeds);
+    assert!(speed.is_explained(), "{speed}");
     let (_, status) = apps.interrupt();
     assert_eq!(status.code(), Some(1), "apps that are gone were found");
 }

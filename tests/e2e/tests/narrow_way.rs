@@ -17,7 +17,7 @@ fn a_transfer_goes_on_with_smaller_packets() {
     let receiver = Command::start(far, &recv);
     receiver.wait_for("a receiver that listens", |line| line["event"] == "listening");
     let address = format!("udt://{}", far.address());
-    let send = ["send", file.to_str().unwrap(), &address, "--rate", "40M", "--json"];
+    let send = ["send", file.to_str().unwrap(), &address, "--rate", "20M", "--json"];
     let sender = Command::start(near, &send);
     let partial = to.path().join(".tallycast-partial");
     wait_until("part of the file", || {

@@ -20,18 +20,6 @@ fn read(host: &Host, name: &str) -> Command {
     Command::start(host, &["sub", "lab/*", "--json", "--reader", name, "--bus", &host.bus("")])
 }
 
-/// Waits until a reader is handed a sample with this index or a later one.
-fn wait_for_index(reader: &Command, index: u64) {
-    reader.wait_for("a later block", |line| {
-        line["event"] == "block" && line["first_index"].as_u64().unwrap() >= index
-    });
-}
-
-fn index_now(reader: &Command) -> u64 {
-    reader.skip_to_now();
-    reader.wait_for_event("block")["first_index"].as_u64().unwrap()
-}
-
 fn delivered(account: &Value) -> u64 {
     account["elements"]["delivered"].as_u64().unwrap()
 }
@@ -66,10 +54,10 @@ fn what_was_sent_while_a_host_was_unplugged_is_missing_and_counted_everywhere() 
     far.wait_for_blocks(20);
 
     run(desk, "ip", &["link", "set", "p1", "nomaster"]);
-    let unplugged = index_now(&near);
-    wait_for_index(&near, unplugged + OUTAGE_SAMPLES);
+    let unplugged = near.sample_now();
+    near.wait_for_sample(unplugged + OUTAGE_SAMPLES);
     run(desk, "ip", &["link", "set", "p1", "master", "br0"]);
-    wait_for_index(&far, unplugged + OUTAGE_SAMPLES);
+    far.wait_for_sample(unplugged + OUTAGE_SAMPLES);
     far.wait_for_blocks(20);
     let (published, status) = publisher.interrupt();
     assert!(status.success(), "the publisher ended with {status}");

@@ -45,13 +45,6 @@ impl Held {
     }
 }
 
-/// Passes over lines until a reader has come to this sample.
-fn wait_for_sample(reader: &Command, index: u64) {
-    reader.wait_for(&format!("sample {index}"), |line| {
-        line["event"] == "block" && line["first_index"].as_u64().is_some_and(|first| first >= index)
-    });
-}
-
 #[test]
 fn a_long_stream_with_losses_closes_its_accounts_and_its_processes_do_not_grow() {
     let bus = private_bus();
@@ -67,13 +60,13 @@ fn a_long_stream_with_losses_closes_its_accounts_and_its_processes_do_not_grow()
     let begin = join(&first).max(join(&second));
 
     let third = begin + seconds * RATE / 3;
-    wait_for_sample(&first, third);
-    wait_for_sample(&second, third);
+    first.wait_for_sample(third);
+    second.wait_for_sample(third);
     let held = [&publisher, &first, &second].map(Held::by);
     for second_of_stream in seconds / 3..seconds {
         let index = begin + second_of_stream * RATE;
-        wait_for_sample(&first, index);
-        wait_for_sample(&second, index);
+        first.wait_for_sample(index);
+        second.wait_for_sample(index);
         if second_of_stream % TELL == 0 {
             println!("{second_of_stream} of {seconds} s");
         }

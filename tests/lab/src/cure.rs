@@ -58,7 +58,7 @@ pub(crate) struct Cured {
 }
 
 /// How long `fix` measures, before and after.
-const WINDOW: &str = "400ms";
+const WINDOW: &str = "1s";
 /// What is sent has an end, also where `fix` has none.
 const MOST_STEPS: u32 = 5_000;
 /// What is lost afterwards is at most this part of it.

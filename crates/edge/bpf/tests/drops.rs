@@ -28,6 +28,11 @@ fn load(options: &Options) -> Option<Hook> {
     }
 }
 
+/// Keeps the calling thread on its processor: a run that goes on at another one is another run.
+fn stay_on_one_processor() {
+    sys::scheduling::pin_to_cpu(rustix::thread::sched_getcpu()).expect("a thread may stay where it is");
+}
+
 /// A hook that looks at one port.
 fn hook_at(port: u16) -> Option<Hook> {
     load(&Options { ports: vec![port], ..Options::default() })
@@ -113,6 +118,7 @@ fn named(events: &[DropEvent]) -> BTreeSet<u64> {
 
 #[test]
 fn datagrams_to_no_socket_are_named() {
+    stay_on_one_processor();
     for address in ADDRESSES {
         let Some(to) = bind(address).map(|socket| socket.local_addr().expect("it works on loopback")) else {
             continue;
@@ -259,6 +265,7 @@ fn an_old_kernel_names_them_without_reason_and_socket() {
 
 #[test]
 fn datagrams_of_protocols_that_nobody_knows_are_counted() {
+    stay_on_one_processor();
     let Some(to) = bind("127.0.0.1:0").map(|socket| socket.local_addr().expect("it works on loopback"))
     else {
         return;
