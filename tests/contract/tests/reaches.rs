@@ -1,6 +1,6 @@
 //! What holds over every reach.
 
-use contract::{Place, check_closed, close};
+use contract::{Place, Way, check_closed, close, sum};
 use tallycast::{AccountState, GapKind, Stage};
 
 /// Runs every scene of the contract over one reach.
@@ -74,7 +74,7 @@ fn every_sample(place: &Place) {
         publisher.send_when_due(&values(block * 997..(block + 1) * 997)).expect("sent");
     }
     close(publisher);
-    reader.until(|seen| !seen.ended.is_empty());
+    reader.until(|seen| seen.closed() == 1);
     let seen = reader.leave();
     assert!(seen.values() == values(0..50 * 997), "the samples are equal bit for bit");
     let first = seen.blocks[0].first_index;
@@ -83,10 +83,8 @@ fn every_sample(place: &Place) {
         assert_eq!(block.first_index, next, "blocks follow each other");
         next += block.samples;
     }
-    let [account] = &seen.ended[..] else { panic!("one account") };
-    check_closed(place, account);
-    assert_eq!((account.account.elements.first, account.account.elements.next), (0, 50 * 997));
-    assert_eq!(account.account.elements.delivered, 50 * 997);
+    let rows = check_closed(place, &seen.ended).elements;
+    assert_eq!((rows.first, rows.next, rows.delivered), (0, 50 * 997, 50 * 997));
 }
 
 fn source_holes(place: &Place) {
@@ -98,21 +96,20 @@ fn source_holes(place: &Place) {
     }
     publisher.send_when_due(&[7_u32; 1000]).expect("sent");
     close(publisher);
-    reader.until(|seen| !seen.ended.is_empty());
+    reader.until(|seen| seen.closed() == 1);
     let seen = reader.leave();
     let places: Vec<_> = seen.gaps.iter().map(|gap| gap.gap.positions.clone()).collect();
     assert_eq!(places, [1000..1050, 2050..2100, 3100..3150]);
     for gap in &seen.gaps {
         assert_eq!((gap.gap.lost[Stage::Source], gap.gap.settled()), (50, true));
     }
-    let [account] = &seen.ended[..] else { panic!("one account") };
-    check_closed(place, account);
-    let elements = &account.account.elements;
+    let elements = check_closed(place, &seen.ended).elements;
     assert_eq!((elements.delivered, elements.lost[Stage::Source]), (4000, 150));
 }
 
 fn late_reader(place: &Place) {
-    let mut publisher = place.publisher("lab/late").open().expect("a publisher");
+    // So slow that a socket holds what comes while its reader is kept from its processor.
+    let mut publisher = place.publisher("lab/late").rate("10k").open().expect("a publisher");
     publisher.send_when_due(&values(0..5000)).expect("sent");
     let mut reader = place.joined("lab/late");
     let mut sent = 5000;
@@ -125,11 +122,9 @@ fn late_reader(place: &Place) {
     publisher.send_when_due(&values(sent..sent + 1000)).expect("sent");
     sent += 1000;
     close(publisher);
-    reader.until(|seen| !seen.ended.is_empty());
+    reader.until(|seen| seen.closed() == 1);
     let seen = reader.leave();
-    let [account] = &seen.ended[..] else { panic!("one account") };
-    check_closed(place, account);
-    let rows = &account.account.elements;
+    let rows = check_closed(place, &seen.ended).elements;
     assert_eq!(rows.next, sent);
     assert_eq!(rows.delivered + rows.lost.total(), sent - rows.first);
     assert_eq!(seen.values(), values(seen.blocks[0].first_index..sent));
@@ -142,10 +137,11 @@ fn leaving_reader(place: &Place) {
     publisher.send_when_due(&values(0..3000)).expect("sent");
     reader.until(|seen| seen.samples() >= 1000);
     let seen = reader.leave();
-    let [account] = &seen.ended[..] else { panic!("one account") };
-    assert_eq!(account.account.state, AccountState::Cut);
-    assert_eq!(account.account.check(), Ok(()));
-    let rows = &account.account.elements;
+    let account = sum(&seen.ended);
+    // Over the network, a publisher that is kept from its processor has fallen silent.
+    let may_be_silent = place.way() != Way::Shm && account.state == AccountState::Unconfirmed;
+    assert!(account.state == AccountState::Cut || may_be_silent, "{account:?}");
+    let rows = &account.elements;
     assert_eq!((rows.delivered, rows.unexplained), (seen.samples(), 0));
     assert_eq!(rows.next - rows.first, seen.samples());
     close(publisher);
@@ -156,26 +152,29 @@ fn two_lives(place: &Place) {
     let mut reader = place.joined("lab/lives");
     first.send_when_due(&values(0..1000)).expect("sent");
     close(first);
-    reader.until(|seen| seen.ended.len() == 1);
+    reader.until(|seen| seen.closed() == 1);
+    let began = reader.seen.began;
     let mut second = place.publisher("lab/lives").open().expect("a publisher again");
-    reader.until(|seen| seen.began == 2);
+    reader.until(|seen| seen.began > began);
     second.send_when_due(&values(0..1000)).expect("sent");
     close(second);
-    reader.until(|seen| seen.ended.len() == 2);
+    reader.until(|seen| seen.closed() == 2);
     let seen = reader.leave();
-    for account in &seen.ended {
-        check_closed(place, account);
-        assert_eq!(account.account.elements.delivered, 1000);
+    let epochs = seen.by_epoch();
+    assert_eq!(epochs.len(), 2, "{epochs:?}");
+    for accounts in epochs.values() {
+        assert_eq!(check_closed(place, accounts).elements.delivered, 1000);
     }
-    assert!(seen.ended[0].epoch < seen.ended[1].epoch);
+    assert!(seen.ended.is_sorted_by_key(|account| account.epoch));
     let kinds: Vec<_> = seen.gaps.iter().map(|gap| gap.gap.kind).collect();
     assert_eq!(kinds, [GapKind::PublisherAbsent], "the time between is said, and counts nothing");
 }
 
 fn large_samples(place: &Place) {
+    // So fast that a frame leaves at once: a publisher that falls silent amid one leaves it incomplete.
     let mut publisher = place
         .publisher("lab/frames")
-        .rate(20)
+        .rate(2_000)
         .channel(tallycast::Channel::new("frame", "counts").with_shape(vec![100, 90]))
         .open()
         .expect("a publisher");
@@ -184,13 +183,12 @@ fn large_samples(place: &Place) {
         publisher.send_when_due(&values(frame * 9000..(frame + 1) * 9000)).expect("sent");
     }
     close(publisher);
-    reader.until(|seen| !seen.ended.is_empty());
+    reader.until(|seen| seen.closed() == 1);
     let seen = reader.leave();
     assert!(seen.values() == values(0..54_000));
-    let [account] = &seen.ended[..] else { panic!("one account") };
-    check_closed(place, account);
-    assert_eq!(account.account.elements.delivered, 54_000);
-    assert_eq!(account.samples.map(|samples| samples.whole), Some(6));
+    assert_eq!(check_closed(place, &seen.ended).elements.delivered, 54_000);
+    let whole: u64 = seen.ended.iter().map(|account| account.samples.expect("they are counted").whole).sum();
+    assert_eq!(whole, 6);
 }
 
 fn two_readers(place: &Place) {
@@ -201,8 +199,8 @@ fn two_readers(place: &Place) {
     }
     close(publisher);
     for reader in &mut readers {
-        reader.until(|seen| !seen.ended.is_empty());
-        check_closed(place, &reader.seen.ended[0]);
+        reader.until(|seen| seen.closed() == 1);
+        check_closed(place, &reader.seen.ended);
         assert_eq!(reader.seen.values(), values(0..5000));
     }
 }

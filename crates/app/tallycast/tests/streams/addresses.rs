@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use tallycast::{AccountState, Channel, Dtype, Event, Node, NodeError, Publisher};
 
-use crate::scene::{bus, free_address, node, wait_until_joined, watch};
+use crate::scene::{bus, free_address, node, sum, wait_until_joined, watch_end};
 
 fn publisher(node: &Node, name: &str, to: SocketAddr) -> Publisher {
     let stream = node.publisher(name).dtype(Dtype::I32).rate(1_000).to(to);
@@ -57,18 +57,13 @@ fn a_stream_that_comes_in_at_two_addresses_is_delivered_once() {
     }
     drop(publisher);
     let mut delivered = 0;
-    let account = watch(&mut subscriber, |event| match event {
-        Event::Block(block) => {
-            delivered += block.samples;
-            None
-        }
-        Event::Ended(account) => Some(account),
-        _ => None,
+    let account = watch_end(&mut subscriber, |event| {
+        delivered += if let Event::Block(block) = event { block.samples } else { 0 };
     });
-    assert_eq!((account.account.state, account.account.check()), (AccountState::Closed, Ok(())));
-    let rows = account.account.elements;
+    assert_eq!(account.state, AccountState::Closed);
+    let rows = account.elements;
     assert_eq!((delivered, rows.delivered), (rows.next - rows.first, rows.next - rows.first));
-    assert_eq!(subscriber.close().len(), 1, "one account of it, at one of the sockets");
+    assert_eq!(sum(&subscriber.close()), account, "one account of it, at one of the sockets");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tallycast::{AccountState, Bus, Dtype, Event, Publisher, Sending, Stage};
 
-use crate::scene::{WATCHDOG, bus, node, watch};
+use crate::scene::{WATCHDOG, bus, node, watch_end};
 
 fn publisher(bus: &Bus) -> Publisher {
     let node = node(bus);
@@ -44,10 +44,7 @@ fn a_late_reader_wakes_the_publisher_and_its_account_closes() {
     assert_eq!(totals.numbered + totals.publisher_paused, totals.offered);
     // What went out since its first request, before it could read the description, lies before its join.
     assert!((1..=first_block.unwrap()).contains(&totals.publisher_paused), "{totals:?} {first_block:?}");
-    let account = watch(&mut subscriber, |event| match event {
-        Event::Ended(account) => Some(account.account),
-        _ => None,
-    });
+    let account = watch_end(&mut subscriber, |_| ());
     let rows = &account.elements;
     assert!(account.explained() && account.state == AccountState::Closed, "{account:?}");
     assert_eq!(rows.next, next + 5_000);

@@ -1,11 +1,11 @@
 //! The queue between a publisher and the network when it is full: overwrite, wait or refuse, over real multicast.
 
 use tallycast::{
-    AccountState, Channel, Dtype, Event, OnFull, PublishError, Publisher, SampleRate, Stage, StreamAccount,
+    Account, AccountState, Channel, Dtype, Event, OnFull, PublishError, Publisher, SampleRate, Stage,
     Subscriber,
 };
 
-use crate::scene::{bus, node, wait_until_joined, watch};
+use crate::scene::{bus, node, wait_until_joined, watch_end};
 
 /// A queue that holds few of the blocks below.
 const QUEUE_BYTES: usize = 8_192;
@@ -21,7 +21,7 @@ struct Scene {
 struct Seen {
     delivered: u64,
     missing: u64,
-    account: StreamAccount,
+    account: Account,
 }
 
 /// Opens a publisher with a small queue, and a reader that has joined it.
@@ -43,17 +43,10 @@ fn scene(on_full: OnFull) -> Scene {
 
 fn read_to_the_end(subscriber: &mut Subscriber) -> Seen {
     let (mut delivered, mut missing) = (0, 0);
-    let account = watch(subscriber, |event| match event {
-        Event::Block(block) => {
-            delivered += block.samples;
-            None
-        }
-        Event::Gap(gap) => {
-            missing += gap.gap.len();
-            None
-        }
-        Event::Ended(account) => Some(account),
-        Event::Began(_) | Event::Settled(_) => None,
+    let account = watch_end(subscriber, |event| match event {
+        Event::Block(block) => delivered += block.samples,
+        Event::Gap(gap) => missing += gap.gap.len(),
+        Event::Began(_) | Event::Settled(_) | Event::Ended(_) => {}
     });
     Seen { delivered, missing, account }
 }
@@ -66,9 +59,9 @@ fn overwriting_takes_the_oldest_back_and_names_every_sample() {
     let totals = publisher.close().samples;
     assert!(totals.is_balanced() && totals.publisher_queue > 0, "{totals:?}");
     let seen = read_to_the_end(&mut subscriber);
-    assert_eq!(seen.account.account.state, AccountState::Closed);
-    assert!(seen.account.account.explained(), "{:?}", seen.account);
-    assert_eq!(seen.account.account.elements.lost[Stage::PublisherQueue], totals.publisher_queue);
+    assert_eq!(seen.account.state, AccountState::Closed);
+    assert!(seen.account.explained(), "{:?}", seen.account);
+    assert_eq!(seen.account.elements.lost[Stage::PublisherQueue], totals.publisher_queue);
     assert_eq!((seen.delivered, seen.missing), (totals.numbered, totals.publisher_queue));
 }
 
@@ -76,11 +69,11 @@ fn overwriting_takes_the_oldest_back_and_names_every_sample() {
 fn blocking_waits_for_room_and_loses_nothing() {
     let Scene { mut publisher, mut subscriber } = scene(OnFull::Block);
     // At once more than the queue holds, and then block by block.
-    publisher.send(&vec![1_i32; 4 * QUEUE_BYTES]).unwrap();
+    publisher.send(&vec![1_i32; 2 * QUEUE_BYTES]).unwrap();
     for _ in 0..100 {
         publisher.send(&[2_i32; BLOCK]).unwrap();
     }
-    let samples = (4 * QUEUE_BYTES + 100 * BLOCK) as u64;
+    let samples = (2 * QUEUE_BYTES + 100 * BLOCK) as u64;
     let totals = publisher.close().samples;
     assert_eq!((totals.numbered, totals.publisher_queue), (samples, 0));
     let seen = read_to_the_end(&mut subscriber);

@@ -1,21 +1,34 @@
 //! What the scenes share: a bus of their own, and readers that wait for what must come.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 pub(crate) use ports::free_address;
-use tallycast::{Bus, Event, Node, Subscriber};
+use tallycast::{Account, AccountState, Bus, Event, Node, StreamAccount, Subscriber};
+
+pub(crate) use crate::accounts::sum;
 
 /// How long a test waits for something that must come before it gives up.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(120);
+/// How long evidence of a loss is waited for: longer than a publisher that has it is kept from its processor.
+const SETTLE: Duration = Duration::from_secs(10);
+/// A publisher of data that is not heard for so long has fallen silent.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// A bus of its own for each test: a port that nobody uses.
 pub(crate) fn bus() -> Bus {
     ports::private_bus().parse().unwrap()
 }
 
-/// A process on that bus.
+/// Another one, whose readers begin with what they hear first: over the network, a reader that is kept from its processor may
+/// miss a stream's beginning.
+pub(crate) fn bus_from_now() -> Bus {
+    format!("{}&start=now", ports::private_bus()).parse().unwrap()
+}
+
+/// A process on a bus.
 pub(crate) fn node(bus: &Bus) -> Node {
-    Node::builder().bus(bus.clone()).station("test").build().unwrap()
+    Node::builder().bus(bus.clone()).station("test").settle(SETTLE).build().unwrap()
 }
 
 /// Hands events over until something has been made of them.
@@ -36,4 +49,41 @@ pub(crate) fn wait_until_joined(subscriber: &mut Subscriber) -> String {
         Event::Began(info) => Some(info.name.to_string()),
         _ => None,
     })
+}
+
+/// Hands events over until so many streams have ended, each of which lives once; returns what the accounts of each add up to,
+/// in the order of their names.
+pub(crate) fn watch_ends(
+    subscriber: &mut Subscriber,
+    streams: usize,
+    mut take: impl FnMut(&Event),
+) -> Vec<Account> {
+    let mut ended: BTreeMap<_, Vec<StreamAccount>> = BTreeMap::new();
+    // Silence is no end: another account follows.
+    let has_ended = |accounts: &Vec<StreamAccount>| {
+        accounts.last().is_some_and(|last| last.account.state != AccountState::Unconfirmed)
+    };
+    watch(subscriber, |event| {
+        take(&event);
+        let Event::Ended(account) = event else { return None };
+        ended.entry(account.stream.clone()).or_default().push(account);
+        (ended.values().filter(|accounts| has_ended(accounts)).count() == streams).then_some(())
+    });
+    ended.values().map(|accounts| sum(accounts)).collect()
+}
+
+/// Hands events over until the only stream has ended; returns what its accounts add up to.
+pub(crate) fn watch_end(subscriber: &mut Subscriber, take: impl FnMut(&Event)) -> Account {
+    watch_ends(subscriber, 1, take).remove(0)
+}
+
+/// Checks that a reader's leaving cut its account, of a publisher that it heard until then; returns what its accounts add up to.
+pub(crate) fn cut(accounts: &[StreamAccount]) -> Account {
+    let last = accounts.last().expect("an account");
+    match last.account.state {
+        AccountState::Cut => {}
+        AccountState::Unconfirmed => assert!(last.age >= Some(SILENCE), "{last:?}"),
+        AccountState::Open | AccountState::Closed => panic!("it was not cut: {last:?}"),
+    }
+    sum(accounts)
 }
