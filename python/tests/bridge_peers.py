@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import tallycast as tc
-from places import free_ports
+from places import as_one, free_ports
 
 #: A test that waits longer than this for anything has failed. Units: seconds.
 WATCHDOG = float(os.environ.get("TALLYCAST_TEST_WATCHDOG", "90"))
@@ -30,7 +30,8 @@ _numbers = itertools.count()
 def new_bus(way: str = "shm") -> str:
     """Returns a bus that nobody else is on: within this host, or over the loopback interface."""
     if way == "udp":
-        return f"udp://239.84.0.0:{free_ports(1)[0]}?iface=lo"
+        # A reader has what it hears: a beginning is held for half a second, and it may be later.
+        return f"udp://239.84.0.0:{free_ports(1)[0]}?iface=lo&start=now"
     return f"shm://bridge-{os.getpid()}-{next(_numbers)}"
 
 
@@ -132,17 +133,26 @@ class Reader:
         """Waits for a sample."""
         wait_until(lambda: index in self.life(stream, number), lambda: (stream, index, self.lives))
 
+    def wait_for_hole(self, stream: str, index: int) -> None:
+        """Waits until a sample of a stream of one life is known to be missing."""
+        known = lambda: [it["elements"]["next"] for it in self._subscriber.accounts() if it.stream == stream]  # noqa: E731
+        wait_until(lambda: max(known(), default=0) > index, lambda: (stream, index, known()))
+        assert index not in self.life(stream)
+
     def end(self) -> dict[str, list[Any]]:
-        """Leaves; returns the accounts by stream, oldest first. Each of them is closed, balanced and explained."""
+        """Leaves; returns the account of each life by stream, oldest first. Each of them is closed, balanced and explained."""
         # What a publisher said last may still be on its way.
-        wait_until(
-            lambda: not [it for it in self._subscriber.accounts() if it.state == "open"], self._subscriber.accounts
-        )
+        newest = lambda: {(it.stream, it.epoch): it.state for it in self._subscriber.accounts()}  # noqa: E731
+        wait_until(lambda: set(newest().values()) <= {"closed"}, self._subscriber.accounts)
         self._listener.close()
+        lives: dict[tuple[str, str], list[Any]] = {}
+        for account in self._subscriber.close():
+            lives.setdefault((account.stream, account.epoch), []).append(account)
         accounts: dict[str, list[Any]] = {}
-        for account in sorted(self._subscriber.close(), key=lambda it: it.epoch):
-            assert account.closed and account.balanced and account.explained, dict(account)
-            accounts.setdefault(account.stream, []).append(account)
+        for (stream, _), life in sorted(lives.items()):
+            account = as_one(life)
+            assert account.explained, dict(account)
+            accounts.setdefault(stream, []).append(account)
         return accounts
 
     def __enter__(self) -> Reader:

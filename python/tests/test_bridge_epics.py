@@ -48,6 +48,11 @@ class Pv:
         ioc.put(self.pv, value, t, 3 if bad else 0)
         self.truth.append(None if bad else (value, T0_NS + self._k * STEP_NS))
 
+    def put_bad(self, ioc: Ioc, reader: Reader, value: Any) -> None:
+        """Updates with a value that is no good, and waits until the reader knows of the hole; for streams of one life."""
+        self.put(ioc, value, bad=True)
+        reader.wait_for_hole(self.stream, len(self.truth) - 1)
+
     def put_until_read(self, ioc: Ioc, reader: Reader, value: Any) -> None:
         """Updates, and waits until the reader has the sample."""
         self.put(ioc, value)
@@ -64,28 +69,22 @@ class Pv:
 
 
 def begin(ioc: Ioc, bridge: Bridge, reader: Reader, pv: Pv, value: Callable[[int], Any], lives: int = 1) -> None:
-    """Waits until the bridge follows the PV and the reader the stream: updates until one arrives.
+    """Waits until the bridge follows the PV and the reader the stream.
 
-    The first sample is the value that the PV had when the bridge came; it was put before the bridge was started.
+    The first sample is the value that the PV had when the bridge came; it was put before the bridge was started. What comes then
+    is waited for one by one: an IOC that is faster than its clients leaves updates out, and means to.
     """
     bridge.wait_for("began", lives, stream=pv.stream)
-    values = itertools.count()
-
-    def has_come() -> bool:
-        # One after the other: an IOC that is faster than its clients leaves updates out, and means to.
-        before = len(pv.truth)
-        pv.put(ioc, value(next(values)))
-        patiently(lambda: before in reader.life(pv.stream, lives - 1))
-        return bool(reader.life(pv.stream, lives - 1))
-
-    wait_until(has_come)
+    pv.put(ioc, value(0))
     reader.wait_for(pv.stream, len(pv.truth) - 1, lives - 1)
 
 
-def patiently(condition: Callable[[], Any]) -> None:
-    """Looks at a condition for a moment, for it may never hold."""
-    looks = iter(range(40))
-    wait_until(lambda: condition() or next(looks, None) is None)
+def kill(ioc: Ioc, bridge: Bridge, stream: str) -> int:
+    """Kills an IOC, and waits until the bridge has seen it; returns how many outages there were before, at a slow beginning."""
+    before = len(bridge.of("away", stream=stream))
+    ioc.kill()
+    bridge.wait_for("away", before + 1, stream=stream)
+    return before
 
 
 @BOTH
@@ -159,15 +158,15 @@ def test_an_invalid_value_is_a_hole_of_one_sample(protocol: str, env: dict[str, 
         with Bridge("epics", bus, f"--pv={protocol}://T:A=lab/a", env=env) as bridge:
             begin(ioc, bridge, reader, pv, float)
             planted = len(pv.truth)
-            pv.put(ioc, 100.0, bad=True)
-            bridge.wait_for("bad", stream="lab/a")
-            pv.put(ioc, 101.0, bad=True)
+            pv.put_bad(ioc, reader, 100.0)
+            pv.put_bad(ioc, reader, 101.0)
             pv.put_until_read(ioc, reader, 102.0)
             books = bridge.end(signal.SIGTERM)[f"in {protocol}://T:A"]
         account = reader.end()["lab/a"][0]
     assert holes(account) == [(planted, 2)] and account.lost == {"source": 2}
     pv.check(reader.life("lab/a"), account)
     assert books["bad"] == {"invalid": 2} and books["skipped"] == {"bad": 2}
+    assert len(bridge.of("bad", stream="lab/a")) == 1, "said once"
 
 
 @BOTH
@@ -182,24 +181,21 @@ def test_an_ioc_that_is_killed_and_restarted_leaves_one_mark_and_the_word_that_n
             with bridge:
                 begin(ioc, bridge, reader, pv, float)
                 planted = len(pv.truth)
-                ioc.kill()
-                bridge.wait_for("away", stream="lab/a")
+                before = kill(ioc, bridge, "lab/a")
                 with Ioc(env, pv.record) as again:
-                    # A record that has no value yet is invalid: a hole, unless the first value was there first.
-                    pv.truth.append(None)
-                    bridge.wait_for("back", stream="lab/a")
-                    early = len(bridge.of("bad"))
-                    if early:
-                        pv.truth.append(None)
+                    # The mark, and what comes first: a record that has no value yet is invalid, a hole.
+                    bridge.wait_for("back", before + 1, stream="lab/a")
+                    bridge.wait_for("bad", stream="lab/a")
+                    pv.truth += [None, None]
                     pv.put_until_read(again, reader, 7.0)
                     pv.put_until_read(again, reader, 8.0)
                     books = bridge.end()[f"in {protocol}://T:A"]
         account = reader.end()["lab/a"][0]
-    assert holes(account) == [(planted, 1 + early)]
+    assert holes(account) == [(planted, 2)]
     pv.check(reader.life("lab/a"), account)
-    assert books["outages"] == 1 and books["uncounted"] == 1 and books["skipped"]["away"] == 1
-    assert books["outage_list"][0]["samples"] is None
-    assert "not known" in bridge.of("back")[0]["text"]
+    assert books["outages"] == before + 1 and books["uncounted"] == 1 and books["skipped"] == {"away": 1, "bad": 1}
+    assert books["outage_list"][-1]["samples"] is None
+    assert "not known" in bridge.of("back")[-1]["text"]
 
 
 @BOTH
@@ -231,8 +227,7 @@ def test_another_type_after_a_restart_is_a_new_epoch_and_said_once(protocol: str
             begin(ioc, bridge, reader, pv, float)
             # What comes before would be a hole in the life that has just begun, and no other update follows.
             old_enough_ns = time.monotonic_ns() + MIN_LIFE_NS
-            ioc.kill()
-            bridge.wait_for("away", stream="lab/a")
+            kill(ioc, bridge, "lab/a")
             wait_until(lambda: time.monotonic_ns() > old_enough_ns)
             old = pv.truth
             pv.truth = []
@@ -300,13 +295,10 @@ def test_waveforms_that_are_runs_of_samples_are_flattened_and_lost_ones_counted(
         pv.put(ioc, wave(0))
         with Bridge("epics", bus, f"--pv={protocol}://T:W=lab/w", f"--flatten={rate}", env=env) as bridge:
             bridge.wait_for("began")
-            k = 0
-            while not reader.life("lab/w"):
-                k += 1
-                pv.put(ioc, wave(k))
-                patiently(lambda: reader.life("lab/w"))
+            pv.put(ioc, wave(1))
+            reader.wait_for("lab/w", 2 * length - 1)
             pv._k += 2
-            k += 3
+            k = 4
             pv.put(ioc, wave(k))
             reader.wait_for("lab/w", (k + 1) * length - 1)
             books = bridge.end()[f"in {protocol}://T:W"]
@@ -324,24 +316,17 @@ def test_the_severity_can_be_a_channel_and_major_can_be_a_hole(env: dict[str, st
         ioc.put("T:A", 0.0, T0)
         with Bridge("epics", bus, "--pv=T:A=lab/a", "--severity", "--bad=major", env=env) as bridge:
             bridge.wait_for("began")
-            k = 0
-            while not reader.life("lab/a"):
-                k += 1
-                ioc.put("T:A", float(k), T0 + k * STEP)
-                patiently(lambda: reader.life("lab/a"))
-            for severity in (1, 2, 0):
-                k += 1
+            for k, severity in enumerate((0, 1, 2, 0), 1):
                 ioc.put("T:A", float(k), T0 + k * STEP, severity)
                 if severity == 2:
-                    bridge.wait_for("bad")
-            reader.wait_for("lab/a", k)
+                    reader.wait_for_hole("lab/a", k)
+                else:
+                    reader.wait_for("lab/a", k)
             bridge.end()
         account = reader.end()["lab/a"][0]
-    assert holes(account) == [(k - 1, 1)]
-    assert reader.life("lab/a")[k - 2][0].tolist() == [k - 2.0, 1.0] and reader.life("lab/a")[k][0].tolist() == [
-        float(k),
-        0.0,
-    ]
+    assert holes(account) == [(3, 1)]
+    values = {index: value.tolist() for index, (value, _) in reader.life("lab/a").items()}
+    assert values == {0: [0.0, 0.0], 1: [1.0, 0.0], 2: [2.0, 1.0], 4: [4.0, 0.0]}
 
 
 @pytest.fixture
@@ -384,19 +369,13 @@ def test_every_sample_of_a_stream_is_an_update_of_a_pv_of_ours(
             tc.Publisher("lab/a", {"i": "A", "u": "mV"}, "f8", rate=8, bus=bus) as a,
             tc.Publisher("lab/w", {"w": tc.Channel("V", shape=(5,))}, "i4", rate=8, bus=bus) as w,
         ):
-            k = 0
-
-            def has_come() -> bool:
-                nonlocal k
+            # One after the other: a server that is faster than its clients leaves updates out, and means to.
+            for k in range(5):
                 a.send([[-1.0, k + 0.1]], t0 + k * NS // 8)
                 w.send([[k, 1, 2, 3, 2**31 - 1]], t0 + k * NS // 8)
-                k += 1
-                patiently(lambda: len(seen["OUT:U"]) > k and len(seen["OUT:W"]) > k)
-                return min(map(len, seen.values())) >= 5
-
-            wait_until(has_come, lambda: (bridge.events, seen))
+                wait_until(lambda: min(map(len, seen.values())) > k + 1, lambda: (bridge.events, seen))  # noqa: B023
             a.skip(3)
-            a.send([[-1.0, 77.5]], t0 + (k + 3) * NS // 8)
+            a.send([[-1.0, 77.5]], t0 + NS)
             wait_until(lambda: seen["OUT:U"][-1]["value"] == 77.5, lambda: seen["OUT:U"][-1])
         wait_until(lambda: seen["OUT:U"][-1]["alarm.severity"] == 3 and seen["OUT:W"][-1]["alarm.severity"] == 3)
         accounts = bridge.end()
@@ -420,6 +399,19 @@ def test_every_sample_of_a_stream_is_an_update_of_a_pv_of_ours(
     assert out["read"] * 2 == reader["elements"]["delivered"]
 
 
+def text_of(path: Path) -> str:
+    """Returns what a file of a thread or process says, nothing if that has ended meanwhile."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def children(pid: int) -> list[int]:
+    """Returns the processes that a process has started, from whichever of its threads."""
+    return [int(it) for task in Path(f"/proc/{pid}/task").iterdir() for it in text_of(task / "children").split()]
+
+
 def test_a_soft_ioc_of_ours_that_dies_is_started_again_with_the_newest_value(env: dict[str, str], pva: Any) -> None:
     bus = new_bus()
     with Bridge("epics", bus, "--serve=lab/a=OUT:A", "--out-rate=1000", env=env) as bridge:
@@ -436,16 +428,7 @@ def test_a_soft_ioc_of_ours_that_dies_is_started_again_with_the_newest_value(env
                     return 0.0
 
             wait_until(served)
-            children = [
-                int(pid)
-                for pid in Path(f"/proc/{bridge.process.pid}/task/{bridge.process.pid}/children").read_text().split()
-            ]
-            children += [
-                int(pid)
-                for task in Path(f"/proc/{bridge.process.pid}/task").iterdir()
-                for pid in (task / "children").read_text().split()
-            ]
-            ioc = next(pid for pid in children if "_softioc" in Path(f"/proc/{pid}/cmdline").read_text())
+            (ioc,) = [pid for pid in children(bridge.process.pid) if "_softioc" in text_of(Path(f"/proc/{pid}/cmdline"))]
             os.kill(ioc, signal.SIGKILL)
             before = k
             bridge_restarted = lambda: served() > before and bridge.of("restarted")  # noqa: E731

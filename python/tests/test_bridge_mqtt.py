@@ -69,19 +69,25 @@ class Client:
         if broker.ca is not None:
             self._client.tls_set(ca_certs=str(broker.ca))
         self._client.on_message = lambda client, data, message: self.heard.append(message)
-        self._client.on_connect = lambda client, *rest: client.subscribe([(it, qos) for it in topics]) if topics else None
+        # How often it was there, and the broker knew what it wants to hear.
+        self._times = 0
+        self._client.on_connect = lambda client, *rest: client.subscribe([(it, qos) for it in (*topics, "nothing")])
+        self._client.on_subscribe = self._on_subscribe
         self._client.reconnect_delay_set(1, 1)
         self._client.connect("127.0.0.1", broker.port)
         self._client.loop_start()
-        wait_until(self._client.is_connected)
+        wait_until(lambda: self._times == 1)
+
+    def _on_subscribe(self, *_: object) -> None:
+        self._times += 1
 
     def send(self, topic: str, payload: Any, *, retain: bool = False) -> None:
         """Publishes, and waits until the broker has it; with QoS 0, until it has left."""
         body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         self._client.publish(topic, body, qos=self._qos, retain=retain).wait_for_publish(30)
 
-    def wait_connected(self) -> None:
-        wait_until(self._client.is_connected)
+    def wait_connected_again(self) -> None:
+        wait_until(lambda: self._times == 2)
 
     def __enter__(self) -> Client:
         return self
@@ -260,7 +266,7 @@ def check_outage(broker: Mosquitto, lost: int, meanwhile: Callable[[Bridge], Non
         device.lose(lost)
         broker.restart()
         bridge.wait_for("subscribed", 2)
-        client.wait_connected()
+        client.wait_connected_again()
         device.send_until_read()
         books = bridge.end()["in dev/a"]
         account = reader.end()["lab/a"][0]
@@ -308,7 +314,7 @@ def test_without_a_count_an_outage_is_a_mark_of_one_sample_and_said_to_be_uncoun
         bridge.wait_for("away")
         broker.restart()
         bridge.wait_for("subscribed", 2)
-        client.wait_connected()
+        client.wait_connected_again()
         after = send()
         reader.wait_for("lab/b", after + 1)
         books = bridge.end()["in dev/b/x"]
@@ -436,9 +442,9 @@ def test_while_the_broker_is_away_outputs_wait_and_become_one(broker: Mosquitto)
                 publisher.send([float(k)])
             broker.restart()
             bridge.wait_for("connected", 2)
-            client.wait_connected()
+            client.wait_connected_again()
             publisher.send([7.5])
-            wait_until(lambda: client.heard and json.loads(client.heard[-1].payload)["value"] == 7.5)
+            wait_until(lambda: json.loads(client.heard[-1].payload)["value"] == 7.5)
             out = bridge.end()["out out"]
     assert out["read"] == out["told"] and out["missing"] == 0
 
