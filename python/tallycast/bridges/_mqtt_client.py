@@ -25,8 +25,8 @@ MAX_UNACKNOWLEDGED = 100
 FINAL = frozenset(
     {"Unsupported protocol version", "Client identifier not valid", "Bad user name or password", "Not authorized"}
 )
-#: How long the last messages may take. Units: seconds.
-LAST_WORDS = 3.0
+#: How long the last messages may take: a broker on a busy machine may stand still for seconds. Units: seconds.
+LAST_WORDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,13 @@ class MqttClient:
     def drain(self) -> None:
         """Waits for the last acknowledgements, not for long."""
         deadline = time.monotonic() + LAST_WORDS
-        while self._waiting and self._client.is_connected() and time.monotonic() < deadline:
+        while self._is_owed() and self._client.is_connected() and time.monotonic() < deadline:
             time.sleep(0.01)
+
+    def _is_owed(self) -> bool:
+        # Under the lock, so that what is not waited for any more has been counted.
+        with self._lock:
+            return bool(self._waiting)
 
     def close(self) -> None:
         """Says good-bye."""
