@@ -119,10 +119,7 @@ fn sequence_numbers_wrap() {
 #[test]
 fn two_ends_meet_without_a_listener() {
     let Some(program) = program() else { return };
-    let (ours, other) = (interop::port(true), interop::port(true));
-    // A port that nobody has: the other one is given back.
-    let free = other.local_address().port();
-    drop(other);
+    let (ours, free) = (interop::port(true), ports::free());
     let (here, there) = (ours.local_address().port().to_string(), free.to_string());
     let arguments = ["rendezvous", "127.0.0.1", &here, &there, "stream", "receive", "1000000", "2"];
     let mut peer = Peer::start(program, &arguments);
@@ -171,8 +168,8 @@ fn a_peer_that_is_killed_is_given_up() {
     let mut config = SocketConfig::new(SocketType::Stream);
     config.silence = Silence {
         attempts: 2,
-        least_step: Duration::from_millis(100),
-        last_step: Duration::from_millis(200),
+        least_step: Duration::from_secs(1),
+        last_step: Duration::from_secs(2),
     };
     let (mut peer, socket) = to_listener(program, &ours, config, &["stream", "receive", "1000000", "20"]);
     ours.send(socket, &[7; 100_000], None).expect("the connection holds");
