@@ -4,7 +4,7 @@
  */
 import type { Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { text } from '../../src/wire/json';
+import { expectInOrder } from './accounts';
 import { streamOf } from './api';
 import { connection, drawn, query, until, windowOf } from './browser';
 import { cleanUp, newFolder, publish, record, SINE, startMonitor, type Monitor } from './bus';
@@ -118,9 +118,7 @@ describe('a monitor server', () => {
     for (const [reader, streams] of [[recorder, ['derived/sum', 'signal/ecg', 'test/chirp', 'test/sine']], [monitor.program, ['test/chirp', 'test/sine']]] as const) {
       const { code, objects } = await reader.end();
       expect(code, `${reader}`).toBe(0);
-      const accounts = objects.filter((object) => object['event'] === 'account');
-      expect(accounts.map((account) => text(account, 'stream')).sort()).toEqual(streams);
-      for (const account of accounts) expect(account).toMatchObject({ state: 'closed', balanced: true, explained: true });
+      expectInOrder(objects, streams);
     }
   });
 });
