@@ -84,13 +84,36 @@ export function killAll(): Promise<unknown> {
   return Promise.all([...running].map((program) => program.crash()));
 }
 
-/** Returns a bus on the loopback interface that no other test uses. */
+/**
+ * Returns a bus on the loopback interface that no other test uses. Readers have what they hear: a beginning is held for
+ * half a second, and they may be later.
+ */
 export async function privateBus(): Promise<string> {
+  return `udp://239.84.0.0:${await freePort()}?iface=lo&start=now`;
+}
+
+/**
+ * Ports below those that the kernel chooses from (`net.ipv4.ip_local_port_range`): one of these could be taken between the
+ * look and its use. Another process, of another file, begins elsewhere.
+ */
+const PORTS = { first: 12_000, count: 18_000 };
+let next = process.pid * 97;
+
+async function freePort(): Promise<number> {
+  for (let tries = 0; tries < PORTS.count; tries += 1) {
+    const port = PORTS.first + (next % PORTS.count);
+    next += 1;
+    if (await isFree(port)) return port;
+  }
+  throw new Error('a machine has a free port');
+}
+
+function isFree(port: number): Promise<boolean> {
   const socket = createSocket('udp4');
-  await new Promise<void>((resolve) => socket.bind(0, resolve));
-  const { port } = socket.address();
-  await new Promise<void>((resolve) => socket.close(() => resolve()));
-  return `udp://239.84.0.0:${port}?iface=lo`;
+  return new Promise((resolve) => {
+    socket.once('error', () => socket.close(() => resolve(false)));
+    socket.bind(port, () => socket.close(() => resolve(true)));
+  });
 }
 
 function binary(): string {
