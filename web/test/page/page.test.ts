@@ -238,7 +238,12 @@ describe('the server', () => {
     await drawn(page);
     const talk = talkOf(page);
     await hide(page, true);
-    await witnessed(10);
+    // What was on its way comes yet.
+    await until('an end of its frames', async () => {
+      const last = talk.frames;
+      await witnessed(10);
+      return talk.frames === last;
+    });
     const [frames, drawings] = [talk.frames, await draws(page)];
     await witnessed(30);
     expect(talk.frames).toBe(frames);

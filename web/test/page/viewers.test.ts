@@ -16,7 +16,7 @@ const SECOND = 1_000_000_000n;
 const STREAM = 'test/sine';
 const TRACE = { stream: STREAM, channel: 'ch0' };
 /** Readers look at so much that a busy machine costs them nothing; who stops loses soon. */
-const READER: Look = { trace: TRACE, spanNs: 10n * SECOND };
+const READER: Look = { trace: TRACE, spanNs: 60n * SECOND };
 const STOPPER: Look = { trace: TRACE, spanNs: SECOND };
 /** The same, on a page. */
 const ADDRESS = `?span=1s&plot=${STREAM}:ch0`;
@@ -59,7 +59,7 @@ describe('twenty viewers', () => {
     const page = await pages.open(monitor.url, ADDRESS);
     await drawn(page);
     await stopped.reaches(1n);
-    expect(await metric(monitor.url, 'tallycast_monitor_viewers')).toBe(READING + 2);
+    await until('everybody', async () => (await metric(monitor.url, 'tallycast_monitor_viewers')) === READING + 2);
 
     const debug = await stopScript(page);
     stopped.stop();
@@ -82,7 +82,12 @@ describe('twenty viewers', () => {
     const talk = talkOf(page);
     await drawn(page);
     await hide(page, true);
-    await goOn(SECOND / 2n);
+    // What was on its way comes yet.
+    await until('an end of its frames', async () => {
+      const last = talk.frames;
+      await goOn(SECOND / 2n);
+      return talk.frames === last;
+    });
     const before = talk.frames;
     await goOn(WHILE_NS);
     expect(talk.frames).toBe(before);
