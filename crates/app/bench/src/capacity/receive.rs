@@ -76,16 +76,17 @@ pub(super) fn receive(socket: &ReceiveSocket, payload_bytes: usize, ending: &End
     poller.add(socket, 0, Interest::Read)?;
     let mut batch = ReceiveBatch::with_slot_bytes(payload_bytes);
     let mut counted = Counted::default();
-    let (mut first, mut last) = (None, None);
+    let (mut first, mut last, mut now) = (None, None, clock::monotonic());
     loop {
         let received = socket.receive_batch(&mut batch)?;
-        let now = clock::monotonic();
+        // What this look did not find says nothing of a time behind its beginning: this thread may have been stopped since.
+        let looked = std::mem::replace(&mut now, clock::monotonic());
         if received > 0 {
             first.get_or_insert(now);
             last = Some(now);
             count(&batch, payload_bytes, &mut counted);
         }
-        if ending.has_come(now, last) {
+        if ending.has_come(looked, last) {
             break;
         }
         if received == 0 {

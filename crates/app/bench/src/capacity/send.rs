@@ -178,7 +178,8 @@ impl Sender {
         })
     }
 
-    /// Sends bursts to one endpoint after the other, from one socket after the other.
+    /// Sends bursts to one endpoint after the other, from one socket after the other: one burst at least, also where the
+    /// thread comes to run only behind the end. A run of which nothing was sent says nothing.
     fn run(mut self, start: Instant, end: Instant, is_to_end: &AtomicBool) -> std::io::Result<SentByOne> {
         let began_cpu_ns = thread_cpu_ns();
         // Refused on some kernels; pauses then end up to 50 µs late.
@@ -186,19 +187,20 @@ impl Sender {
         let mut pace = Pace::new(self.rate, start);
         let memory = vec![0; pace.quantum() as usize * self.payload_bytes];
         let mut sent = vec![FlowSent::default(); self.endpoints.len()];
-        let mut refusal = None;
+        let (mut refusal, mut first) = (None, None);
         for burst in 0.. {
             let now = clock::monotonic();
-            if now >= end || is_to_end.load(Ordering::Relaxed) {
+            if is_to_end.load(Ordering::Relaxed) || (now >= end && first.is_some()) {
                 break;
             }
-            let count = match pace.due(now) {
+            let count = match pace.due(now.min(end)) {
                 Due::At(moment) => {
                     clock::sleep_until(moment.min(end).min(now + LOOK));
                     continue;
                 }
                 Due::Now(count) => count,
             };
+            first.get_or_insert(now);
             let place = burst % self.endpoints.len().max(self.sockets.len());
             let (socket, poller) = {
                 let index = place % self.sockets.len();
@@ -218,10 +220,11 @@ impl Sender {
                 socket.drain_error_queue(&mut Vec::new())?;
             }
         }
+        let now = clock::monotonic();
         Ok(SentByOne {
             endpoints: sent,
             cpu_ns: thread_cpu_ns().saturating_sub(began_cpu_ns),
-            ended: clock::monotonic().min(end),
+            ended: now.min(end.max(first.unwrap_or(now))),
             skipped: pace.skipped(),
             refusal,
             without_trains: self.without_trains,
@@ -294,6 +297,29 @@ mod tests {
         assert_eq!((sent.numbered, sent.bytes, sent.refused.total()), (3, 200, 1));
         assert_eq!(sent.refused[Stage::SenderQdisc], 1);
         assert!(refusal.unwrap().contains("ENOBUFS"));
+    }
+
+    #[test]
+    fn a_sender_that_comes_late_sends_one_burst_and_says_when() {
+        let reader = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let task = Task {
+            local: SocketAddr::from(([127, 0, 0, 1], 0)),
+            endpoints: vec![reader.local_addr().unwrap()],
+            payload_bytes: 100,
+            senders: 1,
+            sockets_each: 1,
+            rate: FlowRate::of_units(10),
+            calls: Calls::Batches,
+        };
+        let run = |is_to_end: bool| {
+            let start = clock::monotonic();
+            let sender = Sender::open(&task).unwrap();
+            (start, sender.run(start, start, &AtomicBool::new(is_to_end)).unwrap())
+        };
+        let (start, late) = run(false);
+        assert_eq!(late.endpoints[0].numbered, 1);
+        assert!(late.ended > start, "not before it was sent");
+        assert_eq!(run(true).1.endpoints[0].numbered, 0, "nobody wants it any more");
     }
 
     #[test]

@@ -114,6 +114,8 @@ impl Member {
         let _ = clock::lower_timer_slack();
         let (mut last, mut sent) = (clock::monotonic(), None);
         while !notice.is_to_give_up.load(Ordering::Relaxed) {
+            // A look that began before the quiet time was over says nothing of its end, however late it comes back.
+            let looked = clock::monotonic();
             if self.take()? {
                 last = clock::monotonic();
             } else {
@@ -125,7 +127,7 @@ impl Member {
                 last = sent.map_or(last, |_| clock::monotonic());
             }
             if let Some(sent) = &sent
-                && (self.book.has_all(sent) || clock::monotonic().since(last) >= QUIET)
+                && (self.book.has_all(sent) || looked.since(last) >= QUIET)
             {
                 break;
             }

@@ -40,14 +40,17 @@ impl Sender {
     }
 
     /// Sends by the rate until the end, or until nobody wants it any more; returns how many a stall kept from being sent.
+    /// What is due first is sent in any case: a thread may come to run only behind the end, and a run of which nothing
+    /// was sent says nothing.
     pub(crate) fn send(&mut self, rate: FlowRate, end: Instant, is_to_end: &dyn Fn() -> bool) -> u64 {
-        let mut pace = Pace::new(rate, clock::monotonic());
+        let mut pace = Pace::new(rate, clock::monotonic().min(end));
+        let before = self.sent.numbered;
         loop {
             let now = clock::monotonic();
-            if now >= end || is_to_end() {
+            if is_to_end() || (now >= end && self.sent.numbered > before) {
                 return pace.skipped();
             }
-            match pace.due(now) {
+            match pace.due(now.min(end)) {
                 Due::At(moment) => clock::sleep_until(moment.min(end)),
                 Due::Now(count) => {
                     (0..count).for_each(|_| self.send_one());
@@ -81,5 +84,29 @@ impl Sender {
         let remedy = "lower the rate with -b, or see `ip route get` and the firewall";
         self.refusal
             .map(|last| format!("{total} datagrams to {} were refused; the last: {last}\n{remedy}", self.to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_sender_that_comes_late_sends_what_is_due_first_and_ends() {
+        let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = reader.local_addr().unwrap();
+        let end = clock::monotonic();
+        let mut sender = Sender::open(to, to.ip(), 1, 100).unwrap();
+        for (is_wanted, sent) in [(false, 0), (true, 1), (true, 2)] {
+            let skipped = sender.send(FlowRate::of_units(10), end, &|| !is_wanted);
+            assert_eq!((skipped, sender.sent().numbered), (0, sent));
+        }
+        // An end that is not there yet is waited for.
+        let end = clock::monotonic() + Duration::from_millis(20);
+        sender.send(FlowRate::of_units(10), end, &|| false);
+        assert!(clock::monotonic() >= end);
     }
 }

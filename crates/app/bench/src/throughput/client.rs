@@ -188,8 +188,8 @@ impl<'a> Client<'a> {
         };
         let (outcome, ours) = side.run(&mut self.connection, &mut measuring);
         let outcome = outcome.and_then(|()| measuring.wait_for_done(&mut self.connection, task.patience));
-        measuring.flush();
         let theirs = measuring.done.take();
+        measuring.flush(&ours, theirs.as_ref());
         let ended_by_server = measuring.is_server_ending.then(|| "the server was ended".to_owned());
         let was_stopped = watch.is_wanted_to_end();
         let failed = || failures(&ours, theirs.as_ref());
@@ -240,9 +240,21 @@ impl Measuring<'_> {
         }
     }
 
-    /// Hands on what one end alone has told of, at the end of a run.
-    fn flush(&mut self) {
+    /// Hands on what one end alone has told of, at the end of a run. The other began a little later and so has not come
+    /// as far, but says no less: beyond what it counted in all nothing happened there. Only an end that did not tell that
+    /// is missing.
+    fn flush(&mut self, ours: &SideResult, theirs: Option<&SideResult>) {
         while let Some(mark) = self.ours.keys().chain(self.theirs.keys()).min().copied() {
+            match (self.ours.get(&mark), self.theirs.get(&mark)) {
+                (Some(live), None) => {
+                    let told = theirs.map(|side| Live::at_end(side, mark, live.at_ns));
+                    self.theirs.extend(told.map(|live| (mark, live)));
+                }
+                (None, Some(live)) => {
+                    self.ours.insert(mark, Live::at_end(ours, mark, live.at_ns));
+                }
+                _ => {}
+            }
             self.hand_on(mark);
         }
     }
@@ -316,17 +328,109 @@ fn unexpected(connection: &Connection, word: &Word) -> ControlError {
 mod tests {
     use super::*;
     use crate::report::Used;
+    use crate::throughput::message::{Count, FlowKey, FlowResult};
+    use crate::throughput::options::Way;
+    use crate::throughput::report::Figures;
 
-    #[test]
-    fn a_failure_at_either_end_is_trouble() {
-        let side = |failures: &[&str]| SideResult {
+    fn side(failures: &[&str]) -> SideResult {
+        SideResult {
             burned: None,
             flows: Vec::new(),
             used: Used::default(),
             processor: crate::processor::Processor::default(),
             failures: failures.iter().map(ToString::to_string).collect(),
             notes: vec!["a clamped buffer".to_owned()],
+        }
+    }
+
+    /// Counts the intervals it is told of.
+    struct Counting(usize);
+
+    impl Watch for Counting {
+        fn began(&mut self, _: &Start) {}
+
+        fn interval(&mut self, _: &Interval) {
+            self.0 += 1;
+        }
+
+        fn run_ended(&mut self, _: &RunReport) {}
+
+        fn is_wanted_to_end(&self) -> bool {
+            false
+        }
+    }
+
+    /// Returns, for each interval, what was sent in it and what was received, when the client's end counted up to the
+    /// first marks and the server's up to fewer.
+    fn intervals(ours: &[u64], theirs: &[u64], total: Option<u64>) -> Vec<(Option<u64>, Option<u64>)> {
+        const INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
+        let host = HostState::look(std::net::IpAddr::from([127, 0, 0, 1]));
+        let options = Options { interval: INTERVAL, duration: INTERVAL * 4, ..Options::default() };
+        let begun = Begun {
+            peer: SocketAddr::from(([127, 0, 0, 1], 1)),
+            client: host.clone(),
+            server: host,
+            unit_bytes: 100,
         };
+        let (mut builder, mut watch) = (Builder::new(&options, begun), Counting(0));
+        builder.begin_run(0, options.rate());
+        let sender = FlowKey::sender(Way::Forward, 0);
+        let receiver = FlowKey { receiver: Some(0), ..sender };
+        let lives = |key: FlowKey, bytes: &[u64]| {
+            let of = |(mark, bytes): (usize, &u64)| {
+                let at_ns = 50_000_000 * (mark as u64 + 1);
+                let count = Count { bytes: *bytes, ..Count::default() };
+                (mark, Live { mark, at_ns, flows: vec![(key, count)] })
+            };
+            bytes.iter().enumerate().map(of).collect::<BTreeMap<_, _>>()
+        };
+        let result = |key: FlowKey, bytes: u64| {
+            let flow = FlowResult {
+                key,
+                local: SocketAddr::from(([127, 0, 0, 1], 2)),
+                remote: None,
+                total: Count { bytes, ..Count::default() },
+                omitted: Count::default(),
+                measured_ns: None,
+                skipped: 0,
+                congestion_control: None,
+                buffer_bytes: None,
+                account: None,
+            };
+            SideResult { flows: vec![flow], ..side(&[]) }
+        };
+        let mut measuring = Measuring {
+            builder: &mut builder,
+            watch: &mut watch,
+            ours: lives(sender, ours),
+            theirs: lives(receiver, theirs),
+            done: None,
+            is_server_ending: false,
+        };
+        let (ours, theirs) =
+            (result(sender, *ours.last().unwrap()), total.map(|bytes| result(receiver, bytes)));
+        measuring.join();
+        measuring.flush(&ours, theirs.as_ref());
+        let report = builder.finish(false);
+        assert_eq!(watch.0, report.intervals.len());
+        let bytes = |figures: Option<Figures>| figures.map(|it| it.bytes);
+        let of = |it: &Interval| (bytes(it.sums.sum_sent), bytes(it.sums.sum_received));
+        report.intervals.iter().map(of).collect()
+    }
+
+    #[test]
+    fn an_end_that_began_later_is_in_every_interval() {
+        let all = intervals(&[10, 20, 30, 40], &[5], Some(40));
+        let some = |sent, received| (Some(sent), Some(received));
+        assert_eq!(all, [some(10, 5), some(10, 35), some(10, 0), some(10, 0)]);
+        let whole = intervals(&[10, 20], &[10, 19], Some(20));
+        assert_eq!(whole, [some(10, 10), some(10, 9)]);
+        let gone = intervals(&[10, 20], &[10], None);
+        assert_eq!(gone, [some(10, 10), (Some(10), None)], "of what was not told nothing is said");
+    }
+
+    #[test]
+    fn a_failure_at_either_end_is_trouble() {
         assert_eq!(failures(&side(&[]), Some(&side(&[]))), None);
         assert_eq!(failures(&side(&["a"]), None).unwrap(), "at the client: a");
         assert_eq!(

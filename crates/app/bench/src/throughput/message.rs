@@ -189,6 +189,13 @@ impl Unit {
     }
 }
 
+impl Live {
+    /// Returns what an end that has ended had counted at any mark behind that.
+    pub(super) fn at_end(side: &SideResult, mark: usize, at_ns: u64) -> Self {
+        Self { mark, at_ns, flows: side.flows.iter().map(|flow| (flow.key, flow.total)).collect() }
+    }
+}
+
 impl FlowKey {
     pub(super) const fn sender(way: Way, stream: u32) -> Self {
         Self { way, stream, receiver: None }

@@ -72,7 +72,12 @@ impl Worker {
     /// Starts the thread of a flow, on a processor if one is named.
     pub(super) fn start(flow: Flow, timetable: Timetable, cpu: Option<usize>) -> std::io::Result<Self> {
         let Flow { key, local, remote, congestion_control, buffer_bytes, notes, end } = flow;
-        let shared = Arc::new(Shared::default());
+        // What is known of a flow is known before its thread first runs.
+        let count = match &end {
+            FlowEnd::Send(end) => end.count(),
+            FlowEnd::Receive(end) => end.count(),
+        };
+        let shared = Arc::new(Shared { count: Mutex::new(count), ..Shared::default() });
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("flow".to_owned()).spawn(move || {
             if let Some(cpu) = cpu {
@@ -148,34 +153,40 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends a flow from its beginning to its end.
+/// Sends a flow from its beginning to its end: once at least, also where the thread comes to run only behind the end. A
+/// run of which nothing was sent says nothing.
 fn send(mut end: Box<dyn SendEnd>, timetable: Timetable, shared: &Shared) -> Result<Ended, TransportError> {
     let mut pace = Pace::new(timetable.rate, timetable.start);
     let mut shown = Instant::ORIGIN;
+    let mut first = None;
     let outcome = loop {
         let now = clock::monotonic();
-        if now >= timetable.end || shared.is_to_end() {
+        if shared.is_to_end() || (now >= timetable.end && first.is_some()) {
             break Ok(());
         }
         if now.since(shown) >= SHOW {
             shown = now;
             *lock(&shared.count) = end.count();
         }
-        match pace.due(now) {
+        match pace.due(now.min(timetable.end)) {
             Due::At(moment) => clock::sleep_until(moment.min(timetable.end).min(now + LOOK)),
-            Due::Now(count) => match end.send(count) {
-                Ok(Room::Taken(handed)) => pace.hand(handed),
-                Ok(Room::Full(handed)) => {
-                    pace.hand(handed);
-                    if let Err(error) = end.wait_for_room(timetable.end.min(now + LOOK)) {
-                        break Err(error);
+            Due::Now(count) => {
+                first.get_or_insert(now);
+                match end.send(count) {
+                    Ok(Room::Taken(handed)) => pace.hand(handed),
+                    Ok(Room::Full(handed)) => {
+                        pace.hand(handed);
+                        if let Err(error) = end.wait_for_room(timetable.end.min(now + LOOK)) {
+                            break Err(error);
+                        }
                     }
+                    Err(error) => break Err(error),
                 }
-                Err(error) => break Err(error),
-            },
+            }
         }
     };
-    let last = Some(clock::monotonic().min(timetable.end));
+    let now = clock::monotonic();
+    let last = Some(now.min(timetable.end.max(first.unwrap_or(now))));
     // Told also after a failure: what was sent until then is the receivers' to count.
     let finished = end.finish();
     let count = end.count();
@@ -275,5 +286,20 @@ mod tests {
         assert!(ended.failure.unwrap().contains("closed a connection"));
         assert_eq!(ended.count.units, 3);
         assert_eq!(lock(&shared.sent).as_ref().unwrap().units, 3);
+    }
+
+    #[test]
+    fn a_sender_that_comes_late_sends_once_and_says_when() {
+        let send_to_end = |is_wanted: bool| {
+            let end = clock::monotonic();
+            let timetable = Timetable { start: end, end, rate: Rate::Units(10).of_units(100) };
+            let shared = Shared::default();
+            shared.is_to_end.store(!is_wanted, Ordering::Relaxed);
+            (end, send(Box::<Breaking>::default(), timetable, &shared).unwrap())
+        };
+        let (end, late) = send_to_end(true);
+        assert_eq!((late.count.units, late.skipped, late.failure), (1, 0, None));
+        assert!(late.last.unwrap() > end, "not before it was sent");
+        assert_eq!(send_to_end(false).1.count.units, 0, "nobody wants it any more");
     }
 }

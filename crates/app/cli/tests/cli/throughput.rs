@@ -61,6 +61,36 @@ fn check_accounts(report: &Report) {
     }
 }
 
+/// Starts a measurement that would go on for long, and waits for an interval of it that is wanted.
+fn running_until(arguments: &[&str], wanted: impl Fn(&Value) -> bool) -> (Running, Vec<Value>) {
+    let long = ["bench", "throughput", "-t", "600", "-i", "20ms", "--json-stream"];
+    let mut bench = Running::start(&[&long, arguments].concat());
+    let lines = bench.lines_until(|line| line["event"] == "interval" && wanted(&line["data"]));
+    (bench, lines)
+}
+
+/// Ends a measurement as Ctrl-C does; returns its report, of which the first lines were read before.
+fn interrupt(bench: Running, mut lines: Vec<Value>) -> Report {
+    bench.signal(Signal::INT);
+    let (status, rest) = bench.wait();
+    lines.extend(rest);
+    let data = |name: &str| {
+        let of_name = lines.iter().filter(|line| line["event"] == name);
+        of_name.map(|line| line["data"].clone()).collect::<Vec<_>>()
+    };
+    let report = read(&serde_json::json!({
+        "format": "tallycast.bench.throughput", "version": 1,
+        "start": data("start")[0], "intervals": data("interval"), "end": data("end")[0],
+    }));
+    assert_eq!((status.code(), report.end.state), (Some(1), State::Interrupted));
+    report
+}
+
+/// Tells whether something was sent in an interval.
+fn has_sent(interval: &Value) -> bool {
+    interval["sum_sent"]["bytes"].as_u64() > Some(0)
+}
+
 fn refusal(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
@@ -80,10 +110,18 @@ fn datagrams_are_accounted_for_and_both_ends_are_seen_live() {
         assert!(received.lost_packets.is_some(), "what is missing is known while it goes on");
         assert_eq!(interval.streams.len(), 4);
     }
-    let metrics: Vec<&str> = report.end.rows.iter().map(|row| row.metric.as_str()).collect();
-    assert_eq!(metrics, ["bits_per_second", "lost_percent", "jitter_ms"]);
     assert!(report.start.same_host);
     assert_eq!(report.start.client.interface.as_ref().map(|link| link.name.as_str()), Some("lo"));
+}
+
+#[test]
+fn the_rows_of_datagrams_say_how_fast_and_how_evenly_they_came_and_what_was_lost() {
+    // Of a single datagram nobody can say how evenly it came.
+    let (bench, lines) =
+        running_until(&["-u", "-b", "10M"], |interval| interval["sum_received"]["jitter_ms"].is_f64());
+    let report = interrupt(bench, lines);
+    let metrics: Vec<&str> = report.end.rows.iter().map(|row| row.metric.as_str()).collect();
+    assert_eq!(metrics, ["bits_per_second", "lost_percent", "jitter_ms"]);
 }
 
 #[test]
@@ -117,17 +155,19 @@ fn a_stream_is_accounted_for_to_the_byte_whichever_way_it_goes() {
         check_accounts(&report);
         assert!(accounts(&report).iter().all(|account| account.unit == Unit::Bytes));
         let received = report.end.sums.sum_received.unwrap();
-        assert_eq!((received.lost_packets.is_some(), received.delay_ms.is_some()), (true, true));
+        assert!(received.lost_packets.is_some(), "what is missing is known");
+        assert_eq!(
+            received.delay_ms.is_some(),
+            received.bytes > 0,
+            "how long all that came took: {received:?}"
+        );
         assert_eq!(report.start.test_start.blksize, 1_392, "with its header it fills a packet");
     }
 }
 
 #[test]
 fn a_stream_whose_publisher_is_killed_leaves_the_reader_with_what_it_has() {
-    let arguments =
-        ["bench", "throughput", "--stream", "-R", "-b", "5M", "-t", "600", "-i", "20ms", "--json-stream"];
-    let mut bench = Running::start(&arguments);
-    bench.lines_until(|line| line["event"] == "interval");
+    let (bench, _) = running_until(&["--stream", "-R", "-b", "5M"], |_| true);
     let [server] = &bench.children()[..] else {
         println!("SKIPPED: the kernel does not tell the children of a process");
         return;
@@ -153,14 +193,18 @@ fn the_server_sends_where_the_way_is_turned() {
 
 #[test]
 fn what_is_omitted_is_in_the_account_and_not_in_the_rate() {
-    let (report, code) = report(&["-u", "-b", "5M", "-O", "100ms"]);
-    assert_eq!(code, Some(0));
+    let is_measured = |interval: &Value| interval["sum_sent"]["omitted"] == false;
+    let (bench, lines) = running_until(&["-u", "-b", "5M", "-O", "40ms"], is_measured);
+    let report = interrupt(bench, lines);
     check_accounts(&report);
-    let omitted: Vec<bool> =
-        report.intervals.iter().map(|interval| interval.sums.sum_sent.unwrap().omitted).collect();
-    assert_eq!(omitted, [true, true, false, false]);
-    let sent = report.end.sums.sum_sent.unwrap();
-    assert!(sent.packets.unwrap() < accounts(&report)[0].sent);
+    let sent = |interval: &bench::throughput::Interval| interval.sums.sum_sent.unwrap();
+    let omitted: Vec<bool> = report.intervals.iter().map(|interval| sent(interval).omitted).collect();
+    assert_eq!(omitted[..3], [true, true, false]);
+    assert!(omitted[3..].iter().all(|is_omitted| !is_omitted), "{omitted:?}");
+    let packets = |it: bench::throughput::Figures| it.packets.unwrap();
+    let before = report.intervals[..2].iter().map(|interval| packets(sent(interval))).sum::<u64>();
+    let measured = packets(report.end.sums.sum_sent.unwrap());
+    assert_eq!(before + measured, accounts(&report)[0].sent, "{omitted:?}");
 }
 
 #[test]
@@ -238,22 +282,13 @@ fn a_stream_of_json_has_a_start_intervals_runs_and_an_end() {
 
 #[test]
 fn a_measurement_that_is_ended_early_reports_what_it_has() {
-    let arguments = ["bench", "throughput", "-u", "-b", "5M", "-t", "600", "-i", "20ms", "--json-stream"];
-    let mut bench = Running::start(&arguments);
-    bench.lines_until(|line| line["event"] == "interval");
-    bench.signal(Signal::INT);
-    let (status, lines) = bench.wait();
-    let end = &lines.last().unwrap()["data"];
-    assert_eq!((status.code(), end["state"].as_str()), (Some(1), Some("interrupted")));
-    let account: Account = serde_json::from_value(end["streams"][0]["account"].clone()).unwrap();
-    assert!(account.adds_up() && account.state == AccountState::Closed && account.sent > 0, "{account:?}");
+    let (bench, lines) = running_until(&["-u", "-b", "5M"], has_sent);
+    check_accounts(&interrupt(bench, lines));
 }
 
 #[test]
 fn a_server_that_is_killed_leaves_the_client_with_what_it_has() {
-    let arguments = ["bench", "throughput", "-u", "-b", "5M", "-t", "600", "-i", "20ms", "--json-stream"];
-    let mut bench = Running::start(&arguments);
-    bench.lines_until(|line| line["event"] == "interval");
+    let (bench, _) = running_until(&["-u", "-b", "5M"], has_sent);
     let [server] = &bench.children()[..] else {
         println!("SKIPPED: the kernel does not tell the children of a process");
         return;
@@ -275,9 +310,7 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut process =
-            command(&["bench", "-s", "-p", &port.to_string()]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut process = command(&["bench", "-s", "-p", "0"]).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(process.stderr.take().unwrap());
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
@@ -319,10 +352,7 @@ fn a_server_serves_one_client_after_the_other_and_a_taken_port_is_said() {
 fn a_server_that_is_ended_ends_the_run_in_order() {
     let server = Server::start();
     let port = server.port();
-    let to_server =
-        ["bench", "-c", "127.0.0.1", "-p", &port, "-u", "-i", "20ms", "--json-stream", "-t", "600"];
-    let mut bench = Running::start(&to_server);
-    bench.lines_until(|line| line["event"] == "interval");
+    let (bench, _) = running_until(&["-c", "127.0.0.1", "-p", &port, "-u"], has_sent);
     kill_process(Pid::from_child(&server.process), Signal::INT).unwrap();
     let (status, lines) = bench.wait();
     let end = &lines.last().unwrap()["data"];
@@ -336,9 +366,7 @@ fn a_server_that_is_ended_ends_the_run_in_order() {
 fn a_client_that_is_killed_leaves_the_server_free() {
     let server = Server::start();
     let port = server.port();
-    let to_server = ["bench", "-c", "127.0.0.1", "-p", &port, "-u", "-i", "20ms", "--json-stream"];
-    let mut first = Running::start(&[&to_server[..], &["-t", "600", "-R"]].concat());
-    first.lines_until(|line| line["event"] == "interval");
+    let (first, _) = running_until(&["-c", "127.0.0.1", "-p", &port, "-u", "-R"], |_| true);
     let busy = refusal(&["bench", "-c", "127.0.0.1", "-p", &port, "-t", "50ms"]);
     assert!(busy.contains("is busy measuring with 127.0.0.1"), "{busy}");
     first.signal(Signal::KILL);
@@ -373,7 +401,7 @@ fn a_server_of_another_version_is_told_with_both_versions() {
 
 #[test]
 fn nobody_there_and_what_cannot_be_are_said_with_the_way_out() {
-    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let unused = ports::free().to_string();
     let nobody = refusal(&["bench", "-c", "127.0.0.1", "-p", &unused]);
     assert!(nobody.contains("no bench server answers") && nobody.contains("tallycast bench -s"), "{nobody}");
     let said = |arguments: &[&str]| refusal(&[&["bench", "throughput"], arguments].concat());
