@@ -144,7 +144,11 @@ impl Intake {
             Event::Block(block) => self.derivations.block(block, now),
             Event::Gap(gap) | Event::Settled(gap) => self.derivations.gap(gap),
             Event::Ended(account) => {
-                self.open.remove(&(Arc::clone(&account.stream), account.epoch));
+                // Whoever waits for the end has patience with silence, too: a publisher may only have been kept from its work.
+                let is_silence = account.account.state == AccountState::Unconfirmed;
+                if !(is_silence && self.deadline.is_some()) {
+                    self.open.remove(&(Arc::clone(&account.stream), account.epoch));
+                }
                 self.derivations.ended(account);
                 self.forget_left(account);
             }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
+#[path = "../../../../../tests/contract/src/accounts.rs"]
+pub mod accounts;
 mod behind;
 mod control;
 mod neighbours;

@@ -14,19 +14,22 @@ use tungstenite::{Message, WebSocket};
 use wire::ViewFrame;
 
 /// How long a test waits for something that must come before it gives up.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(120);
+/// How long evidence of a loss is waited for: longer than a publisher that has it is kept from its processor.
+const SETTLE: Duration = Duration::from_secs(10);
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How often a feed publishes what is due.
 const FEED_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) const FEED_RATE: u32 = 1_000;
 
-/// A bus that nobody else uses.
+/// A bus that nobody else uses, and whose readers begin with what they hear first: one that is kept from its processor may
+/// miss a stream's beginning.
 pub(crate) fn bus() -> Bus {
-    ports::private_bus().parse().unwrap()
+    format!("{}&start=now", ports::private_bus()).parse().unwrap()
 }
 
 pub(crate) fn node(bus: &Bus) -> Node {
-    Node::builder().bus(bus.clone()).station("bench").settle(Duration::from_millis(300)).build().unwrap()
+    Node::builder().bus(bus.clone()).station("bench").settle(SETTLE).build().unwrap()
 }
 
 /// Starts a monitor of everything on the bus.

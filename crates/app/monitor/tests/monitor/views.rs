@@ -33,8 +33,8 @@ fn a_page_sees_the_catalogue_and_then_the_signal_move() {
     let first = page.frame(|frame| drawn(frame) > 0);
     assert_eq!((first.view, first.live, first.column_ns), (7, true, 10_000_000));
     let newest = first.traces[0].newest.unwrap().1;
-    let later = page.frame(|frame| frame.traces[0].newest.unwrap().1 > newest + 100.0);
-    assert_eq!(later.traces[0].state, TraceState::Ok);
+    let goes_on = |frame: &ViewFrame| frame.traces[0].newest.unwrap().1 > newest + 100.0;
+    let later = page.frame(|frame| goes_on(frame) && frame.traces[0].state == TraceState::Ok);
     assert_eq!(later.from.nanos_since(first.from) % 10_000_000, 0, "the grid moves by whole columns");
     page.follow(7, "lab/ramp", 100);
     let close = page.frame(|frame| frame.column_ns == 500_000);
@@ -112,8 +112,8 @@ fn nineteen_viewers_go_on_beside_one_that_stopped_reading() {
         .map(|_| {
             std::thread::spawn(move || {
                 let mut page = Page::open(address);
-                // A minute: nothing slides out of it unseen while this test runs.
-                page.follow(1, "lab/x", 60_000);
+                // Ten minutes: nothing slides out of it unseen while this test runs.
+                page.follow(1, "lab/x", 600_000);
                 let first = page.frame(|frame| drawn(frame) > 0).traces[0].newest.unwrap().1;
                 page.frame(|frame| frame.traces[0].newest.unwrap().1 > first + 2_000.0);
                 page.text("browser", |said| said["shown_frames"].as_u64() > Some(5))
