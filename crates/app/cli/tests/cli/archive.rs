@@ -1,5 +1,6 @@
 //! Recording, asking, exporting, replaying; and a recorder that is killed.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::Path;
 
@@ -9,13 +10,18 @@ use serde_json::{Value, json};
 use source::{Shape, Source, WaveOptions};
 use tallycast::{StreamName, WallTime};
 
+use crate::accounts::{Accounts, count};
 use crate::program::{Running, private_bus, run, wait_for};
+use crate::reaches::{host_bus, memory};
+use crate::streams::bus_from_now;
 
 /// Starts a publisher of the ramp that [`ramp`] makes.
-fn publisher(bus: &str) -> Running {
-    let wave = ["--wave", "ramp", "--rate", "20k", "--dtype", "i32", "--loss", "2%"];
-    Running::start(&[&["pub", "test/wave"], &wave[..], &["--json", "--bus", bus]].concat())
+fn publisher(bus: &str, loss: &[&str]) -> Running {
+    let wave = ["--wave", "ramp", "--rate", "20k", "--dtype", "i32"];
+    Running::start(&[&["pub", "test/wave"], &wave[..], loss, &["--json", "--bus", bus]].concat())
 }
+
+const LOSS: [&str; 2] = ["--loss", "2%"];
 
 /// Makes the samples that the publisher makes.
 fn ramp(samples: u64) -> Vec<u8> {
@@ -59,8 +65,8 @@ fn read_and_compare(root: &Path, recording: &Recording) -> (u64, u64) {
 
 #[test]
 fn everything_acknowledged_survives_a_killed_recorder() {
-    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus());
-    let (root, publisher) = (folder.path(), publisher(&bus));
+    let (folder, bus) = (tempfile::tempdir().unwrap(), bus_from_now());
+    let (root, publisher) = (folder.path(), publisher(&bus, &LOSS));
     let root_text = root.to_str().unwrap();
     let record =
         ["record", "test/*", "--run", "crash", "--root", root_text, "--until-end", "--json", "--bus", &bus];
@@ -77,23 +83,23 @@ fn everything_acknowledged_survives_a_killed_recorder() {
     assert!(samples >= acknowledged.samples);
 
     // The same command records on; the time between is a gap of its own kind.
-    let mut recorder = Running::start(&record);
+    let recorder = Running::start(&record);
     wait_for("more samples", || recording(root, "crash").filter(|it| it.samples > found.samples + 10_000));
     publisher.signal(Signal::INT);
     assert!(publisher.wait().0.success());
-    let account = recorder.next_line().unwrap();
-    assert_eq!(account["state"], "closed", "{account}");
-    assert!(recorder.wait().0.success());
+    let (status, lines) = recorder.wait();
+    assert!(status.success(), "{lines:?}");
+    let accounts = Accounts::whole(&lines);
     let whole = recording(root, "crash").unwrap();
     let (samples, missing) = read_and_compare(root, &whole);
     // Not up to the last stored sample: the stream's last datagram may be one of those withheld.
-    assert_eq!(json!(whole.first_index + samples + missing), account["elements"]["next"]);
+    assert_eq!(whole.first_index + samples + missing, accounts.next());
     assert!(whole.gaps.iter().any(|gap| gap.kind == tallycast::GapKind::ReaderAbsent), "{:?}", whole.gaps);
 }
 
 #[test]
 fn a_recording_is_listed_exported_and_replayed_with_its_gaps() {
-    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus());
+    let (folder, bus) = (tempfile::tempdir().unwrap(), bus_from_now());
     let root = folder.path();
     let root_text = root.to_str().unwrap();
     let recorder = Running::start(&[
@@ -108,23 +114,22 @@ fn a_recording_is_listed_exported_and_replayed_with_its_gaps() {
         "--bus",
         &bus,
     ]);
-    let publisher = publisher(&bus);
+    let publisher = publisher(&bus, &LOSS);
     wait_for("samples", || recording(root, "r1").filter(|it| it.samples > 20_000));
     publisher.signal(Signal::INT);
     let totals = publisher.wait().1.remove(0);
-    let (status, accounts) = recorder.wait();
-    assert!(status.success(), "{accounts:?}");
-    let account = &accounts[0];
-    assert_eq!(account["explained"], json!(true), "{account}");
-    assert_eq!(account["archive"]["stored"], account["elements"]["delivered"]);
-    assert_eq!(account["elements"]["next"], totals["samples"]["offered"]);
+    let (status, told) = recorder.wait();
+    assert!(status.success(), "{told:?}");
+    let accounts = Accounts::whole(&told);
+    assert_eq!(count(&accounts.last()["archive"]["stored"]), accounts.delivered());
+    assert_eq!(accounts.next(), count(&totals["samples"]["offered"]));
 
     let listed = lines(&["query", root_text, "--list", "--json"]);
     assert_eq!(listed[0]["stream"], "test/wave");
     assert_eq!(listed[0]["state"], "closed");
-    assert_eq!(listed[0]["lost"], account["elements"]["lost"]);
+    assert_eq!(listed[0]["lost"], json!(accounts.lost()));
     let (samples, missing) = read_and_compare(root, &recording(root, "r1").unwrap());
-    assert_eq!(json!(samples), account["elements"]["delivered"]);
+    assert_eq!(samples, accounts.delivered());
 
     let csv = root.join("wave.csv");
     let exported =
@@ -140,17 +145,19 @@ fn a_recording_is_listed_exported_and_replayed_with_its_gaps() {
     assert_eq!(replayed[0]["samples"]["source"], json!(missing));
     assert_eq!(replayed[0]["samples"]["numbered"], json!(samples));
     // One element a sample: what the recording lost is what the replay says of its holes.
-    assert_eq!(replayed[0]["inherited"]["lost"], account["elements"]["lost"]);
+    assert_eq!(replayed[0]["inherited"]["lost"], json!(accounts.lost()));
     assert_eq!(replayed[0]["inherited"]["elements"], json!(missing));
     let (status, told) = reader.wait();
     assert!(status.success(), "{status}");
-    assert_eq!(told.last().unwrap()["explained"], json!(true));
+    Accounts::whole(&told);
 }
 
 #[test]
 fn a_recorder_that_is_told_to_end_has_stored_all_it_was_handed() {
-    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus());
-    let (root, _publisher) = (folder.path(), publisher(&bus));
+    // Within one host, where a publisher that is kept from its processor has not fallen silent.
+    let (folder, memory) = (tempfile::tempdir().unwrap(), memory());
+    let bus = host_bus(&memory);
+    let (root, _publisher) = (folder.path(), publisher(&bus, &[]));
     let root_text = root.to_str().unwrap();
     let record = ["record", "test/*", "--run", "r", "--root", root_text, "--json", "--bus", &bus];
     let recorder = Running::start(&record);
@@ -168,16 +175,16 @@ fn a_recorder_that_is_told_to_end_has_stored_all_it_was_handed() {
 
 #[test]
 fn a_publisher_that_died_and_came_back_is_recorded_twice() {
-    let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus());
+    let (folder, bus) = (tempfile::tempdir().unwrap(), bus_from_now());
     let root = folder.path();
     let root_text = root.to_str().unwrap();
     let recorder =
         Running::start(&["record", "test/*", "--run", "r", "--root", root_text, "--json", "--bus", &bus]);
-    let first = publisher(&bus);
+    let first = publisher(&bus, &LOSS);
     wait_for("samples", || recording(root, "r").filter(|it| it.samples > 1_000));
     first.signal(Signal::KILL);
     drop(first);
-    let _second = publisher(&bus);
+    let _second = publisher(&bus, &LOSS);
     let epochs = || {
         Some(
             Archive::open(root)
@@ -189,10 +196,14 @@ fn a_publisher_that_died_and_came_back_is_recorded_twice() {
     };
     wait_for("a second epoch", || epochs().filter(|it| it.len() == 2 && it[1].samples > 1_000));
     recorder.signal(Signal::INT);
-    let accounts = recorder.wait().1;
-    assert_eq!(accounts.len(), 2, "{accounts:?}");
-    for account in &accounts {
-        assert_eq!(account["archive"]["accepted"], account["elements"]["delivered"], "{account}");
+    let lines = recorder.wait().1;
+    let mut epochs: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for line in &lines {
+        epochs.entry(line["epoch"].as_str()).or_default().push(line);
+    }
+    assert_eq!(epochs.len(), 2, "{lines:?}");
+    for accounts in epochs.into_values().map(Accounts::of) {
+        assert_eq!(count(&accounts.last()["archive"]["accepted"]), accounts.delivered());
     }
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
 mod account_page;
+mod accounts;
 mod apps;
 mod archive;
 mod audit;

@@ -29,7 +29,7 @@ pub(super) fn judge<'a>(lines: &'a [Line], exits: &[Exit], readers: &[&str]) -> 
     let accounts: Vec<&Line> = with_event(lines, "account").collect();
     let mut complaints = missing(lines, &accounts, readers);
     for account in &accounts {
-        complaints.extend(out_of_order(account));
+        complaints.extend(out_of_order(account, &accounts));
     }
     complaints.extend(not_archived(&accounts));
     let unexplained: Vec<String> = exits
@@ -66,15 +66,24 @@ fn missing<'a>(lines: &'a [Line], accounts: &[&'a Line], readers: &[&'a str]) ->
     complaints
 }
 
-fn out_of_order(line: &Line) -> Vec<Complaint<'_>> {
+fn out_of_order<'a>(line: &'a Line, accounts: &[&Line]) -> Vec<Complaint<'a>> {
     let name = name(line);
     let failed = DEMANDS.iter().filter(|demand| line.value[**demand] != json!(true));
     let mut texts: Vec<String> = failed.map(|demand| format!("{name} is not {demand}")).collect();
     let state = text(&line.value["state"]);
-    if state != "closed" {
+    if state != "closed" && !(state == "unconfirmed" && goes_on(line, accounts)) {
         texts.push(format!("{name} ended {state}"));
     }
     texts.into_iter().map(|text| Complaint { child: &line.child, text }).collect()
+}
+
+/// Tells whether another account goes on where this one ended: its publisher had only fallen silent.
+fn goes_on(line: &Line, accounts: &[&Line]) -> bool {
+    accounts.iter().any(|other| {
+        let place = (&other.value["follows"], &other.value["elements"]["first"]);
+        let is_behind = place == (&line.value["account"], &line.value["elements"]["next"]);
+        is_behind && other.child == line.child && epoch(other) == epoch(line)
+    })
 }
 
 /// Finds what a recorder read and its archive does not have; a loss on the way to the disk is explained, but it
@@ -208,6 +217,19 @@ mod tests {
         assert_eq!(complaints(&lines, &["m"]), ["account of b at m is not explained"]);
         assert_eq!(complaints(&lines[..3], &["m"]), ["m has no account of b 1"]);
         assert!(!judge(&[], &[], &["m"]).is_in_order());
+    }
+
+    #[test]
+    fn an_account_that_a_silence_ended_is_in_order_where_another_goes_on() {
+        let [mut silent, mut next] = [account("m", "a"), account("m", "a")];
+        silent.value["state"] = json!("unconfirmed");
+        (silent.value["account"], silent.value["elements"]["next"]) = (json!("m@1#1"), json!(5));
+        (next.value["follows"], next.value["elements"]["first"]) = (json!("m@1#1"), json!(5));
+        assert_eq!(complaints(&[totals("a"), silent.clone(), next.clone()], &["m"]), [""; 0]);
+        next.value["elements"]["first"] = json!(6);
+        let complaint = ["account of a at m ended unconfirmed"];
+        assert_eq!(complaints(&[totals("a"), silent.clone(), next], &["m"]), complaint);
+        assert_eq!(complaints(&[totals("a"), silent], &["m"]), complaint);
     }
 
     #[test]
