@@ -31,7 +31,9 @@ fn check_accounts(report: &Report) {
     for (point, run) in report.points.iter().flat_map(|point| point.runs.iter().map(move |run| (point, run)))
     {
         assert!(run.account.adds_up() && run.account.sent > 0, "{run:?}");
-        assert_eq!(run.foreign, 0, "{run:?}");
+        // What comes first always finds room, and is known for what it is. What else comes to a port that was another
+        // program's a moment ago, the machine decides.
+        assert!(run.account.received > 0, "{run:?}");
         for port in &run.ports {
             let received: u64 = port.sockets.iter().flat_map(|socket| &socket.received).sum();
             assert!(port.account.adds_up(), "{port:?}");
@@ -72,8 +74,10 @@ fn every_structure_closes_its_accounts_and_has_its_ports_and_sockets() {
 
 #[test]
 fn what_finds_the_buffer_full_is_counted_by_socket_and_host_alike() {
-    // Far more at once than the smallest buffer holds: one receiver cannot have all of it.
-    let flood = ["-b", "0", "--payloads", "100", "--workers", "1", "--structures", "own-threads", "-w", "1"];
+    // Each train is far more than the smallest buffer holds, and comes there in one piece: no receiver can have all of it,
+    // also of a single one. One sender has no more on its way than the kernel's queue of a processor holds.
+    let flood = ["-b", "0", "--gso", "--payloads", "1000", "--workers", "1", "--senders", "1"];
+    let flood = [&flood[..], &["--structures", "own-threads", "-w", "1"]].concat();
     let output = run(&[&SHORT[..6], &flood, &["--json"]].concat());
     let report: Report = serde_json::from_slice(&output.stdout).unwrap();
     check_accounts(&report);
