@@ -37,9 +37,14 @@ impl Terminal {
         String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p"]).stdout).into_owned()
     }
 
+    /// Waits until the screen is as wanted, and returns it.
+    fn wait_until(&self, what: &str, is_wanted: impl Fn(&str) -> bool) -> String {
+        wait_for(what, || Some(self.screen()).filter(|screen| is_wanted(screen)))
+    }
+
     /// Waits until the screen has this text, and returns it.
     fn wait_for(&self, text: &str) -> String {
-        wait_for(text, || Some(self.screen()).filter(|screen| screen.contains(text)))
+        self.wait_until(text, |screen| screen.contains(text))
     }
 }
 
@@ -61,9 +66,10 @@ fn the_view_shows_streams_filters_helps_and_gives_the_terminal_back() {
     let top = env!("CARGO_BIN_EXE_tallycast");
     let command = format!("{top} top --interval 200ms --bus '{bus}'; echo ended with $?; cat");
     let Some(terminal) = Terminal::open("view", &command) else { return };
-    terminal.wait_for("w7x/power");
-    let screen = terminal.wait_for(" injected");
-    assert!(screen.starts_with("2 streams, ") && screen.contains("STREAM"), "{screen}");
+    let screen = terminal.wait_until("both streams and what is lost", |screen| {
+        screen.starts_with("2 streams, ")
+            && ["STREAM", "lab/probe", "w7x/power", " injected"].iter().all(|text| screen.contains(text))
+    });
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
     terminal.press(&["2"]);
     terminal.wait_for("stream lab/probe, elements");
@@ -72,18 +78,18 @@ fn the_view_shows_streams_filters_helps_and_gives_the_terminal_back() {
     terminal.press(&["4"]);
     terminal.wait_for("SOFTIRQ");
     terminal.press(&["5"]);
-    let (screen, row) = wait_for("the losses of the reader", || {
-        let screen = terminal.screen();
-        let row = screen.lines().find(|line| line.contains("desk@") && line.contains(" injected"));
-        row.map(str::to_owned).map(|row| (screen, row))
-    });
-    assert!(row.starts_with("lab/probe "), "{screen}");
+    let is_of_reader =
+        |line: &str| line.starts_with("lab/probe ") && line.contains("desk@") && line.contains(" injected");
+    let screen = terminal.wait_until("the losses of the reader", |screen| screen.lines().any(is_of_reader));
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
     terminal.press(&["?"]);
     terminal.wait_for("sort by the next column");
     terminal.press(&["?", "1", "/", "w", "7", "Enter"]);
-    let screen = terminal.wait_for("only rows with `w7`");
-    assert!(screen.contains("w7x/power") && !screen.contains("lab/probe"), "{screen}");
+    terminal.wait_until("the one stream that is wanted", |screen| {
+        screen.contains("only rows with `w7`")
+            && screen.contains("w7x/power")
+            && !screen.contains("lab/probe")
+    });
     terminal.press(&["q"]);
     let screen = terminal.wait_for("ended with 0");
     assert!(!screen.contains("w7x"), "the screen from before is back: {screen}");

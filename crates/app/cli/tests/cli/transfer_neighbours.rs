@@ -4,6 +4,7 @@
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tallycast::udt::{Address, Connection, Listener};
@@ -14,29 +15,39 @@ use crate::program::{Running, command, run, wait_for};
 struct Stranger(UdpSocket);
 
 impl Stranger {
+    /// How often a handshake is said at most: as long as any watchdog waits.
+    const ATTEMPTS: u32 = 120;
+    /// The requests of answers that refuse begin here.
+    const REFUSED: i32 = 1_000;
+
     /// Comes from another address than honest senders do.
     fn new(receiver: SocketAddr) -> Self {
         let socket = UdpSocket::bind("127.0.0.9:0").unwrap();
         socket.connect(receiver).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         Self(socket)
     }
 
-    /// Says a handshake, and returns request, socket and cookie of the answer.
+    /// Says a handshake, again where no answer comes, and returns request, socket and cookie of the answer.
     fn say(&self, request: i32, cookie: u32, first: u32) -> (i32, u32, u32) {
         let head = [0x8000_0000, 0, 0, 0, 4, 1, first, 1_500, 8_192, request.cast_unsigned(), 77, cookie];
         let mut bytes: Vec<u8> = head.iter().flat_map(|word| word.to_be_bytes()).collect();
         bytes.extend([1, 0, 0, 127]);
         bytes.resize(64, 0);
-        self.0.send(&bytes).unwrap();
-        loop {
+        for _ in 0..Self::ATTEMPTS {
+            self.0.send(&bytes).unwrap();
             let mut answer = [0; 2_048];
-            let size_bytes = self.0.recv(&mut answer).unwrap();
-            let word = |index: usize| u32::from_be_bytes(*answer[index * 4..].first_chunk().unwrap());
-            // What else it says is for a connection that stands.
-            if size_bytes == 64 && word(0) == 0x8000_0000 {
-                return (word(9).cast_signed(), word(10), word(11));
+            while let Ok(size_bytes) = self.0.recv(&mut answer) {
+                let word = |index: usize| u32::from_be_bytes(*answer[index * 4..].first_chunk().unwrap());
+                let answered = word(9).cast_signed();
+                // What else it says is for a connection that stands, or answers what was said before, once more.
+                let is_answer = answered == request || answered >= Self::REFUSED;
+                if size_bytes == 64 && word(0) == 0x8000_0000 && is_answer {
+                    return (answered, word(10), word(11));
+                }
             }
         }
+        panic!("the receiver does not answer");
     }
 
     /// Shakes hands; returns the receiver's socket unless it refuses.
