@@ -257,7 +257,7 @@ pub fn check_closed(place: &Place, accounts: &[StreamAccount]) -> Account {
     // In shared memory, a publisher that is kept from its processor has not fallen silent.
     assert!(accounts.len() == 1 || place.way() != Way::Shm, "{accounts:?}");
     for account in accounts {
-        assert_eq!(account.leg, place.reach().leg());
+        assert_eq!(account.reach, place.reach());
         // Rule 11: a reader behind shared memory alone has no network book.
         assert_eq!(account.account.datagrams.is_none(), place.way() == Way::Shm);
     }

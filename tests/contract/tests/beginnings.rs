@@ -45,7 +45,7 @@ fn short_lives(with_network: bool) {
     for account in &seen.ended {
         let rows = &account.account.elements;
         assert_eq!((account.account.check(), account.account.state), (Ok(()), AccountState::Closed));
-        assert_eq!((rows.first, rows.next, rows.delivered, account.leg), (0, 4, 4, Reach::Shm.leg()));
+        assert_eq!((rows.first, rows.next, rows.delivered, account.reach), (0, 4, 4, Reach::Shm));
     }
     let epochs: Vec<_> = seen.ended.iter().map(|account| Some((account.epoch, account.join))).collect();
     let follows: Vec<_> = seen.ended.iter().map(|account| account.follows).collect();

@@ -36,7 +36,7 @@ fn a_lapped_reader_counts_exactly_and_finds_the_stages_of_what_it_was_not_told()
     assert_eq!(rows.delivered, seen.samples());
     assert_eq!(rows.lost[Stage::ReaderLag], offered - holes - seen.samples());
     assert!(rows.lost[Stage::ReaderLag] > 0 && seen.samples() > 100);
-    assert_eq!(account.leg, Reach::Shm.leg());
+    assert_eq!(account.reach, Reach::Shm);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ledger::{Account, AccountState, ReaderRows, Stage};
 use serde_json::{Value, json};
-use tallycast::{StreamAccount, account_json};
+use tallycast::{Reach, StreamAccount, account_json};
 
 use crate::history::{History, StreamSlot};
 use crate::inherited::Inputs;
@@ -40,7 +40,7 @@ fn present(memory: &StreamMemory) -> StreamAccount {
         join: info.join,
         follows: None,
         reader: String::new(),
-        leg: "udp",
+        reach: Reach::Udp,
         account: Account {
             state: AccountState::Open,
             datagrams: None,
@@ -63,7 +63,7 @@ fn present(memory: &StreamMemory) -> StreamAccount {
         join: known.join,
         follows: known.follows,
         reader: known.reader.clone(),
-        leg: known.leg,
+        reach: known.reach,
         account: Account {
             state: known.account.state,
             datagrams: known.account.datagrams,

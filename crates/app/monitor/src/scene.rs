@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ledger::{Account, Gap, GapKind, ReaderRows, StageCounts};
 use sample::{Block, SampleBuffer};
-use tallycast::{AccountState, Channel, Dtype, Schema, StreamAccount, StreamGap, StreamInfo};
+use tallycast::{AccountState, Channel, Dtype, Reach, Schema, StreamAccount, StreamGap, StreamInfo};
 use units::{Epoch, RangeSet, StreamId, WallTime};
 
 pub(crate) const SECOND: i64 = 1_000_000_000;
@@ -72,7 +72,7 @@ pub(crate) fn account(info: &StreamInfo, state: AccountState) -> StreamAccount {
         join: info.join,
         follows: None,
         reader: "monitor".to_owned(),
-        leg: "udp",
+        reach: Reach::Udp,
         account: Account { state, datagrams: None, elements: ReaderRows::default(), gaps: Vec::new() },
         samples: None,
         reclassified: Vec::new(),

@@ -8,6 +8,8 @@ use ledger::{Account, Gap, Reclassified, SampleRows};
 use sample::{Block, Schema, StreamName};
 use units::{Epoch, StreamId, WallTime};
 
+use crate::host_view::Reach;
+
 /// News of a stream, in the order of the stream.
 #[derive(Clone, Debug)]
 #[expect(
@@ -82,7 +84,7 @@ pub struct StreamAccount {
     /// The reader.
     pub reader: String,
     /// How the data came.
-    pub leg: &'static str,
+    pub reach: Reach,
     /// The balance.
     pub account: Account,
     /// The samples by what came of them; `None` where nobody counted them.

@@ -553,7 +553,7 @@ impl Flow {
             join: life.join,
             follows: life.follows,
             reader: reader_name.to_owned(),
-            leg: self.reach.leg(),
+            reach: self.reach,
             account,
             samples: Some(life.leg.samples()),
             reclassified: Vec::new(),

@@ -324,7 +324,7 @@ impl Subscriber {
         let accounts = self.flows.values().flat_map(|flow| flow.accounts(&self.reader, gaps));
         let mut accounts: Vec<_> = accounts.collect();
         let sockets = self.socket_books();
-        for account in accounts.iter_mut().filter(|account| account.leg == Reach::Udp.leg()) {
+        for account in accounts.iter_mut().filter(|account| account.reach == Reach::Udp) {
             if let Some(socket) = sockets.get(&(account.id, account.epoch)) {
                 account.account.datagrams = socket.view.account.datagrams;
                 complete(account, socket);

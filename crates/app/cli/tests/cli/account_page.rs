@@ -9,8 +9,8 @@ use ledger::{
 };
 use serde_json::Value;
 use tallycast::{
-    Buffer, Direction, Epoch, Gap, GapKind, PortStatus, ReceiverStats, Stage, StageCounts, StreamAccount,
-    StreamGap, StreamId, Waits, WallTime, account_json, stream_gap_json,
+    Buffer, Direction, Epoch, Gap, GapKind, PortStatus, Reach, ReceiverStats, Stage, StageCounts,
+    StreamAccount, StreamGap, StreamId, Waits, WallTime, account_json, stream_gap_json,
 };
 
 const PAGE: &str = include_str!("../../../../../docs/formats/account.md");
@@ -65,7 +65,7 @@ fn account() -> StreamAccount {
         join: 1,
         follows: None,
         reader: "desk".to_owned(),
-        leg: "udp",
+        reach: Reach::Udp,
         account: Account {
             state: AccountState::Closed,
             datagrams: Some(datagrams),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use monitor::{DerivedStream, InjectControl, MonitorConfig, MonitorError};
 use serde_json::{Value, json};
-use tallycast::{AccountState, Event, Stage, StreamAccount};
+use tallycast::{AccountState, Event, Reach, Stage, StreamAccount};
 use wire::TraceShape;
 
 use crate::accounts::sum;
@@ -114,7 +114,10 @@ fn a_derived_account_balances_and_closes_whatever_its_input_lost() {
     let accounts = monitor.stop();
     for account in &accounts {
         // Both come over the bus, each through a socket of its own group.
-        assert!(account.leg == "udp" && account.port.unwrap().address.ip().is_multicast(), "{account:?}");
+        assert!(
+            account.reach == Reach::Udp && account.port.unwrap().address.ip().is_multicast(),
+            "{account:?}"
+        );
     }
     let whole: BTreeMap<_, _> =
         by_stream(accounts).into_iter().map(|(name, accounts)| (name, sum(&accounts))).collect();

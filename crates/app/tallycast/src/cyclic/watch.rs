@@ -221,6 +221,7 @@ pub fn app_json(app: &AppLook, apps: &[AppLook], streams: &BTreeSet<StreamName>)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host_view::Reach;
     use cyclic::Beat;
     use ledger::{Account, AccountState, ReaderRows};
     use sample::SampleBuffer;
@@ -262,7 +263,7 @@ mod tests {
             join: life.join,
             follows: None,
             reader: "desk".to_owned(),
-            leg: "udp",
+            reach: Reach::Udp,
             account: Account { state, datagrams: None, elements, gaps: Vec::new() },
             samples: None,
             reclassified: Vec::new(),

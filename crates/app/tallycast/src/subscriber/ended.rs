@@ -95,7 +95,7 @@ fn is_of(account: &StreamAccount, gap: &StreamGap) -> bool {
 /// Finds the socket's book of an account that has ended.
 fn book_of<'a>(account: &StreamAccount, sockets: &'a SocketBooks) -> Option<&'a StreamAccountView> {
     // What came from a ring of this host has no socket here, whatever else this process receives.
-    let socket = sockets.get(&(account.id, account.epoch)).filter(|_| account.leg == Reach::Udp.leg())?;
+    let socket = sockets.get(&(account.id, account.epoch)).filter(|_| account.reach == Reach::Udp)?;
     // A publisher that fell silent and came back has another account in the same epoch by now.
     let same = match (&socket.view.account.datagrams, &account.account.datagrams) {
         (Some(socket), Some(account)) => socket.first == account.first,
@@ -139,7 +139,7 @@ mod tests {
             join: 1,
             follows: None,
             reader: "desk".to_owned(),
-            leg: "udp",
+            reach: Reach::Udp,
             account: Account { state, datagrams: None, elements, gaps: vec![gap; gaps] },
             samples: None,
             reclassified: Vec::new(),
