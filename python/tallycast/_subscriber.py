@@ -22,7 +22,8 @@ class Subscriber(_core.Subscriber):
 
     ``timeout`` ends an iteration after so many seconds without a block; without it one waits for ever. With ``newest`` the
     reader is given the newest block of each stream and passes over those before it. With ``until_end`` an iteration ends
-    when all streams that were read have ended. ``reader`` is the name of the account. ``sources`` are addresses to receive at
+    2 s after all streams that were read have ended; one that only fell silent is waited for until that is 60 s ago, and a
+    warning says so. ``reader`` is the name of the account. ``sources`` are addresses to receive at
     without waiting for announcements. With ``views`` large blocks (4 KiB and more) are not copied: their arrays, read-only, lie in
     the ring, where the publisher overwrites them sooner or later; ask ``block.valid()`` after you have used one. ``spin`` is for
     how many seconds a wait keeps a processor and looks again and again before it sleeps, where all streams come by shared memory:

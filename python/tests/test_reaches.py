@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -33,14 +36,19 @@ def same_bits(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
 
 
 def test_every_dtype_arrives_bit_for_bit(place: Place) -> None:
+    sent, subscribers = [], []
     for seed, dtype in enumerate(DTYPES):
         publisher = place.publisher(f"lab/{dtype}", {"a": "V", "b": "A", "c": ""}, dtype, rate="100k")
-        subscriber = place.joined(f"lab/{dtype}", until_end=True)
+        subscribers.append(place.joined(f"lab/{dtype}", until_end=True))
         samples = any_bits(publisher.schema.dtype, (1_000, 3), seed)
         for part in np.array_split(samples, [1, 2, 50, 700]):
             publisher.send(part)
         publisher.close()
-        blocks = list(to_end(subscriber))
+        sent.append(samples)
+    # Each waits a while at the end for its stream to begin anew; here all of them at once.
+    with ThreadPoolExecutor(len(DTYPES)) as readers:
+        came = list(readers.map(list, subscribers))
+    for dtype, samples, blocks, subscriber in zip(DTYPES, sent, came, subscribers, strict=True):
         assert same_bits(joined_elements(blocks), samples), dtype
         assert [block.first_index for block in blocks[:1]] == [0] and blocks[-1].next_index == 1_000
         account = check_in_order(subscriber.close(), 3_000)
@@ -182,6 +190,50 @@ def test_a_publisher_that_is_killed_leaves_an_account_that_says_so(place: Place)
     new = as_one([it for it in accounts if it.epoch == publisher.epoch])
     assert new.explained, new
     assert new.sent <= totals["samples"]["numbered"]
+
+
+def test_a_reader_until_the_end_waits_for_a_publisher_that_only_fell_silent(udp: Place) -> None:
+    program = (
+        "import sys, tallycast as tc\n"
+        "pub = tc.Publisher('lab/stopped', rate=10_000, dtype='u4', bus=sys.argv[1])\n"
+        "print('open', flush=True)\n"
+        "for _ in sys.stdin:\n"
+        "    pub.send(list(range(100)))\n"
+        "pub.send(list(range(100)))\n"
+        "pub.close()\n"
+    )
+    told: list[str] = []
+
+    class Waker(logging.Handler):
+        """Lets the publisher go on and end when its silence is told."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            if "fallen silent" not in record.getMessage():
+                return
+            told.append(record.getMessage())
+            stopped.send_signal(signal.SIGCONT)
+            assert stopped.stdin is not None
+            stopped.stdin.close()
+
+    waker = Waker()
+    arguments = [sys.executable, "-c", program, udp.publishers]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as stopped:
+        try:
+            assert stopped.stdout is not None and stopped.stdin is not None
+            stopped.stdout.readline()
+            subscriber = udp.joined("lab/stopped", until_end=True)
+            stopped.stdin.write("go\n")
+            stopped.stdin.flush()
+            first = next(subscriber)
+            stopped.send_signal(signal.SIGSTOP)
+            logging.getLogger("tallycast").addHandler(waker)
+            rest = list(subscriber)
+        finally:
+            logging.getLogger("tallycast").removeHandler(waker)
+            stopped.kill()
+    assert len(told) == 1 and told[0].startswith("stream `lab/stopped` has fallen silent; waiting up to 60 s"), told
+    assert sum(len(block) for block in [first, *rest]) == 200
+    assert [account.state for account in subscriber.close()] == ["unconfirmed", "closed"]
 
 
 def test_planted_loss_is_told_number_by_number(udp: Place) -> None:

@@ -213,7 +213,7 @@ impl Shared {
         let delivery = if newest { subscriber.newest_block(slice) } else { subscriber.next_block(slice) };
         match delivery {
             Some(delivery) => Some(Came::Block(delivery)),
-            None if until_end && subscriber.all_have_ended() => Some(Came::End),
+            None if until_end && subscriber.has_reached_end() => Some(Came::End),
             None => None,
         }
     }

@@ -134,12 +134,6 @@ impl Subscriber {
         }
         self.view.next_picked()
     }
-
-    /// Tells whether any stream has been read, all of them have ended, and everything of them was handed over.
-    #[must_use]
-    pub fn all_have_ended(&self) -> bool {
-        self.view.picked.is_empty() && self.has_told_all_ends()
-    }
 }
 
 impl Iterator for Blocks<'_> {
@@ -151,6 +145,11 @@ impl Iterator for Blocks<'_> {
 }
 
 impl BlockView {
+    /// Tells whether no block was picked that was not handed over.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.picked.is_empty()
+    }
+
     fn take(&mut self, event: Event) -> Option<Delivery> {
         match event {
             Event::Block(block) => {

@@ -198,10 +198,6 @@ impl Flow {
         open.map(|(epoch, life)| self.account(*epoch, life, reader_name, gaps)).collect()
     }
 
-    pub(crate) fn has_open_account(&self) -> bool {
-        self.lives.values().any(|life| !life.ended)
-    }
-
     /// Returns an account of an epoch that has ended as it stands, while news of it may come.
     pub(crate) fn ended_account(&self, epoch: Epoch, join: u32, reader_name: &str) -> Option<StreamAccount> {
         let life = self.lives.get(&epoch).filter(|life| life.ended && life.join == join)?;

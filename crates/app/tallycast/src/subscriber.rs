@@ -1,6 +1,7 @@
 //! Reading streams: every sample that arrives, every gap where it belongs, and the account.
 
 mod ended;
+mod ending;
 mod host;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,6 +19,7 @@ use crate::event::{Event, StreamAccount};
 use crate::flow::{Bridge, Flow, GapList, Rest};
 use crate::host_view::{HostView, Reach, Start};
 use ended::complete;
+use ending::Ends;
 
 /// Bytes of samples that are taken from the rings before they are handed over.
 const MAX_BYTES_PER_TURN: usize = 1 << 26;
@@ -42,6 +44,7 @@ pub struct Subscriber {
     queue: VecDeque<Event>,
     scratch: Vec<Event>,
     ended: VecDeque<StreamAccount>,
+    ends: Ends,
     /// Streams that were left while others in this process still read them: what their rings hold was read.
     left: BTreeSet<StreamId>,
     max_sample_bytes: usize,
@@ -120,6 +123,7 @@ impl Subscriber {
             queue: VecDeque::new(),
             scratch: Vec::new(),
             ended: VecDeque::new(),
+            ends: Ends::default(),
             left: BTreeSet::new(),
             max_sample_bytes,
             leaves_blocks,

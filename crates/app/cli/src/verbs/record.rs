@@ -15,7 +15,7 @@ use units::Instant;
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::quantity;
-use crate::reading::{Patience, StreamsSeen};
+use crate::reading::Patience;
 use crate::settings::Sources;
 use crate::status_line::StatusLine;
 use crate::stop::{AsChild, Deadline};
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     /// End after this time, such as 8h
     #[arg(long, value_parser = quantity::duration)]
     duration: Option<Duration>,
-    /// End once every stream that was joined has ended
+    /// End once every stream that was joined has ended; one that only falls silent is waited for, for a minute
     #[arg(long)]
     until_end: bool,
     /// Name under which this reader's account is kept
@@ -135,11 +135,9 @@ impl Recording {
 
     /// Records until the end. Whatever fails on the way, everything else is stored and told.
     fn record(mut self, mut subscriber: Subscriber, mut patience: Patience, deadline: Deadline) -> Recorded {
-        let mut seen = StreamsSeen::default();
-        while !(deadline.is_over() || patience.is_over(&seen)) {
+        while !(deadline.is_over() || patience.is_over(&mut subscriber)) {
             let due = self.recorder.deadline().since(self.now());
             if let Some(event) = subscriber.next(deadline.left(due.min(LOOK))) {
-                seen.take(&event);
                 self.take(&event);
             }
             self.recorder.tick(self.now());

@@ -14,7 +14,7 @@ use tallycast::{Address, Event, Start, StreamAccount, StreamPattern, account_jso
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::quantity;
-use crate::reading::{Patience, StreamsSeen};
+use crate::reading::Patience;
 use crate::settings::{self, Sources};
 use crate::stop::{AsChild, Deadline};
 use crate::verbs::unjoined;
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     /// End once so many samples have been handed over, over all streams
     #[arg(long, value_name = "SAMPLES")]
     count: Option<u64>,
-    /// End once every stream that was joined has ended
+    /// End once every stream that was joined has ended; one that only falls silent is waited for, for a minute
     #[arg(long)]
     until_end: bool,
     /// Receive at this address without waiting for announcements; may be given several times
@@ -109,10 +109,8 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let mut printer = Printer::new(&arguments);
     let deadline = Deadline::after(arguments.duration);
     let mut patience = Patience::new(stop, arguments.child.patience, arguments.until_end);
-    let mut seen = StreamsSeen::default();
-    while !(deadline.is_over() || patience.is_over(&seen) || printer.has(arguments.count)) {
+    while !(deadline.is_over() || patience.is_over(&mut subscriber) || printer.has(arguments.count)) {
         if let Some(event) = subscriber.next(deadline.left(LOOK)) {
-            seen.take(&event);
             printer.take(&event)?;
         }
         printer.look(|| subscriber.accounts())?;

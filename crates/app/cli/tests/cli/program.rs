@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -95,7 +95,18 @@ pub(crate) struct Running {
 impl Running {
     /// Starts it.
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut child = command(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        Self::of(&mut command(arguments), arguments)
+    }
+
+    /// Starts it; returns its standard error, too.
+    pub(crate) fn start_heard(arguments: &[&str]) -> (Self, BufReader<ChildStderr>) {
+        let mut running = Self::of(command(arguments).stderr(Stdio::piped()), arguments);
+        let said = BufReader::new(running.child.stderr.take().unwrap());
+        (running, said)
+    }
+
+    fn of(command: &mut Command, arguments: &[&str]) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
         std::thread::spawn(move || {

@@ -1,6 +1,7 @@
 //! One stream, three reaches: how data come is chosen, said, and survives the death of whoever brought them.
 
 use std::fs::{self, Permissions};
+use std::io::BufRead;
 use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
@@ -122,6 +123,45 @@ fn a_publisher_that_was_killed_ends_unconfirmed_and_its_successor_is_read() {
     let states: Vec<_> = accounts.iter().map(|account| &account["state"]).collect();
     assert_eq!(states, ["unconfirmed", "closed"]);
     assert!(accounts.iter().all(|account| account["balanced"] == json!(true)));
+}
+
+#[test]
+fn a_reader_until_the_end_waits_for_a_publisher_that_only_fell_silent() {
+    let bus = private_bus();
+    let (mut reader, said) =
+        Running::start_heard(&["sub", "test/*", "--until-end", "--json", "--reader", "desk", "--bus", &bus]);
+    let publisher = publisher(&bus);
+    read_samples(&mut reader, 5_000);
+    publisher.signal(Signal::STOP);
+    let word = said.lines().map(Result::unwrap).find(|line| line.contains("fallen silent"));
+    let word = word.expect("it waits, and says so before it ends");
+    assert!(word.contains("stream `test/wave` has fallen silent; waiting up to 60 s"), "{word}");
+    publisher.signal(Signal::CONT);
+    let mut lines = reader.lines_until(|line| is_event(line, "began"));
+    let totals = end(publisher);
+    let (status, rest) = reader.wait();
+    lines.extend(rest);
+    assert!(status.success(), "{status}: {lines:?}");
+    let accounts: Vec<_> = lines.iter().filter(|line| is_event(line, "account")).collect();
+    let states: Vec<_> = accounts.iter().map(|account| &account["state"]).collect();
+    assert_eq!(states, ["unconfirmed", "closed"]);
+    assert_eq!(accounts[1]["elements"]["next"], totals[0]["samples"]["offered"]);
+}
+
+#[test]
+fn a_reader_until_the_end_does_not_wait_for_a_publisher_of_its_host_that_is_gone() {
+    let memory = memory();
+    let bus = host_bus(&memory);
+    let (mut reader, said) = Running::start_heard(&["sub", "test/*", "--until-end", "--json", "--bus", &bus]);
+    let publisher = publisher(&bus);
+    read_samples(&mut reader, 5_000);
+    publisher.signal(Signal::KILL);
+    let (status, lines) = reader.wait();
+    assert_eq!(status.code(), Some(1), "what it would have written is not known");
+    let account = lines.iter().find(|line| is_event(line, "account")).unwrap();
+    assert_eq!(account["state"], "unconfirmed");
+    let said: Vec<String> = said.lines().map(Result::unwrap).collect();
+    assert!(said.is_empty(), "{said:?}");
 }
 
 #[test]

@@ -6,7 +6,6 @@ use engine::StreamAccountView;
 
 use super::{SocketBooks, Subscriber};
 use crate::event::{Event, StreamAccount, StreamGap};
-use crate::flow::Flow;
 use crate::host_view::Reach;
 
 /// Accounts of ended epochs that are kept for [`Subscriber::close`].
@@ -20,15 +19,10 @@ impl Subscriber {
         self.ended.iter()
     }
 
-    /// Tells whether any epoch has ended, none is open, and nothing waits to be told.
-    pub(crate) fn has_told_all_ends(&self) -> bool {
-        let is_open = |flow: &Flow| flow.has_open_account();
-        !self.ended.is_empty() && self.queue.is_empty() && !self.flows.values().any(is_open)
-    }
-
     /// Queues what the flows had to tell; ended accounts are completed and kept.
     pub(super) fn tell(&mut self) {
         let mut events = std::mem::take(&mut self.scratch);
+        self.note_ends(&events);
         let concerns_the_ended = |event: &Event| match event {
             Event::Ended(_) => true,
             Event::Settled(gap) => self.ended.iter().any(|account| is_of(account, gap)),

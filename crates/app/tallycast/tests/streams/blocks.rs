@@ -118,9 +118,9 @@ fn the_newest_block_of_each_stream_passes_over_those_before_it() {
     assert_eq!(subscriber.newest_block(WATCHDOG).unwrap().stream.as_str(), "lab/b");
     assert_eq!(subscriber.newest_block(WATCHDOG).unwrap().stream.as_str(), "lab/a");
     publishers.into_iter().for_each(drop);
-    assert!(!subscriber.all_have_ended(), "nobody has looked yet");
+    assert!(!subscriber.has_reached_end(), "nobody has looked yet");
     let deadline = Instant::now() + WATCHDOG;
-    while !subscriber.all_have_ended() {
+    while !subscriber.has_reached_end() {
         assert!(Instant::now() < deadline, "the ends did not come within {WATCHDOG:?}");
         assert!(subscriber.newest_block(Duration::from_millis(20)).is_none());
     }

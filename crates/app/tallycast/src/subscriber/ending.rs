@@ -1,0 +1,327 @@
+//! When a reader of streams that end has read enough: soon after their final tallies, later where one only fell silent.
+//!
+//! Silence is no end. A network that is out, a switch that starts anew or a publisher that was stopped for a while sounds
+//! like a publisher that is dead; only its last word and, on one host, the system tell the two apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ledger::AccountState;
+use sample::StreamName;
+use units::Epoch;
+
+use super::Subscriber;
+use crate::event::Event;
+use crate::host_view::Reach;
+
+/// Longer than a publisher needs to be started again and announced.
+const QUIET: Duration = Duration::from_secs(2);
+/// Longer than a bridge needs to find another way through its network: 50 s by IEEE 802.1D, 20 to notice and twice 15 to learn.
+const OUTAGE: Duration = Duration::from_secs(60);
+/// The most streams that are named where several fell silent.
+const MAX_NAMED: usize = 3;
+
+/// Which streams are open, and which fell silent although nobody said that they end.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    streams: BTreeMap<Arc<StreamName>, Stream>,
+    any_ended: bool,
+    /// When somebody saw first that no stream is open any more.
+    quiet_since: Option<Instant>,
+}
+
+/// A stream that is open, or fell silent.
+#[derive(Debug)]
+struct Stream {
+    newest: Epoch,
+    open: BTreeSet<Epoch>,
+    silent_since: Option<Instant>,
+}
+
+impl Subscriber {
+    /// Tells whether an account is open, or something waits to be handed over.
+    #[must_use]
+    pub fn has_open_accounts(&self) -> bool {
+        self.ends.is_open() || !self.queue.is_empty() || !self.view.is_empty()
+    }
+
+    /// Tells whether the streams have come to their end: some were read, all have ended, and none has come back within 2 s, nor
+    /// within 60 s of having fallen silent where nobody knows that it has ended. Of that wait a warning tells.
+    ///
+    /// A publisher's final tally is such knowledge; on one host, that its process is gone; and that no pattern asks for the stream.
+    pub fn has_reached_end(&mut self) -> bool {
+        if self.has_open_accounts() {
+            return false;
+        }
+        let now = Instant::now();
+        if let Some(word) = self.ends.look(now) {
+            tracing::warn!("{word}\nCtrl-C ends at once");
+        }
+        self.ends.are_over(now)
+    }
+
+    /// Notes beginnings and ends.
+    pub(super) fn note_ends(&mut self, events: &[Event]) {
+        for event in events {
+            match event {
+                Event::Began(info) => self.ends.began(&info.name, info.epoch),
+                Event::Ended(account) => {
+                    let is_wanted = self.patterns.iter().any(|pattern| pattern.matches(&account.stream));
+                    let goes_on = is_wanted && may_go_on(account.account.state, account.reach);
+                    self.ends.ended(&account.stream, account.epoch, goes_on.then(Instant::now));
+                }
+                Event::Block(_) | Event::Gap(_) | Event::Settled(_) => {}
+            }
+        }
+    }
+}
+
+impl Ends {
+    fn began(&mut self, name: &Arc<StreamName>, epoch: Epoch) {
+        let new = || Stream { newest: epoch, open: BTreeSet::new(), silent_since: None };
+        let stream = self.streams.entry(Arc::clone(name)).or_insert_with(new);
+        stream.open.insert(epoch);
+        (stream.newest, stream.silent_since) = (epoch, None);
+        self.quiet_since = None;
+    }
+
+    /// Notes the end of an account, and since when the stream is silent if its publisher may go on.
+    fn ended(&mut self, name: &StreamName, epoch: Epoch, silent_since: Option<Instant>) {
+        self.any_ended = true;
+        let Some(stream) = self.streams.get_mut(name) else { return };
+        stream.open.remove(&epoch);
+        // What is left of an epoch that was replaced may end after its successor.
+        if epoch == stream.newest {
+            stream.silent_since = silent_since;
+        }
+        if stream.open.is_empty() && stream.silent_since.is_none() {
+            self.streams.remove(name);
+        }
+        // Of streams that come and never end, only those of the last minute are kept.
+        if let Some(now) = silent_since {
+            self.forget_ended(now);
+        }
+    }
+
+    /// Forgets the streams that have ended, among them those that were silent for too long.
+    fn forget_ended(&mut self, now: Instant) {
+        self.streams.retain(|_, stream| !stream.open.is_empty() || !stream.patience(now).is_zero());
+    }
+
+    fn is_open(&self) -> bool {
+        self.streams.values().any(|stream| !stream.open.is_empty())
+    }
+
+    /// Begins to wait for streams to come back, where none is open; returns what there is to say of that, once.
+    fn look(&mut self, now: Instant) -> Option<String> {
+        self.forget_ended(now);
+        if !self.any_ended || self.is_open() || self.quiet_since.is_some() {
+            return None;
+        }
+        self.quiet_since = Some(now);
+        let longest = self.streams.values().map(|stream| stream.patience(now)).max()?;
+        let named: Vec<_> = self.streams.keys().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
+        let (named, more) = (named.join(", "), self.streams.len().saturating_sub(MAX_NAMED));
+        let (subject, them) = match (self.streams.len(), more) {
+            (1, _) => (format!("stream {named} has"), "it"),
+            (_, 0) => (format!("streams {named} have"), "them"),
+            _ => (format!("streams {named} and {more} more have"), "them"),
+        };
+        let seconds = longest.as_secs_f64().ceil();
+        Some(format!("{subject} fallen silent; waiting up to {seconds} s for {them} to come back"))
+    }
+
+    fn are_over(&self, now: Instant) -> bool {
+        let is_quiet = |since: Instant| now.saturating_duration_since(since) >= QUIET;
+        self.streams.is_empty() && self.quiet_since.is_some_and(is_quiet)
+    }
+}
+
+impl Stream {
+    /// Returns how much longer it is waited for, if it is silent.
+    fn patience(&self, now: Instant) -> Duration {
+        let left = |since: Instant| OUTAGE.saturating_sub(now.saturating_duration_since(since));
+        self.silent_since.map_or(Duration::ZERO, left)
+    }
+}
+
+/// Tells whether the publisher may go on behind the end of an account.
+const fn may_go_on(state: AccountState, reach: Reach) -> bool {
+    match state {
+        AccountState::Closed => false,
+        // In shared memory of its own it ends so when its process is gone; an agent's ring tells of what it heard.
+        AccountState::Unconfirmed => !matches!(reach, Reach::Shm),
+        // An agent has ended, or a ring cannot be read any more: the stream comes another way.
+        AccountState::Cut | AccountState::Open => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Epoch = Epoch { start_ns: 1, life: 1 };
+    const SECOND: Epoch = Epoch { start_ns: 2, life: 2 };
+    const TICK: Duration = Duration::from_millis(1);
+
+    /// What a subscriber heard, at times that a test says.
+    struct Scene {
+        ends: Ends,
+        began: Instant,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            Self { ends: Ends::default(), began: Instant::now() }
+        }
+
+        fn began(&mut self, name: &str, epoch: Epoch) {
+            self.ends.began(&Arc::new(name.parse().unwrap()), epoch);
+        }
+
+        fn closed(&mut self, name: &str, epoch: Epoch) {
+            self.ends.ended(&name.parse().unwrap(), epoch, None);
+        }
+
+        fn silent(&mut self, name: &str, epoch: Epoch, at: Duration) {
+            self.ends.ended(&name.parse().unwrap(), epoch, Some(self.began + at));
+        }
+
+        /// Asks whether all is over; returns what was said, too.
+        fn ask(&mut self, at: Duration) -> (bool, Option<String>) {
+            let now = self.began + at;
+            let word = self.ends.look(now);
+            (self.ends.are_over(now), word)
+        }
+
+        fn is_over(&mut self, at: Duration) -> bool {
+            let (is_over, word) = self.ask(at);
+            assert_eq!(word, None);
+            is_over
+        }
+    }
+
+    #[test]
+    fn it_is_over_a_while_after_the_last_stream_was_closed() {
+        let mut scene = Scene::new();
+        assert!(!scene.is_over(OUTAGE), "nothing has begun");
+        scene.began("a", FIRST);
+        scene.began("b", FIRST);
+        scene.closed("a", FIRST);
+        assert!(!scene.is_over(OUTAGE * 2), "one is open");
+        scene.closed("b", FIRST);
+        let end = OUTAGE * 3;
+        assert!(!scene.is_over(end), "the quiet begins when somebody asks");
+        assert!(!scene.is_over(end + QUIET - TICK));
+        assert!(scene.is_over(end + QUIET));
+    }
+
+    #[test]
+    fn a_stream_that_begins_again_begins_the_quiet_anew() {
+        let mut scene = Scene::new();
+        scene.began("a", FIRST);
+        scene.closed("a", FIRST);
+        assert!(!scene.is_over(Duration::ZERO));
+        scene.began("a", SECOND);
+        assert!(!scene.is_over(QUIET));
+        scene.closed("a", SECOND);
+        // Nobody asked while it was open: the end before it must not count.
+        assert!(!scene.is_over(QUIET));
+        assert!(!scene.is_over(QUIET * 2 - TICK));
+        assert!(scene.is_over(QUIET * 2));
+    }
+
+    #[test]
+    fn a_stream_that_fell_silent_is_waited_for_much_longer_which_is_said_once() {
+        let mut scene = Scene::new();
+        scene.began("a", FIRST);
+        scene.silent("a", FIRST, Duration::ZERO);
+        let word = "stream `a` has fallen silent; waiting up to 60 s for it to come back";
+        assert_eq!(scene.ask(TICK), (false, Some(word.to_owned())));
+        assert!(!scene.is_over(QUIET * 2));
+        assert!(!scene.is_over(OUTAGE - TICK));
+        assert!(scene.is_over(OUTAGE));
+    }
+
+    #[test]
+    fn a_stream_that_came_back_and_was_closed_is_not_waited_for() {
+        for epoch in [FIRST, SECOND] {
+            let mut scene = Scene::new();
+            scene.began("a", FIRST);
+            scene.silent("a", FIRST, Duration::ZERO);
+            assert!(scene.ask(TICK).1.is_some());
+            scene.began("a", epoch);
+            scene.closed("a", epoch);
+            assert!(!scene.is_over(QUIET));
+            assert!(scene.is_over(QUIET * 2), "{epoch}");
+            // It falls silent once more: that is another silence.
+            scene.began("a", epoch);
+            scene.silent("a", epoch, QUIET * 3);
+            assert!(scene.ask(QUIET * 3).1.is_some());
+            assert!(!scene.is_over(QUIET * 5));
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_a_replaced_epoch_says_nothing_of_its_successor() {
+        let mut scene = Scene::new();
+        scene.began("a", FIRST);
+        scene.began("a", SECOND);
+        scene.closed("a", SECOND);
+        assert!(!scene.is_over(Duration::ZERO), "the first is still being settled");
+        scene.silent("a", FIRST, TICK);
+        assert!(!scene.is_over(TICK));
+        assert!(scene.is_over(TICK + QUIET));
+        // Neither does its end while the successor is open.
+        let mut scene = Scene::new();
+        scene.began("a", FIRST);
+        scene.began("a", SECOND);
+        scene.silent("a", FIRST, TICK);
+        assert!(!scene.is_over(OUTAGE * 2));
+    }
+
+    #[test]
+    fn silence_counts_from_when_it_began_also_while_others_were_open() {
+        let mut scene = Scene::new();
+        for name in ["a", "b", "c", "d", "e"] {
+            scene.began(name, FIRST);
+        }
+        for (seconds, name) in [(0, "a"), (30, "b"), (31, "c"), (32, "d")] {
+            scene.silent(name, FIRST, Duration::from_secs(seconds));
+        }
+        assert!(!scene.is_over(Duration::from_secs(50)));
+        scene.closed("e", FIRST);
+        let word =
+            "streams `a`, `b`, `c` and 1 more have fallen silent; waiting up to 42 s for them to come back";
+        assert_eq!(scene.ask(Duration::from_secs(50)), (false, Some(word.to_owned())));
+        assert!(!scene.is_over(Duration::from_secs(92) - TICK));
+        assert!(scene.is_over(Duration::from_secs(92)));
+    }
+
+    #[test]
+    fn streams_that_never_end_are_forgotten_while_others_are_open() {
+        let mut scene = Scene::new();
+        scene.began("open", FIRST);
+        for second in 0..1_000 {
+            let name = format!("s{second}");
+            scene.began(&name, FIRST);
+            scene.silent(&name, FIRST, Duration::from_secs(second));
+        }
+        assert_eq!(scene.ends.streams.len(), 61);
+        scene.closed("open", FIRST);
+        assert!(!scene.ends.streams.contains_key(&"open".parse::<StreamName>().unwrap()));
+    }
+
+    #[test]
+    fn only_a_final_tally_and_a_process_of_this_host_that_is_gone_are_an_end() {
+        use AccountState::{Closed, Cut, Unconfirmed};
+        for reach in [Reach::Shm, Reach::ShmAgent, Reach::Udp] {
+            assert!(!may_go_on(Closed, reach));
+            assert!(may_go_on(Cut, reach), "an agent that has ended, a ring that was destroyed");
+        }
+        assert!(!may_go_on(Unconfirmed, Reach::Shm), "the publisher's process is gone");
+        assert!(may_go_on(Unconfirmed, Reach::ShmAgent), "the agent heard nothing, or is gone itself");
+        assert!(may_go_on(Unconfirmed, Reach::Udp));
+    }
+}
