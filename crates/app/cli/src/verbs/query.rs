@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     /// The run; needed where several runs have the stream
     #[arg(long, value_name = "NAME")]
     run: Option<RunName>,
-    /// The epoch, as listed; needed for exports where a run has several
+    /// The epoch, as listed; needed for exports where several lie in the range
     #[arg(long, value_name = "EPOCH")]
     epoch: Option<String>,
     /// From here on: 2026-11-21T20:15:00Z, nanoseconds since 1970, +10s after the start, -30s before the end
@@ -91,6 +91,9 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     // Losses before the first and behind the last stored sample are part of what is known.
     let open = if arguments.points.is_some() { span.clone() } else { ALWAYS };
     let range = arguments.range(&span, open)?;
+    if arguments.export.is_some() {
+        export::keep_asked_for(&mut entry, &range)?;
+    }
     let damaged = if let Some(words) = &arguments.export {
         let (format, path) = (words[0].as_str(), words[1].as_ref());
         let (force, as_json) = (arguments.force, arguments.json);

@@ -21,6 +21,10 @@ const PERIOD_NS: i64 = 1_000_000;
 
 /// Writes 100 samples of two channels; 40 to 50 lost in the middle, and 100 to 120 behind the last.
 fn recorded(root: &Path) {
+    record(root, EPOCH);
+}
+
+fn record(root: &Path, epoch: Epoch) {
     let store: Arc<dyn Store> = Arc::new(FileStore::create(root).unwrap());
     let run: archive::RunName = "r".parse().unwrap();
     let options = Options { batch_bytes: 200, segment_bytes: 800, ..Options::default() };
@@ -28,23 +32,19 @@ fn recorded(root: &Path) {
     let name: Arc<sample::StreamName> = Arc::new("lab/probe".parse().unwrap());
     let channels = vec![Channel::new("current", "A").with_scale(0.5, 1.0), Channel::new("voltage", "V")];
     let schema = Arc::new(Schema::new(Dtype::I16, SampleRate::hz(1_000).unwrap(), channels).unwrap());
-    let description = Description {
-        name: Arc::clone(&name),
-        epoch: EPOCH,
-        schema: Arc::clone(&schema),
-        station: String::new(),
-    };
+    let description =
+        Description { name: Arc::clone(&name), epoch, schema: Arc::clone(&schema), station: String::new() };
     let began = Began { description, first_index: 0, reader: "recorder".into() };
     recorder.handle(Instant::ORIGIN, Input::Began(began)).unwrap();
     let time = |index: u64| {
-        WallTime::from_nanos(i64::try_from(EPOCH.start_ns).unwrap()).offset(index as i64 * PERIOD_NS)
+        WallTime::from_nanos(i64::try_from(epoch.start_ns).unwrap()).offset(index as i64 * PERIOD_NS)
     };
     for first in (0..100).step_by(10).filter(|first| *first != 40) {
         let bytes: Vec<u8> = (first * 2..first * 2 + 20).flat_map(|at| (at as i16).to_le_bytes()).collect();
         let block = Block {
             stream: Arc::clone(&name),
             schema: Arc::clone(&schema),
-            epoch: EPOCH,
+            epoch,
             first_index: first,
             t0: time(first),
             samples: 10,
@@ -66,10 +66,10 @@ fn recorded(root: &Path) {
             evidence: Vec::new(),
         };
         let (t0, t1) = (time(samples.start), time(samples.end));
-        let gap = ReaderGap { stream: Arc::clone(&name), epoch: EPOCH, gap, t0, t1 };
+        let gap = ReaderGap { stream: Arc::clone(&name), epoch, gap, t0, t1 };
         recorder.handle(Instant::from_nanos(40_000_000_000), Input::Gap(&gap)).unwrap();
     }
-    let account = StreamAccount { stream: name, epoch: EPOCH, account: Value::Null };
+    let account = StreamAccount { stream: name, epoch, account: Value::Null };
     recorder.handle(Instant::from_nanos(50_000_000_000), Input::Ended(account)).unwrap();
     recorder.close(Instant::from_nanos(51_000_000_000)).unwrap();
     assert!(compact_run(&*store, &run).unwrap().len() > 2);
@@ -104,6 +104,37 @@ fn gaps_behind_the_last_sample_are_shown_and_exported() {
     let file = folder.path().join("all.csv");
     let output = query(folder.path(), &["lab/probe", "--export", "csv", file.to_str().unwrap()]);
     assert!(said(&output).contains("90 samples, 30 missing in 2 holes"), "{}", said(&output));
+}
+
+/// A clock that was set back leaves an epoch that lies before the one it follows.
+#[test]
+fn an_export_finds_the_epoch_by_the_range_and_asks_only_where_several_lie_in_it() {
+    let (folder, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let earlier = Epoch { start_ns: EPOCH.start_ns - 3_600_000_000_000, life: 8 };
+    recorded(folder.path());
+    record(folder.path(), earlier);
+    let export = |name: &str, range: &[&str]| {
+        let file = out.path().join(name);
+        let export = ["lab/probe", "--export", "csv", file.to_str().unwrap()];
+        let output = query(folder.path(), &[&export[..], range].concat());
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let rows = text.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+        let times: Vec<u64> = rows.map(|row| row.split(',').nth(1).unwrap().parse().unwrap()).collect();
+        (output.status.code(), said(&output), times.len(), times.first().copied())
+    };
+    // What is known ends with the later epoch, 20 ms behind its last sample: its first sample is 120 ms before that.
+    let found = export("first.csv", &["--from", "+0s", "--to", "+1s"]);
+    assert_eq!((found.0, found.2, found.3), (Some(0), 90, Some(earlier.start_ns)), "{}", found.1);
+    let found = export("second.csv", &["--from", "-120ms", "--to", "-90ms"]);
+    assert_eq!((found.0, found.2, found.3), (Some(0), 30, Some(EPOCH.start_ns)), "{}", found.1);
+    for range in [&[][..], &["--from", "+119ms", "--to", "-119ms"]] {
+        let (code, said, rows, _) = export("both.csv", range);
+        assert_eq!((code, rows), (Some(2), 0), "{said}");
+        assert!(said.contains(&format!("--epoch: {earlier}, {EPOCH}")), "{said}");
+    }
+    let (code, said, ..) = export("between.csv", &["--from", "+120ms", "--to", "-120ms"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("nothing is known of lab/probe in this range"), "{said}");
 }
 
 #[test]

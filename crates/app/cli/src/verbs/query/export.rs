@@ -30,13 +30,32 @@ pub(super) struct Order<'a> {
     pub(super) as_json: bool,
 }
 
+/// Keeps the epochs of which something is known in the range. An only one is kept whatever the range is: it tells what is
+/// missing there.
+pub(super) fn keep_asked_for(entry: &mut StreamEntry, range: &Range<WallTime>) -> anyhow::Result<()> {
+    if entry.epochs.len() == 1 {
+        return Ok(());
+    }
+    entry.epochs.retain(|recording| {
+        let span = recording.span();
+        span.start < range.end && range.start < span.end
+    });
+    if entry.epochs.is_empty() {
+        bail!(
+            "nothing is known of {} in this range\nsee what there is without --from and --to, or with --gaps",
+            entry.name
+        );
+    }
+    Ok(())
+}
+
 /// Exports the only epoch of `entry` and tells whether something stored could not be read; refuses to join several epochs,
 /// between which time is missing.
 pub(super) fn export(archive: &Archive, entry: &StreamEntry, order: &Order<'_>) -> anyhow::Result<bool> {
     let [recording] = entry.epochs.as_slice() else {
         let epochs: Vec<String> = entry.epochs.iter().map(|it| it.description.epoch.to_string()).collect();
         bail!(
-            "run {} has several epochs of {}\nchoose one with --epoch: {}",
+            "run {} has several epochs of {} there\nchoose one by its time with --from and --to, or with --epoch: {}",
             entry.run,
             entry.name,
             epochs.join(", ")
