@@ -32,6 +32,12 @@ pub enum ArchiveError {
          restart its publisher, which begins a new epoch"
     )]
     SchemaChanged(String),
+    /// More streams began while the disk took nothing than can wait for it.
+    #[error(
+        "{0} streams that began wait for the archive already\n\
+         put its folder back, or free some space; streams that begin then are recorded"
+    )]
+    Waiting(usize),
     /// A sidecar index cannot be used.
     #[error("{}: {cause}", path.display())]
     Index {

@@ -43,6 +43,9 @@ const MAX_NOTICES: usize = 1_024;
 
 /// The most ended epochs kept open for late news of their gaps; the oldest give way.
 const MAX_ENDED: usize = 256;
+/// The most streams that begin while the disk takes nothing and wait for it: a publisher that restarts every second makes one
+/// each time.
+const MAX_WAITING: usize = 1_024;
 
 /// How a recorder works. The defaults suit one disk and streams from 1 Hz to some hundred MB/s.
 #[derive(Clone, Debug)]
@@ -305,8 +308,9 @@ impl Recorder {
     /// Cost: for a block one copy of its samples; every [`Options::batch_bytes`] a write.
     ///
     /// # Errors
-    /// [`ArchiveError::Unknown`] for a stream that never began, [`ArchiveError::SchemaChanged`], and at
-    /// `Began` what the disk says. A disk that fails later is no error here: it becomes gaps and notices.
+    /// [`ArchiveError::Unknown`] for a stream that never began; at `Began` [`ArchiveError::SchemaChanged`], what makes
+    /// an earlier recording of it unreadable, and [`ArchiveError::Waiting`]. A disk that fails, also at `Began`, is no
+    /// error here: it becomes gaps and notices, and the stream is recorded once the disk takes it.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) -> Result<(), ArchiveError> {
         match input {
             Input::Began(began) => self.begin(now, began)?,
@@ -431,31 +435,53 @@ impl Recorder {
         failed.map_or(Ok(self.closed), Err)
     }
 
+    /// Begins a session of a stream. What the disk does not take yet waits, as it does with samples.
     fn begin(&mut self, now: Instant, began: Began) -> Result<(), ArchiveError> {
         let key = StreamKey { name: Arc::clone(&began.description.name), epoch: began.description.epoch };
-        if self.streams.contains_key(&key) {
+        if self.streams.contains_key(&key) && matches!(self.disk, Disk::Writing) {
             // A reader that left and joined again within one recording: the span between is its absence. What
             // it had is stored first, so that nothing pends in the account that is put aside.
             self.commit(now);
-            let store = Arc::clone(&self.store);
-            return self.streams.get_mut(&key).map_or(Ok(()), |stream| stream.rejoin(&*store, &began));
         }
-        self.check_place()?;
+        if let Some(stream) = self.streams.get_mut(&key) {
+            stream.rejoin(&began);
+            return self.settle(now, &key);
+        }
         let found = self.resumable.remove(&((*key.name).clone(), key.epoch));
-        if let Some(resumable) = &found {
-            let stored_index = resumable.stored_index;
+        let stream = StreamRecorder::new(&self.run, began, found.as_ref(), now)?;
+        if let Some(Resumable { stored_index, .. }) = found {
             self.notice(Notice::Resumed { stream: Arc::clone(&key.name), stored_index });
         }
-        let stream = StreamRecorder::begin(&*self.store, &self.run, began, found, now)?;
-        self.streams.insert(key, stream);
-        Ok(())
+        self.streams.insert(key.clone(), stream);
+        let settled = self.settle(now, &key);
+        let waiting = self.streams.values().filter(|stream| stream.is_waiting()).count();
+        let begun = if waiting > MAX_WAITING { Err(ArchiveError::Waiting(MAX_WAITING)) } else { settled };
+        if begun.is_err() {
+            self.streams.remove(&key);
+        }
+        begun
+    }
+
+    /// Writes the beginning of a session, if the disk takes it. What is no fault of the disk no waiting can cure.
+    fn settle(&mut self, now: Instant, key: &StreamKey) -> Result<(), ArchiveError> {
+        if !matches!(self.disk, Disk::Writing) || !self.is_in_place(now) {
+            return Ok(());
+        }
+        let Some(stream) = self.streams.get_mut(key) else { return Ok(()) };
+        match stream.settle(&*self.store) {
+            Err(ArchiveError::Store(error)) => {
+                self.fail(now, vec![(key.clone(), Failure::from(error))]);
+                Ok(())
+            }
+            settled => settled,
+        }
     }
 
     fn take(&mut self, now: Instant, block: &Block) -> Result<(), ArchiveError> {
         let writing = matches!(self.disk, Disk::Writing);
         let batch_bytes = self.options.batch_bytes;
         let stream = self.stream(&block.stream, block.epoch)?;
-        if !writing {
+        if !writing || stream.is_waiting() {
             stream.refuse(block);
             return Ok(());
         }
@@ -488,8 +514,9 @@ impl Recorder {
         }
         let before = self.stored();
         let store = Arc::clone(&self.store);
+        self.for_each(now, |stream| Ok(stream.settle(&*store)?));
         self.for_each(now, |stream| stream.write(&*store, now));
-        self.for_each(now, |stream| stream.write_gaps(&*store));
+        self.for_each(now, StreamRecorder::write_gaps);
         // Barrier one: samples and gap maps.
         self.barrier(now, StreamRecorder::unsynced_data);
         self.for_each(now, |stream| stream.acknowledge(&*store));

@@ -1,7 +1,7 @@
-//! The gap map while it is written: lines wait here until a barrier made them durable.
+//! The gap map while it is written: lines wait here until a barrier made them durable, or until there is a file.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::Description;
 use crate::folders::GAPS;
@@ -17,6 +17,8 @@ pub(crate) const NO_EVIDENCE: &str = "the recorder ended before the evidence cam
 /// The gap map of one epoch, open for appending.
 pub(crate) struct GapFile {
     file: Box<dyn Appendable>,
+    /// What the first line must be, whenever that is written.
+    head: Line,
     synced_bytes: u64,
     written_bytes: u64,
     /// What is not yet in the file.
@@ -28,17 +30,26 @@ pub(crate) struct GapFile {
 }
 
 impl GapFile {
+    /// Begins the gap map of a folder that the disk does not take yet: gaps wait, and nothing is written.
+    pub(crate) fn waiting(folder: &Path, description: &Description) -> Self {
+        Self::around(Box::new(Nowhere(folder.join(GAPS))), description, 0)
+    }
+
     /// Begins the gap map of a folder.
     ///
     /// # Errors
-    /// What the disk says.
+    /// What the disk says; then no gap map is left, as far as the disk lets it go: nobody takes it for another recorder's.
     pub(crate) fn create(
         store: &dyn Store,
         folder: &Path,
         description: &Description,
     ) -> Result<Self, StoreError> {
-        let mut file = Self::around(store.create(&folder.join(GAPS))?, 0);
-        file.write_lines(&[Line::head_of(description)])?;
+        let path = folder.join(GAPS);
+        let mut file = Self::around(store.create(&path)?, description, 0);
+        if let Err(error) = file.write_lines(&[]) {
+            drop(store.remove(&path));
+            return Err(error);
+        }
         Ok(file)
     }
 
@@ -52,17 +63,33 @@ impl GapFile {
         description: &Description,
         intact_bytes: u64,
     ) -> Result<Self, StoreError> {
-        let mut file = Self::around(store.append_to(&folder.join(GAPS))?, intact_bytes);
+        let mut file = Self::around(store.append_to(&folder.join(GAPS))?, description, intact_bytes);
         file.file.truncate(intact_bytes)?;
-        if intact_bytes == 0 {
-            file.write_lines(&[Line::head_of(description)])?;
-        }
+        file.write_lines(&[])?;
         Ok(file)
     }
 
-    fn around(file: Box<dyn Appendable>, bytes: u64) -> Self {
+    fn around(file: Box<dyn Appendable>, description: &Description, bytes: u64) -> Self {
         let (pending, written, unsettled) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
-        Self { file, synced_bytes: bytes, written_bytes: bytes, pending, written, unsettled }
+        let head = Line::head_of(description);
+        Self { file, head, synced_bytes: bytes, written_bytes: bytes, pending, written, unsettled }
+    }
+
+    /// Takes over the gaps that waited for this file.
+    pub(crate) fn take_over(&mut self, waiting: Self) {
+        self.pending.extend(waiting.pending);
+        self.unsettled.extend(waiting.unsettled);
+    }
+
+    /// Gives every gap that waits another session: which one it is may only be known once the folder was seen.
+    pub(crate) fn renumber(&mut self, session: u32) {
+        for gaps in [&mut self.pending, &mut self.unsettled] {
+            let renumbered = core::mem::take(gaps).into_values().map(|mut gap| {
+                gap.key.session = session;
+                (gap.key, gap)
+            });
+            *gaps = renumbered.collect();
+        }
     }
 
     /// Notes a gap, or news of it. Returns a gap that has to give way if there are too many.
@@ -94,12 +121,16 @@ impl GapFile {
         }
     }
 
-    /// Writes lines at once. They are durable after the next sync.
+    /// Writes lines at once, behind the head. They are durable after the next sync.
     ///
     /// # Errors
     /// What the disk says; the file is then cut back.
     pub(crate) fn write_lines(&mut self, lines: &[Line]) -> Result<(), StoreError> {
-        let text: String = lines.iter().map(Line::encode).collect();
+        let head = (self.written_bytes == 0).then_some(&self.head);
+        let text: String = head.into_iter().chain(lines).map(Line::encode).collect();
+        if text.is_empty() {
+            return Ok(());
+        }
         if let Err(error) = self.file.append(&[text.as_bytes()]) {
             self.take_back();
             return Err(error);
@@ -168,5 +199,26 @@ impl GapFile {
             // Newer news of the same gap stays.
             self.pending.entry(gap.key).or_insert(gap);
         }
+    }
+}
+
+/// In the place of a file that the disk does not take yet.
+struct Nowhere(PathBuf);
+
+impl Appendable for Nowhere {
+    fn append(&mut self, _: &[&[u8]]) -> Result<(), StoreError> {
+        self.check_place()
+    }
+
+    fn truncate(&mut self, _: u64) -> Result<(), StoreError> {
+        self.check_place()
+    }
+
+    fn check_place(&self) -> Result<(), StoreError> {
+        Err(StoreError::Gone(self.0.clone()))
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.check_place()
     }
 }

@@ -26,7 +26,7 @@ use crate::gaps::{GapKey, GapRecord, Line, Origin, Session};
 use crate::recovery::{Resumable, recover_epoch};
 use crate::segment::{Birth, SegmentWriter};
 use crate::stamped::stamp;
-use crate::store::{Appendable, Store, replace, set_aside};
+use crate::store::{Appendable, Store, read_whole, replace, set_aside};
 use crate::told::Files;
 
 /// Why something could not be written.
@@ -52,10 +52,28 @@ struct Books {
     archive_write: u64,
 }
 
+/// What the disk must take before anything of a session can be stored; each stands for those behind it, too.
+enum Owed {
+    /// The folder with its description, and the gap map; or that which was found, with so many bytes of whole lines.
+    GapMap {
+        found_bytes: Option<u64>,
+    },
+    /// Room for the account; the last one of the session before, if that was this recorder's.
+    Session {
+        last: Option<Value>,
+    },
+    /// The line that tells of the session.
+    Line,
+    Nothing,
+}
+
 pub(super) struct StreamRecorder {
     description: Arc<Description>,
     folder: PathBuf,
     session: u32,
+    /// The name under which it is read.
+    reader: String,
+    owed: Owed,
     columns: Columns,
     segment: Option<SegmentWriter>,
     segment_began: Instant,
@@ -87,37 +105,31 @@ pub(super) struct StreamRecorder {
 }
 
 impl StreamRecorder {
-    /// Begins recording a stream, behind an earlier recorder if one left something.
-    pub(super) fn begin(
-        store: &dyn Store,
+    /// Begins recording a stream, behind an earlier recorder if one left something. Nothing is written yet: that is for
+    /// [`Self::settle`].
+    ///
+    /// # Errors
+    /// [`ArchiveError::SchemaChanged`].
+    pub(super) fn new(
         run: &RunName,
         began: Began,
-        found: Option<Resumable>,
+        found: Option<&Resumable>,
         now: Instant,
     ) -> Result<Self, ArchiveError> {
         let Began { description, first_index, reader } = began;
         let description = Arc::new(description);
         let folder = epoch_folder(run, &description.name, description.epoch);
-        let found = match found {
-            Some(found) => Some(found),
-            None => Self::settle_in(store, &folder, &description)?,
-        };
-        let gaps = match &found {
-            Some(found) if found.description.schema != description.schema => {
-                return Err(ArchiveError::SchemaChanged(description.name.to_string()));
-            }
-            Some(found) => GapFile::resume(store, &folder, &description, found.gap_bytes)?,
-            None => GapFile::create(store, &folder, &description)?,
-        };
         let mut stream = Self {
             columns: Columns::new(Arc::clone(&description)),
-            session: found.as_ref().map_or(0, |found| found.session) + 1,
+            session: 1,
+            reader,
+            owed: Owed::GapMap { found_bytes: None },
             segment: None,
             segment_began: now,
-            next_segment: found.as_ref().map_or(1, |found| found.next_segment),
-            last_segment: found.as_ref().map_or(0, |found| found.last_segment),
-            gaps,
-            next_gap: found.as_ref().map_or(0, |found| found.next_gap),
+            next_segment: 1,
+            last_segment: 0,
+            gaps: GapFile::waiting(&folder, &description),
+            next_gap: 0,
             first_index,
             accepted_index: first_index,
             stored_index: first_index,
@@ -137,16 +149,71 @@ impl StreamRecorder {
             folder,
         };
         if let Some(found) = found {
-            stream.anchor = (found.stored_index, found.stored_until);
-            stream.note_absence(found.stored_index, first_index, &found.declared, found.open_absence);
+            stream.go_on_behind(found)?;
         }
-        let session = Session { number: stream.session, first_index, reader };
-        stream.gaps.write_lines(&[Line::Session(session)])?;
-        stream.gaps.write()?;
-        stream.gaps.sync()?;
-        make_room(store, &stream.folder, stream.session)?;
-        store.sync_folder(&stream.folder)?;
         Ok(stream)
+    }
+
+    /// Takes up what an earlier recorder left.
+    fn go_on_behind(&mut self, found: &Resumable) -> Result<(), ArchiveError> {
+        if found.description.schema != self.description.schema {
+            return Err(ArchiveError::SchemaChanged(self.description.name.to_string()));
+        }
+        self.owed = Owed::GapMap { found_bytes: Some(found.gap_bytes) };
+        self.session = found.session + 1;
+        self.gaps.renumber(self.session);
+        self.next_segment = found.next_segment;
+        self.last_segment = found.last_segment;
+        self.next_gap = self.next_gap.max(found.next_gap);
+        if self.anchor.1 == WallTime::default() {
+            self.anchor = (found.stored_index, found.stored_until);
+        }
+        self.note_absence(found.stored_index, self.first_index, &found.declared, found.open_absence);
+        Ok(())
+    }
+
+    /// Writes what the disk must have before anything of a session can be stored. If it fails, what was written of it stays,
+    /// and the next call goes on from there.
+    ///
+    /// # Errors
+    /// [`ArchiveError::SchemaChanged`]; what the disk says.
+    pub(super) fn settle(&mut self, store: &dyn Store) -> Result<(), ArchiveError> {
+        if let Owed::GapMap { found_bytes: None } = self.owed
+            && let Some(found) = Self::settle_in(store, &self.folder, &self.description)?
+        {
+            self.go_on_behind(&found)?;
+        }
+        if let Owed::GapMap { found_bytes } = self.owed {
+            let gaps = match found_bytes {
+                Some(bytes) => GapFile::resume(store, &self.folder, &self.description, bytes)?,
+                None => GapFile::create(store, &self.folder, &self.description)?,
+            };
+            let waiting = core::mem::replace(&mut self.gaps, gaps);
+            self.gaps.take_over(waiting);
+            self.owed = Owed::Session { last: None };
+        }
+        if let Owed::Session { last } = &self.owed {
+            if let Some(last) = last {
+                replace(store, &self.folder.join(ACCOUNT), stamp(last).as_bytes())?;
+            }
+            make_room(store, &self.folder, self.session)?;
+            self.owed = Owed::Line;
+        }
+        if matches!(self.owed, Owed::Line) {
+            let (number, first_index) = (self.session, self.first_index);
+            let session = Session { number, first_index, reader: self.reader.clone() };
+            self.gaps.write_lines(&[Line::Session(session)])?;
+            self.gaps.write()?;
+            self.gaps.sync()?;
+            store.sync_folder(&self.folder)?;
+            self.owed = Owed::Nothing;
+        }
+        Ok(())
+    }
+
+    /// Tells whether the disk has not taken the beginning of the session yet.
+    pub(super) const fn is_waiting(&self) -> bool {
+        !matches!(self.owed, Owed::Nothing)
     }
 
     /// Makes the folder of an epoch, with its description. If something is in it all the same, that could not be recovered
@@ -158,30 +225,37 @@ impl StreamRecorder {
     ) -> Result<Option<Resumable>, ArchiveError> {
         store.make_folder(folder)?;
         let left = store.list(folder)?;
-        if left.iter().any(|name| name == DESCRIPTION) {
-            set_aside(store, &folder.join(DESCRIPTION))?;
+        let (path, text) = (folder.join(DESCRIPTION), stamp(&description.to_json()));
+        let is_there = |name: &str| left.iter().any(|left| left == name);
+        // It may be our own, of a beginning that the disk did not take whole.
+        let is_written = read_whole(store, &path).is_ok_and(|found| found == text.as_bytes());
+        if !is_written {
+            if is_there(DESCRIPTION) {
+                set_aside(store, &path)?;
+            }
+            replace(store, &path, text.as_bytes())?;
         }
-        replace(store, &folder.join(DESCRIPTION), stamp(&description.to_json()).as_bytes())?;
-        let is_old = left.iter().any(|name| name == GAPS || name == ACCOUNT || segment_of(name).is_some());
+        let is_old =
+            is_there(GAPS) || is_there(ACCOUNT) || left.iter().any(|name| segment_of(name).is_some());
         if is_old { recover_epoch(store, folder) } else { Ok(None) }
     }
 
-    /// The same reader joined the same epoch again: what lies between is its absence.
-    pub(super) fn rejoin(&mut self, store: &dyn Store, began: &Began) -> Result<(), ArchiveError> {
-        self.replace_account(store, self.end_state())?;
-        self.session += 1;
-        make_room(store, &self.folder, self.session)?;
+    /// The same reader joined the same epoch again: what lies between is its absence. While the disk has not taken the
+    /// session before, both are one, so that what waits for the disk does not grow.
+    pub(super) fn rejoin(&mut self, began: &Began) {
+        if !self.is_waiting() {
+            let last = Some(self.account_as(self.end_state()));
+            self.owed = Owed::Session { last };
+            self.session += 1;
+            self.first_index = began.first_index;
+            self.reader.clone_from(&began.reader);
+            self.books_before = self.books;
+        }
         self.ended = false;
-        self.first_index = began.first_index;
         self.account = Value::Null;
         self.account_changed = true;
-        self.books_before = self.books;
         self.note_absence(self.accepted_index, began.first_index, &RangeSet::new(), None);
         self.accepted_index = self.accepted_index.max(began.first_index);
-        let session =
-            Session { number: self.session, first_index: began.first_index, reader: began.reader.clone() };
-        self.gaps.write_lines(&[Line::Session(session)])?;
-        Ok(self.gaps.sync()?)
     }
 
     /// Notes the span in which nobody recorded, but for what was declared missing before.
@@ -301,7 +375,14 @@ impl StreamRecorder {
         Ok(())
     }
 
-    pub(super) fn write_gaps(&mut self, _store: &dyn Store) -> Result<(), Failure> {
+    pub(super) fn write_gaps(&mut self) -> Result<(), Failure> {
+        if self.is_waiting() {
+            return Ok(());
+        }
+        if self.ended {
+            // Nothing comes any more that could tell where it ends.
+            self.end_outage();
+        }
         Ok(self.gaps.write()?)
     }
 
@@ -328,6 +409,9 @@ impl StreamRecorder {
 
     /// Checks that the files of the stream are where they were created.
     pub(super) fn check_place(&self) -> Result<(), Failure> {
+        if self.is_waiting() {
+            return Ok(());
+        }
         if let Some(segment) = &self.segment {
             segment.check_place()?;
         }
@@ -441,6 +525,7 @@ impl StreamRecorder {
 
     /// Stores the last gaps and account and closes the segment.
     pub(super) fn close(&mut self, store: &dyn Store) -> Result<Option<ClosedSegment>, ArchiveError> {
+        self.settle(store)?;
         self.gaps.check_place()?;
         self.end_outage();
         self.gaps.settle_all();
@@ -463,7 +548,7 @@ impl StreamRecorder {
         interval: Duration,
     ) -> Result<(), Failure> {
         let due = self.ended || self.account_due || now.since(self.account_written) >= interval;
-        if self.account_changed && due {
+        if self.account_changed && due && !self.is_waiting() {
             // With a gap unsettled nothing is closed yet: a recovery must still find it open.
             let over = self.ended && self.gaps.is_settled();
             self.replace_account(store, if over { self.end_state() } else { "open" })?;
@@ -479,8 +564,15 @@ impl StreamRecorder {
     }
 
     fn replace_account(&mut self, store: &dyn Store, state: &str) -> Result<(), ArchiveError> {
+        let account = self.account_as(state);
+        replace(store, &self.folder.join(ACCOUNT), stamp(&account).as_bytes())?;
+        self.account_changed = false;
+        Ok(())
+    }
+
+    fn account_as(&self, state: &str) -> Value {
         let (books, before) = (self.books, self.books_before);
-        let account = json!({
+        json!({
             "format": "tallycast-archive-account",
             "version": 1,
             "stream": self.description.name.as_str(),
@@ -499,10 +591,7 @@ impl StreamRecorder {
                 "pending": self.unacknowledged.len(),
             },
             "reader": self.account,
-        });
-        replace(store, &self.folder.join(ACCOUNT), stamp(&account).as_bytes())?;
-        self.account_changed = false;
-        Ok(())
+        })
     }
 
     pub(super) fn progress(&self) -> Progress {

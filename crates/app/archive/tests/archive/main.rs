@@ -12,3 +12,4 @@ mod outage;
 mod retrieval;
 mod round_trip;
 mod scene;
+mod waiting;

@@ -8,7 +8,7 @@ use ledger::Stage;
 use crate::forgetful::Forgetful;
 use crate::scene::{PER_SAMPLE, account, at_ms, began, block, gap, open, read_back};
 
-fn notices(recorder: &mut Recorder) -> Vec<Notice> {
+pub(crate) fn notices(recorder: &mut Recorder) -> Vec<Notice> {
     std::iter::from_fn(|| recorder.poll_notice()).collect()
 }
 
@@ -251,10 +251,13 @@ fn an_archive_that_is_taken_away_is_said_and_what_cannot_be_stored_is_counted() 
     }
 }
 
-fn kind_of(notice: &Notice) -> &'static str {
+pub(crate) fn kind_of(notice: &Notice) -> &'static str {
     match notice {
         Notice::Gone { .. } => "gone",
         Notice::Back => "back",
+        Notice::DiskFull { .. } => "full",
+        Notice::DiskBack => "space",
+        Notice::Resumed { .. } => "earlier",
         Notice::WriteFailed { .. } => "failed",
         Notice::WriteResumed { .. } => "resumed",
         _ => "else",
