@@ -20,6 +20,7 @@ use sample::{Block, Channel, Dtype};
 use units::{SampleRate, WallTime};
 
 use crate::Description;
+use crate::versions::{VERSION, VERSION_KEY};
 
 /// Name of the column of sample indices.
 pub const INDEX_COLUMN: &str = "index";
@@ -50,7 +51,7 @@ pub fn arrow_schema(description: &Description) -> SchemaRef {
     let labels = serde_json::json!(schema.labels).to_string();
     let metadata = [
         ("tallycast.format", "segment".to_owned()),
-        ("tallycast.version", "1".to_owned()),
+        (VERSION_KEY, VERSION.to_string()),
         (DESCRIPTION_KEY, description.to_json().to_string()),
         ("name", description.name.to_string()),
         ("epoch", description.epoch.to_string()),

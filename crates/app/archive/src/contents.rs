@@ -259,8 +259,10 @@ pub(crate) fn has_samples(store: &dyn Store, folder: &Path) -> Result<bool, Arch
     Ok(store.list(folder)?.iter().filter_map(|name| segment_of(name)).any(holds))
 }
 
-/// Finds the description that a segment carries, in whichever form it is; it must be of this folder.
+/// Finds the description that a segment carries, in whichever form it is; it must be of this folder. One of a later version
+/// is none, and said where no other segment describes.
 fn described_by_segments(store: &dyn Store, folder: &Path) -> Result<Option<Description>, ArchiveError> {
+    let mut later = None;
     for (number, file) in store.list(folder)?.iter().filter_map(|name| segment_of(name)) {
         let path = segment_path(folder, number, file);
         let described = match file {
@@ -268,15 +270,18 @@ fn described_by_segments(store: &dyn Store, folder: &Path) -> Result<Option<Desc
             SegmentFile::Arrow => describing_schema(store, folder, number),
             SegmentFile::Index => continue,
         };
+        let decoded = |text: String| {
+            let decoded = Description::decode(text.as_bytes());
+            decoded.map_err(|cause| ArchiveError::Description { path: path.clone(), cause })
+        };
         // A damaged segment is no reason to give up: any other will do.
-        if let Ok(Some(text)) = described
-            && let Ok(description) = Description::decode(text.as_bytes())
-            && is_folder_of(folder, &description)
-        {
-            return Ok(Some(description));
+        match described.and_then(|text| text.map(decoded).transpose()) {
+            Ok(Some(description)) if is_folder_of(folder, &description) => return Ok(Some(description)),
+            Err(error) if error.is_later_version() => later = later.or(Some(error)),
+            _ => {}
         }
     }
-    Ok(None)
+    later.map_or(Ok(None), Err)
 }
 
 /// Why a segment is not among those that can be read.

@@ -6,6 +6,7 @@ use crate::description::DescriptionError;
 use crate::gaps::GapMapError;
 use crate::index::IndexError;
 use crate::store::StoreError;
+use crate::versions::VERSION;
 
 /// Says what is wrong with an archive or its disk.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,18 @@ pub enum ArchiveError {
     /// The archive is of a later version.
     #[error("the archive has format version {0}, this program reads up to 1\nread it with a newer tallycast")]
     Version(u64),
+    /// A file is of a later version.
+    #[error(
+        "{}: this file has format version {version}, this program reads up to {VERSION}\n\
+         read it with a newer tallycast",
+        path.display()
+    )]
+    Later {
+        /// Which file.
+        path: PathBuf,
+        /// Its version.
+        version: u64,
+    },
     /// There is no such run or stream.
     #[error("the archive has no {0}\nsee what it has with: tallycast query")]
     Unknown(String),
@@ -101,11 +114,20 @@ impl ArchiveError {
         match self {
             Self::Segment { .. } | Self::Arrow(_) => true,
             Self::Store(error) => matches!(error, StoreError::Short { .. } | StoreError::Misplaced { .. }),
-            Self::Index { cause, .. } => !matches!(cause, IndexError::Version(_)),
-            Self::Gaps { cause, .. } => !matches!(cause, GapMapError::Version(_)),
-            Self::Description { cause, .. } => !matches!(cause, DescriptionError::Version(_)),
+            Self::Index { .. } | Self::Gaps { .. } | Self::Description { .. } => !self.is_later_version(),
             // What the disk itself said of the file came through the library.
             Self::Parquet(error) => !matches!(error, parquet::errors::ParquetError::External(_)),
+            _ => false,
+        }
+    }
+
+    /// Tells whether something is of a version that this program does not read.
+    pub(crate) fn is_later_version(&self) -> bool {
+        match self {
+            Self::Version(_) | Self::Later { .. } => true,
+            Self::Index { cause, .. } => matches!(cause, IndexError::Version(_)),
+            Self::Gaps { cause, .. } => matches!(cause, GapMapError::Version(_)),
+            Self::Description { cause, .. } => matches!(cause, DescriptionError::Version(_)),
             _ => false,
         }
     }
@@ -118,6 +140,11 @@ impl ArchiveError {
     /// Returns what happened, without the advice behind it.
     pub(crate) fn first_line(&self) -> String {
         self.to_string().lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// Returns what happened and what to do about it, in one line.
+    pub(crate) fn in_one_line(&self) -> String {
+        self.to_string().replace('\n', "; ")
     }
 
     /// Tells whether the disk is full: then it is worth trying again later.

@@ -36,6 +36,7 @@ mod stamped;
 mod store;
 mod told;
 mod verify;
+mod versions;
 
 pub use catalogue::{Archive, Recording, RecordingState, StoredSegment, StreamEntry, Unreadable};
 pub use columns::{INDEX_COLUMN, TIME_COLUMN, arrow_schema};

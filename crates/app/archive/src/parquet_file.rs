@@ -32,6 +32,7 @@ use crate::error::ArchiveError;
 use crate::feed::Wanted;
 use crate::seal::{Sealed, Sealing};
 use crate::store::{Appendable, Store};
+use crate::versions::{self, VERSION, VERSION_KEY};
 
 /// The key of our own metadata in the footer.
 const SEGMENT_KEY: &str = "tallycast.segment";
@@ -56,7 +57,7 @@ pub(crate) struct SegmentSpan {
 impl SegmentSpan {
     fn to_json(self, number: u32) -> Value {
         json!({
-            "version": 1, "segment": number, "first_index": self.first_index, "next_index": self.next_index,
+            "version": VERSION, "segment": number, "first_index": self.first_index, "next_index": self.next_index,
             "t0_ns": self.t0.as_nanos(), "t1_ns": self.t1.as_nanos(), "samples": self.samples,
         })
     }
@@ -64,7 +65,7 @@ impl SegmentSpan {
     fn from_json(value: &Value) -> Option<Self> {
         let number = |name: &str| value.get(name)?.as_u64();
         let time = |name: &str| value.get(name)?.as_i64().map(WallTime::from_nanos);
-        (number("version")? == 1).then_some(())?;
+        (number("version")? == VERSION).then_some(())?;
         Some(Self {
             first_index: number("first_index")?,
             next_index: number("next_index")?,
@@ -170,12 +171,16 @@ impl ParquetSegment {
     /// Opens a file and reads its footer.
     ///
     /// # Errors
-    /// [`ArchiveError::Segment`] if it is damaged, or Parquet but not from an archive.
+    /// [`ArchiveError::Segment`] if it is damaged, or Parquet but not from an archive; [`ArchiveError::Later`].
     pub(crate) fn open(store: &dyn Store, path: &Path) -> Result<Self, ArchiveError> {
         let file = Sealed::open(store, path)?;
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::default());
         let metadata = metadata.map_err(|error| damaged(path, error))?;
-        let span = span_of(metadata.metadata());
+        let told = metadata.schema().metadata().get(VERSION_KEY).and_then(|version| version.parse().ok());
+        versions::check(path, told)?;
+        let segment = segment_of(metadata.metadata());
+        versions::check(path, segment.as_ref().and_then(|segment| segment["version"].as_u64()))?;
+        let span = segment.as_ref().and_then(span_of);
         let (number, span) =
             span.ok_or_else(|| ArchiveError::segment(path, "this is not a segment of a tallycast archive"))?;
         Ok(Self { file, metadata, span, number })
@@ -293,11 +298,14 @@ fn damaged(path: &Path, error: ParquetError) -> ArchiveError {
     }
 }
 
-fn span_of(metadata: &ParquetMetaData) -> Option<(u32, SegmentSpan)> {
+fn segment_of(metadata: &ParquetMetaData) -> Option<Value> {
     let pairs = metadata.file_metadata().key_value_metadata()?;
     let pair = pairs.iter().find(|pair| pair.key == SEGMENT_KEY)?;
-    let value: Value = serde_json::from_str(pair.value.as_ref()?).ok()?;
-    Some((u32::try_from(value["segment"].as_u64()?).ok()?, SegmentSpan::from_json(&value)?))
+    serde_json::from_str(pair.value.as_ref()?).ok()
+}
+
+fn span_of(segment: &Value) -> Option<(u32, SegmentSpan)> {
+    Some((u32::try_from(segment["segment"].as_u64()?).ok()?, SegmentSpan::from_json(segment)?))
 }
 
 /// Without statistics a row group may hold anything.

@@ -34,6 +34,7 @@ use crate::segment::{END_OF_STREAM, SegmentReader};
 use crate::stamped::stamp;
 use crate::store::{Readable, Store, StoreError, copy_aside, read_whole, replace, set_aside};
 use crate::told::{Files, Told};
+use crate::versions::{self, VERSION};
 
 /// An epoch that a new recorder can continue.
 #[derive(Debug)]
@@ -120,6 +121,7 @@ pub(crate) fn epoch_folders(
 pub(crate) fn recover_epoch(store: &dyn Store, folder: &Path) -> Result<Option<Resumable>, ArchiveError> {
     // A description is durable before the first acknowledgement: without one nothing here was promised.
     let Some((description, fault)) = EpochContents::description(store, folder)? else { return Ok(None) };
+    versions::check_folder(store, folder, &description)?;
     let mut mended = Vec::new();
     if let Some(cause) = fault {
         let text = stamp(&description.to_json());
@@ -620,7 +622,7 @@ impl<'a> Recovery<'a> {
         let is_own = found["session"] == self.session;
         let mut account = if is_own { found.clone() } else { serde_json::json!({}) };
         account["format"] = "tallycast-archive-account".into();
-        account["version"] = 1.into();
+        account["version"] = VERSION.into();
         account["stream"] = description.name.as_str().into();
         account["epoch"] = description.epoch.to_string().into();
         account["session"] = self.session.into();

@@ -93,10 +93,8 @@ impl Look<'_> {
             told_index: self.told_index,
             slots: on_disk.slots(),
         };
-        let schema = Schema::of(&*data, self.description)?;
-        if let Some(stranger) = &schema.stranger {
-            return Err(ArchiveError::segment(&path, &format!("it belongs to {stranger}")));
-        }
+        let written = on_disk.index.as_ref().map(|index| index.header.schema_crc);
+        let schema = Schema::of(&path, &*data, self.description, written)?;
         let mut faults: Vec<String> = on_disk.fault.iter().cloned().collect();
         let index = match &on_disk.index {
             Some(index) if faults.is_empty() && walk.fits(index)? => index,

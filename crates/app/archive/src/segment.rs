@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
+use arrow_ipc::convert::try_schema_from_ipc_buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamEncoder;
+use arrow_schema::{Schema as ArrowSchema, SchemaRef};
 
 use crate::Description;
 use crate::checksum::{crc32c, joined};
@@ -22,6 +24,7 @@ use crate::index::{Entry, Header, Index};
 use crate::rows::Rows;
 use crate::salvage::{arrow_paths, decoder_of};
 use crate::store::{Appendable, Readable, Store, StoreError};
+use crate::versions::{self, VERSION_KEY};
 
 /// What ends an Arrow IPC stream: the continuation mark and a length of zero.
 /// Source: Arrow columnar format, "IPC Streaming Format".
@@ -265,11 +268,15 @@ pub(crate) fn describing_schema(
     folder: &Path,
     number: u32,
 ) -> Result<Option<String>, ArchiveError> {
-    let data = store.open(&segment_path(folder, number, SegmentFile::Arrow))?;
-    let message = schema_message(&*data)?;
-    let decoder = message.map(decoder_of).transpose()?;
-    let schema = decoder.and_then(|decoder| decoder.schema());
-    Ok(schema.and_then(|schema| schema.metadata().get(DESCRIPTION_KEY).cloned()))
+    let path = segment_path(folder, number, SegmentFile::Arrow);
+    let message = schema_message(&*store.open(&path)?)?;
+    let schema = message.map(|message| try_schema_from_ipc_buffer(&message)).transpose()?;
+    versions::check(&path, schema.as_ref().and_then(version_of))?;
+    Ok(schema.and_then(|schema| schema.metadata.get(DESCRIPTION_KEY).cloned()))
+}
+
+fn version_of(schema: &ArrowSchema) -> Option<u64> {
+    schema.metadata.get(VERSION_KEY)?.parse().ok()
 }
 
 /// Reads the message at the beginning of a segment; `None` if there is none.
@@ -305,38 +312,49 @@ pub(crate) struct Schema {
     pub(crate) crc: u32,
     /// It can be decoded and is that of the stream.
     pub(crate) is_intact: bool,
-    /// The stream that it is of, if that is another.
-    pub(crate) stranger: Option<String>,
 }
 
 impl Schema {
-    /// Reads the schema message of a segment.
+    /// Reads the schema message of a segment; `written` is its checksum as the index tells it, if one does.
     ///
     /// # Errors
-    /// What the disk says.
-    pub(crate) fn of(data: &dyn Readable, description: &Description) -> Result<Self, ArchiveError> {
+    /// [`ArchiveError::Later`]; [`ArchiveError::Segment`] if it is of another stream; what the disk says.
+    pub(crate) fn of(
+        path: &Path,
+        data: &dyn Readable,
+        description: &Description,
+        written: Option<u32>,
+    ) -> Result<Self, ArchiveError> {
         let message = schema_message(data)?;
         let (end, crc) = message.as_ref().map_or((0, 0), |it| (it.len() as u64, crc32c([&it[..]])));
-        let found = message.clone().and_then(|message| decoder_of(message).ok()?.schema());
+        // A decoder would tell of the schema only once a batch comes.
+        let found = message.as_ref().and_then(|message| try_schema_from_ipc_buffer(message).ok());
         let expected = arrow_schema(description);
-        let told = |schema: &arrow_schema::SchemaRef| {
-            ["name", "epoch"].map(|key| schema.metadata().get(key).cloned().unwrap_or_default())
+        let told = |schema: &ArrowSchema| {
+            ["name", "epoch"].map(|key| schema.metadata.get(key).cloned().unwrap_or_default())
         };
-        let is_intact = found.as_ref() == Some(&expected);
+        let is_intact = found.as_ref() == Some(&*expected);
         if is_intact {
-            return Ok(Self { message, end, crc, is_intact, stranger: None });
+            return Ok(Self { message, end, crc, is_intact });
+        }
+        // A flipped bit in the version makes it no later one: the message is then not what was written.
+        if written.is_none_or(|written| written == crc) {
+            versions::check(path, found.as_ref().and_then(version_of))?;
         }
         // A flipped bit in a name makes no stranger: that one is whole, with a description of its own that says the same.
         let own = found.as_ref().and_then(|found| {
-            let description = found.metadata().get(DESCRIPTION_KEY)?;
+            let description = found.metadata.get(DESCRIPTION_KEY)?;
             Description::decode(description.as_bytes()).ok().map(|own| (told(found), own))
         });
         let stranger = own.and_then(|([name, epoch], own)| {
             let is_whole = *own.name.as_str() == *name && own.epoch.to_string() == epoch;
             let is_other = own.name != description.name || own.epoch != description.epoch;
-            (is_whole && is_other).then(|| format!("stream {name} in epoch {epoch}"))
+            (is_whole && is_other).then(|| format!("it belongs to stream {name} in epoch {epoch}"))
         });
-        Ok(Self { message, end, crc, is_intact, stranger })
+        match stranger {
+            Some(stranger) => Err(ArchiveError::segment(path, &stranger)),
+            None => Ok(Self { message, end, crc, is_intact }),
+        }
     }
 
     /// Returns what decodes the batches behind it: by itself if it is intact, else by the description.
@@ -357,7 +375,7 @@ pub(crate) struct SegmentReader {
     data: Box<dyn Readable>,
     decoder: StreamDecoder,
     description: Arc<Description>,
-    arrow: arrow_schema::SchemaRef,
+    arrow: SchemaRef,
     /// What of it can be read.
     pub(crate) index: Index,
 }
@@ -375,10 +393,7 @@ impl SegmentReader {
     ) -> Result<Self, ArchiveError> {
         let path = segment_path(folder, index.header.segment, SegmentFile::Arrow);
         let data = store.open(&path)?;
-        let schema = Schema::of(&*data, description)?;
-        if let Some(stranger) = &schema.stranger {
-            return Err(ArchiveError::segment(&path, &format!("it belongs to {stranger}")));
-        }
+        let schema = Schema::of(&path, &*data, description, Some(index.header.schema_crc))?;
         let decoder = schema.decoder(description)?;
         let arrow = arrow_schema(description);
         Ok(Self { path, data, decoder, description: Arc::clone(description), arrow, index })

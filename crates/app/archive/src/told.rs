@@ -7,9 +7,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::Description;
+use crate::error::ArchiveError;
 use crate::folders::ACCOUNT;
 use crate::stamped;
 use crate::store::{Store, StoreError, read_whole};
+use crate::versions;
 
 /// The account of the last recorder of an epoch, and what it tells of the files beside it.
 #[derive(Clone, Debug, Default)]
@@ -43,12 +45,12 @@ impl Told {
     /// Reads the account of an epoch's last recorder.
     ///
     /// # Errors
-    /// What the disk says.
+    /// [`ArchiveError::Later`]; what the disk says.
     pub(crate) fn of(
         store: &dyn Store,
         folder: &Path,
         description: &Description,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, ArchiveError> {
         let (account, fault) = read_account(store, &folder.join(ACCOUNT), description)?;
         let files = &account["files"];
         Ok(Self {
@@ -64,12 +66,12 @@ impl Told {
 /// Reads an account; null if there is none. Beside it what is wrong with it, if something is.
 ///
 /// # Errors
-/// What the disk says.
+/// [`ArchiveError::Later`]; what the disk says.
 pub(crate) fn read_account(
     store: &dyn Store,
     path: &Path,
     description: &Description,
-) -> Result<(Value, Option<String>), StoreError> {
+) -> Result<(Value, Option<String>), ArchiveError> {
     let bytes = match read_whole(store, path) {
         Ok(bytes) => bytes,
         Err(StoreError::NotFound(_)) => return Ok((Value::Null, None)),
@@ -77,10 +79,11 @@ pub(crate) fn read_account(
             let said = error.to_string().lines().next().unwrap_or_default().to_owned();
             return Ok((Value::Null, Some(said)));
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
     let fault = |what: &str| Ok((Value::Null, Some(format!("{}: {what}", path.display()))));
     let Ok(account) = stamped::read(&bytes) else { return fault("the account is damaged") };
+    versions::check(path, account["version"].as_u64())?;
     let is_ours =
         account["stream"] == description.name.as_str() && account["epoch"] == description.epoch.to_string();
     match is_ours {

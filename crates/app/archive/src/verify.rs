@@ -140,7 +140,7 @@ impl Archive {
     ) -> Result<(), ArchiveError> {
         let (entries, unreadable) = self.survey(run)?;
         for epoch in unreadable {
-            found.contradict(&epoch.folder, epoch.cause.first_line());
+            found.contradict(&epoch.folder, epoch.cause.in_one_line());
         }
         let folder = run_folder(run);
         look_for_strangers(self.store(), &folder, found, |name| name == LOCK || name.starts_with("stream="))?;
@@ -195,7 +195,7 @@ impl Archive {
                         }
                     }
                 }
-                Err(error) => found.contradict(&folder, error.first_line()),
+                Err(error) => found.contradict(&folder, error.in_one_line()),
             }
         }
         compare_gaps(recording, &folder, &present, found);

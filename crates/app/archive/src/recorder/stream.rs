@@ -17,7 +17,6 @@ use super::accounts::make_room;
 use super::gap_file::GapFile;
 use super::outage::Outage;
 use super::{Began, Progress, ReaderGap};
-use crate::Description;
 use crate::columns::Columns;
 use crate::compact::ClosedSegment;
 use crate::error::ArchiveError;
@@ -28,6 +27,8 @@ use crate::segment::{Birth, SegmentWriter};
 use crate::stamped::stamp;
 use crate::store::{Appendable, Store, read_whole, replace, set_aside};
 use crate::told::Files;
+use crate::versions::VERSION;
+use crate::{Description, DescriptionError};
 
 /// Why something could not be written.
 #[derive(Clone, Debug)]
@@ -227,8 +228,12 @@ impl StreamRecorder {
         let left = store.list(folder)?;
         let (path, text) = (folder.join(DESCRIPTION), stamp(&description.to_json()));
         let is_there = |name: &str| left.iter().any(|left| left == name);
+        let written = read_whole(store, &path).unwrap_or_default();
+        if let Err(cause @ DescriptionError::Version(_)) = Description::decode(&written) {
+            return Err(ArchiveError::Description { path, cause });
+        }
         // It may be our own, of a beginning that the disk did not take whole.
-        let is_written = read_whole(store, &path).is_ok_and(|found| found == text.as_bytes());
+        let is_written = written == text.as_bytes();
         if !is_written {
             if is_there(DESCRIPTION) {
                 set_aside(store, &path)?;
@@ -574,7 +579,7 @@ impl StreamRecorder {
         let (books, before) = (self.books, self.books_before);
         json!({
             "format": "tallycast-archive-account",
-            "version": 1,
+            "version": VERSION,
             "stream": self.description.name.as_str(),
             "epoch": self.description.epoch.to_string(),
             "session": self.session,
