@@ -48,7 +48,7 @@ pub(crate) struct DamagedSegment {
     pub(crate) cause: String,
     /// The samples it held, if its index still tells.
     pub(crate) span: Option<Range<u64>>,
-    /// No file of it is there. That may be as it should be: a number is used up when the disk refused its segment.
+    /// No file of it tells of samples. That may be as it should be: a number is used up when the disk refused its segment.
     pub(crate) is_missing: bool,
 }
 
@@ -174,7 +174,7 @@ impl EpochContents {
         let (mut segments, mut damaged) = (Vec::new(), Vec::new());
         let mut faults: Vec<String> = told.fault.iter().cloned().collect();
         for &number in &numbers {
-            match Segment::read(&look, number) {
+            match Segment::read(&look, number, number < last) {
                 Ok(found) => {
                     if let Some((segment, found)) = found {
                         segments.push(segment);
@@ -182,7 +182,7 @@ impl EpochContents {
                     }
                 }
                 Err(Unread::Damaged(segment)) => {
-                    faults.push(segment.cause.clone());
+                    faults.extend((!segment.is_missing).then(|| segment.cause.clone()));
                     damaged.push(segment);
                 }
                 Err(Unread::Failed(error)) => return Err(error),
@@ -292,8 +292,8 @@ pub(crate) enum Unread {
 
 impl Segment {
     /// Reads what a segment holds, in whichever form it is, and what is wrong with its files all the same; `None` if
-    /// nothing of it was acknowledged.
-    fn read(look: &Look<'_>, number: u32) -> Result<Option<(Self, Vec<String>)>, Unread> {
+    /// nothing of it was acknowledged. What a crash leaves is only looked for in a segment that `is_followed` by no other.
+    fn read(look: &Look<'_>, number: u32, is_followed: bool) -> Result<Option<(Self, Vec<String>)>, Unread> {
         let damaged = |error: &ArchiveError, span| {
             Unread::Damaged(DamagedSegment { number, cause: error.first_line(), span, is_missing: false })
         };
@@ -312,11 +312,15 @@ impl Segment {
                 faults.extend((!first.is_not_found()).then(|| first.first_line()));
                 return match Self::from_index(found.index, number) {
                     Some(segment) => Ok(Some((segment, faults))),
-                    None if found.incomplete || !first.is_not_found() => {
-                        let cause = faults.first().cloned().unwrap_or_default();
-                        Err(Unread::Damaged(DamagedSegment { number, cause, span: None, is_missing: false }))
+                    None => {
+                        let is_missing = !found.incomplete && first.is_not_found();
+                        match faults.first().cloned() {
+                            Some(cause) if is_followed || !is_missing => {
+                                Err(Unread::Damaged(DamagedSegment { number, cause, span: None, is_missing }))
+                            }
+                            _ => Ok(None),
+                        }
                     }
-                    None => Ok(None),
                 };
             }
             Err(error) if error.is_not_found() || error.is_damage() => error,

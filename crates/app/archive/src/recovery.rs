@@ -534,7 +534,7 @@ impl<'a> Recovery<'a> {
         for gap in self.map.gaps.values() {
             undeclared.remove(gap.positions.clone());
         }
-        for stored in self.stored_samples()? {
+        for stored in self.stored_samples()?.into_iter().chain(self.damaged_samples(first)) {
             undeclared.remove(stored.start * per_sample..stored.end * per_sample);
         }
         for positions in undeclared.iter().collect::<Vec<_>>() {
@@ -544,6 +544,15 @@ impl<'a> Recovery<'a> {
             gaps.note(gap);
         }
         Ok(())
+    }
+
+    /// Returns the samples that were stored and cannot be read: no hole to be written down, for what held them may come back
+    /// from a copy. Readers see what they cost.
+    fn damaged_samples(&self, first: u64) -> Vec<core::ops::Range<u64>> {
+        let found = self.contents.segments.iter().map(|segment| segment.next_index).max().unwrap_or(first);
+        let told = self.contents.told.stored_index.unwrap_or(first);
+        let spans = self.contents.damaged_spans(first).into_iter().map(|(span, _)| span);
+        spans.chain((told > found).then_some(found..told)).collect()
     }
 
     fn stored_samples(&self) -> Result<Vec<core::ops::Range<u64>>, ArchiveError> {

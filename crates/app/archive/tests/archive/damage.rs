@@ -29,7 +29,7 @@ fn compacted() -> (Forgetful, Arc<dyn Store>) {
     (disk, store)
 }
 
-fn named(disk: &Forgetful, end: &str) -> Vec<PathBuf> {
+pub(crate) fn named(disk: &Forgetful, end: &str) -> Vec<PathBuf> {
     let ours = |path: &PathBuf| path.to_str().unwrap().ends_with(end);
     disk.paths().into_iter().filter(ours).collect()
 }
@@ -174,7 +174,7 @@ fn an_epoch_that_cannot_be_read_takes_no_other_with_it() {
 }
 
 /// 1,000 samples in several Arrow segments, with one loss.
-fn closed_in_arrow() -> (Forgetful, Arc<dyn Store>) {
+pub(crate) fn closed_in_arrow() -> (Forgetful, Arc<dyn Store>) {
     let disk = Forgetful::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = open(&store, at_ms(0)).unwrap();
@@ -231,6 +231,52 @@ fn a_recovery_without_the_gap_map_goes_on_with_the_number_of_the_account() {
     assert_eq!(entry.epochs[0].state, RecordingState::Closed);
     let read = read_back(&store);
     assert_eq!(read.holes.iter().map(|hole| hole.unexplained).sum::<u64>(), 10 * PER_SAMPLE);
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_keeps_its_reason_whatever_else_a_recovery_mends() {
+    for (has_index, has_gaps, was_killed) in
+        [(true, false, false), (false, false, false), (true, true, true), (false, true, true)]
+    {
+        let told = format!("index: {has_index}, gap map: {has_gaps}, killed: {was_killed}");
+        let (disk, store) = closed_in_arrow();
+        let number = named(&disk, ".arrows").len() / 2;
+        let path = named(&disk, ".arrows").remove(number);
+        let written = read_whole(&*store, &path).unwrap();
+        disk.put(&path, b"nothing of ours");
+        if !has_index {
+            store.remove(&path.with_extension("index")).unwrap();
+        }
+        if !has_gaps {
+            store.remove(&named(&disk, "gaps.jsonl")[0]).unwrap();
+        }
+        if was_killed {
+            // As a recorder leaves it that dies.
+            disk.change(&named(&disk, "account.json")[0], |bytes| {
+                let mut account: serde_json::Value = serde_json::from_slice(bytes).unwrap();
+                account["state"] = "open".into();
+                account.as_object_mut().unwrap().remove("crc32c");
+                *bytes = account.to_string().into_bytes();
+            });
+        }
+        let lost = || {
+            let lost = |hole: &archive::Hole| hole.lost[Stage::ArchiveWrite];
+            read_back(&store).holes.iter().map(lost).sum::<u64>()
+        };
+        let before = lost();
+        assert!(before > 0, "{told}");
+        assert!(stream(&store).1.epochs[0].damaged.iter().any(|it| it.contains("segment-")), "{told}");
+        open(&store, at_ms(2_000)).unwrap().close(at_ms(2_001)).unwrap();
+        assert_eq!(lost(), before, "{told}: nothing of it is unexplained");
+        // Nothing of it was written down: it comes back from a copy, and nothing contradicts.
+        disk.put(&path, &written);
+        assert_eq!(read_back(&store).samples.len(), 990, "{told}");
+        if has_index {
+            let archive = Archive::on(Arc::clone(&store)).unwrap();
+            let found = archive.verify(&archive::Scope::default(), &mut |_| {}).unwrap();
+            assert_eq!(found.contradictions, [], "{told}");
+        }
+    }
 }
 
 #[test]
