@@ -498,7 +498,8 @@ impl<'a> Recovery<'a> {
         let of_gaps = map.gaps.keys().map(|key| key.session);
         let told = contents.told.account["session"].as_u64().and_then(|number| u32::try_from(number).ok());
         let names = store.list(&contents.folder)?;
-        let earlier = names.iter().filter_map(|name| earlier_account_of(name));
+        // An account has such a name because another session took over.
+        let earlier = names.iter().filter_map(|name| earlier_account_of(name)?.checked_add(1));
         let session = joined.chain(of_gaps).chain(told).chain(earlier).max().unwrap_or(0).max(1);
         let own = map.gaps.keys().filter(|key| key.origin == Origin::Archive);
         let next_gap = own.map(|key| key.id + 1).max().unwrap_or(0);

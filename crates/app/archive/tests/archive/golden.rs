@@ -52,8 +52,7 @@ fn files_of_every_version_are_read_and_nothing_in_them_contradicts() {
 #[test]
 fn an_index_that_is_lost_is_made_again_in_files_of_every_version() {
     for version in ["v1", TODAY] {
-        let folder = tempfile::tempdir().unwrap();
-        copy(&golden(version), folder.path());
+        let folder = copy_of(version);
         let run = folder.path().join("run=shot-7/stream=lab%2Fprobe");
         let epoch = run.join(format!("epoch={}", crate::scene::EPOCH));
         std::fs::remove_file(epoch.join("segment-000001.index")).unwrap();
@@ -70,6 +69,13 @@ fn an_index_that_is_lost_is_made_again_in_files_of_every_version() {
         assert_eq!(damaged(), Vec::<String>::new());
         assert_scene(folder.path());
     }
+}
+
+/// Returns a copy of the files of a version.
+pub(crate) fn copy_of(version: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&golden(version), folder.path());
+    folder
 }
 
 fn copy(from: &Path, to: &Path) {

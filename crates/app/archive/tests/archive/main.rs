@@ -7,6 +7,7 @@ mod damage;
 mod forgetful;
 mod golden;
 mod kill;
+mod mends;
 mod mutation;
 mod outage;
 mod retrieval;

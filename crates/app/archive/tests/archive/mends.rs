@@ -1,0 +1,189 @@
+//! What a recovery, a compaction and a reader make of files that are lost or cut, one mend a test.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use archive::{Archive, ClosedSegment, FileStore, Input, Scope, Store, compact, read_whole};
+use ledger::Stage;
+
+use crate::damage::{closed_in_arrow, named};
+use crate::forgetful::Forgetful;
+use crate::golden::copy_of;
+use crate::scene::{EPOCH, PER_SAMPLE, account, at_ms, began, block, gap, open, read_back, stream};
+
+/// What ends an Arrow stream.
+const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+
+fn contradictions(store: &Arc<dyn Store>) -> Vec<archive::Finding> {
+    let archive = Archive::on(Arc::clone(store)).unwrap();
+    archive.verify(&Scope::default(), &mut |_| {}).unwrap().contradictions
+}
+
+fn size_of(disk: &Forgetful, path: &Path) -> usize {
+    read_whole(disk, path).unwrap().len()
+}
+
+#[test]
+fn a_segment_whose_index_is_lost_becomes_parquet_if_it_is_whole_and_stays_if_not() {
+    let (disk, store) = closed_in_arrow();
+    let segments = named(&disk, ".arrows");
+    let folder = segments[0].parent().unwrap().to_owned();
+    named(&disk, ".index").iter().take(3).for_each(|path| store.remove(path).unwrap());
+    // Of the second segment the last batch is damaged, of the third one in the middle.
+    disk.flip(&segments[1], size_of(&disk, &segments[1]) - 20);
+    disk.flip(&segments[2], size_of(&disk, &segments[2]) / 2);
+    let before = read_back(&store).samples;
+    let compacted = |number| compact(&*store, &ClosedSegment { folder: folder.clone(), number });
+    assert!(compacted(1).unwrap().is_some());
+    for number in [2, 3] {
+        let said = compacted(number).unwrap_err().to_string();
+        assert!(said.contains("it is kept as it is"), "{said}");
+    }
+    assert!(!disk.paths().contains(&segments[0]) && named(&disk, ".parquet").len() == 1);
+    assert!(disk.paths().contains(&segments[1]) && disk.paths().contains(&segments[2]));
+    assert_eq!(read_back(&store).samples, before);
+}
+
+#[test]
+fn a_recording_begins_where_its_account_says_if_the_line_of_its_session_is_spoiled() {
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), Input::Began(began(100))).unwrap();
+    recorder.handle(at_ms(0), Input::Gap(&gap(0, 100..150, Some(Stage::Network)))).unwrap();
+    recorder.handle(at_ms(0), Input::Block(&block(150, 50))).unwrap();
+    recorder.handle(at_ms(10), Input::Ended(account())).unwrap();
+    recorder.close(at_ms(20)).unwrap();
+    spoil_session(&disk);
+    assert_eq!(stream(&store).1.epochs[0].first_index, 100);
+    let read = read_back(&store);
+    let [hole] = &read.holes[..] else { panic!("one hole before the first sample: {:?}", read.holes) };
+    assert_eq!((hole.first_index, hole.lost[Stage::Network]), (100, 50 * PER_SAMPLE));
+}
+
+/// Damages the line of the gap map that tells of the session.
+fn spoil_session(disk: &Forgetful) {
+    let path = named(disk, "gaps.jsonl").remove(0);
+    let text = String::from_utf8(read_whole(disk, &path).unwrap()).unwrap();
+    disk.flip(&path, text.find("\"reader\":").unwrap() + 2);
+}
+
+#[test]
+fn a_recovery_that_is_cut_while_it_replaces_a_file_leaves_the_old_one_or_the_new() {
+    let (disk, _) = closed_in_arrow();
+    spoil_session(&disk);
+    let lost = |disk: &Forgetful, told: &str| {
+        let read = read_back(&(Arc::new(disk.clone()) as Arc<dyn Store>));
+        let lost: u64 = read.holes.iter().map(|hole| hole.lost[Stage::Network]).sum();
+        assert_eq!((read.samples.len(), lost), (990, 10 * PER_SAMPLE), "{told}");
+    };
+    for cut in 1.. {
+        let cutting = disk.copy();
+        cutting.cut_at(cut);
+        let is_finished = open(&(Arc::new(cutting.clone()) as Arc<dyn Store>), at_ms(2_000)).is_ok();
+        for seed in 0..4 {
+            let told = format!("cut at step {cut}, outcome {seed}");
+            let found = cutting.after_power_cut(cut * 10 + seed);
+            lost(&found, &told);
+            drop(open(&(Arc::new(found.clone()) as Arc<dyn Store>), at_ms(3_000)).unwrap());
+            lost(&found, &told);
+        }
+        if is_finished {
+            assert!(cut > 5, "the recovery has too few steps to prove anything: {cut}");
+            break;
+        }
+    }
+}
+
+#[test]
+fn without_its_description_a_recording_is_read_by_that_of_its_segments_as_they_were_recorded() {
+    let (disk, store) = closed_in_arrow();
+    let path = named(&disk, "stream.json").remove(0);
+    let written = read_whole(&*store, &path).unwrap();
+    store.remove(&path).unwrap();
+    assert_eq!(read_back(&store).samples.len(), 990);
+    drop(open(&store, at_ms(2_000)).unwrap());
+    assert_eq!(read_whole(&*store, &path).unwrap(), written);
+    assert_eq!(contradictions(&store), []);
+}
+
+#[test]
+fn only_the_end_marker_itself_is_taken_for_the_end_of_a_segment() {
+    for (tail, is_end) in [(END_OF_STREAM, true), ([0x55; 8], false)] {
+        let disk = Forgetful::default();
+        let store: Arc<dyn Store> = Arc::new(disk.clone());
+        let mut recorder = open(&store, at_ms(0)).unwrap();
+        recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+        recorder.handle(at_ms(0), Input::Block(&block(0, 40))).unwrap();
+        recorder.tick(at_ms(10));
+        std::mem::forget(recorder);
+        disk.kill();
+        let path = named(&disk, ".arrows").remove(0);
+        let stored = read_whole(&disk, &path).unwrap();
+        disk.change(&path, |bytes| bytes.extend(tail));
+        open(&store, at_ms(1_000)).unwrap().close(at_ms(1_001)).unwrap();
+        assert_eq!(read_whole(&disk, &path).unwrap(), [&stored[..], &END_OF_STREAM].concat(), "{tail:x?}");
+        let gaps = read_whole(&disk, &named(&disk, "gaps.jsonl")[0]).unwrap();
+        let is_told = String::from_utf8(gaps).unwrap().contains("\"line\":\"trim\"");
+        assert_eq!(is_told, !is_end, "{tail:x?}");
+        assert_eq!(read_back(&store).samples.len(), 40);
+        assert_eq!(contradictions(&store), []);
+    }
+}
+
+#[test]
+fn batches_that_tell_nothing_of_themselves_count_if_something_says_that_they_were_synced() {
+    // Two batches of before they told of themselves, 20 and 10 samples: by how much of the index, with the account or without.
+    const ENTRY: u64 = 64;
+    for (index_bytes, has_account, expected) in [
+        (2 * ENTRY, true, 30),
+        (2 * ENTRY + 20, false, 30),
+        (2 * ENTRY, false, 20),
+        (ENTRY + 20, false, 20),
+        (ENTRY, true, 30),
+        (ENTRY, false, 0),
+    ] {
+        let told = format!("{index_bytes} bytes of index, account: {has_account}");
+        let folder = copy_of("v1");
+        let epoch = folder.path().join(format!("run=shot-7/stream=lab%2Fprobe/epoch={EPOCH}"));
+        let index = std::fs::OpenOptions::new().write(true).open(epoch.join("segment-000001.index")).unwrap();
+        index.set_len(index_bytes).unwrap();
+        if !has_account {
+            std::fs::remove_file(epoch.join("account.json")).unwrap();
+        }
+        let store: Arc<dyn Store> = Arc::new(FileStore::open(folder.path()).unwrap());
+        assert_eq!(read_back(&store).samples.len(), expected, "{told}");
+        open(&store, at_ms(1_000)).unwrap().close(at_ms(1_001)).unwrap();
+        assert_eq!(read_back(&store).samples.len(), expected, "{told}, recovered");
+    }
+}
+
+#[test]
+fn a_recorder_takes_no_number_that_an_earlier_account_has() {
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let record = |session: u64| {
+        let (first, now) = (session * 100, at_ms(session * 1_000));
+        let mut recorder = open(&store, now).unwrap();
+        recorder.handle(now, Input::Began(began(first))).unwrap();
+        recorder.handle(now, Input::Block(&block(first, 50))).unwrap();
+        recorder.close(now).unwrap();
+    };
+    (1..=3).for_each(record);
+    let folder = named(&disk, "account.json")[0].parent().unwrap().to_owned();
+    let earlier: Vec<PathBuf> = [1, 2].map(|number| folder.join(format!("account-{number:06}.json"))).into();
+    let kept = || earlier.iter().map(|path| read_whole(&disk, path).unwrap()).collect::<Vec<_>>();
+    let before = kept();
+    // Nothing but them tells of the first three any more.
+    store.remove(&folder.join("account.json")).unwrap();
+    store.remove(&folder.join("gaps.jsonl")).unwrap();
+    record(4);
+    assert!(kept() == before, "an earlier account is as it was");
+    let told = read_whole(&disk, &folder.join("account.json")).unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&told).unwrap();
+    assert_eq!(told["session"], 4);
+    let aside = |path: &PathBuf| path.to_str().unwrap().contains(".damaged");
+    assert!(!disk.paths().iter().any(aside), "{:?}", disk.paths());
+    assert_eq!(read_back(&store).samples.len(), 4 * 50);
+    assert_eq!(contradictions(&store), []);
+}
