@@ -1,5 +1,6 @@
 //! Every kind of file of an archive is damaged in every way a disk or a person damages files: what is read is right, or a
-//! hole, or an error; what is lost is never lost silently, and the next recorder makes no more of it.
+//! hole, or an error; what is lost is never lost silently, and the next recorder makes no more of it: what could be read
+//! before it still can, and once the damaged file came back from a copy, everything is there.
 //!
 //! `TALLYCAST_MUTATIONS=N` makes N times as many; CI runs N = 1. A failure names its mutation, and that is made again by
 //! the same N.
@@ -145,31 +146,85 @@ fn verified(store: &Arc<dyn Store>) -> Option<Vec<archive::Finding>> {
     Some(archive.verify(&archive::Scope::default(), &mut |_| {}).ok()?.contradictions)
 }
 
-/// What must hold after a mutation: of what is read at once, and of what the next recorder leaves.
-fn judge(disk: &Arc<dyn Store>, base: &BTreeMap<Arc<StreamName>, Reading>, told: &str) {
-    let mut before = BTreeMap::new();
-    for (stream, base) in base {
-        let found = read(disk, stream, told);
-        if let Some(found) = &found {
-            let same = Reading { loud: base.loud, ..found.clone() } == *base;
-            assert!(found.loud || same, "{told}: read otherwise, and nothing was said\n{found:?}\n{base:?}");
-        }
-        before.insert(Arc::clone(stream), found);
+/// Missing elements that were put down to a stage on the way, by the gap map.
+fn explained(reading: &Reading) -> u64 {
+    let stage = |reasons: &Value, stage: &str| reasons["lost"][stage].as_u64().unwrap_or(0);
+    reading.holes.iter().map(|(_, _, it)| stage(it, "injected") + stage(it, "network")).sum()
+}
+
+/// Checks that a reading has all samples and reasons that an earlier one has.
+fn check_kept(earlier: &Reading, later: &Reading, told: &str) {
+    for samples in earlier.samples.iter() {
+        let kept = later.samples.count_in(samples.clone());
+        assert_eq!(kept, samples.end - samples.start, "{told} lost samples of {samples:?}");
     }
-    let is_whole = verified(disk).is_some_and(|found| found.is_empty());
-    let was_loud = before.values().any(|found| found.as_ref().is_none_or(|found| found.loud));
-    assert!(!(is_whole && was_loud), "{told}: a reader complains, and the verification does not");
-    // An error is said.
-    let Ok(recorder) = open(disk, at_ms(5_000)) else { return };
-    recorder.close(at_ms(5_001)).unwrap();
-    for (stream, before) in before {
-        let Some(before) = before else { continue };
-        let after = read(disk, &stream, told).unwrap_or_else(|| panic!("{told}: a recovery lost a stream"));
-        for samples in before.samples.iter() {
-            let kept = after.samples.count_in(samples.clone());
-            assert_eq!(kept, samples.end - samples.start, "{told}: a recovery lost samples of {samples:?}");
+    assert!(explained(later) >= explained(earlier), "{told} lost reasons\n{later:?}\n{earlier:?}");
+}
+
+/// A mutation of a file.
+struct Mutation<'a> {
+    disk: Arc<dyn Store>,
+    path: &'a Path,
+    told: &'a str,
+}
+
+impl Mutation<'_> {
+    /// What must hold after it: of what is read at once, of what the next recorder leaves, and of what is there once the file
+    /// came back.
+    fn judge(&self, base: &BTreeMap<Arc<StreamName>, Reading>, come_back: impl FnOnce()) {
+        let (disk, told) = (&self.disk, self.told);
+        let mut before = BTreeMap::new();
+        for (stream, base) in base {
+            let found = read(disk, stream, told);
+            if let Some(found) = &found {
+                let same = Reading { loud: base.loud, ..found.clone() } == *base;
+                assert!(
+                    found.loud || same,
+                    "{told}: read otherwise, and nothing was said\n{found:?}\n{base:?}"
+                );
+            }
+            before.insert(Arc::clone(stream), found);
+        }
+        let (other_found, other_base) = (&before[&other()], &base[&other()]);
+        // An epoch that cannot be read is said to whoever asks for any.
+        let is_untouched = other_found
+            .as_ref()
+            .is_some_and(|it| Reading { loud: other_base.loud, ..it.clone() } == *other_base);
+        let is_of_one = self.path.components().count() > 2;
+        assert!(is_untouched || !is_of_one, "{told}: it is of another stream\n{other_found:?}");
+        let is_whole = verified(disk).is_some_and(|found| found.is_empty());
+        let was_loud = before.values().any(|found| found.as_ref().is_none_or(|found| found.loud));
+        assert!(!(is_whole && was_loud), "{told}: a reader complains, and the verification does not");
+        // An error is said, and leaves everything as it is.
+        if let Ok(recorder) = open(disk, at_ms(5_000)) {
+            record_on(recorder);
+            for (stream, before) in before.iter().filter_map(|(stream, it)| Some((stream, it.as_ref()?))) {
+                let after = read(disk, stream, told);
+                let after = after.unwrap_or_else(|| panic!("{told}: a recovery lost a stream"));
+                check_kept(before, &after, &format!("{told}: a recovery"));
+            }
+            assert!(
+                !is_whole || verified(disk) == Some(Vec::new()),
+                "{told}: a recovery made a contradiction"
+            );
+        }
+        come_back();
+        for (stream, base) in base {
+            let found = read(disk, stream, told);
+            let found = found.unwrap_or_else(|| panic!("{told}: with the file back a stream is lost"));
+            check_kept(base, &found, &format!("{told}, which came back: a recovery"));
         }
     }
+}
+
+/// The next recorder of the mutated stream, with samples far behind.
+fn record_on(mut recorder: Recorder) {
+    const BEHIND: u64 = 2_000;
+    // An error is said, and is no loss of what was there before.
+    if recorder.handle(at_ms(5_000), Input::Began(began(BEHIND))).is_ok() {
+        recorder.handle(at_ms(5_000), Input::Block(&block(BEHIND, 10))).unwrap();
+    }
+    drop(recorder.close(at_ms(5_001)));
 }
 
 fn readings(disk: &Forgetful) -> BTreeMap<Arc<StreamName>, Reading> {
@@ -188,6 +243,19 @@ fn files(disk: &Forgetful) -> Vec<PathBuf> {
     disk.paths().into_iter().filter(|path| !path.to_str().unwrap().contains("other")).collect()
 }
 
+/// Judges a mutation of a disk that forgets.
+fn judge(
+    base: &Forgetful,
+    disk: Forgetful,
+    readings: &BTreeMap<Arc<StreamName>, Reading>,
+    path: &Path,
+    told: &str,
+) {
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let come_back = || disk.put(path, &read_whole(base, path).unwrap());
+    Mutation { disk: store, path, told }.judge(readings, come_back);
+}
+
 #[test]
 fn flipped_bits_are_right_values_or_holes_or_errors() {
     for (base, kind) in [(closed(), "closed"), (killed(), "killed")] {
@@ -199,8 +267,7 @@ fn flipped_bits_are_right_values_or_holes_or_errors() {
                 let bit = random.below(size * 8);
                 let disk = base.copy();
                 disk.change(&path, |bytes| bytes[(bit / 8) as usize] ^= 1 << (bit % 8));
-                let told = format!("{kind}: bit {bit} of {}", path.display());
-                judge(&(Arc::new(disk) as Arc<dyn Store>), &readings, &told);
+                judge(&base, disk, &readings, &path, &format!("{kind}: bit {bit} of {}", path.display()));
             }
         }
     }
@@ -228,7 +295,7 @@ fn cut_and_zeroed_files_are_right_values_or_holes_or_errors() {
                     continue;
                 }
                 let told = format!("{kind}: {} {how} at {length}", path.display());
-                judge(&(Arc::new(disk) as Arc<dyn Store>), &readings, &told);
+                judge(&base, disk, &readings, &path, &told);
             }
         }
     }
@@ -243,12 +310,12 @@ fn files_that_are_removed_or_anothers_are_said() {
             let told = format!("{kind}: {} is removed", path.display());
             let disk = base.copy();
             disk.remove(&path).unwrap();
-            let store: Arc<dyn Store> = Arc::new(disk);
+            let store: Arc<dyn Store> = Arc::new(disk.clone());
             // The account of a recorder may not be written yet, and its lock means nothing while nobody holds it.
             let may_be_absent = path.ends_with("account.json") || path.ends_with("recorder.lock");
             let found = read(&store, &name(), &told);
             assert!(may_be_absent || found.is_none_or(|found| found.loud), "{told} and nothing was said");
-            judge(&store, &readings, &told);
+            judge(&base, disk, &readings, &path, &told);
 
             let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
             let alike = base.paths().into_iter().filter(|other| {
@@ -263,7 +330,7 @@ fn files_that_are_removed_or_anothers_are_said() {
                 let told = format!("{kind}: {} is {}", path.display(), other.display());
                 let disk = base.copy();
                 disk.put(&path, &read_whole(&base, &other).unwrap());
-                judge(&(Arc::new(disk) as Arc<dyn Store>), &readings, &told);
+                judge(&base, disk, &readings, &path, &told);
             }
         }
     }
@@ -312,8 +379,15 @@ fn a_folder_a_link_or_a_pipe_in_the_place_of_a_file_is_said_and_nobody_waits() {
                 let store: Arc<dyn Store> = Arc::new(FileStore::open(&root).unwrap());
                 let found = read(&store, &name(), &told);
                 assert!(found.is_none_or(|found| found.loud), "{told} and nothing was said");
-                judge(&store, &readings, &told);
-                assert!(aside.is_file(), "{told}: what lies outside is nobody's");
+                Mutation { disk: store, path: &path, told: &told }.judge(&readings, || {
+                    assert!(aside.is_file(), "{told}: what lies outside is nobody's");
+                    match std::fs::symlink_metadata(&place) {
+                        Ok(found) if found.is_dir() => std::fs::remove_dir(&place).unwrap(),
+                        Ok(_) => std::fs::remove_file(&place).unwrap(),
+                        Err(_) => {}
+                    }
+                    std::fs::rename(&aside, &place).unwrap();
+                });
             }
         }
     }
