@@ -1,18 +1,20 @@
 //! Files of every version ever released must stay readable: they lie under `tests/golden/vN`.
 //!
-//! `v1` was written before files told their checksums and whose they are, `v1-sealed` since.
+//! `v1` was written before files told their checksums and whose they are, `v1-sealed` since; `v1-sealed-several` is of two
+//! recorders, in Parquet and as it was recorded, and the second recorder was killed.
 //! To add those of a new version: `cargo test -p archive -- --ignored golden::`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use archive::{Archive, FileStore, Input, Scope, Store};
+use archive::{Archive, FileStore, Input, RecordingState, Scope, Store, compact};
 use ledger::Stage;
 
-use crate::scene::{account, at_ms, began, block, gap, open, read_back};
+use crate::scene::{PER_SAMPLE, account, at_ms, began, block, gap, open, read_back};
 
 /// What is written today.
 const TODAY: &str = "v1-sealed";
+const SEVERAL_TODAY: &str = "v1-sealed-several";
 
 fn golden(version: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(version)
@@ -28,6 +30,56 @@ fn write(root: &Path) {
     recorder.handle(at_ms(50), Input::Gap(&gap(0, 20..30, Some(Stage::ReceiverSocketBuffer)))).unwrap();
     recorder.handle(at_ms(60), Input::Ended(account())).unwrap();
     recorder.close(at_ms(70)).unwrap();
+}
+
+/// Two recorders, of which the second is left as if it had been killed.
+fn write_several(root: &Path) {
+    let store: Arc<dyn Store> = Arc::new(FileStore::create(root).unwrap());
+    let mut recorder = open(&store, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    for first in (0..200).step_by(10).filter(|first| *first != 100) {
+        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+    }
+    recorder.handle(at_ms(200), Input::Gap(&gap(0, 100..110, Some(Stage::Injected)))).unwrap();
+    let closed = recorder.close(at_ms(210)).unwrap();
+    let (_, compacted) = closed.split_last().unwrap();
+    compacted.iter().for_each(|segment| drop(compact(&*store, segment).unwrap().unwrap()));
+    let mut recorder = open(&store, at_ms(250)).unwrap();
+    recorder.handle(at_ms(250), Input::Began(began(250))).unwrap();
+    for first in (250..300).step_by(10) {
+        recorder.handle(at_ms(first), Input::Block(&block(first, 10))).unwrap();
+    }
+    recorder.tick(at_ms(320));
+    std::mem::forget(recorder);
+}
+
+fn assert_several(root: &Path) {
+    let store: Arc<dyn Store> = Arc::new(FileStore::open(root).unwrap());
+    let read = read_back(&store);
+    assert_eq!(read.samples.iter().collect::<Vec<_>>(), [0..100, 110..200, 250..300]);
+    let [lost, absent] = &read.holes[..] else { panic!("a loss and an absence: {:?}", read.holes) };
+    assert_eq!((lost.lost[Stage::Injected], absent.reader_absent), (10 * PER_SAMPLE, 50 * PER_SAMPLE));
+    let archive = Archive::open(root).unwrap();
+    let found = archive.verify(&Scope::default(), &mut |_| {}).unwrap();
+    assert_eq!((found.contradictions, found.samples, found.missing_samples), (Vec::new(), 240, 60));
+}
+
+#[test]
+fn several_recorders_parquet_and_a_recorder_that_was_killed_are_read_and_recorded_on() {
+    assert_several(&golden(SEVERAL_TODAY));
+    let folder = copy_of(SEVERAL_TODAY);
+    let epoch = folder.path().join(format!("run=shot-7/stream=lab%2Fprobe/epoch={}", crate::scene::EPOCH));
+    let has = |end: &str| {
+        let mut names = std::fs::read_dir(&epoch).unwrap().map(|entry| entry.unwrap().file_name());
+        names.any(|name| name.to_str().unwrap().ends_with(end))
+    };
+    assert!([".parquet", ".arrows", "account-000001.json"].into_iter().all(has));
+    let store: Arc<dyn Store> = Arc::new(FileStore::open(folder.path()).unwrap());
+    let state = || crate::scene::stream(&store).1.epochs[0].state;
+    assert_eq!(state(), RecordingState::Open, "its recorder was killed");
+    open(&store, at_ms(1_000)).unwrap().close(at_ms(1_001)).unwrap();
+    assert_eq!(state(), RecordingState::Cut);
+    assert_several(folder.path());
 }
 
 fn assert_scene(root: &Path) {
@@ -96,11 +148,18 @@ fn what_is_written_today_reads_the_same() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path());
     assert_scene(folder.path());
+    let folder = tempfile::tempdir().unwrap();
+    write_several(folder.path());
+    // Its lock goes with the process.
+    std::fs::remove_file(folder.path().join("run=shot-7/recorder.lock")).unwrap();
+    assert_several(folder.path());
 }
 
 #[test]
 #[ignore = "writes the golden files of the current version"]
 fn writes_the_golden_files() {
-    assert!(!golden(TODAY).exists(), "released files are never rewritten");
-    write(&golden(TODAY));
+    let all = [(TODAY, write as fn(&Path)), (SEVERAL_TODAY, write_several)];
+    let missing: Vec<_> = all.into_iter().filter(|(version, _)| !golden(version).exists()).collect();
+    assert!(!missing.is_empty(), "released files are never rewritten");
+    missing.into_iter().for_each(|(version, write)| write(&golden(version)));
 }
