@@ -243,6 +243,16 @@ fn files(disk: &Forgetful) -> Vec<PathBuf> {
     disk.paths().into_iter().filter(|path| !path.to_str().unwrap().contains("other")).collect()
 }
 
+/// Checks that a recovery left a damaged file in its place or set it aside: it may be all that somebody has of something.
+fn check_not_deleted(disk: &Forgetful, path: &Path, mutated: &[u8], told: &str) {
+    let is_it = |found: &PathBuf| found.to_str().unwrap().starts_with(path.to_str().unwrap());
+    let kept = disk.paths().into_iter().filter(is_it).any(|found| {
+        let found = read_whole(disk, &found).unwrap();
+        found.starts_with(mutated) || !found.is_empty() && mutated.starts_with(&found)
+    });
+    assert!(kept, "{told}: a recovery deleted what was there");
+}
+
 /// Judges a mutation of a disk that forgets.
 fn judge(
     base: &Forgetful,
@@ -252,7 +262,13 @@ fn judge(
     told: &str,
 ) {
     let store: Arc<dyn Store> = Arc::new(disk.clone());
-    let come_back = || disk.put(path, &read_whole(base, path).unwrap());
+    let mutated = read_whole(&disk, path);
+    let come_back = || {
+        if let (Ok(mutated), true) = (&mutated, path.to_str().unwrap().contains("segment-")) {
+            check_not_deleted(&disk, path, mutated, told);
+        }
+        disk.put(path, &read_whole(base, path).unwrap());
+    };
     Mutation { disk: store, path, told }.judge(readings, come_back);
 }
 
