@@ -403,8 +403,10 @@ impl Book {
     /// horizon is missing. Nothing is done if it does not lie beyond.
     pub fn reached(&mut self, now: Instant, (number, position): (u64, u64), brackets: &mut Brackets) {
         let Point { number: known, position: known_position } = self.horizon;
-        let is_beyond = number > known && position >= known_position;
-        if !is_beyond || position > self.highest_position() || number == u64::MAX {
+        // Samples that were lost before numbering have no number of their own.
+        let is_beyond = number > known || number == known && position > known_position;
+        if !is_beyond || position < known_position || position > self.highest_position() || number == u64::MAX
+        {
             return;
         }
         self.holes.jump(known..number, known_position..position);

@@ -100,6 +100,20 @@ impl Life {
         Self { plausibility: self.plausibility.clone(), ..self.resumed(key, heard) }
     }
 
+    /// Opens an account for a later life that began and ended unheard, from its first sample on.
+    pub(super) fn unheard(
+        &self,
+        key: BookKey,
+        config: BookConfig,
+        epoch: Epoch,
+        heard: (Instant, SocketAddr),
+    ) -> Self {
+        let description = Arc::clone(&self.description);
+        let book = Book::join(key, config, description.schema.elements_per_sample(), 0, 0);
+        let life = Self::with_book(key, book, (self.stream, epoch), description, heard);
+        Self { pin: self.pin.clone(), plausibility: self.plausibility.clone(), ..life }
+    }
+
     /// Begins another account of this life, which had fallen silent, where its last one ended.
     pub(super) fn resumed(&self, key: BookKey, heard: (Instant, SocketAddr)) -> Self {
         let book = Book::continued(&self.book, key);
@@ -301,9 +315,18 @@ impl Life {
 
     /// Tells whether the successor's word reaches beyond what was heard of this life, and can be true.
     pub(super) fn misses_end(&self, now: Instant, word: &Predecessor) -> bool {
+        let per_sample = self.description.schema.elements_per_sample();
+        let horizon = (self.book.next_number(), self.book.horizon_position());
         self.epoch == word.epoch
-            && self.book.next_number() < word.next_number
+            && horizon < (word.next_number, word.position(per_sample))
             && self.can_have_reached(now, word)
+    }
+
+    /// Tells whether a life can have begun and come so far since this one was heard last.
+    pub(super) fn can_precede(&self, now: Instant, word: &Predecessor) -> bool {
+        let per_sample = self.description.schema.elements_per_sample();
+        let sent = (word.next_number, word.position(per_sample));
+        word.next_number > 0 && self.plausibility.can_have_reached(now, sent, per_sample)
     }
 
     fn can_have_reached(&self, now: Instant, word: &Predecessor) -> bool {
@@ -360,7 +383,7 @@ impl Life {
                 self.replaced(now, brackets, out);
             }
         }
-        if self.book.expects_more() && now >= self.silent_at() {
+        if self.may_fall_silent() && now >= self.silent_at() {
             self.book.give_up(now, brackets);
         }
         self.book.expire(now, brackets);
@@ -383,6 +406,7 @@ impl Life {
         if self.ended {
             return;
         }
+        self.word = None;
         self.tell(now, out);
         self.waiting.clear();
         self.book.cut(now, brackets);
@@ -398,7 +422,7 @@ impl Life {
 
     /// Returns when time alone changes something.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let silence = self.book.expects_more().then(|| self.silent_at());
+        let silence = self.may_fall_silent().then(|| self.silent_at());
         let word = self.word.filter(|_| !self.ended).map(|(due, _)| due);
         Instant::earlier(word, Instant::earlier(silence, self.book.next_deadline()))
     }
@@ -433,6 +457,11 @@ impl Life {
     /// Puts numbers down to `decode`: datagrams came and were not used.
     pub(super) fn name_undecoded(&mut self, numbers: Range<u64>, brackets: &mut Brackets) {
         self.book.name_exactly(numbers, Stage::Decode, EvidenceSource::Malformed, brackets);
+    }
+
+    /// Tells whether its silence ends the account: not while the word of its successor waits to be counted.
+    fn may_fall_silent(&self) -> bool {
+        self.word.is_none() && self.book.expects_more()
     }
 
     fn silent_at(&self) -> Instant {
@@ -511,7 +540,7 @@ impl Life {
     }
 
     fn is_over(&self) -> bool {
-        self.book.state() != AccountState::Open && self.book.nothing_pending()
+        self.word.is_none() && self.book.state() != AccountState::Open && self.book.nothing_pending()
     }
 
     fn take_changes(&mut self, out: &mut Outbox) {

@@ -20,15 +20,16 @@ pub(super) struct Newcomer {
     datagrams: Vec<(SocketAddr, Vec<u8>)>,
     size_bytes: usize,
     until: Option<Instant>,
-    /// The newest epoch that waits.
-    epoch: Option<Epoch>,
+    /// The oldest and the newest epoch that wait.
+    epochs: Option<(Epoch, Epoch)>,
 }
 
 impl Newcomer {
     /// Holds a datagram; tells whether there is room for more: where there is not, all of them are let in.
     pub(super) fn hold(&mut self, now: Instant, epoch: Epoch, from: SocketAddr, bytes: &[u8]) -> bool {
         self.until.get_or_insert(now + MAX_WAIT);
-        self.epoch = self.epoch.max(Some(epoch));
+        let (oldest, newest) = self.epochs.unwrap_or((epoch, epoch));
+        self.epochs = Some((oldest.min(epoch), newest.max(epoch)));
         self.datagrams.push((from, bytes.to_vec()));
         self.size_bytes += bytes.len();
         self.datagrams.len() < MAX_HELD && self.size_bytes < MAX_HELD_BYTES
@@ -39,9 +40,14 @@ impl Newcomer {
         self.until
     }
 
+    /// Returns the oldest epoch that waits, if one does.
+    pub(super) fn oldest(&self) -> Option<Epoch> {
+        self.epochs.map(|(oldest, _)| oldest)
+    }
+
     /// Returns the newest epoch that waits, if one does.
-    pub(super) const fn newest(&self) -> Option<Epoch> {
-        self.epoch
+    pub(super) fn newest(&self) -> Option<Epoch> {
+        self.epochs.map(|(_, newest)| newest)
     }
 
     /// Takes what was held, in the order in which it came.

@@ -53,6 +53,8 @@ pub(super) struct Stream {
     beginnings: Beginnings,
     current: Option<Life>,
     replaced: Vec<Life>,
+    /// The latest life that was replaced and whose account has ended: its successor may still tell how far it came.
+    departed: Option<Life>,
     rivals: Rivals,
     reports: ReportClock,
     /// How many readers the publisher hears.
@@ -153,6 +155,7 @@ impl Stream {
             beginnings: Beginnings::new(waiting),
             current: None,
             replaced: Vec::new(),
+            departed: None,
             rivals: Rivals::default(),
             reports: ReportClock::new(seed ^ id.0, now),
             crowd: 0,
@@ -241,7 +244,11 @@ impl Stream {
         }
         let is_newest = self.current.as_ref().is_none_or(|life| life.epoch <= part.head.epoch);
         if let Some(word) = part.predecessor.as_ref().filter(|_| is_newest) {
-            self.hear_of_predecessor(word, with);
+            if self.newcomer.oldest().is_some_and(|oldest| oldest < part.head.epoch) {
+                // The life before was heard, and its own descriptor will not come any more.
+                self.introduce_all(with);
+            }
+            self.hear_of_predecessor(word, part.head.epoch, with);
         }
         self.introduce(part.head.epoch, with);
         let Some(life) = self.life_for(&part.head, with) else { return };
@@ -253,7 +260,7 @@ impl Stream {
     }
 
     /// Hears how far the life before came: its account, or one that follows it, is to hold what was not heard of.
-    fn hear_of_predecessor(&mut self, word: &Predecessor, with: &mut Surroundings<'_>) {
+    fn hear_of_predecessor(&mut self, word: &Predecessor, successor: Epoch, with: &mut Surroundings<'_>) {
         let listens = self.wanted && !self.is_leaving();
         let misses_end = |life: &Life| life.ended && life.is_unconfirmed() && life.misses_end(with.now, word);
         if listens && self.current.as_ref().is_some_and(misses_end) {
@@ -264,10 +271,57 @@ impl Stream {
             let life = self.begun(life, position / per_sample, with);
             return life.believe(with.now, word, with.brackets, with.out);
         }
+        if listens && let Some(life) = self.missed_life(word, successor, with) {
+            return self.tell_missed(life, word, with);
+        }
         let lives = self.current.iter_mut().chain(&mut self.replaced);
         for life in lives.filter(|life| life.epoch == word.epoch && !life.ended) {
             life.hear_successor(with.now, word);
         }
+    }
+
+    /// Returns a life with an account for what its successor says was sent and was not heard, if no account is open that it
+    /// belongs to: of a life that ended before this word came, or that began and ended unheard while another was listened to.
+    fn missed_life(
+        &mut self,
+        word: &Predecessor,
+        successor: Epoch,
+        with: &mut Surroundings<'_>,
+    ) -> Option<Life> {
+        let now = with.now;
+        let misses_end = |life: &mut Life| life.is_unconfirmed() && life.misses_end(now, word);
+        if let Some(departed) = self.departed.take_if(misses_end) {
+            return Some(departed.following(with.next_key(), (now, departed.from)));
+        }
+        let current = self.current.iter().filter(|life| life.epoch < successor);
+        let before = current.chain(&self.replaced).chain(&self.departed).max_by_key(|life| life.epoch)?;
+        (before.epoch < word.epoch && before.can_precede(now, word))
+            .then(|| before.unheard(with.next_key(), self.config, word.epoch, (now, before.from)))
+    }
+
+    /// Books all that was missed of a life that is over.
+    fn tell_missed(&mut self, mut life: Life, word: &Predecessor, with: &mut Surroundings<'_>) {
+        let (stream, epoch, description) = (self.id, life.epoch, Arc::clone(&life.description));
+        let per_sample = u64::from(description.schema.elements_per_sample());
+        let first_index = life.book.horizon_position() / per_sample;
+        self.beginnings.heard(epoch, with.now);
+        self.beginnings.begun(epoch);
+        with.out.event(Event::Began { stream, epoch, description, first_index });
+        life.believe(with.now, word, with.brackets, with.out);
+        life.replaced(with.now, with.brackets, with.out);
+        self.keep_replaced(life, with);
+    }
+
+    /// Keeps a replaced life until its account is settled; of too many the oldest is cut.
+    fn keep_replaced(&mut self, life: Life, with: &mut Surroundings<'_>) {
+        if life.ended {
+            self.departed = self.departed.take().into_iter().chain([life]).max_by_key(|life| life.epoch);
+            return;
+        }
+        if self.replaced.len() == MAX_REPLACED {
+            self.replaced.remove(0).cut(with.now, with.brackets, with.out);
+        }
+        self.replaced.push(life);
     }
 
     /// Takes a description over: another life of the same stream may hear its reports at another port.
@@ -312,7 +366,8 @@ impl Stream {
         for life in self.current.iter_mut().chain(&mut self.replaced) {
             life.advance(with.now, with.brackets, with.out);
         }
-        self.replaced.retain(|life| !life.ended);
+        let over = self.replaced.extract_if(.., |life| life.ended);
+        self.departed = over.chain(self.departed.take()).max_by_key(|life| life.epoch);
         if self.newcomer.until().is_some_and(|until| until <= with.now) {
             self.introduce_all(with);
         }
@@ -401,6 +456,7 @@ impl Stream {
     /// Leaves the stream, and forgets its accounts.
     fn leave_for_good(&mut self, with: &mut Surroundings<'_>) {
         self.leaving = None;
+        self.departed = None;
         self.challengers.clear();
         self.leave(with);
         for life in self.current.take().into_iter().chain(std::mem::take(&mut self.replaced)) {
@@ -715,12 +771,17 @@ impl Stream {
         let ended = self.current.take()?;
         let position = ended.book.horizon_position();
         if head.position() < position {
-            // The rest of a sample that the account before has given up.
+            // The rest of a sample that the account before has given up: it came, and cannot be used.
             with.stats.after_end += 1;
+            self.beginnings.came_too_early(head);
             self.current = Some(ended);
             return None;
         }
-        let life = ended.resumed(with.next_key(), (with.now, with.arrival.from));
+        let mut life = ended.resumed(with.next_key(), (with.now, with.arrival.from));
+        for numbers in self.beginnings.begun(head.epoch).iter() {
+            let first = life.book.next_number();
+            life.name_undecoded(numbers.start.max(first)..numbers.end.max(first), with.brackets);
+        }
         Some(self.begun(life, position / u64::from(head.elements_per_sample), with))
     }
 
@@ -728,6 +789,7 @@ impl Stream {
         let (stream, epoch, description) = (self.id, life.epoch, Arc::clone(&life.description));
         with.out.event(Event::Began { stream, epoch, description, first_index });
         self.told_end = false;
+        self.departed.take_if(|departed| departed.epoch == epoch);
         self.current.insert(life)
     }
 
@@ -740,12 +802,7 @@ impl Stream {
             self.challengers.forget_up_to(successor);
             self.rivals.replaced(life.epoch, with.now, Some(life.report_address()));
         }
-        if !life.ended {
-            if self.replaced.len() == MAX_REPLACED {
-                self.replaced.remove(0).cut(with.now, with.brackets, with.out);
-            }
-            self.replaced.push(life);
-        }
+        self.keep_replaced(life, with);
     }
 
     /// Finds the replaced life that a datagram belongs to, and notices when it goes on living.

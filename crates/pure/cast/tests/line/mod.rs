@@ -5,6 +5,7 @@
 //! network's own log. Start with [`scene`], which sets them up.
 
 mod checkpoint;
+pub(crate) mod continuity;
 pub(crate) mod feed;
 pub(crate) mod publisher;
 pub(crate) mod reader;

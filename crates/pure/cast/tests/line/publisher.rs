@@ -7,7 +7,7 @@ use cast::send::{Input, Output, SenderConfig, SenderEvent};
 use ledger::Stage;
 use sim::{Address, Arrival, Socket};
 use units::{Epoch, Instant, Random, RangeSet};
-use wire::{Datagram, Report};
+use wire::{Datagram, Predecessor, Report};
 
 use super::GROUP;
 use super::feed::Feed;
@@ -61,13 +61,15 @@ pub(crate) struct LifeAsSent {
     /// Numbers that went to the network.
     pub(crate) sent: RangeSet,
     pub(crate) refused: BTreeMap<u64, Stage>,
-    /// The final tally has left.
-    closing: bool,
+    /// The final tally has left: the epoch ends at this sample.
+    pub(crate) end: Option<u64>,
     /// Refusals told after that: only its later copies may know of them.
     pub(crate) refused_late: u64,
     /// One more than the highest number given.
     pub(crate) next_number: u64,
     pub(crate) totals: wire::Totals,
+    /// What the life says of the one before, in every descriptor.
+    pub(crate) predecessor: Option<Predecessor>,
 }
 
 impl Publisher {
@@ -186,8 +188,10 @@ impl Publisher {
         let size_bytes = datagram.len();
         let decoded = Datagram::decode(datagram).expect("a sender writes what can be read");
         assert_eq!(decoded.head().map(|head| head.number), Some(number), "a train is as it says");
-        if matches!(&decoded, Datagram::Tally(tally) if tally.last) {
-            self.lives.last_mut().expect("a life").closing = true;
+        if let Datagram::Tally(tally) = &decoded
+            && tally.last
+        {
+            self.lives.last_mut().expect("a life").end = Some(tally.head.first_index);
         }
         if self.random.chance(self.refusal.socket) {
             self.refuse(now, destination, number, size_bytes, Stage::SenderSocket);
@@ -205,7 +209,7 @@ impl Publisher {
         }
         let life = self.lives.last_mut().expect("a life");
         life.refused.insert(number, stage);
-        life.refused_late += u64::from(life.closing);
+        life.refused_late += u64::from(life.end.is_some());
         self.check();
     }
 
@@ -231,7 +235,8 @@ impl Publisher {
                     // One that has died remembers nothing.
                     config.predecessor = sender.as_ref().map(Sender::as_predecessor);
                     self.late_refusals.clear();
-                    self.lives.push(LifeAsSent::new(config.epoch));
+                    let predecessor = config.predecessor;
+                    self.lives.push(LifeAsSent { predecessor, ..LifeAsSent::new(config.epoch) });
                     self.feed = feed;
                     let seed = config.epoch.life;
                     let begun =
@@ -249,10 +254,11 @@ impl LifeAsSent {
             epoch,
             sent: RangeSet::new(),
             refused: BTreeMap::new(),
-            closing: false,
+            end: None,
             refused_late: 0,
             next_number: 0,
             totals: wire::Totals::default(),
+            predecessor: None,
         }
     }
 

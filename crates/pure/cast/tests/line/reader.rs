@@ -90,10 +90,20 @@ pub(crate) struct Seen {
     pub(crate) stream: StreamId,
     pub(crate) epoch: Epoch,
     pub(crate) number: u64,
+    pub(crate) position: u64,
     pub(crate) elements: u64,
     pub(crate) readable: bool,
-    pub(crate) is_tally: bool,
+    pub(crate) what: What,
     pub(crate) at: Instant,
+}
+
+/// What a datagram is to an account.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum What {
+    Descriptor,
+    Tally,
+    FinalTally,
+    Other,
 }
 
 impl Reader {
@@ -252,7 +262,12 @@ impl Reader {
     /// Writes down what a datagram looks like, before the machine sees it.
     fn note(&mut self, now: Instant, from: NodeId, bytes: &[u8]) {
         let decoded = Datagram::decode(bytes);
-        let is_tally = matches!(decoded, Ok(Datagram::Tally(_)));
+        let what = match &decoded {
+            Ok(Datagram::Descriptor(_)) => What::Descriptor,
+            Ok(Datagram::Tally(tally)) if tally.last => What::FinalTally,
+            Ok(Datagram::Tally(_)) => What::Tally,
+            Ok(_) | Err(_) => What::Other,
+        };
         let (head, elements, readable) = match decoded {
             Ok(Datagram::Data(data)) => {
                 self.watch.arrived(data.head.epoch, data.head.position(), now, self.datagrams);
@@ -267,17 +282,9 @@ impl Reader {
         if let Some(head) = head {
             let (stream, epoch, number) = (head.stream, head.epoch, head.number);
             let input = self.inputs + 1;
-            self.diary.push(Seen {
-                from,
-                input,
-                stream,
-                epoch,
-                number,
-                elements,
-                readable,
-                is_tally,
-                at: now,
-            });
+            let (position, at) = (head.position(), now);
+            let seen = Seen { from, input, stream, epoch, number, position, elements, readable, what, at };
+            self.diary.push(seen);
         }
     }
 

@@ -8,7 +8,7 @@ use units::Epoch;
 use wire::Datagram;
 
 use super::publisher::LifeAsSent;
-use super::reader::Reader;
+use super::reader::{Reader, What};
 use super::watch::Following;
 use super::{GROUP, Part};
 
@@ -148,7 +148,7 @@ impl Truth {
     }
 }
 
-fn account_of(reader: &Reader, place: usize) -> Account {
+pub(super) fn account_of(reader: &Reader, place: usize) -> Account {
     let following = &reader.watch.followed[place];
     if let Some((_, account)) = &following.ended {
         return account.clone();
@@ -195,7 +195,8 @@ fn truth_of(network: &Network<Part>, node: NodeId, following: &Following, accoun
 fn hears_tallies(reader: &Reader, following: &Following) -> bool {
     let of_epoch = || reader.diary.iter().filter(|seen| seen.epoch == following.epoch);
     let first = of_epoch().next().map(|seen| seen.at);
-    let tallies = of_epoch().filter(|seen| seen.is_tally).map(|seen| seen.at);
+    let tallies =
+        of_epoch().filter(|seen| matches!(seen.what, What::Tally | What::FinalTally)).map(|seen| seen.at);
     let times: Vec<_> = first.into_iter().chain(tallies).collect();
     times.windows(2).all(|pair| pair[1].since(pair[0]) < BookConfig::default().settle)
 }
@@ -248,6 +249,8 @@ fn ways(
     let befores = reader.watch.followed.iter().filter(is_before);
     let held_from = befores.map(|other| other.began).min().unwrap_or(u64::MAX);
     let is_elsewhere = publisher != NodeId(0) && !reader.is_deceived_by(publisher);
+    let goes_on = |other: &&Following| other.epoch == following.epoch && other.began < following.began;
+    let is_resumed = reader.watch.followed.iter().any(|other| goes_on(&other));
     let known = reader.diary.iter().filter(|seen| seen.stream == following.stream && seen.readable);
     let known_from = known.map(|seen| seen.input).min().unwrap_or(u64::MAX);
     for seen in reader.diary.iter().filter(|seen| seen.input <= ended) {
@@ -255,7 +258,10 @@ fn ways(
             // Before the account began, what could be read came before the description and could not be used.
             let (is_before, elements) = (seen.input < following.began, seen.elements);
             let was_early = is_before && following.first == 0;
+            // The rest of a sample that the account before has given up.
+            let is_given_up = is_before && is_resumed && seen.position < following.first;
             let way = match (seen.readable, was_early) {
+                (true, _) if is_given_up => Way::Early { refused: false },
                 (true, true) if seen.input < held_from => Way::Early { refused: false },
                 (true, _) if is_before && is_elsewhere && seen.input >= held_from => Way::Held { elements },
                 (true, _) => Way::Arrived { elements },

@@ -1,12 +1,13 @@
 //! Beginnings: a reader that waited before a publisher began gets sample 0, or is told how much of the beginning it misses.
 
-use cast::send::Beginning;
+use cast::send::{Beginning, Sending};
 use ledger::{AccountState, Stage};
 use sim::{Link, NodeId, Port};
 use units::{Epoch, Instant};
 use wire::Kind;
 
 use crate::line::at;
+use crate::line::continuity::check_continuity;
 use crate::line::feed::Holes;
 use crate::line::publisher::{Command, Publisher, Restart};
 use crate::line::reader::Move;
@@ -165,13 +166,69 @@ fn a_new_life_waits_for_its_descriptor_but_not_for_ever_and_loses_nothing() {
             passing.bytes[3] == Kind::Descriptor.code() && (at(2_000)..at(until)).contains(&passing.at)
         });
         let accounts = heard_from(0, true, restarted(), down);
-        let states: Vec<_> = accounts.iter().map(|(_, account)| account.state).collect();
-        let (_, next) = accounts.last().expect("accounts");
-        assert_eq!((next.elements.first, next.elements.missing()), (0, 0), "{next:?}");
-        if until == 3_000 {
-            assert_eq!(states, [AccountState::Unconfirmed, AccountState::Closed, AccountState::Closed]);
-        } else {
-            assert_eq!(states, [AccountState::Unconfirmed, AccountState::Closed], "no word came in time");
-        }
+        let told: Vec<_> =
+            accounts.iter().map(|(_, account)| (account.state, account.elements.first)).collect();
+        let (_, heard) = &accounts[0];
+        let first = (AccountState::Unconfirmed, 0);
+        let rest = (AccountState::Closed, heard.elements.next);
+        let next = (AccountState::Closed, 0);
+        // The word of the life before comes late, and counts.
+        let expected = if until == 3_000 { [first, rest, next] } else { [first, next, rest] };
+        assert_eq!(told, expected);
+        let next = &accounts[if until == 3_000 { 2 } else { 1 }].1;
+        assert_eq!(next.elements.missing(), 0, "{next:?}");
     }
+}
+
+/// Lives of a publisher that ends one second after second, as one that remembers the life before.
+fn lives() -> Publisher {
+    let publisher = publisher(&HELD, LIFE, Instant::ORIGIN..at(1_000), Holes::NONE);
+    (1..4).fold(publisher, |publisher, second| {
+        let epoch = Epoch { start_ns: 5_000 + second, life: 20 + second };
+        let (begin, end) = (1_500 * second, 1_500 * second + 1_000);
+        let feed = HELD.feed(epoch, at(begin)..at(end), Holes::NONE);
+        let restart = Command::Restart(Box::new(Restart { config: HELD.config(epoch), feed }));
+        publisher.told(at(begin), restart).told(at(end + 100), Command::Finish)
+    })
+}
+
+#[test]
+fn a_life_that_began_and_ended_in_an_outage_is_missing_from_its_first_sample_to_its_last() {
+    // The first life is heard at its beginning, the second one not at all, the third one at its end.
+    for descriptors_lost_until in [0, 4_000] {
+        let down = Link::lan().outage(at(500)..at(3_200)).lose_when("descriptors", move |passing| {
+            passing.bytes[3] == Kind::Descriptor.code()
+                && (at(3_000)..at(descriptors_lost_until)).contains(&passing.at)
+        });
+        let port = Port { down, ..Port::default() };
+        let (mut network, node) = watched_by(1, lives(), reader(1).waiting(), port);
+        let accounts = accounts(&mut network, node, at(20_000));
+        check_continuity(&network, NodeId(0), node);
+        let of_second = accounts.iter().find(|(_, account)| {
+            let elements = &account.elements;
+            (elements.first, elements.next, elements.delivered) == (0, 1_000 * PER_MS, 0)
+        });
+        let (truth, account) = of_second.expect("an account of the second life");
+        assert_eq!((account.state, account.elements.unexplained), (AccountState::Closed, 1_000 * PER_MS));
+        assert_eq!(account.datagrams.expect("a socket").unexplained, truth.network);
+    }
+}
+
+#[test]
+fn samples_that_were_paused_at_the_end_of_a_life_are_counted_by_the_word_of_its_successor() {
+    // Nobody is heard of the reader: everything is paused, and has no number.
+    let shape = StreamShape { hz: 10, block_samples: 1, sending: Sending::OnDemand, ..StreamShape::PLAIN };
+    let next = Epoch { start_ns: 5_000, life: 22 };
+    let feed = shape.feed(next, at(2_500)..at(5_000), Holes::NONE);
+    let restart = Command::Restart(Box::new(Restart { config: shape.config(next), feed }));
+    let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(5_000), Holes::NONE);
+    let publisher = publisher.told(at(2_500), restart).told(at(5_200), Command::Finish);
+    let up = Link::lan().outage(at(0)..at(20_000));
+    let port = Port { up, down: Link::lan(), ..Port::default() };
+    let (mut network, node) = watched_by(1, publisher, reader(1).waiting(), port);
+    let accounts = accounts(&mut network, node, at(20_000));
+    check_continuity(&network, NodeId(0), node);
+    let [(_, before), (_, next)] = &accounts[..] else { panic!("two: {accounts:?}") };
+    assert_eq!((before.elements.next, before.elements.delivered), (24, 0), "the last was made, not paused");
+    assert_eq!(next.state, AccountState::Closed);
 }

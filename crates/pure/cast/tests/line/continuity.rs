@@ -1,0 +1,67 @@
+//! Rule 16 at the end of a scene: for a reader that stays, every sample of an epoch is in exactly one account, up to where its end
+//! is known.
+//!
+//! That accounts of an epoch follow each other without a sample between is checked as they begin ([`super::watch`]), that each
+//! holds what it says by [`super::truth`]; here it is whether the last one ends where it has to.
+//!
+//! Source: architecture, "The account, precisely", rule 16.
+
+use ledger::AccountState;
+use sim::{Network, NodeId};
+
+use super::Part;
+use super::publisher::LifeAsSent;
+use super::reader::What;
+use super::truth::account_of;
+
+/// Checks the ends of all epochs of the only publisher of a stream, at a reader that waited for it from the beginning on.
+///
+/// # Panics
+/// If the end of an epoch is known and its last account does not reach there, or if an end was made up.
+pub(crate) fn check_continuity(network: &Network<Part>, publisher: NodeId, node: NodeId) {
+    let lives = &network.node(publisher).publisher().lives;
+    for (place, life) in lives.iter().enumerate() {
+        if let Err(what) = ends_where_it_has_to(network, node, life, lives.get(place + 1)) {
+            panic!("{what}: {:?} in {}", life.epoch, network.scenario());
+        }
+    }
+}
+
+fn ends_where_it_has_to(
+    network: &Network<Part>,
+    node: NodeId,
+    life: &LifeAsSent,
+    successor: Option<&LifeAsSent>,
+) -> Result<(), String> {
+    let reader = network.node(node).reader();
+    let heard = |life: &LifeAsSent, what: What| {
+        reader.diary.iter().any(|seen| seen.epoch == life.epoch && seen.readable && seen.what == what)
+    };
+    let told = successor.filter(|successor| heard(successor, What::Descriptor)).and_then(|it| it.predecessor);
+    let Some(last) = reader.watch.followed.iter().rposition(|following| following.epoch == life.epoch) else {
+        // Of an epoch before the first that was heard nothing is known.
+        let is_first = reader.watch.followed.first().is_none_or(|first| first.epoch > life.epoch);
+        let is_told = told.is_some_and(|told| told.next_number > 0) && !is_first;
+        let is_known = heard(life, What::Descriptor) || is_told;
+        return if is_known { Err("an epoch without an account".to_owned()) } else { Ok(()) };
+    };
+    let account = account_of(reader, last);
+    let (end, offered) = (account.elements.next, life.end.unwrap_or(life.totals.samples.offered));
+    let reached = told.map_or(0, |told| told.next_index + u64::from(told.element_offset > 0));
+    let is_closed = account.state == AccountState::Closed;
+    if !account.closed() || account.state == AccountState::Open {
+        return Err(format!("something is pending in the end: {account:?}"));
+    }
+    if heard(life, What::FinalTally) {
+        return if is_closed && end == offered {
+            Ok(())
+        } else {
+            Err(format!("{offered} samples by the final tally, and an account up to {end}: {account:?}"))
+        };
+    }
+    if end < reached || end > offered {
+        return Err(format!("{reached} samples by the successor, and an account up to {end}: {account:?}"));
+    }
+    let is_told = told.is_some_and(|told| told.is_final);
+    if is_closed == is_told { Ok(()) } else { Err(format!("an end that nobody told: {account:?}")) }
+}
