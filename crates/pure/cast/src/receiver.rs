@@ -459,7 +459,12 @@ impl Receiver {
 
     fn on_malformed(&mut self, now: Instant, malformed: &Malformed, it: Arrival<'_>) {
         match malformed.reason {
-            Reason::Version(_) => self.stats.unknown_version += 1,
+            Reason::Version(version) => {
+                if self.stats.unknown_version == 0 {
+                    self.out.event(Event::UnknownVersion { version, from: it.from });
+                }
+                self.stats.unknown_version += 1;
+            }
             Reason::Kind(_) => self.stats.unknown_kind += 1,
             Reason::Flags(_) => self.stats.unknown_flags += 1,
             Reason::Extension(code) => self.stats.unknown_extensions.count(code),

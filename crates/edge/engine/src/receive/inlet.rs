@@ -160,6 +160,11 @@ impl Inlets {
                 self.put(stream, &record, [0, 0]);
                 self.account_ended(stream);
             }
+            Event::UnknownVersion { version, from } => tracing::warn!(
+                "{from} sends in version {version} of the protocol, and this program knows {}: such datagrams are left \
+                 out and counted as unknown_version\nuse the same version on both hosts",
+                wire::VERSION
+            ),
             Event::Imposter { stream, believed, imposter, .. } => {
                 self.warn_of_imposter(stream, believed, imposter)
             }
@@ -197,6 +202,8 @@ impl Inlets {
             | Event::Settled { stream, .. }
             | Event::Imposter { stream, .. }
             | Event::TwoPublishers { stream, .. } => self.surplus.contains(&(port, stream)),
+            // Of no stream that is known.
+            Event::UnknownVersion { .. } => false,
         }
     }
 

@@ -102,6 +102,13 @@ pub enum Event<'a> {
         /// Where the others come from.
         imposter: SocketAddr,
     },
+    /// Somebody sends in a version of the protocol that this one does not know: told once for each receiver.
+    UnknownVersion {
+        /// The version.
+        version: u8,
+        /// Who sends it.
+        from: SocketAddr,
+    },
     /// A life that had been replaced goes on numbering: two publishers share one name.
     TwoPublishers {
         /// The stream.

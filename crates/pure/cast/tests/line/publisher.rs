@@ -18,6 +18,8 @@ pub(crate) struct Publisher {
     feed: Feed,
     refusal: Refusal,
     is_watched: bool,
+    /// Makes of its datagrams what another version of the protocol would send.
+    translate: fn(&mut Vec<u8>),
     random: Random,
     /// Refusals that the network tells of later, as `IP_RECVERR` does.
     late_refusals: Vec<(usize, u64, usize)>,
@@ -84,6 +86,7 @@ impl Publisher {
             feed,
             refusal: Refusal::default(),
             is_watched: false,
+            translate: |_| (),
             random: Random::for_purpose(seed, "refusals"),
             late_refusals: Vec::new(),
             commands: Vec::new(),
@@ -103,6 +106,12 @@ impl Publisher {
     pub(crate) fn watched(mut self, now: Instant) -> Self {
         self.is_watched = true;
         self.sender.iter_mut().for_each(|sender| sender.handle(now, Input::Watched(true)));
+        self
+    }
+
+    /// Lets it send as another version of the protocol would.
+    pub(crate) fn translating(mut self, translate: fn(&mut Vec<u8>)) -> Self {
+        self.translate = translate;
         self
     }
 
@@ -198,7 +207,9 @@ impl Publisher {
         } else if self.random.chance(self.refusal.qdisc) {
             self.late_refusals.push((destination, number, size_bytes));
         } else {
-            socket.send(Address::Group(GROUP), datagram);
+            let mut datagram = datagram.to_vec();
+            (self.translate)(&mut datagram);
+            socket.send(Address::Group(GROUP), &datagram);
             self.lives.last_mut().expect("a life").sent.insert(number..number + 1);
         }
     }

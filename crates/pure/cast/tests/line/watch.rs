@@ -42,6 +42,7 @@ pub(crate) struct Watch {
     pub(crate) followed: Vec<Following>,
     pub(crate) two_publishers: Vec<(Epoch, Epoch)>,
     pub(crate) imposters: Vec<SocketAddr>,
+    pub(crate) unknown_versions: Vec<(u8, SocketAddr)>,
     /// The reader waited before any epoch began.
     pub(crate) waits: bool,
     /// It has left the group in between.
@@ -103,6 +104,7 @@ impl Watch {
                 following.ended = Some((input, account));
             }
             Event::Imposter { imposter, .. } => self.imposters.push(imposter),
+            Event::UnknownVersion { version, from } => self.unknown_versions.push((version, from)),
             Event::TwoPublishers { winner, other, .. } => self.two_publishers.push((winner, other)),
         }
     }

@@ -14,5 +14,6 @@ mod line;
 mod lives;
 mod loss;
 mod sockets;
+mod versions;
 mod victim;
 mod wishes;
