@@ -1,5 +1,5 @@
 //! Addresses that speak in a stream's name while it is believed from another: held back, challenged, and believed once the
-//! other is gone.
+//! other is gone. So is a life at the believed address itself that began earlier by its clock and was never listened to.
 //!
 //! The believed address is gone when its epoch has ended, or when it misses three challenges in a row: requests, to which a
 //! publisher answers whatever it has to send. Then the first challenger takes over that repeated the nonce of its own
@@ -7,15 +7,17 @@
 //!
 //! Source: `docs/protocol/stream.md`, "Believed sources".
 
+use core::cmp::Ordering;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use units::{Epoch, Instant, Random, RangeSet};
 use wire::{Datagram, DescriptorAssembler, Nonce, Numbered};
 
 use super::stream::at_port;
 use super::waiting::MAX_EARLY_RUNS;
+use crate::sender::MAX_INTERVAL;
 
 /// An address that misses this many challenges in a row is not believed any more.
 const CHALLENGES: u32 = 3;
@@ -31,6 +33,9 @@ const MAX_SILENCE: Duration = Duration::from_secs(10);
 /// The most datagrams that are held, and their bytes: about a second of a thousand small ones.
 pub(super) const MAX_HELD: usize = 1_024;
 pub(super) const MAX_HELD_BYTES: usize = 1 << 20;
+
+/// The most epochs of an address of which it is known what had to give way.
+const MAX_DISPLACED_EPOCHS: usize = 4;
 
 /// Who speaks in the stream's name beside the believed address.
 #[derive(Debug)]
@@ -59,8 +64,8 @@ pub(super) struct Challenger {
     is_proven: bool,
     assembler: DescriptorAssembler,
     heard: Instant,
-    /// The numbers of its newest epoch whose datagrams had to give way to others.
-    displaced: RangeSet,
+    /// The numbers of its newest epochs whose datagrams had to give way to others.
+    displaced: BTreeMap<Epoch, RangeSet>,
 }
 
 /// A datagram that is held back.
@@ -68,18 +73,19 @@ pub(super) struct Challenger {
 pub(super) struct Held {
     pub(super) from: SocketAddr,
     pub(super) bytes: Vec<u8>,
-    epoch: Epoch,
+    pub(super) epoch: Epoch,
     number: u64,
 }
 
 /// What took over.
 #[derive(Debug)]
 pub(super) struct Successor {
+    /// The newest epoch that it sent.
     pub(super) epoch: Epoch,
     /// What it sent meanwhile, the oldest first.
     pub(super) held: Vec<Held>,
     /// The numbers of what it sent and is not held any more.
-    pub(super) displaced: RangeSet,
+    pub(super) displaced: BTreeMap<Epoch, RangeSet>,
 }
 
 /// What is due.
@@ -109,10 +115,7 @@ impl Challengers {
     pub(super) fn hold(&mut self, now: Instant, from: SocketAddr, head: &Numbered, bytes: &[u8]) {
         let Some(challenger) = self.place(now, from.ip(), head.epoch) else { return };
         challenger.heard = now;
-        if challenger.epoch < head.epoch {
-            challenger.epoch = head.epoch;
-            challenger.displaced = RangeSet::new();
-        }
+        challenger.epoch = challenger.epoch.max(head.epoch);
         challenger.read(from, bytes);
         let (epoch, number) = (head.epoch, head.number);
         self.held.push_back(Held { from, bytes: bytes.to_vec(), epoch, number });
@@ -133,6 +136,11 @@ impl Challengers {
         if let Some(challenger) = self.list.iter_mut().find(of) {
             challenger.report_to = Some(address);
         }
+    }
+
+    /// Returns where an address hears requests, as far as it is known.
+    pub(super) fn report_address(&self, ip: IpAddr) -> Option<SocketAddr> {
+        self.list.iter().find(|challenger| challenger.ip == ip)?.report_to
     }
 
     /// Returns when the next round is due; the believed address was heard last at `last_heard`.
@@ -171,11 +179,26 @@ impl Challengers {
     }
 
     /// Returns the address that takes over from an epoch that is over, if any does: one that has proven itself before the
-    /// others. Where the epoch has `ended` with its final tally, only a later one can.
-    pub(super) fn heir(&self, epoch: Epoch, ended: bool) -> Option<IpAddr> {
-        let can = |it: &&Challenger| if ended { it.epoch > epoch } else { it.epoch >= epoch };
-        let heir = self.list.iter().filter(can).min_by_key(|challenger| !challenger.is_proven);
-        heir.map(|challenger| challenger.ip)
+    /// others. Where the epoch has `ended` with its final tally, it cannot go on. One that began earlier comes last.
+    pub(super) fn heir(&self, epoch: Epoch, ended: bool, last_heard: Instant) -> Option<IpAddr> {
+        let can = |it: &&Challenger| match it.epoch.cmp(&epoch) {
+            Ordering::Greater => true,
+            Ordering::Equal => !ended,
+            Ordering::Less => it.outlived(last_heard),
+        };
+        let rank = |it: &&Challenger| (it.epoch < epoch, !it.is_proven);
+        self.list.iter().filter(can).min_by_key(rank).map(|challenger| challenger.ip)
+    }
+
+    /// Returns an address at which a life that began earlier outlived this epoch, which was heard last at `last_heard`.
+    pub(super) fn survivor(
+        &self,
+        epoch: Epoch,
+        last_heard: Instant,
+        is_believed: impl Fn(IpAddr) -> bool,
+    ) -> Option<IpAddr> {
+        let can = |it: &&Challenger| it.epoch < epoch && it.outlived(last_heard) && is_believed(it.ip);
+        self.list.iter().find(can).map(|challenger| challenger.ip)
     }
 
     /// Takes an address out with all that it sent, and forgets the others.
@@ -227,13 +250,18 @@ impl Challengers {
             is_proven: false,
             assembler: DescriptorAssembler::new(),
             heard: now,
-            displaced: RangeSet::new(),
+            displaced: BTreeMap::new(),
         });
         self.list.last_mut()
     }
 }
 
 impl Challenger {
+    /// Tells whether it was heard when another publisher fell silent, or later: what was heard long before that is gone, too.
+    fn outlived(&self, last_heard: Instant) -> bool {
+        last_heard.since(self.heard) <= MAX_INTERVAL
+    }
+
     /// Reads what a datagram says of its sender: where it hears requests, and what it was asked to repeat.
     fn read(&mut self, from: SocketAddr, bytes: &[u8]) {
         match Datagram::decode(bytes) {
@@ -248,8 +276,12 @@ impl Challenger {
     }
 
     fn displaced(&mut self, held: &Held) {
-        if held.epoch == self.epoch && self.displaced.range_count() < MAX_EARLY_RUNS {
-            self.displaced.insert(held.number..held.number.saturating_add(1));
+        let numbers = self.displaced.entry(held.epoch).or_default();
+        if numbers.range_count() < MAX_EARLY_RUNS {
+            numbers.insert(held.number..held.number.saturating_add(1));
+        }
+        if self.displaced.len() > MAX_DISPLACED_EPOCHS {
+            self.displaced.pop_first();
         }
     }
 }
@@ -370,13 +402,13 @@ mod tests {
         let mut challengers = challengers();
         let same = Numbered { epoch: BEFORE, ..HEAD };
         challengers.hold(at(0), host(2), &same, &[1]);
-        assert_eq!(challengers.heir(BEFORE, false), Some(host(2).ip()));
-        assert_eq!(challengers.heir(BEFORE, true), None, "nothing comes behind its final tally");
+        assert_eq!(challengers.heir(BEFORE, false, at(0)), Some(host(2).ip()));
+        assert_eq!(challengers.heir(BEFORE, true, at(0)), None, "nothing comes behind its final tally");
         challengers.hold(at(0), host(3), &HEAD, &[1]);
-        assert_eq!(challengers.heir(BEFORE, true), Some(host(3).ip()));
+        assert_eq!(challengers.heir(BEFORE, true, at(0)), Some(host(3).ip()));
         let nonce = challengers.list[1].nonce;
         repeat(&mut challengers, at(1), host(3), nonce);
-        assert_eq!(challengers.heir(BEFORE, false), Some(host(3).ip()), "a proof goes before age");
+        assert_eq!(challengers.heir(BEFORE, false, at(0)), Some(host(3).ip()), "a proof goes before age");
     }
 
     #[test]
@@ -391,7 +423,11 @@ mod tests {
         assert_eq!(challengers.held.len(), 1, "the size counts as well");
         let successor = challengers.take(host(1).ip()).unwrap();
         assert_eq!(successor.held[0].number, 3_000);
-        assert_eq!(successor.displaced.range_count(), MAX_EARLY_RUNS, "every other number is a run");
+        assert_eq!(
+            successor.displaced[&HEAD.epoch].range_count(),
+            MAX_EARLY_RUNS,
+            "every other number is a run"
+        );
     }
 
     #[test]

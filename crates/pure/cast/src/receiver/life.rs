@@ -413,11 +413,11 @@ impl Life {
         self.tell(now, out);
     }
 
-    /// Returns the number below which a life that was replaced is still listened to: its horizon, or where its successor says
-    /// that it ended.
-    pub(super) fn ends_below(&self) -> u64 {
+    /// Tells whether a life that was replaced still listens to a datagram: of its own, below its horizon or where its successor
+    /// says that it ended.
+    pub(super) fn misses(&self, head: &Numbered) -> bool {
         let told = self.word.map_or(0, |(_, word)| word.next_number);
-        self.book.next_number().max(told)
+        self.epoch == head.epoch && head.number < self.book.next_number().max(told)
     }
 
     /// Returns when time alone changes something.

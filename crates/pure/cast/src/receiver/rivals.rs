@@ -27,6 +27,9 @@ pub(super) struct Rivals {
 #[derive(Debug)]
 struct Ghost {
     epoch: Epoch,
+    /// It was listened to once; another was not, whose start lies before that of the life that is.
+    was_believed: bool,
+    /// When it was replaced, or heard first.
     replaced: Instant,
     report_to: Option<SocketAddr>,
     told: bool,
@@ -55,10 +58,19 @@ impl Rivals {
     /// Notes that a life has been replaced.
     pub(super) fn replaced(&mut self, epoch: Epoch, now: Instant, report_to: Option<SocketAddr>) {
         self.forget(epoch);
+        self.push(Ghost { epoch, was_believed: true, replaced: now, report_to, told: false });
+    }
+
+    fn push(&mut self, ghost: Ghost) {
         if self.ghosts.len() == MAX_GHOSTS {
             self.ghosts.remove(0);
         }
-        self.ghosts.push(Ghost { epoch, replaced: now, report_to, told: false });
+        self.ghosts.push(ghost);
+    }
+
+    /// Tells whether a life was listened to before it was replaced: what comes of it then may have been on its way for a while.
+    pub(super) fn was_believed(&self, epoch: Epoch) -> bool {
+        self.ghosts.iter().any(|ghost| ghost.epoch == epoch && ghost.was_believed)
     }
 
     /// Notes that a life is listened to again.
@@ -75,11 +87,17 @@ impl Rivals {
 
     /// Hears a replaced life: after more than a tally interval it has not ended but goes on.
     pub(super) fn heard(&mut self, epoch: Epoch, now: Instant) -> Sign {
+        self.heard_beside(epoch, now, now)
+    }
+
+    /// Hears another life beside the one that is listened to, which was heard last at `other_heard`: they are rivals once both
+    /// have gone on for more than a tally interval.
+    pub(super) fn heard_beside(&mut self, epoch: Epoch, now: Instant, other_heard: Instant) -> Sign {
         let Some(ghost) = self.ghosts.iter_mut().find(|ghost| ghost.epoch == epoch) else {
-            self.replaced(epoch, now, None);
+            self.push(Ghost { epoch, was_believed: false, replaced: now, report_to: None, told: false });
             return Sign::Afterglow;
         };
-        if now.since(ghost.replaced) <= MAX_INTERVAL {
+        if other_heard.since(ghost.replaced) <= MAX_INTERVAL {
             return Sign::Afterglow;
         }
         self.rival = Some((epoch, now, ghost.report_to));

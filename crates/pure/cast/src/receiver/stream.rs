@@ -69,6 +69,9 @@ pub(super) struct Stream {
     introduced: Option<Epoch>,
     /// Addresses that speak in the stream's name and are not believed.
     challengers: Challengers,
+    /// The earliest life that may replace the present one although it began before it by its clock, while that is not heard
+    /// again.
+    earlier_heir: Option<(Epoch, Instant)>,
     /// It was told that there are such.
     told_imposter: bool,
 }
@@ -164,6 +167,7 @@ impl Stream {
             newcomer: Newcomer::default(),
             introduced: None,
             challengers: Challengers::new(seed ^ id.0),
+            earlier_heir: None,
             told_imposter: false,
         }
     }
@@ -293,8 +297,8 @@ impl Stream {
         if let Some(departed) = self.departed.take_if(misses_end) {
             return Some(departed.following(with.next_key(), (now, departed.from)));
         }
-        let current = self.current.iter().filter(|life| life.epoch < successor);
-        let before = current.chain(&self.replaced).chain(&self.departed).max_by_key(|life| life.epoch)?;
+        let lives = self.lives().chain(&self.departed).filter(|life| life.epoch < successor);
+        let before = lives.max_by_key(|life| life.epoch)?;
         (before.epoch < word.epoch && before.can_precede(now, word))
             .then(|| before.unheard(with.next_key(), self.config, word.epoch, (now, before.from)))
     }
@@ -306,6 +310,7 @@ impl Stream {
         let first_index = life.book.horizon_position() / per_sample;
         self.beginnings.heard(epoch, with.now);
         self.beginnings.begun(epoch);
+        self.rivals.replaced(epoch, with.now, None);
         with.out.event(Event::Began { stream, epoch, description, first_index });
         life.believe(with.now, word, with.brackets, with.out);
         life.replaced(with.now, with.brackets, with.out);
@@ -329,8 +334,9 @@ impl Stream {
         self.rivals.described(epoch, at_port(with.arrival.from, description.report_port));
         self.wanted = !self.elsewhere && with.selection.wants(&description.name);
         let description = Arc::new(description);
+        let gives_way = self.gives_way_to(epoch);
         match &mut self.current {
-            Some(life) if life.epoch > epoch => return,
+            Some(life) if life.epoch > epoch && !gives_way => return,
             Some(life) if life.epoch == epoch => life.description = Arc::clone(&description),
             Some(_) | None => {}
         }
@@ -366,7 +372,8 @@ impl Stream {
         for life in self.current.iter_mut().chain(&mut self.replaced) {
             life.advance(with.now, with.brackets, with.out);
         }
-        let over = self.replaced.extract_if(.., |life| life.ended);
+        let current = self.current.as_ref().map(|life| life.epoch);
+        let over = self.replaced.extract_if(.., |life| life.ended).filter(|life| Some(life.epoch) < current);
         self.departed = over.chain(self.departed.take()).max_by_key(|life| life.epoch);
         if self.newcomer.until().is_some_and(|until| until <= with.now) {
             self.introduce_all(with);
@@ -533,8 +540,14 @@ impl Stream {
             return None;
         }
         match self.current.as_ref().map(|life| life.epoch.cmp(&head.epoch)) {
+            Some(Ordering::Greater) if self.gives_way_to(head.epoch) => self.begin(head, with),
             Some(Ordering::Greater) => self.replaced_life(head, with),
             Some(Ordering::Equal) => self.current_life(head, with),
+            Some(Ordering::Less) if self.replaced.iter().any(|life| life.misses(head)) => {
+                with.stats.replaced += 1;
+                let from = with.arrival.from.ip();
+                self.replaced.iter_mut().find(|life| life.misses(head) && life.pin.is_at(from))
+            }
             Some(Ordering::Less) if self.waits_for_descriptor(head.epoch) => {
                 self.request_description(head.epoch, with);
                 let Arrival { from, bytes } = with.arrival;
@@ -547,6 +560,11 @@ impl Stream {
                 if self.newcomer.newest().is_some() {
                     // The life before has ended meanwhile: what was held comes first.
                     self.introduce_all(with);
+                    return self.life_for(head, with);
+                }
+                if let Some(ip) = self.survivor() {
+                    // Of the same publisher, between the present life and this one.
+                    self.take_over(ip, with);
                     return self.life_for(head, with);
                 }
                 self.begin(head, with)
@@ -581,20 +599,36 @@ impl Stream {
     /// Tells whether a datagram comes in the stream's name from an address that it is not believed from, while it is alive
     /// elsewhere; it is held back then.
     fn is_held_back(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> bool {
-        let Some(life) = self.current.as_mut().filter(|life| life.epoch <= head.epoch) else { return false };
+        let Some(life) = &self.current else { return false };
         let Arrival { from, bytes } = with.arrival;
-        if life.pin.is_at(from.ip()) {
+        let (is_earlier, is_later) = (head.epoch < life.epoch, life.epoch < head.epoch);
+        let (is_at, is_alive) = (life.pin.is_at(from.ip()), life.is_alive());
+        // What began earlier may have been on its way for a while, if it was listened to, and is a newcomer like any other if not.
+        let is_familiar = if is_earlier { self.was_listened_to(head.epoch) } else { is_at };
+        if is_familiar {
             return false;
         }
-        let is_later = life.epoch < head.epoch;
-        if !life.is_alive() && !self.challengers.is_empty() {
+        if !is_alive && !self.challengers.is_empty() {
             // What was held comes first.
             self.challenge(with);
             return self.is_held_back(head, with);
         }
+        if is_earlier && self.gives_way_to(head.epoch) {
+            return false;
+        }
+        let Some(life) = self.current.as_mut() else { return false };
         if life.is_alive() {
             self.challengers.hold(with.now, from, head, bytes);
-            if is_later {
+            if is_earlier {
+                let sign = self.rivals.heard_beside(head.epoch, with.now, life.last_heard);
+                if let Some(report_to) = self.challengers.report_address(from.ip()) {
+                    self.rivals.described(head.epoch, report_to);
+                }
+                if sign == Sign::Rivalry {
+                    let (stream, winner, other) = (self.id, life.epoch, head.epoch);
+                    with.out.event(Event::TwoPublishers { stream, winner, other });
+                }
+            } else if is_later {
                 // The publishers are told of each other.
                 self.rivals.heard(head.epoch, with.now);
             } else {
@@ -606,12 +640,36 @@ impl Stream {
             life.moves_to(from);
             return false;
         }
+        if is_at {
+            with.stats.replaced += 1;
+            return true;
+        }
         with.stats.imposter += 1;
         if !core::mem::replace(&mut self.told_imposter, true) {
             let (stream, epoch, believed) = (self.id, head.epoch, life.from);
             with.out.event(Event::Imposter { stream, epoch, believed, imposter: from });
         }
         true
+    }
+
+    /// Tells whether the present life is over, so that one that began earlier by its clock and was never listened to takes its
+    /// place.
+    fn gives_way_to(&self, earlier: Epoch) -> bool {
+        let Some(life) = self.current.as_ref().filter(|life| earlier < life.epoch) else { return false };
+        let is_heir = |&(epoch, since): &(Epoch, Instant)| earlier >= epoch && life.last_heard <= since;
+        let is_over = !life.is_alive() || self.earlier_heir.as_ref().is_some_and(is_heir);
+        is_over && !self.was_listened_to(earlier)
+    }
+
+    /// Returns the present life's address if another life there, which began earlier by its clock, went on when it fell silent.
+    fn survivor(&self) -> Option<IpAddr> {
+        let life = self.current.as_ref()?;
+        self.challengers.survivor(life.epoch, life.last_heard, |ip| life.pin.is_at(ip))
+    }
+
+    /// Tells whether a life was listened to before another replaced it.
+    fn was_listened_to(&self, epoch: Epoch) -> bool {
+        self.rivals.was_believed(epoch) || self.replaced.iter().any(|life| life.epoch == epoch)
     }
 
     /// Returns when the addresses that are held back have to be looked at.
@@ -631,7 +689,7 @@ impl Stream {
                 Round::TakeOver(ip) => self.take_over(ip, with),
             };
         }
-        match self.challengers.heir(life.epoch, !life.is_unconfirmed()) {
+        match self.challengers.heir(life.epoch, !life.is_unconfirmed(), life.last_heard) {
             Some(ip) => self.take_over(ip, with),
             None => self.challengers.clear(),
         }
@@ -652,19 +710,25 @@ impl Stream {
     fn take_over(&mut self, ip: IpAddr, with: &mut Surroundings<'_>) {
         let Some(Successor { epoch, held, displaced }) = self.challengers.take(ip) else { return };
         self.told_imposter = false;
+        if self.current.as_ref().is_some_and(|life| epoch < life.epoch) {
+            let earliest = held.iter().map(|held| held.epoch).min().unwrap_or(epoch);
+            self.earlier_heir = Some((earliest, with.now));
+        }
         match (&mut self.current, held.last()) {
             (Some(life), Some(newest)) if life.epoch == epoch => life.moves_to(newest.from),
             // Reports on the epoch before still go to where it was.
-            (Some(life), _) => life.pin.moves_to(ip),
-            (None, _) => {}
+            (Some(life), _) if life.epoch < epoch => life.pin.moves_to(ip),
+            (Some(_) | None, _) => {}
         }
         for held in &held {
             self.take_held(&held.bytes, &mut with.at(held.from, &held.bytes));
         }
         self.introduce(epoch, with);
-        if let Some(life) = self.current.as_mut().filter(|life| life.epoch == epoch) {
-            displaced.iter().for_each(|numbers| life.name_undecoded(numbers, with.brackets));
-            life.advance(with.now, with.brackets, with.out);
+        for life in self.current.iter_mut().chain(&mut self.replaced) {
+            if let Some(numbers) = displaced.get(&life.epoch).filter(|_| !life.ended) {
+                numbers.iter().for_each(|numbers| life.name_undecoded(numbers, with.brackets));
+                life.advance(with.now, with.brackets, with.out);
+            }
         }
     }
 
@@ -732,6 +796,12 @@ impl Stream {
             return self.too_early(head, with);
         }
         self.retire(head.epoch, with);
+        self.rivals.forget(head.epoch);
+        // One account of a life at a time: the one that still settles ends before the next begins.
+        for life in self.replaced.iter_mut().filter(|life| life.epoch == head.epoch) {
+            life.cut(with.now, with.brackets, with.out);
+        }
+        self.replaced.retain(|life| life.epoch != head.epoch);
         let first = if misses_samples { head.at(0, 0) } else { *head };
         let heard = (with.now, with.arrival.from);
         let mut life = Life::join(with.next_key(), self.config, &first, description, heard);
@@ -790,6 +860,7 @@ impl Stream {
         with.out.event(Event::Began { stream, epoch, description, first_index });
         self.told_end = false;
         self.departed.take_if(|departed| departed.epoch == epoch);
+        self.earlier_heir = None;
         self.current.insert(life)
     }
 
@@ -802,7 +873,12 @@ impl Stream {
             self.challengers.forget_up_to(successor);
             self.rivals.replaced(life.epoch, with.now, Some(life.report_address()));
         }
+        if successor < life.epoch {
+            // The next may be as early again, and its descriptor is to be waited for.
+            self.introduced = Some(successor);
+        }
         self.keep_replaced(life, with);
+        self.departed.take_if(|departed| departed.epoch > successor);
     }
 
     /// Finds the replaced life that a datagram belongs to, and notices when it goes on living.
@@ -820,22 +896,15 @@ impl Stream {
                 with.out.event(Event::TwoPublishers { stream: self.id, winner, other: head.epoch });
             }
             (Sign::Rivalry | Sign::RivalryKnown, (_, true)) if self.may_begin(head) => {
-                self.rivals.forget(head.epoch);
-                // One account of a life at a time: the one that still settles ends before the next begins.
-                for life in self.replaced.iter_mut().filter(|life| life.epoch == head.epoch) {
-                    life.cut(with.now, with.brackets, with.out);
-                }
-                self.replaced.retain(|life| !life.ended);
                 return self.begin(head, with);
             }
             (Sign::Rivalry | Sign::RivalryKnown, (_, true)) => {}
         }
-        let known = |life: &Life| life.epoch == head.epoch && head.number < life.ends_below();
-        if !self.replaced.iter().any(known) {
+        if !self.replaced.iter().any(|life| life.misses(head)) {
             self.unusable.remember(head.epoch, head.number);
         }
         let from = with.arrival.from.ip();
-        self.replaced.iter_mut().find(|life| known(life) && life.pin.is_at(from))
+        self.replaced.iter_mut().find(|life| life.misses(head) && life.pin.is_at(from))
     }
 
     /// Tells a publisher that is paused that somebody listens: its next report may be seconds away.

@@ -21,8 +21,9 @@ use crate::line::{GROUP, Part, Stranger, at};
 
 /// When publishers stop feeding. Units: milliseconds.
 const FED_UNTIL: u64 = 2_500;
-/// When everything has settled: silence is noticed after at most ten seconds, and settles in two.
-const END: u64 = 16_000;
+/// When everything has settled: silence is noticed after at most ten seconds, and settles in two; then one that was held back
+/// meanwhile may take over, and be silent, too.
+const END: u64 = 28_000;
 
 macro_rules! effects {
     ($($variant:ident $name:literal,)*) => {
@@ -59,6 +60,7 @@ effects! {
     Pieces "samples in pieces",
     Restart "restart",
     ClockSetBack "clock set back",
+    Forgotten "a life before that was forgotten",
     LateJoiner "late joiner",
     MissedBeginning "a beginning that was missed",
     Resumed "an epoch that came back",
@@ -118,6 +120,8 @@ struct Plan {
     shape: StreamShape,
     /// What happens to publishers besides.
     ending: Ending,
+    /// A publisher that begins again knows nothing of its life before.
+    forgets: bool,
     injected: f64,
     refusal: Refusal,
     holes: Holes,
@@ -211,6 +215,7 @@ impl Plan {
         Self {
             shape,
             ending,
+            forgets: Random::for_purpose(seed, "forgetting").chance(0.5),
             injected,
             refusal,
             holes: Holes { source, ring_blocks },
@@ -231,15 +236,21 @@ impl Plan {
             Ending::InOrder | Ending::TwoPublishers => publisher,
             Ending::Silence => publisher.told(at(turn), Command::Die),
             Ending::Restart | Ending::ClockSetBack => {
-                // A clock set back makes the new life look older; what it remembers lifts it above the old one.
+                // A clock set back makes the new life look older; what it remembers, if it does, lifts it above the old one.
                 let start_ns = if self.ending == Ending::Restart { 5_000 } else { 500 };
-                let epoch = Epoch::succeeding(Some(LIFE), start_ns, 22);
+                let forgets = self.ending == Ending::ClockSetBack && self.forgets;
+                let epoch = if forgets {
+                    Epoch { start_ns, life: 22 }
+                } else {
+                    Epoch::succeeding(Some(LIFE), start_ns, 22)
+                };
                 let begin = turn + self.random.below(300);
                 let feed = self.shape.feed(epoch, at(begin)..at(FED_UNTIL), self.holes);
                 let restart = Restart { config: self.shape.config(epoch), feed };
-                publisher
-                    .told(at(turn), if self.random.chance(0.5) { Command::Finish } else { Command::Die })
-                    .told(at(begin), Command::Restart(Box::new(restart)))
+                let publisher = publisher
+                    .told(at(turn), if self.random.chance(0.5) { Command::Finish } else { Command::Die });
+                let publisher = if forgets { publisher.told(at(begin), Command::Die) } else { publisher };
+                publisher.told(at(begin), Command::Restart(Box::new(restart)))
             }
         }
     }
@@ -355,6 +366,7 @@ impl Plan {
         seen.saw(Effect::Silence, self.ending == Ending::Silence);
         seen.saw(Effect::Restart, self.ending == Ending::Restart);
         seen.saw(Effect::ClockSetBack, self.ending == Ending::ClockSetBack);
+        seen.saw(Effect::Forgotten, self.ending == Ending::ClockSetBack && self.forgets);
     }
 }
 

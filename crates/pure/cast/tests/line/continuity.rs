@@ -11,8 +11,12 @@ use sim::{Network, NodeId};
 
 use super::Part;
 use super::publisher::LifeAsSent;
-use super::reader::What;
+use super::reader::{Reader, What};
 use super::truth::account_of;
+
+/// What a reader holds of publishers that it does not believe yet (`docs/protocol/stream.md`, "Believed sources").
+const MAX_HELD: u64 = 1_024;
+const MAX_HELD_BYTES: u64 = 1 << 20;
 
 /// Checks the ends of all epochs of the only publisher of a stream, at a reader that waited for it from the beginning on.
 ///
@@ -21,7 +25,8 @@ use super::truth::account_of;
 pub(crate) fn check_continuity(network: &Network<Part>, publisher: NodeId, node: NodeId) {
     let lives = &network.node(publisher).publisher().lives;
     for (place, life) in lives.iter().enumerate() {
-        if let Err(what) = ends_where_it_has_to(network, node, life, lives.get(place + 1)) {
+        let (before, successor) = (&lives[..place], lives.get(place + 1));
+        if let Err(what) = ends_where_it_has_to(network, node, before, life, successor) {
             panic!("{what}: {:?} in {}", life.epoch, network.scenario());
         }
     }
@@ -30,6 +35,7 @@ pub(crate) fn check_continuity(network: &Network<Part>, publisher: NodeId, node:
 fn ends_where_it_has_to(
     network: &Network<Part>,
     node: NodeId,
+    before: &[LifeAsSent],
     life: &LifeAsSent,
     successor: Option<&LifeAsSent>,
 ) -> Result<(), String> {
@@ -39,10 +45,12 @@ fn ends_where_it_has_to(
     };
     let told = successor.filter(|successor| heard(successor, What::Descriptor)).and_then(|it| it.predecessor);
     let Some(last) = reader.watch.followed.iter().rposition(|following| following.epoch == life.epoch) else {
-        // Of an epoch before the first that was heard nothing is known.
-        let is_first = reader.watch.followed.first().is_none_or(|first| first.epoch > life.epoch);
-        let is_told = told.is_some_and(|told| told.next_number > 0) && !is_first;
-        let is_known = heard(life, What::Descriptor) || is_told;
+        // Nothing is known of an epoch before the first that was heard, nor whether one began after another by a clock that was
+        // set back meanwhile.
+        let was_heard = |it: &LifeAsSent| reader.watch.followed.iter().any(|of| of.epoch == it.epoch);
+        let is_next = before.iter().any(was_heard) && before.iter().all(|it| it.epoch < life.epoch);
+        let is_told = told.is_some_and(|told| told.next_number > 0) && is_next;
+        let is_known = heard(life, What::Descriptor) && !is_crowded_out(reader, life) || is_told;
         return if is_known { Err("an epoch without an account".to_owned()) } else { Ok(()) };
     };
     let account = account_of(reader, last);
@@ -64,4 +72,14 @@ fn ends_where_it_has_to(
     }
     let is_told = told.is_some_and(|told| told.is_final);
     if is_closed == is_told { Ok(()) } else { Err(format!("an end that nobody told: {account:?}")) }
+}
+
+/// Tells whether so much of other lives came behind a life that none of it can still be held: it was counted, and no more.
+fn is_crowded_out(reader: &Reader, life: &LifeAsSent) -> bool {
+    let behind = reader.diary.iter().rev().take_while(|seen| seen.epoch != life.epoch);
+    let (datagrams, bytes) = behind.fold((0, 0), |(datagrams, bytes), seen| {
+        // Elements of four bytes.
+        (datagrams + 1, bytes + 4 * seen.elements)
+    });
+    datagrams >= MAX_HELD || bytes >= MAX_HELD_BYTES
 }

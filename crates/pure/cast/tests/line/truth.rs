@@ -245,10 +245,14 @@ fn ways(
     let ended = following.ended.as_ref().map_or(u64::MAX, |(input, _)| *input);
     let reader = network.node(node).reader();
     // Behind a life before, what came early was held back; all of it was used, but that of a second host.
-    let is_before = |other: &&Following| other.stream == following.stream && other.epoch < following.epoch;
-    let befores = reader.watch.followed.iter().filter(is_before);
-    let held_from = befores.map(|other| other.began).min().unwrap_or(u64::MAX);
-    let is_elsewhere = publisher != NodeId(0) && !reader.is_deceived_by(publisher);
+    let is_before = |other: &&Following| {
+        other.stream == following.stream && other.epoch != following.epoch && other.began < following.began
+    };
+    let befores = || reader.watch.followed.iter().filter(is_before);
+    let held_from = befores().map(|other| other.began).min().unwrap_or(u64::MAX);
+    // So is what began earlier by its clock than the life before.
+    let went_back = befores().any(|other| other.epoch > following.epoch);
+    let is_elsewhere = went_back || publisher != NodeId(0) && !reader.is_deceived_by(publisher);
     let goes_on = |other: &&Following| other.epoch == following.epoch && other.began < following.began;
     let is_resumed = reader.watch.followed.iter().any(|other| goes_on(&other));
     let known = reader.diary.iter().filter(|seen| seen.stream == following.stream && seen.readable);

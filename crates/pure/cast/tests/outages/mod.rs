@@ -26,8 +26,8 @@ use crate::line::{GROUP, Part, at};
 const OUTAGES: Range<f64> = 100.0..600_000.0;
 /// The shortest and the longest time between two of them. Units: milliseconds.
 const BETWEEN: Range<f64> = 50.0..20_000.0;
-/// After so much silence, and its losses, every account has ended. Units: milliseconds.
-const SETTLED: u64 = 16_000;
+/// After so much silence, and its losses, every account has ended, also of what was held back meanwhile. Units: milliseconds.
+const SETTLED: u64 = 28_000;
 
 /// What stands still.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +57,7 @@ pub(crate) struct Seen {
     closed: u64,
     remembered: u64,
     forgotten: u64,
+    set_back: u64,
 }
 
 impl Seen {
@@ -67,7 +68,7 @@ impl Seen {
     }
 
     /// Returns how many scenes saw each effect.
-    pub(crate) const fn counts(&self) -> [(&'static str, u64); 10] {
+    pub(crate) const fn counts(&self) -> [(&'static str, u64); 11] {
         [
             ("the link down for more than a minute", self.long[0]),
             ("the reader's cable out for more than a minute", self.long[1]),
@@ -79,13 +80,26 @@ impl Seen {
             ("closed", self.closed),
             ("a successor that remembers", self.remembered),
             ("a successor that does not", self.forgotten),
+            ("one whose clock was set back", self.set_back),
         ]
     }
 
-    const fn counts_mut(&mut self) -> [&mut u64; 10] {
+    const fn counts_mut(&mut self) -> [&mut u64; 11] {
         let Self { long: [link, cable, publisher, reader], .. } = self;
-        let Self { several, resumed, unconfirmed, closed, remembered, forgotten, .. } = self;
-        [link, cable, publisher, reader, several, resumed, unconfirmed, closed, remembered, forgotten]
+        let Self { several, resumed, unconfirmed, closed, remembered, forgotten, set_back, .. } = self;
+        [
+            link,
+            cable,
+            publisher,
+            reader,
+            several,
+            resumed,
+            unconfirmed,
+            closed,
+            remembered,
+            forgotten,
+            set_back,
+        ]
     }
 }
 
@@ -123,6 +137,8 @@ enum End {
     Finish,
     /// Without a word; the next remembers nothing.
     Die,
+    /// The same, and the clock is set back before the next begins.
+    DieAndSetClockBack,
 }
 
 /// Plays the scene of a seed to its end and says what happened in it.
@@ -187,9 +203,10 @@ impl Plan {
             let longest = if random.chance(0.5) { 3_000 } else { fed_until };
             let turn = after + random.below(longest);
             let later = turn + random.below(2_000);
-            successors.push(match random.below(3) {
-                0 => Successor { end: Some((turn, End::Finish)), begin: later },
-                1 => Successor { end: Some((turn, End::Die)), begin: later },
+            successors.push(match random.below(6) {
+                0 | 1 => Successor { end: Some((turn, End::Finish)), begin: later },
+                2 => Successor { end: Some((turn, End::Die)), begin: later },
+                3 => Successor { end: Some((turn, End::DieAndSetClockBack)), begin: later },
                 _ => Successor { end: None, begin: turn },
             });
         }
@@ -208,13 +225,16 @@ impl Plan {
         let holes = Holes { ring_blocks: self.ring_blocks, ..Holes::NONE };
         let fed = Instant::ORIGIN..at(self.fed_until);
         let mut publisher = publisher(&self.shape, LIFE, fed, holes);
-        for (start_ns, Successor { end, begin }) in (LIFE.start_ns + 1..).zip(&self.successors) {
-            let epoch = Epoch { start_ns, life: LIFE.life + start_ns };
+        let mut epoch = LIFE;
+        for Successor { end, begin } in &self.successors {
+            let is_set_back = matches!(end, Some((_, End::DieAndSetClockBack)));
+            let start_ns = if is_set_back { epoch.start_ns - 100 } else { epoch.start_ns + 1 };
+            epoch = Epoch { start_ns, life: epoch.life + 1 };
             let feed = self.shape.feed(epoch, at(*begin)..at(self.fed_until.max(*begin)), holes);
             let restart = Restart { config: self.shape.config(epoch), feed };
             publisher = match end {
                 Some((turn, End::Finish)) => publisher.told(at(*turn), Command::Finish),
-                Some((turn, End::Die)) => publisher.told(at(*turn), Command::Die),
+                Some((turn, End::Die | End::DieAndSetClockBack)) => publisher.told(at(*turn), Command::Die),
                 None => publisher,
             }
             .told(at(*begin), Command::Restart(Box::new(restart)));
@@ -255,12 +275,14 @@ impl Plan {
     fn seen(&self) -> Seen {
         let minute = Duration::from_secs(60);
         let is_long = |still| self.during(still).any(|span| span.end.since(span.start) > minute);
-        let remembers = |it: &Successor| !matches!(it.end, Some((_, End::Die)));
+        let remembers = |it: &Successor| it.end.is_none_or(|(_, end)| end == End::Finish);
+        let is_set_back = |it: &Successor| it.end.is_some_and(|(_, end)| end == End::DieAndSetClockBack);
         Seen {
             long: Still::ALL.map(|still| u64::from(is_long(still))),
             several: u64::from(self.outages.len() > 1 && self.successors.is_empty()),
             remembered: u64::from(self.successors.iter().any(remembers)),
             forgotten: u64::from(!self.successors.iter().all(remembers)),
+            set_back: u64::from(self.successors.iter().any(is_set_back)),
             ..Seen::default()
         }
     }

@@ -49,6 +49,99 @@ fn a_clock_set_back_does_not_make_a_new_life_look_old() {
     assert_eq!(states(&accounts), [AccountState::Closed, AccountState::Closed]);
 }
 
+/// An epoch that began before the first one by a clock that was set back meanwhile.
+const EARLIER: Epoch = Epoch { start_ns: LIFE.start_ns - 1, life: 22 };
+
+#[test]
+fn a_clock_set_back_does_not_make_a_publisher_wait_that_remembers_nothing() {
+    let publisher = plain()
+        .told(at(1_000), Command::Finish)
+        .told(at(1_400), Command::Die)
+        .told(at(1_500), restart(EARLIER, 1_500));
+    let (mut network, reader) = watched(1, publisher, Port::default());
+    let accounts = accounts(&mut network, reader, at(15_000));
+    assert_eq!(states(&accounts), [AccountState::Closed, AccountState::Closed]);
+    assert_eq!((accounts[1].1.elements.first, accounts[1].1.elements.delivered), (0, 15_000));
+}
+
+#[test]
+fn a_publisher_that_died_and_whose_clock_was_set_back_is_followed_within_three_seconds() {
+    for begin in [2_010, 2_700, 9_000] {
+        // Slow: its tallies are a second apart, and its silence would be noticed after ten.
+        let slow = StreamShape { hz: 50, block_samples: 50, ..SHAPE };
+        let feed = slow.feed(EARLIER, at(begin)..at(20_000), Holes::NONE);
+        let restart = Command::Restart(Box::new(Restart { config: slow.config(EARLIER), feed }));
+        let publisher = publisher(&slow, LIFE, at(0)..at(20_000), Holes::NONE)
+            .told(at(2_005), Command::Die)
+            .told(at(begin), restart);
+        let (mut network, node) = watched_by(1, publisher, reader(1).waiting(), Port::default());
+        network.run_until(at(begin + 3_000));
+        let epochs: Vec<_> = network.node(node).reader().receiver.accounts().map(|view| view.epoch).collect();
+        assert!(epochs.contains(&EARLIER), "begun at {begin}: {epochs:?}");
+        let accounts = accounts(&mut network, node, at(35_000));
+        assert_eq!(states(&accounts), [AccountState::Unconfirmed, AccountState::Closed]);
+        let rows = &accounts[1].1.elements;
+        assert_eq!((rows.first, rows.missing()), (0, 0), "what was held is delivered: {rows:?}");
+        let told = &network.node(node).reader().watch;
+        assert_eq!((told.two_publishers.len(), told.imposters.len()), (0, 0));
+        assert!(network.node(node).reader().receiver.stats().replaced > 0, "and counted");
+    }
+}
+
+#[test]
+fn a_standby_whose_clock_is_behind_takes_over_as_any_other() {
+    let first = publisher(&SLOW, LIFE, at(0)..at(60_000), Holes::NONE).told(at(10_500), Command::Die);
+    let second = publisher(&SLOW, EARLIER, at(5_600)..at(20_000), Holes::NONE);
+    let (mut network, reader) = hosts(1, first, second);
+    network.run_until(at(10_500));
+    let epochs = |network: &Scene| -> Vec<_> {
+        network.node(reader).reader().receiver.accounts().map(|view| view.epoch).collect()
+    };
+    assert_eq!(epochs(&network), [LIFE], "the first one is alive");
+    network.run_until(at(10_500 + 3_000 + 100));
+    assert!(epochs(&network).contains(&EARLIER), "{:?}", epochs(&network));
+    let accounts = accounts(&mut network, reader, at(40_000));
+    assert_eq!(states(&accounts), [AccountState::Unconfirmed, AccountState::Closed]);
+    let rows = &accounts[1].1.elements;
+    assert_eq!((rows.first, rows.missing()), (0, 0), "{rows:?}");
+    assert_eq!(network.node(reader).reader().watch.imposters.len(), 1);
+}
+
+#[test]
+fn an_earlier_publisher_beside_one_that_lives_is_held_and_told_of_and_follows_its_final_tally() {
+    let first = publisher(&SHAPE, LIFE, at(0)..at(4_000), Holes::NONE);
+    let (mut network, node) =
+        watched_by(1, first, reader(1).waiting().deceived_by(NodeId(2)), Port::default());
+    let mut config = SHAPE.config(EARLIER);
+    config.description.report_port = SHARED_PORTS + 2;
+    let feed = SHAPE.feed(EARLIER, at(500)..at(8_000), Holes::NONE);
+    let second = Publisher::new(config, feed, EARLIER.life, at(500)).told(at(8_200), Command::Finish);
+    network.add("second publisher", Part::Publisher(Box::new(second)), Port::default());
+    let accounts = accounts(&mut network, node, at(20_000));
+    assert_eq!(states(&accounts), [AccountState::Closed; 2]);
+    assert_eq!(network.node(node).reader().watch.two_publishers, [(LIFE, EARLIER)], "told once");
+    for (publisher, other) in [(NodeId(0), EARLIER), (NodeId(2), LIFE)] {
+        let events = network.node(publisher).publisher().events.iter().map(|(_, event)| *event);
+        let told: Vec<_> = events.filter(|event| *event != SenderEvent::Finished).collect();
+        assert_eq!(told, [SenderEvent::TwoPublishers { other }], "{publisher}");
+    }
+    let (truth, second) = &accounts[1];
+    let rows = second.datagrams.expect("a socket");
+    assert_eq!(rows.lost.total(), rows.lost[Stage::Decode], "what there was no room for: {truth:?}");
+    assert!((1_000..1_100).contains(&rows.received.min(1_050)), "{rows:?}");
+}
+
+#[test]
+fn copies_of_a_life_that_was_listened_to_do_not_bring_it_back() {
+    // Each datagram comes once more, up to three seconds later: also those of the life before.
+    let next = Epoch { start_ns: 5_000, life: 22 };
+    let publisher = plain().told(at(1_000), Command::Finish).told(at(1_100), restart(next, 1_100));
+    let down = Link::lan().duplicate(1.0, core::time::Duration::from_secs(3));
+    let (mut network, reader) = watched(1, publisher, Port { down, ..Port::default() });
+    let accounts = accounts(&mut network, reader, at(20_000));
+    assert_eq!(states(&accounts), [AccountState::Closed; 2]);
+}
+
 #[test]
 fn reports_on_the_life_before_a_restart_are_not_a_second_publisher() {
     // The reader hears nothing of the new life for a while and goes on reporting on the old one.
