@@ -12,6 +12,8 @@ const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// So long nothing that works says nothing; a test that hangs for ever must not take the report of the others with it.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
+/// What stands behind all that a command said, once it has ended. No text has this byte.
+const END_OF_OUTPUT: &[u8] = b"\0\n";
 /// The width of the line a terminal shows; a narrower terminal would wrap it, and 80 columns are always there.
 const STATUS_COLUMNS: usize = 79;
 
@@ -35,13 +37,14 @@ fn run_for(
     mut on_line: impl FnMut(&str),
 ) -> io::Result<ExitStatus> {
     let (reader, writer) = io::pipe()?;
+    let mut end = Some(writer.try_clone()?);
     let mut child = command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).spawn()?;
-    // The command holds copies of the pipe's writing end; with them open here as well, the end would never be seen.
+    // The command holds copies of the pipe's writing end; with them open here as well, one that closes both would seem to go on.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let lines = lines_of(reader);
     let mut status = Status::new(name);
     loop {
-        match next_line(&lines, &mut child, &mut status, patience)? {
+        match next_line(&lines, &mut child, &mut end, &mut status, patience)? {
             Next::Line(line) => {
                 writeln!(log, "{line}")?;
                 on_line(&line);
@@ -98,11 +101,14 @@ fn lines_of(reader: io::PipeReader) -> Receiver<String> {
         let mut reader = BufReader::new(reader);
         let mut line = Vec::new();
         while reader.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
-            let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-            line.clear();
-            if sender.send(text).is_err() {
+            let rest = line.strip_suffix(END_OF_OUTPUT);
+            let text = String::from_utf8_lossy(rest.unwrap_or(&line)).trim_end().to_owned();
+            // The last line may have no end of its own; where it has one, nothing stands before the mark.
+            let says_nothing = rest.is_some_and(<[u8]>::is_empty);
+            if (!says_nothing && sender.send(text).is_err()) || rest.is_some() {
                 break;
             }
+            line.clear();
         }
     });
     receiver
@@ -110,10 +116,12 @@ fn lines_of(reader: io::PipeReader) -> Receiver<String> {
 
 /// Waits for the next line.
 ///
-/// A process left behind by the command may hold the pipe open for ever; so the end of the command counts, not of the pipe.
+/// A process left behind by the command may hold the pipe open for ever; so the end of the command counts, not of the pipe. All
+/// that it said is read all the same: what is written behind that marks the `end`.
 fn next_line(
     lines: &Receiver<String>,
     child: &mut Child,
+    end: &mut Option<io::PipeWriter>,
     status: &mut Status<'_>,
     patience: Duration,
 ) -> io::Result<Next> {
@@ -125,11 +133,24 @@ fn next_line(
                 return Ok(Next::Line(line));
             }
             Err(RecvTimeoutError::Disconnected) => return Ok(Next::End),
-            Err(RecvTimeoutError::Timeout) if child.try_wait()?.is_some() => return Ok(Next::End),
-            Err(RecvTimeoutError::Timeout) if asked.elapsed() >= patience => return Ok(Next::Silence),
-            Err(RecvTimeoutError::Timeout) => status.show(),
+            Err(RecvTimeoutError::Timeout) => {
+                if end.is_some() && child.try_wait()?.is_some() {
+                    mark(end.take());
+                } else if asked.elapsed() >= patience {
+                    return Ok(Next::Silence);
+                }
+                status.show();
+            }
         }
     }
+}
+
+/// Writes the mark behind all that was said. On a thread of its own: a pipe that a process left behind keeps full takes it late.
+fn mark(end: Option<io::PipeWriter>) {
+    std::thread::spawn(move || {
+        // Nobody reads any more: then nobody waits for it.
+        let _ = end.map(|mut end| end.write_all(END_OF_OUTPUT));
+    });
 }
 
 /// What a person sees while a command runs.
@@ -173,6 +194,9 @@ impl<'a> Status<'a> {
 mod tests {
     use super::*;
 
+    /// How long a test waits before it fails. Not a measure of anything.
+    const WATCHDOG: Duration = Duration::from_secs(60);
+
     fn run(script: &str) -> (bool, Vec<String>) {
         let mut lines = Vec::new();
         let mut log = File::options().write(true).open("/dev/null").unwrap();
@@ -184,10 +208,13 @@ mod tests {
 
     #[test]
     fn both_outputs_are_read_in_order_and_the_exit_code_is_told() {
-        assert_eq!(
-            run("echo one; echo two >&2; printf three; exit 3"),
-            (false, vec!["one".into(), "two".into(), "three".into()])
-        );
+        for last in ["printf three", "echo three"] {
+            assert_eq!(
+                run(&format!("echo one; echo two >&2; {last}; exit 3")),
+                (false, vec!["one".into(), "two".into(), "three".into()])
+            );
+        }
+        assert_eq!(run("exit 0"), (true, Vec::new()));
     }
 
     #[test]
@@ -195,16 +222,23 @@ mod tests {
         let mut lines = Vec::new();
         let mut log = File::options().write(true).open("/dev/null").unwrap();
         let script = "sh -c 'sleep 3600 & echo $!; wait'; echo never";
-        let outcome =
-            run_for(Duration::ZERO, Command::new("sh").args(["-c", script]), "test", &mut log, |line| {
-                lines.push(line.to_owned());
-            });
+        // So long that what it says first is heard, whatever else the machine does.
+        let patience = Duration::from_secs(5);
+        let outcome = run_for(patience, Command::new("sh").args(["-c", script]), "test", &mut log, |line| {
+            lines.push(line.to_owned());
+        });
         assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        if let Some(id) = lines.first() {
-            assert_eq!(lines.len(), 1);
-            // An orphan that has ended stays a zombie where nobody reaps it.
+        let [id] = &lines[..] else { panic!("{lines:?}") };
+        // A process that was killed is seen to run until it has a processor to end at; an orphan that has ended stays a zombie
+        // where nobody reaps it.
+        let began = Instant::now();
+        loop {
             let state = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-            assert!(state.is_empty() || state.contains(") Z "), "{state}");
+            if state.is_empty() || state.contains(") Z ") || state.contains(") X ") {
+                break;
+            }
+            assert!(began.elapsed() < WATCHDOG, "it still runs: {state}");
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 
