@@ -59,12 +59,12 @@ enum Owed {
     GapMap {
         found_bytes: Option<u64>,
     },
-    /// Room for the account; the last one of the session before, if that was this recorder's.
-    Session {
-        last: Option<Value>,
-    },
+    /// The last account of this recorder's session before.
+    Account(Value),
     /// The line that tells of the session.
     Line,
+    /// Room for its account.
+    Room,
     Nothing,
 }
 
@@ -191,13 +191,10 @@ impl StreamRecorder {
             };
             let waiting = core::mem::replace(&mut self.gaps, gaps);
             self.gaps.take_over(waiting);
-            self.owed = Owed::Session { last: None };
+            self.owed = Owed::Line;
         }
-        if let Owed::Session { last } = &self.owed {
-            if let Some(last) = last {
-                replace(store, &self.folder.join(ACCOUNT), stamp(last).as_bytes())?;
-            }
-            make_room(store, &self.folder, self.session)?;
+        if let Owed::Account(last) = &self.owed {
+            replace(store, &self.folder.join(ACCOUNT), stamp(last).as_bytes())?;
             self.owed = Owed::Line;
         }
         if matches!(self.owed, Owed::Line) {
@@ -206,6 +203,10 @@ impl StreamRecorder {
             self.gaps.write_lines(&[Line::Session(session)])?;
             self.gaps.write()?;
             self.gaps.sync()?;
+            self.owed = Owed::Room;
+        }
+        if matches!(self.owed, Owed::Room) {
+            make_room(store, &self.folder, self.session)?;
             store.sync_folder(&self.folder)?;
             self.owed = Owed::Nothing;
         }
@@ -249,8 +250,7 @@ impl StreamRecorder {
     /// session before, both are one, so that what waits for the disk does not grow.
     pub(super) fn rejoin(&mut self, began: &Began) {
         if !self.is_waiting() {
-            let last = Some(self.account_as(self.end_state()));
-            self.owed = Owed::Session { last };
+            self.owed = Owed::Account(self.account_as(self.end_state()));
             self.session += 1;
             self.first_index = began.first_index;
             self.reader.clone_from(&began.reader);
