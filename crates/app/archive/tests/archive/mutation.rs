@@ -248,7 +248,9 @@ fn check_not_deleted(disk: &Forgetful, path: &Path, mutated: &[u8], told: &str) 
     let is_it = |found: &PathBuf| found.to_str().unwrap().starts_with(path.to_str().unwrap());
     let kept = disk.paths().into_iter().filter(is_it).any(|found| {
         let found = read_whole(disk, &found).unwrap();
-        found.starts_with(mutated) || !found.is_empty() && mutated.starts_with(&found)
+        // Its beginning: a torn end may be cut, and something written behind it.
+        let alike = found.iter().zip(mutated).take_while(|(a, b)| a == b).count();
+        alike >= mutated.len().min(64)
     });
     assert!(kept, "{told}: a recovery deleted what was there");
 }
