@@ -84,7 +84,9 @@ class Publisher(_core.Publisher):
         """Returns what became of everything so far; at most a tenth of a second old.
 
         ``samples``: offered = numbered + source + publisher_queue + publisher_paused + queued. ``datagrams``: those that did
-        not leave, by stage, and the bytes of those that did.
+        not leave, by stage, and the bytes of those that did. Both are of the present epoch; ``earlier`` has the same of
+        those that have ended, also by themselves because times went back, all together, and how many there were
+        (``epochs``).
         """
         totals: dict[str, Any] = json.loads(self._totals())
         return totals

@@ -8,7 +8,9 @@ use numpy::{PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArra
 use pyo3::intern;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
-use tallycast::{Channel, Clock, Dtype, Epoch, OnFull, PublishError, Sending, WallTime, totals_json};
+use tallycast::{
+    Channel, Clock, Dtype, Epoch, OnFull, PublishError, Sending, WallTime, publisher_json, totals_json,
+};
 
 use crate::elements::with_bytes;
 use crate::errors::{Kind, config, error, publish};
@@ -182,9 +184,9 @@ impl Publisher {
         })
     }
 
-    /// What became of everything so far, as JSON.
+    /// What became of everything so far, as JSON; that of epochs that have ended beside that of the present one.
     fn _totals(&self, py: Python<'_>) -> PyResult<String> {
-        self.with(py, false, |publisher| Ok(totals_json(&publisher.totals()).to_string()))
+        self.with(py, false, |publisher| Ok(publisher_json(publisher).to_string()))
     }
 
     /// The readers that report, as JSON.

@@ -120,6 +120,17 @@ pub enum PublishError {
     Stage(Stage),
 }
 
+/// What became of the epochs of a publisher that have ended, all together.
+///
+/// Readers have an account for each of them; these are the totals that the sum of those is to be compared with.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct EarlierEpochs {
+    /// How many there were.
+    pub epochs: u64,
+    /// What became of their samples and datagrams.
+    pub totals: Totals,
+}
+
 /// A stream being published. Dropping it sends what is queued and the final tally.
 ///
 /// Handing over never waits for the network unless [`OnFull::Block`] says so. A publisher may be moved to
@@ -153,6 +164,7 @@ pub struct Publisher {
     sample_clock: SampleClock,
     timeline: Timeline,
     schedule: Schedule,
+    earlier: EarlierEpochs,
 }
 
 impl Publisher {
@@ -305,6 +317,8 @@ impl Publisher {
     /// [`PublishError::Begin`] if the next cannot begin; then nothing is published any more.
     pub fn begin_anew(&mut self) -> Result<OutletStatus, PublishError> {
         let ended = self.outlet.take().map_or_else(OutletStatus::default, Outlet::finish);
+        self.earlier.epochs += 1;
+        self.earlier.totals.add(&ended.totals);
         let stream = wire::stream_id(&self.name, &self.schema);
         self.config.epoch = self.node.new_epoch(stream);
         let outlet = open_outlet(&self.node, &self.config).map_err(Box::new)?;
@@ -324,10 +338,30 @@ impl Publisher {
         }
     }
 
-    /// Returns what became of everything so far; at most a tenth of a second old.
+    /// Returns what became of everything of the present epoch so far; at most a tenth of a second old.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.status().totals
+    }
+
+    /// Returns what became of the epochs before the present one, whether they ended by themselves, because times went back, or
+    /// were [ended](Self::begin_anew).
+    ///
+    /// ```
+    /// # use tallycast::{Bus, Node};
+    /// # let node = Node::open("shm://earlier-epochs".parse::<Bus>()?)?;
+    /// let mut publisher = node.publisher("lab/level").rate(10).open()?;
+    /// publisher.send_at(tallycast::now(), &[1.0_f32, 2.0])?;
+    /// publisher.begin_anew()?;
+    /// publisher.send_at(tallycast::now(), &[3.0_f32])?;
+    /// let earlier = publisher.earlier_epochs();
+    /// assert_eq!((earlier.epochs, earlier.totals.samples.offered), (1, 2));
+    /// assert_eq!(publisher.close().samples.offered, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn earlier_epochs(&self) -> EarlierEpochs {
+        self.earlier
     }
 
     /// Returns the readers that report, with what they said last; asks the sending agent.
@@ -373,7 +407,7 @@ impl Publisher {
         }
     }
 
-    /// Ends the epoch: sends what is queued, then the final tally; returns what became of everything.
+    /// Ends the epoch: sends what is queued, then the final tally; returns what became of everything of it.
     #[must_use]
     pub fn close(self) -> Totals {
         self.close_with_status().totals

@@ -4,6 +4,8 @@ use sample::{Channel, Schema};
 use serde_json::{Value, json};
 use wire::Totals;
 
+use crate::publisher::Publisher;
+
 /// Returns a schema as one JSON object.
 #[must_use]
 pub fn schema_json(schema: &Schema) -> Value {
@@ -18,6 +20,17 @@ pub fn schema_json(schema: &Schema) -> Value {
         "channels": schema.channels.iter().map(channel).collect::<Vec<_>>(),
         "labels": schema.labels,
     })
+}
+
+/// Returns what became of everything at a publisher as one JSON object: the totals of its present epoch, and beside them, as
+/// `earlier`, how many epochs have ended before and what became of those.
+#[must_use]
+pub fn publisher_json(publisher: &Publisher) -> Value {
+    let earlier = publisher.earlier_epochs();
+    let mut json = totals_json(&publisher.totals());
+    json["earlier"] = totals_json(&earlier.totals);
+    json["earlier"]["epochs"] = json!(earlier.epochs);
+    json
 }
 
 /// Returns a publisher's totals as one JSON object: samples by what became of them, and datagrams that did not leave.

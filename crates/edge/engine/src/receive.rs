@@ -30,7 +30,6 @@ use units::StreamId;
 use crate::bell::AgentBell;
 use crate::host::{HostRings, RingWriter};
 use crate::thread::{AgentThread, ThreadTuning};
-pub use admission::AdmissionCounts;
 use agent::Agent;
 pub use directory::Announced;
 pub use inlet::Inlet;
@@ -143,8 +142,6 @@ pub struct UnjoinedStreams {
     pub named: BTreeMap<String, String>,
     /// How many there were beside those.
     pub beyond: u64,
-    /// Groups that were left or not joined because nothing proved their announcements.
-    pub unproven: AdmissionCounts,
 }
 
 /// The handle of the receiving agent; dropping it cuts the accounts and ends the agent.

@@ -113,6 +113,27 @@ pub struct Skipped {
     pub stage: Stage,
 }
 
+impl Totals {
+    /// Adds what became of another epoch.
+    pub const fn add(&mut self, other: &Self) {
+        let Self { samples, datagrams } = self;
+        let to = &other.samples;
+        samples.offered = samples.offered.saturating_add(to.offered);
+        samples.numbered = samples.numbered.saturating_add(to.numbered);
+        samples.source = samples.source.saturating_add(to.source);
+        samples.publisher_queue = samples.publisher_queue.saturating_add(to.publisher_queue);
+        samples.publisher_paused = samples.publisher_paused.saturating_add(to.publisher_paused);
+        samples.queued = samples.queued.saturating_add(to.queued);
+        let to = &other.datagrams;
+        datagrams.injected = datagrams.injected.saturating_add(to.injected);
+        datagrams.sender_socket = datagrams.sender_socket.saturating_add(to.sender_socket);
+        datagrams.sender_ip = datagrams.sender_ip.saturating_add(to.sender_ip);
+        datagrams.sender_qdisc = datagrams.sender_qdisc.saturating_add(to.sender_qdisc);
+        datagrams.sender_nic = datagrams.sender_nic.saturating_add(to.sender_nic);
+        datagrams.bytes = datagrams.bytes.saturating_add(to.bytes);
+    }
+}
+
 impl SampleTotals {
     /// Tells whether `offered = numbered + source + publisher_queue + publisher_paused + queued` (rule 3).
     #[must_use]

@@ -10,7 +10,7 @@ use sample::{Channel, Dtype, Schema, SchemaError, StreamName};
 use units::{RateError, SampleRate};
 use wire::{Clock, Description};
 
-use super::{OnFull, Publisher};
+use super::{EarlierEpochs, OnFull, Publisher};
 use crate::host_view::Start;
 use crate::node::{Node, NodeError};
 use crate::sample_clock::SampleClock;
@@ -297,6 +297,7 @@ impl PublisherBuilder {
             sample_clock: SampleClock::default(),
             timeline: Timeline::default(),
             schedule: Schedule::new(schema.rate),
+            earlier: EarlierEpochs::default(),
             schema,
         })
     }

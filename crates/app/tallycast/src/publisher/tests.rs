@@ -174,7 +174,14 @@ fn a_device_clock_that_goes_back_is_caught_up_with_or_begins_a_new_epoch() {
     // The newest sample is of 1,149 ms.
     send(&mut scene, 148).unwrap();
     assert_eq!(scene.publisher.next_index(), 200, "of a new epoch");
+    let earlier = scene.publisher.earlier_epochs();
+    let json = crate::publisher_json(&scene.publisher);
+    assert_eq!((&json["earlier"]["epochs"], &json["earlier"]["samples"]["offered"]), (&1.into(), &1_200.into()));
     let told = scene.close();
+    let samples = earlier.totals.samples;
+    assert!(samples.is_balanced() && earlier.epochs == 1, "{earlier:?}");
+    assert_eq!((samples.offered, samples.numbered), (1_200, 1_200), "what ended by itself is not forgotten");
+    assert_eq!(told.accounts[0].account.elements.next, samples.offered, "as its reader has it");
     let [times, after] = &told.epochs[..] else { panic!("two epochs") };
     assert_eq!((times[0], times[199], times[200], times[1_000]), (0, 199, 200, 950));
     assert_eq!(*after, (148..348).collect::<Vec<_>>());

@@ -39,13 +39,13 @@ pub(super) struct Admission {
 
 /// How often announced groups were left or not joined although somebody wanted them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct AdmissionCounts {
+pub(super) struct AdmissionCounts {
     /// Left because no description came.
-    pub given_up: u64,
+    pub(super) given_up: u64,
     /// Left sooner, because another was announced.
-    pub displaced: u64,
+    pub(super) displaced: u64,
     /// Not joined because too many others are unproven: each announcement counts.
-    pub put_off: u64,
+    pub(super) put_off: u64,
 }
 
 /// What to do with an announced group.

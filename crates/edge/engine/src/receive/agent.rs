@@ -271,8 +271,7 @@ impl Agent {
                 let _ = reply.send(self.ports.values().map(Port::status).collect());
             }
             Command::Unjoined(reply) => {
-                let unproven = self.admission.counts();
-                let _ = reply.send(UnjoinedStreams { unproven, ..self.unjoined.clone() });
+                let _ = reply.send(self.unjoined.clone());
             }
             Command::Stop => self.stopping = true,
         }
@@ -487,7 +486,8 @@ impl Agent {
         {
             tracing::warn!(
                 "streams are announced of which nothing comes: somebody makes them up, or their datagrams do \
-                 not get here; their groups are left after seconds"
+                 not get here; their groups are left after seconds ({given_up} so far, {displaced} sooner for others, and \
+                 {put_off} announcements were not followed meanwhile)"
             );
         }
     }
