@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 import tallycast as tc
+from places import WATCHDOG
 from tallycast.bridges import _entries, _run, epics, files, mqtt, stdin
 
 
@@ -54,6 +57,20 @@ def test_what_does_not_fit_into_the_inbox_is_counted_for_its_sender() -> None:
     inbox.put(2, "d")
     inbox.stop()
     assert [inbox.get(0), inbox.get(0), inbox.get(0)] == [(1, 2, "c"), (2, 1, "d"), None]
+
+
+def test_a_signal_may_stop_what_waits_at_any_moment() -> None:
+    program = (
+        "import random, signal\n"
+        "from tallycast.bridges._run import Stopping\n"
+        "signal.signal(signal.SIGALRM, lambda *_: stopping.set())\n"
+        "for _ in range(5_000):\n"
+        "    stopping = Stopping()\n"
+        "    signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 2e-4))\n"
+        "    while not stopping.wait(1e-5):\n"
+        "        pass\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=WATCHDOG)
 
 
 class Way(_run.Way):

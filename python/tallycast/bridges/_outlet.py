@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import numpy as np
 import tallycast as tc
 
 from ._feed import Action, Begin, End, Feed, Say, Send, Skip, Times, Values
-from ._run import Reporter
+from ._run import Reporter, Stopping
 
 #: Before all times.
 _NEVER_NS = int(np.iinfo(np.int64).min)
@@ -36,7 +35,7 @@ class Declaration:
     #: How long the first sample is held until there is a reader. Units: seconds.
     wait: float = 0.0
     #: Ends that waiting.
-    stopping: threading.Event = field(default_factory=threading.Event)
+    stopping: Stopping = field(default_factory=Stopping)
     #: Each sample has its own time, because they come at no rate.
     own_times: bool = False
     labels: dict[str, str] = field(default_factory=dict)

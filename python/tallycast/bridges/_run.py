@@ -13,6 +13,7 @@ import queue
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType, ModuleType
 from typing import Any, Generic, TypeVar
@@ -150,6 +151,31 @@ class Inbox(Generic[T]):
             return self._queue.get(timeout=timeout)
         except queue.Empty:
             return False
+
+
+class Stopping:
+    """Whether to stop, for a thread that looks again and again.
+
+    A signal handler may set it whatever the main thread is at. With `threading.Event` it would wait for ever for a lock that the
+    thread which it interrupts holds (`test_a_signal_may_stop_what_waits_at_any_moment`).
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        """Says so."""
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        """Tells whether it was said."""
+        return self._is_set
+
+    def wait(self, seconds: float) -> bool:
+        """Sleeps unless it was said, and tells whether it was."""
+        if not self._is_set:
+            time.sleep(seconds)
+        return self._is_set
 
 
 def on_end(stop: Callable[[], None]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import threading
 from collections.abc import Sequence
 from typing import Any, Union
 
@@ -110,7 +109,7 @@ def entries(args: argparse.Namespace) -> list[Entry]:
 
 
 def follower_of(
-    spec: Entry, args: argparse.Namespace, reporter: _run.Reporter, stopping: threading.Event
+    spec: Entry, args: argparse.Namespace, reporter: _run.Reporter, stopping: _run.Stopping
 ) -> Follower:
     """Returns what follows a file."""
     path, dataset = _divided(spec["file"])
@@ -136,7 +135,7 @@ def follower_of(
     )
 
 
-def _declaration(spec: Entry, args: argparse.Namespace, stopping: threading.Event) -> Declaration:
+def _declaration(spec: Entry, args: argparse.Namespace, stopping: _run.Stopping) -> Declaration:
     return Declaration(
         spec["stream"],
         _entries.nominal_rate(spec),
@@ -177,7 +176,7 @@ class Incoming(_run.Way):
     """All files that are followed."""
 
     def __init__(
-        self, specs: Sequence[Entry], args: argparse.Namespace, reporter: _run.Reporter, stopping: threading.Event
+        self, specs: Sequence[Entry], args: argparse.Namespace, reporter: _run.Reporter, stopping: _run.Stopping
     ) -> None:
         self._stopping = stopping
         self._followers = [follower_of(spec, args, reporter, stopping) for spec in specs]
@@ -203,7 +202,7 @@ def run(argv: Sequence[str]) -> int:
     args = parse(argv)
     specs = entries(args)
     reporter = _run.Reporter("files", as_json=args.json)
-    stopping = threading.Event()
+    stopping = _run.Stopping()
     _run.on_end(stopping.set)
     incoming = Incoming(specs, args, reporter, stopping)
     return _run.conclude(incoming.follow, [incoming], reporter)
