@@ -18,6 +18,7 @@ for needed in ("softioc", "aioca", "p4p"):
 
 import tallycast as tc
 from bridge_peers import Bridge, Ioc, Reader, epics_env, holes, new_bus, wait_until
+from tallycast.bridges._epics_pva import monitor
 from tallycast.bridges._feed import MIN_LIFE_NS
 
 T0 = 1_790_000_000.0
@@ -361,7 +362,7 @@ def test_every_sample_of_a_stream_is_an_update_of_a_pv_of_ours(
     with Bridge("epics", bus, "--config", str(config), f"--server={server}", env=env) as bridge:
         bridge.wait_for("serving", 2)
         # Who drops a subscription ends it.
-        watching = [pva.monitor(name, look(name), request="record[queueSize=1000]field()") for name in seen]
+        watching = [monitor(pva, name, look(name), "record[queueSize=1000]field()") for name in seen]
         wait_until(lambda: all(seen.values()) and watching)
         assert [it["alarm.severity"] for it in seen["OUT:U"]] == [3], "without a stream it is invalid"
         t0 = T0_NS

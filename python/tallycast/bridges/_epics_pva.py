@@ -77,7 +77,7 @@ class PvAccess:
                 self._heard(sender, meta)
             self._heard(sender, reading_of(value))
 
-        self._subscriptions.append(self._context.monitor(pv, heard, request=request, notify_disconnect=True))
+        self._subscriptions.append(monitor(self._context, pv, heard, request, notify_disconnect=True))
 
     def put(self, pv: str, value: Any, done: Callable[[str | None], None]) -> None:
         """Writes a value; ``done`` gets None or why not, in another thread."""
@@ -99,6 +99,26 @@ class PvAccess:
         for each in self._subscriptions:
             each.close()
         self._context.close()
+
+
+def monitor(
+    context: Any, pv: str, heard: Callable[[Any], None], request: str, *, notify_disconnect: bool = False
+) -> Any:
+    """Subscribes to a PV as p4p's ``Context.monitor`` does, and loses no update.
+
+    That one drops the word of an update, and of all behind it, where it comes before the call has returned.
+    """
+    p4p = needed("p4p.client.thread", "epics")
+    subscription = p4p.Subscription(context, pv, heard, notify_disconnect=notify_disconnect)
+    is_there = threading.Event()
+
+    def event() -> None:
+        is_there.wait()
+        subscription._event()
+
+    subscription._S = p4p.raw.Context.monitor(context, pv, event, request)
+    is_there.set()
+    return subscription
 
 
 def meta_of(value: Any) -> Meta:
