@@ -10,9 +10,10 @@ import { fileURLToPath } from 'node:url';
 import { fields, parseJson, type Fields } from '../../src/wire/json';
 import { until } from './browser';
 
-/** How a command ended, and the objects it printed. */
+/** How a command ended, what it said and the objects it printed. */
 export interface Ended {
   readonly code: number | null;
+  readonly said: string;
   readonly objects: readonly Fields[];
 }
 
@@ -56,7 +57,7 @@ export class Program {
   async end(): Promise<Ended> {
     this.#process.kill('SIGINT');
     await until(`the end of ${this}`, () => this.#closed, ENDING_MS);
-    return { code: this.#process.exitCode, objects: this.#objects };
+    return { code: this.#process.exitCode, said: this.#said.join('\n'), objects: this.#objects };
   }
 
   /** Ends the command as a power cut does. */

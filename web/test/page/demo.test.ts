@@ -192,8 +192,8 @@ describe('loss that was planted with the switch', () => {
 });
 
 test('every account of the demo closes, balanced and explained', async () => {
-  const { code, objects } = await demo.end();
-  expect(code).toBe(0);
+  const { code, said, objects } = await demo.end();
+  expect(code, said).toBe(0);
   expect(objects.length).toBeGreaterThanOrEqual(12);
 });
 
