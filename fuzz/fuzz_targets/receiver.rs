@@ -1,32 +1,48 @@
 //! Any datagrams at any times at a receiver: the law holds after each, and nothing panics.
 //!
 //! The input is a row of steps. A fuzzer cannot guess checksums, so most steps name the fields of a whole
-//! datagram; one kind of step is bytes as they are.
+//! datagram; one kind of step is bytes as they are. Nor can it guess nonces: publishers at several addresses hear the
+//! receiver's requests, and may repeat what they were asked for.
 #![no_main]
 
 use core::net::SocketAddr;
 use core::time::Duration;
+use std::collections::VecDeque;
 
 use cast::Receiver;
-use cast::receive::{Input, Output, ReaderIdentity};
-use ledger::{BookConfig, Stage};
+use cast::receive::{Input, Output, ReaderIdentity, WaitsSince};
+use ledger::{BookConfig, DropNotice, KernelName, Stage};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
-use sample::{Channel, Dtype, Schema};
+use sample::{Channel, Dtype, Schema, Selection};
 use units::{Epoch, Instant, ReaderId, SampleRate, WallTime};
 use wire::{
-    Clock, DATAGRAM_BYTES_IPV4, Data, DatagramTotals, Description, DescriptorParts, Numbered, SampleTotals,
-    Skipped, Tally, Totals, Withheld,
+    Announcement, Clock, DATAGRAM_BYTES_IPV4, Data, Datagram, DatagramTotals, Description, DescriptorParts,
+    Nonce, Numbered, Predecessor, Request, SampleTotals, Skipped, Tally, Totals, Withheld,
 };
 
 /// Elements of one sample: some datagrams then hold pieces.
 const PER_SAMPLE: u32 = 4;
 
+/// The most nonces that publishers remember to have been asked for.
+const MAX_ASKED: usize = 16;
+
 #[derive(Debug, Arbitrary)]
 struct Head {
+    /// Which publisher sends it: one of a few.
+    from: u8,
     epoch: u8,
     number: Near,
     position: Near,
+}
+
+/// What a life says of the one before.
+#[derive(Debug, Arbitrary)]
+struct Before {
+    epoch: u8,
+    next_number: Near,
+    next_index: Near,
+    is_final: bool,
 }
 
 /// Small numbers, where things meet, or any.
@@ -40,9 +56,15 @@ enum Near {
 enum Step<'a> {
     Bytes(&'a [u8]),
     Data { head: Head, elements: u8 },
-    Tally { head: Head, last: bool, total: u64, named: (u8, u8), next_ms: u16 },
-    Describe { head: Head },
+    Tally { head: Head, last: bool, total: u64, named: (u8, u8), next_ms: u16, answers: bool },
+    Describe { head: Head, before: Option<Before>, addresses: [u8; 2] },
+    Announce { from: u8, epoch: u8 },
+    Dropped { numbers: (u8, u8), network: bool },
     Drops { stamped: Option<u32>, now: u32 },
+    Waits { since_ms: Option<u16> },
+    Witness { within_ms: Option<u16> },
+    Select { all: bool },
+    Elsewhere { elsewhere: bool },
     Pass { millis: u16 },
     Leave,
 }
@@ -52,36 +74,123 @@ fuzz_target!(|steps: Vec<Step<'_>>| {
     let mut receiver = Receiver::new(identity, BookConfig::default(), 1);
     let mut now = Instant::ORIGIN;
     let mut stamp = None;
+    let mut asked = VecDeque::new();
     let mut buffer = vec![0; DATAGRAM_BYTES_IPV4];
+    let mut out = vec![0; DATAGRAM_BYTES_IPV4];
+    let stream = wire::stream_id(&description().name, &description().schema);
     for step in steps.iter().take(1_000) {
         match step {
+            Step::Announce { from, epoch } => {
+                let (announcement, from) = (announcement(*epoch), address(*from));
+                receiver.handle(now, Input::Announced { announcement: &announcement, from });
+            }
+            Step::Dropped { numbers, network } => {
+                receiver.handle(now, Input::Dropped(&dropped(*numbers, *network)))
+            }
             Step::Drops { stamped, now: counter } => {
                 stamp = *stamped;
                 receiver.handle(now, Input::SocketDrops(*counter));
             }
+            Step::Waits { since_ms } => {
+                let since = |ms: u16| {
+                    let since = now.min(Instant::ORIGIN + Duration::from_millis(u64::from(ms)));
+                    WaitsSince { since, wall: WallTime::from_nanos(0) }
+                };
+                receiver.handle(now, Input::Waits(since_ms.map(since)));
+            }
+            Step::Witness { within_ms } => {
+                let within = within_ms.map(|ms| Duration::from_millis(u64::from(ms)));
+                receiver.handle(now, Input::Witness(within));
+            }
+            Step::Select { all } => {
+                let selection = if *all { Selection::all() } else { Selection::none() };
+                receiver.handle(now, Input::Select(&selection));
+            }
+            Step::Elsewhere { elsewhere } => receiver.handle(now, Input::Elsewhere(stream, *elsewhere)),
             Step::Pass { millis } => {
                 now += Duration::from_millis(u64::from(*millis));
                 receiver.handle(now, Input::Advance);
             }
             Step::Leave => receiver.handle(now, Input::LeaveAll),
             Step::Bytes(_) | Step::Data { .. } | Step::Tally { .. } | Step::Describe { .. } => {
-                let Some(bytes) = datagram(step, &mut buffer) else { continue };
-                let from = SocketAddr::from(([10, 0, 0, 66], 7400));
+                let Some((bytes, from)) = datagram(step, &asked, &mut buffer) else { continue };
                 receiver.handle(now, Input::Datagram { bytes, from, drops: stamp });
             }
         }
-        let mut out = vec![0; DATAGRAM_BYTES_IPV4];
-        while !matches!(receiver.poll(now, &mut out), Output::Idle { .. }) {}
+        loop {
+            match receiver.poll(now, &mut out) {
+                Output::Idle { deadline } => {
+                    assert!(deadline.is_none_or(|deadline| deadline > now), "a deadline that has passed");
+                    break;
+                }
+                Output::Transmit { to, size_bytes } => hear(to, &out[..size_bytes], &mut asked),
+                Output::Event(_) => {}
+            }
+        }
         assert_eq!(receiver.check(), Ok(()), "the law after {step:?}");
     }
     receiver.handle(now, Input::LeaveAll);
 });
 
-/// Builds the datagram of a step; nothing if its fields make none.
-fn datagram<'a>(step: &'a Step<'_>, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
-    let size = match step {
-        Step::Bytes(bytes) => return Some(bytes),
+/// Hears what the receiver asks of a publisher.
+fn hear(to: SocketAddr, bytes: &[u8], asked: &mut VecDeque<(SocketAddr, Nonce)>) {
+    let datagram = Datagram::decode(bytes).expect("a receiver sends what can be read");
+    if let Datagram::Request(Request { nonce: Some(nonce), .. }) = datagram {
+        asked.push_front((to, nonce));
+        asked.truncate(MAX_ASKED);
+    }
+}
+
+/// Returns the address of a publisher.
+fn address(publisher: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 64 + publisher % 6], 7_400))
+}
+
+fn epoch(start: u8) -> Epoch {
+    Epoch { start_ns: u64::from(start), life: 1 }
+}
+
+fn dropped(numbers: (u8, u8), network: bool) -> DropNotice {
+    let description = description();
+    let first = u64::from(numbers.0);
+    DropNotice {
+        stream: wire::stream_id(&description.name, &description.schema),
+        life: 1,
+        numbers: first..first + u64::from(numbers.1) + 1,
+        stage: if network { Stage::Network } else { Stage::ReceiverSocketBuffer },
+        reason: KernelName::new("SOCKET_RCVBUFF"),
+        destination: address(0),
+        socket: None,
+    }
+}
+
+fn announcement(start: u8) -> Announcement {
+    let Description { name, schema, report_port, station, .. } = description();
+    Announcement {
+        stream: wire::stream_id(&name, &schema),
+        epoch: epoch(start),
+        name,
+        group: SocketAddr::from(([239, 84, 0, 1], 7_400)),
+        report_port,
+        dtype: schema.dtype,
+        rate: schema.rate,
+        channels: 1,
+        elements_per_sample: PER_SAMPLE,
+        station,
+        period: Duration::from_secs(1),
+    }
+}
+
+/// Builds the datagram of a step, and says where it comes from; nothing if its fields make none.
+fn datagram<'a>(
+    step: &'a Step<'_>,
+    asked: &VecDeque<(SocketAddr, Nonce)>,
+    buffer: &'a mut [u8],
+) -> Option<(&'a [u8], SocketAddr)> {
+    let (size, from) = match step {
+        Step::Bytes(bytes) => return Some((bytes, address(0))),
         Step::Data { head, elements } => {
+            let from = address(head.from);
             let head = head.numbered()?;
             let whole = head.element_offset == 0 && u32::from(*elements) % PER_SAMPLE == 0;
             let piece = head.element_offset + u32::from(*elements) <= PER_SAMPLE;
@@ -92,19 +201,36 @@ fn datagram<'a>(step: &'a Step<'_>, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
             let payload = vec![7; usize::from(*elements)];
             let (t0, clock, dtype) = (WallTime::from_nanos(0), Clock::System, Dtype::U8);
             let element_count = u32::from(*elements);
-            Data { head, t0, clock, dtype, element_count, payload: &payload }.encode(buffer).ok()?
+            (Data { head, t0, clock, dtype, element_count, payload: &payload }.encode(buffer).ok()?, from)
         }
-        Step::Tally { head, last, total, named, next_ms } => {
-            tally(head.numbered()?, *last, *total, *named, *next_ms).encode(buffer).ok()?
+        Step::Tally { head, last, total, named, next_ms, answers } => {
+            let from = address(head.from);
+            let of_it = asked.iter().filter(|(to, _)| *answers && to.ip() == from.ip());
+            let nonces = of_it.map(|(_, nonce)| *nonce).take(wire::MAX_NONCES).collect();
+            let tally = tally(head.numbered()?, *last, *total, *named, *next_ms);
+            (Tally { nonces, ..tally }.encode(buffer).ok()?, from)
         }
-        Step::Describe { head } => {
+        Step::Describe { head, before, addresses } => {
+            let (from, head) = (address(head.from), head.numbered()?);
+            let before = before.as_ref().map(Before::predecessor).filter(|it| it.epoch < head.epoch);
+            let listed: Vec<_> =
+                addresses.iter().filter(|it| **it > 127).map(|it| address(*it).ip()).collect();
             let parts =
-                DescriptorParts::new(&description(), DATAGRAM_BYTES_IPV4).expect("a small description");
-            parts.part(0, head.numbered()?).expect("one part").encode(buffer).ok()?
+                DescriptorParts::with_extensions(&description(), before, &listed, DATAGRAM_BYTES_IPV4);
+            let parts = parts.expect("a small description");
+            (parts.part(0, head).expect("one part").encode(buffer).ok()?, from)
         }
-        Step::Drops { .. } | Step::Pass { .. } | Step::Leave => return None,
+        Step::Announce { .. }
+        | Step::Dropped { .. }
+        | Step::Drops { .. }
+        | Step::Waits { .. }
+        | Step::Witness { .. }
+        | Step::Select { .. }
+        | Step::Elsewhere { .. }
+        | Step::Pass { .. }
+        | Step::Leave => return None,
     };
-    Some(&buffer[..size])
+    Some((&buffer[..size], from))
 }
 
 fn tally(head: Numbered, last: bool, total: u64, named: (u8, u8), next_ms: u16) -> Tally {
@@ -145,7 +271,7 @@ impl Head {
         let description = description();
         let head = Numbered {
             stream: wire::stream_id(&description.name, &description.schema),
-            epoch: Epoch { start_ns: u64::from(self.epoch), life: 1 },
+            epoch: epoch(self.epoch),
             number: 0,
             first_index: 0,
             element_offset: 0,
@@ -153,6 +279,19 @@ impl Head {
         };
         let number = self.number.value();
         (number < u64::MAX).then(|| head.at(number, self.position.value()))
+    }
+}
+
+impl Before {
+    fn predecessor(&self) -> Predecessor {
+        Predecessor {
+            epoch: epoch(self.epoch),
+            next_number: self.next_number.value().min(u64::MAX - 1),
+            // Positions beyond 64 bits are not sent.
+            next_index: self.next_index.value().min(u64::MAX / u64::from(2 * PER_SAMPLE)),
+            element_offset: 0,
+            is_final: self.is_final,
+        }
     }
 }
 
