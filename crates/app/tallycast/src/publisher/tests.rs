@@ -176,7 +176,10 @@ fn a_device_clock_that_goes_back_is_caught_up_with_or_begins_a_new_epoch() {
     assert_eq!(scene.publisher.next_index(), 200, "of a new epoch");
     let earlier = scene.publisher.earlier_epochs();
     let json = crate::publisher_json(&scene.publisher);
-    assert_eq!((&json["earlier"]["epochs"], &json["earlier"]["samples"]["offered"]), (&1.into(), &1_200.into()));
+    assert_eq!(
+        (&json["earlier"]["epochs"], &json["earlier"]["samples"]["offered"]),
+        (&1.into(), &1_200.into())
+    );
     let told = scene.close();
     let samples = earlier.totals.samples;
     assert!(samples.is_balanced() && earlier.epochs == 1, "{earlier:?}");
