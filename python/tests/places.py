@@ -126,22 +126,6 @@ def joined_elements(blocks: list[tc.Block]) -> npt.NDArray[Any]:
     return np.concatenate([block.array for block in blocks])
 
 
-def to_end(subscriber: tc.Subscriber) -> Iterator[tc.Block]:
-    """Gives the blocks of a stream up to its publisher's last word.
-
-    An iteration alone would end where the publisher is kept from its processor for a second: nobody knows that it will come back.
-    """
-    deadline = time.monotonic() + WATCHDOG
-    while True:
-        for block in subscriber:
-            yield block
-            deadline = time.monotonic() + WATCHDOG
-        accounts = subscriber.accounts()
-        if accounts and accounts[-1].state == "closed":
-            return
-        assert time.monotonic() < deadline, f"no last word within {WATCHDOG} s: {accounts}"
-
-
 def as_one(accounts: Sequence[tc.Account]) -> tc.Account:
     """Returns a reader's accounts of one epoch as one; each of them closes, and begins where the one before it ended.
 

@@ -25,14 +25,14 @@ PATIENCE = f"""
 import sys
 sys.path.append({str(ROOT / "python/tests")!r})
 import tallycast
-from places import as_one, to_end
+from places import as_one
 
 class Patient:
     def __init__(self, *patterns, **options):
         self.subscriber = Subscriber(*patterns, **options)
 
     def __iter__(self):
-        return to_end(self.subscriber)
+        return iter(self.subscriber)
 
     def close(self):
         return [as_one(self.subscriber.close())]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tallycast as tc
-from places import WATCHDOG, Place, check_in_order, joined_elements, to_end, until
+from places import WATCHDOG, Place, check_in_order, joined_elements, until
 
 
 def sent(place: Place, block: Any, channels: Any = None, dtype: Any = "f8") -> list[Any]:
@@ -227,7 +227,7 @@ def test_a_forked_child_has_threads_of_its_own_and_leaves_the_parents_alone(udp:
     wait_for_threads(before, [RECEIVING, SENDING])
     publisher.send([1.0])
     publisher.close()
-    assert len(joined_elements(list(to_end(subscriber)))) == 1
+    assert len(joined_elements(list(subscriber))) == 1
     check_in_order(subscriber.close(), 1)
     wait_for_threads(before, [])
 

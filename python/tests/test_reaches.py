@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pytest
 
 import tallycast as tc
-from places import WATCHDOG, Place, as_one, check_in_order, joined_elements, to_end, until, wait_until_joined
+from places import WATCHDOG, Place, as_one, check_in_order, joined_elements, until, wait_until_joined
 
 DTYPES = ("int8", "i16", "i32", "i64", "uint8", "u16", "u32", "u64", "f4", "f8", "c8", "c16", "bool")
 
@@ -63,7 +63,7 @@ def test_images_and_channels_of_several_shapes(place: Place) -> None:
     publisher.send(images)
     publisher.send(images[3])
     publisher.close()
-    blocks = list(to_end(subscriber))
+    blocks = list(subscriber)
     assert same_bits(joined_elements(blocks), np.concatenate([images, images[3:4]]))
     assert blocks[0]["image"].shape == (len(blocks[0]), 40, 30)
     assert np.array_equal(blocks[0].values(), blocks[0].array * 0.5 - 1.0)
@@ -74,7 +74,7 @@ def test_images_and_channels_of_several_shapes(place: Place) -> None:
     subscriber = place.joined("lab/mixed", until_end=True)
     publisher.send({"spectrum": np.arange(8.0).reshape(2, 4), "power": [10, 20]})
     publisher.close()
-    (block,) = to_end(subscriber)
+    (block,) = subscriber
     assert block.array.tolist() == [[0, 1, 2, 3, 10], [4, 5, 6, 7, 20]]
     assert block["power"].tolist() == [10, 20] and block["spectrum"][1].tolist() == [4, 5, 6, 7]
     check_in_order(subscriber.close(), 10)
@@ -94,7 +94,7 @@ def test_structured_dtypes_come_back_as_they_were(place: Place) -> None:
             records[field] = drawn.astype(base)
         publisher.send(records)
         publisher.close()
-        got = np.concatenate([block.records() for block in to_end(subscriber)])
+        got = np.concatenate([block.records() for block in subscriber])
         assert got.dtype == dtype and np.array_equal(got, records)
         subscriber.close()
 
@@ -108,7 +108,7 @@ def test_what_the_device_lost_is_a_hole_of_the_source(place: Place) -> None:
     publisher.send(np.ones((10, 2), "i4"), t0_ns=t0 + 1_500_000)
     totals = publisher.close()
     assert (totals["samples"]["numbered"], totals["samples"]["source"]) == (20, 5)
-    blocks = list(to_end(subscriber))
+    blocks = list(subscriber)
     (gap,) = [gap for block in blocks for gap in block.gaps]
     assert (gap.first_index, gap.samples, gap.elements) == (10, 5, 10)
     assert (gap.t0_ns - t0, gap.t1_ns - t0) == (1_000_000, 1_500_000)
@@ -125,7 +125,7 @@ def test_times_are_the_devices_and_those_of_the_rate(place: Place) -> None:
     subscriber = place.joined("lab/third", until_end=True)
     publisher.send(np.arange(4.0), t0_ns=1_000_000_000)
     publisher.close()
-    (block,) = to_end(subscriber)
+    (block,) = subscriber
     assert block.times.tolist() == [1_000_000_000, 1_003_000_000, 1_006_000_000, 1_009_000_000]
     assert (block.rate, block.times.dtype) == (Fraction(1000, 3), np.int64)
     subscriber.close()
@@ -143,7 +143,7 @@ def test_irregular_times_are_kept_to_the_nanosecond(place: Place) -> None:
     with pytest.raises(tc.ConfigError, match="2 samples have 1 times"):
         publisher.send([1.0, 2.0], times=[1])
     publisher.close()
-    blocks = list(to_end(subscriber))
+    blocks = list(subscriber)
     got = np.concatenate([block.times for block in blocks])
     assert np.array_equal(got[:200], times) and got[200] == 1_800_000_061_123_456_789
     assert joined_elements(blocks)[:, 0].tolist() == list(range(201))
@@ -244,7 +244,7 @@ def test_planted_loss_is_told_number_by_number(udp: Place) -> None:
         publisher.send_when_due(part)
     totals = publisher.close()
     assert totals["datagrams"]["injected"] > 0
-    blocks = list(to_end(subscriber))
+    blocks = list(subscriber)
     arrived = joined_elements(blocks)[:, 0]
     account = check_in_order(subscriber.close(), len(arrived))
     lost = np.concatenate([np.arange(g.first_index, g.first_index + g.samples) for g in account.gaps])
@@ -273,11 +273,11 @@ def test_a_reader_that_sleeps_hurts_nobody_and_is_told_what_it_lost(place: Place
         publisher.send(np.arange(first, first + 1_000, dtype="u8"))
         until(lambda: has_come(first + 1_000), "what was sent")  # noqa: B023 - it is called at once
     publisher.close()
-    got += to_end(awake)
+    got += awake
     account = check_in_order(awake.close(), sum(len(block) for block in got))
     assert account.reader in ("awake", "asleep"), "a process has one name on the network"
     assert account.lost == {}
-    late = joined_elements(list(to_end(asleep)))[:, 0]
+    late = joined_elements(list(asleep))[:, 0]
     assert np.all(np.diff(late.astype(np.int64)) > 0)
     account = check_in_order(asleep.close(), len(late))
     assert account.lost.get("reader_lag", 0) > 0, account
@@ -287,10 +287,10 @@ def test_one_million_samples_a_second_for_half_a_minute(shm: Place, udp: Place) 
     """Every sample is its own index, so that a copy that went wrong shows."""
     program = (
         "import sys, json, numpy as np, tallycast as tc\n"
-        "from places import as_one, to_end\n"
+        "from places import as_one\n"
         "sub = tc.Subscriber('lab/million', until_end=True, timeout=60, bus=sys.argv[1])\n"
         "wrong = samples = 0\n"
-        "for block in to_end(sub):\n"
+        "for block in sub:\n"
         "    want = np.arange(block.first_index, block.next_index, dtype='u4')\n"
         "    wrong += int(np.count_nonzero(block.array[:, 0] != want))\n"
         "    samples += len(block)\n"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tallycast as tc
-from places import WATCHDOG, Place, check_in_order, joined_elements, to_end, until, wait_until_joined
+from places import WATCHDOG, Place, check_in_order, joined_elements, until, wait_until_joined
 
 
 def in_thread(function: Callable[[], Any]) -> threading.Thread:
@@ -284,7 +284,7 @@ def test_a_reader_that_spins_is_given_everything_on_every_way(place: Place) -> N
         subscriber = place.joined("lab/probe", spin=0.002, until_end=True)
         for first in range(0, 2_000, 10):
             publisher.send(np.arange(first, first + 10, dtype="u4"))
-    blocks = list(to_end(subscriber))
+    blocks = list(subscriber)
     assert (joined_elements(blocks)[:, 0] == np.arange(2_000)).all()
     check_in_order(subscriber.close(), 2_000)
 
