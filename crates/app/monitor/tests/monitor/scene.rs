@@ -1,6 +1,6 @@
 //! A bus of its own for each test, publishers that go on by themselves, a monitor, and its askers.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -183,7 +183,12 @@ impl Page {
 
     pub(crate) fn hear(&mut self) -> Said {
         loop {
-            match self.socket.read().unwrap() {
+            let read = self.socket.read();
+            // A process that was stopped for a while is told so where it waits for a bounded time: signal(7).
+            if matches!(&read, Err(tungstenite::Error::Io(error)) if error.kind() == ErrorKind::Interrupted) {
+                continue;
+            }
+            match read.unwrap() {
                 Message::Text(text) => return Said::Json(serde_json::from_str(&text).unwrap()),
                 Message::Binary(bytes) => return Said::Frame(ViewFrame::decode(&bytes).unwrap()),
                 Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
