@@ -8,6 +8,7 @@ use std::ops::{Bound, Deref};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ledger::{AccountState, GapKind};
 use sample::{Block, StreamName};
 
 use crate::event::{Event, StreamGap};
@@ -157,13 +158,15 @@ impl BlockView {
                 return Some(Delivery { block, gaps, passed_over: 0 });
             }
             Event::Gap(gap) => self.keep(gap),
-            Event::Ended(account) => {
-                // What is left of an account that is over lies before no block any more.
-                if let Some(gaps) = self.gaps.get_mut(&account.stream) {
-                    gaps.retain(|gap| gap.epoch != account.epoch);
-                }
+            // Of an epoch that only fell silent another block may come; otherwise what is left of it lies before none.
+            Event::Ended(account) if account.account.state == AccountState::Unconfirmed => {}
+            Event::Ended(account) => self.forget(&account.stream, |gap| gap.epoch == account.epoch),
+            Event::Began(info) => {
+                let is_of_another =
+                    |gap: &StreamGap| gap.epoch != info.epoch && gap.gap.kind == GapKind::Missing;
+                self.forget(&info.name, is_of_another);
             }
-            Event::Began(_) | Event::Settled(_) => {}
+            Event::Settled(_) => {}
         }
         None
     }
@@ -176,11 +179,121 @@ impl BlockView {
         self.picked.remove(&stream)
     }
 
+    fn forget(&mut self, stream: &StreamName, is_over: impl Fn(&StreamGap) -> bool) {
+        if let Some(gaps) = self.gaps.get_mut(stream) {
+            gaps.retain(|gap| !is_over(gap));
+        }
+    }
+
     fn keep(&mut self, gap: StreamGap) {
         let gaps = self.gaps.entry(Arc::clone(&gap.stream)).or_default();
         if gaps.len() == MAX_WAITING_GAPS {
             gaps.remove(0);
         }
         gaps.push(gap);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{StreamAccount, StreamInfo};
+    use crate::host_view::Reach;
+    use ledger::{Account, Gap, ReaderRows, StageCounts};
+    use sample::{Channel, Dtype, SampleBuffer, Schema};
+    use units::{Epoch, RangeSet, SampleRate, StreamId, WallTime};
+
+    fn name() -> Arc<StreamName> {
+        Arc::new("lab/probe".parse().unwrap())
+    }
+
+    fn schema() -> Arc<Schema> {
+        let rate = SampleRate::hz(1_000).unwrap();
+        Arc::new(Schema::new(Dtype::F4, rate, vec![Channel::new("a", "V")]).unwrap())
+    }
+
+    const fn epoch(life: u64) -> Epoch {
+        Epoch { start_ns: life, life }
+    }
+
+    fn began(life: u64, join: u32) -> Event {
+        let (name, schema, station) = (name(), schema(), "rig".to_owned());
+        let info =
+            StreamInfo { name, id: StreamId(1), epoch: epoch(life), schema, station, first_index: 0, join };
+        Event::Began(Arc::new(info))
+    }
+
+    fn missing(life: u64) -> Event {
+        let gap = Gap {
+            id: 0,
+            kind: GapKind::Missing,
+            positions: 0..5,
+            numbers: 0..1,
+            lost: StageCounts::default(),
+            unexplained: 5,
+            unsettled: 0,
+            apportioned: false,
+            evidence: Vec::new(),
+        };
+        let (t0, t1) = (WallTime::from_nanos(0), WallTime::from_nanos(5));
+        Event::Gap(StreamGap {
+            stream: name(),
+            epoch: epoch(life),
+            join: 1,
+            elements_per_sample: 1,
+            gap,
+            t0,
+            t1,
+        })
+    }
+
+    fn ended(life: u64, state: AccountState) -> Event {
+        Event::Ended(StreamAccount {
+            stream: name(),
+            id: StreamId(1),
+            epoch: epoch(life),
+            join: 1,
+            follows: None,
+            reader: "desk".to_owned(),
+            reach: Reach::Udp,
+            account: Account { state, datagrams: None, elements: ReaderRows::default(), gaps: Vec::new() },
+            samples: None,
+            reclassified: Vec::new(),
+            settled_early: 0,
+            port: None,
+            age: None,
+        })
+    }
+
+    /// Returns how many gaps lie before a block of this life, after what came before.
+    fn gaps_before_block(came: impl IntoIterator<Item = Event>, life: u64) -> usize {
+        let mut view = BlockView::default();
+        for event in came {
+            assert!(view.take(event).is_none());
+        }
+        let block = Block {
+            stream: name(),
+            schema: schema(),
+            epoch: epoch(life),
+            first_index: 5,
+            t0: WallTime::from_nanos(5),
+            samples: 1,
+            data: SampleBuffer::from_bytes(&[0; 4]),
+            missing: RangeSet::default(),
+        };
+        view.take(Event::Block(block)).expect("it is handed over").gaps.len()
+    }
+
+    #[test]
+    fn what_was_missing_before_a_silence_lies_before_the_block_behind_it() {
+        let silence = ended(1, AccountState::Unconfirmed);
+        assert_eq!(gaps_before_block([missing(1), silence, began(1, 2)], 1), 1);
+    }
+
+    #[test]
+    fn what_was_missing_at_the_end_of_an_epoch_lies_before_no_block() {
+        for state in [AccountState::Closed, AccountState::Cut, AccountState::Unconfirmed] {
+            assert_eq!(gaps_before_block([missing(1), ended(1, state), began(2, 1)], 2), 0, "{state:?}");
+        }
     }
 }
