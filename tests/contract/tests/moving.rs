@@ -146,7 +146,8 @@ fn when_the_agent_ends_its_readers_go_on_and_nothing_comes_twice() {
     reader.until(|seen| seen.closed() == 1);
     let seen = reader.leave();
     check_order(&seen);
-    let (of_agent, own) = seen.ended.split_at(seen.ended.iter().take_while(|it| it.reach == Reach::ShmAgent).count());
+    let (of_agent, own) =
+        seen.ended.split_at(seen.ended.iter().take_while(|it| it.reach == Reach::ShmAgent).count());
     assert!(own.iter().all(|it| it.reach == Reach::Udp), "{own:?}");
     let absent: u64 =
         seen.gaps.iter().filter(|gap| gap.gap.kind == GapKind::ReaderAbsent).map(|gap| gap.gap.len()).sum();

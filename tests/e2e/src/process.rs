@@ -219,7 +219,8 @@ impl Command {
     /// Tells whether all threads are in the state `T` (stopped).
     fn has_stopped(&self) -> bool {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id())).expect("the process runs");
-        let mut states = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok());
+        let mut states =
+            tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok());
         // The state is the field behind the name in brackets (proc_pid_stat(5)).
         states.all(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
     }

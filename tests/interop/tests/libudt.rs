@@ -166,11 +166,8 @@ fn a_peer_that_is_killed_is_given_up() {
     let Some(program) = program() else { return };
     let ours = interop::port(true);
     let mut config = SocketConfig::new(SocketType::Stream);
-    config.silence = Silence {
-        attempts: 2,
-        least_step: Duration::from_secs(1),
-        last_step: Duration::from_secs(2),
-    };
+    config.silence =
+        Silence { attempts: 2, least_step: Duration::from_secs(1), last_step: Duration::from_secs(2) };
     let (mut peer, socket) = to_listener(program, &ours, config, &["stream", "receive", "1000000", "20"]);
     ours.send(socket, &[7; 100_000], None).expect("the connection holds");
     peer.kill();
