@@ -431,10 +431,7 @@ impl Agent {
                 self.leave_unproven(now, &[other]);
                 true
             }
-            Verdict::Later => {
-                self.warn_of_unproven();
-                false
-            }
+            Verdict::Later => false,
             Verdict::Full => {
                 let why =
                     "this process receives at as many addresses as it may: use another for more streams";
@@ -480,8 +477,9 @@ impl Agent {
 
     fn warn_of_unproven(&mut self) {
         let AdmissionCounts { given_up, displaced, put_off } = self.admission.counts();
-        // One that ends just after its announcement is nothing to speak of.
-        if given_up + displaced + put_off >= UNPROVEN_WORTH_A_WARNING
+        // One that ends just after its announcement is nothing to speak of, nor is it that hundreds which begin at once are joined
+        // one after the other.
+        if given_up + displaced >= UNPROVEN_WORTH_A_WARNING
             && !std::mem::replace(&mut self.warned_of_unproven, true)
         {
             tracing::warn!(
@@ -554,7 +552,10 @@ impl Agent {
         for socket in groups.filter(|socket| is_another && socket.local_address().ip().is_multicast()) {
             if let Err(error) = socket.rejoin(&interface) {
                 let (name, group) = (&interface.name, socket.local_address());
-                tracing::warn!("group {group} cannot be joined again at interface {name}: {error}");
+                // Of link scope (IPv6) that takes the privilege CAP_NET_RAW.
+                tracing::warn!(
+                    "group {group} cannot be joined again at interface {name}: {error}\nstart this program again"
+                );
             }
         }
     }
