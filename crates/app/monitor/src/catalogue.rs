@@ -5,18 +5,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use sample::ColumnGrid;
 use serde::Serialize;
 use units::WallTime;
 
-use crate::clock;
+use crate::clock::{self, Moment};
 use crate::history::{History, StreamSlot};
 use crate::memory::StreamMemory;
 use crate::shared::Shared;
 
 /// How old the shared list may be.
-const LIST_AGE_NS: i64 = 450_000_000;
+const LIST_AGE: Duration = Duration::from_millis(450);
 const SECOND_NS: u64 = 1_000_000_000;
 const SPARK_SECONDS: u32 = 60;
 /// The labels of which a derived stream bears one: how it was computed.
@@ -25,22 +26,22 @@ const DERIVED_LABELS: [&str; 2] = ["expression", "operator"];
 /// The shared list.
 #[derive(Default)]
 pub(crate) struct Catalogue {
-    latest: Mutex<Option<(WallTime, Arc<str>)>>,
+    latest: Mutex<Option<(Instant, Arc<str>)>>,
 }
 
 impl Catalogue {
     /// Returns the list of streams as a JSON array, at most half a second old.
     pub(crate) fn streams(&self, history: &History) -> Arc<str> {
-        let now = clock::wall();
+        let now = clock::now();
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = |made: &WallTime| now.nanos_since(*made).unsigned_abs() < LIST_AGE_NS as u64;
+        let fresh = |made: &Instant| now.steady.saturating_duration_since(*made) < LIST_AGE;
         if let Some((_, list)) = latest.as_ref().filter(|(made, _)| fresh(made)) {
             return Arc::clone(list);
         }
         let streams: Vec<_> = history.streams().iter().map(|slot| describe(slot, now)).collect();
         let list = serde_json::to_string(&streams).expect("plain numbers and text");
         let list: Arc<str> = list.into();
-        *latest = Some((now, Arc::clone(&list)));
+        *latest = Some((now.steady, Arc::clone(&list)));
         list
     }
 }
@@ -106,7 +107,7 @@ struct ChannelJson {
     first_element: usize,
 }
 
-fn describe(slot: &StreamSlot, now: WallTime) -> StreamJson {
+fn describe(slot: &StreamSlot, now: Moment) -> StreamJson {
     let memory = slot.memory();
     let (info, schema) = (&memory.info, &memory.info.schema);
     let channels = schema.channels.iter().enumerate().map(|(place, channel)| {
@@ -134,7 +135,7 @@ fn describe(slot: &StreamSlot, now: WallTime) -> StreamJson {
         first_index: info.first_index,
         next_index: memory.newest().map_or(info.first_index, |(_, next)| next).max(rows.next),
         newest_ns: memory.newest().map(|(time, _)| time.as_nanos()),
-        age_ns: memory.age_ns(now),
+        age_ns: i64::try_from(memory.age(now).as_nanos()).unwrap_or(i64::MAX),
         samples_per_s: memory.samples_per_second(now),
         lost_elements: rows.lost.total() + rows.unexplained,
         lost_last_hour_elements: memory.lost_last_hour(now),
@@ -145,7 +146,7 @@ fn describe(slot: &StreamSlot, now: WallTime) -> StreamJson {
 }
 
 /// Returns the extremes of each of the last seconds of the first element, oldest first.
-fn spark(memory: &StreamMemory, now: WallTime) -> Vec<Option<[f32; 2]>> {
+fn spark(memory: &StreamMemory, now: Moment) -> Vec<Option<[f32; 2]>> {
     let second = SECOND_NS.cast_signed();
     let end = memory.edge(now).as_nanos().div_euclid(second) * second;
     let from = WallTime::from_nanos(end).offset(-second * i64::from(SPARK_SECONDS));
@@ -165,10 +166,10 @@ mod tests {
     fn a_stream_is_listed_with_its_spark_and_a_null_for_every_silent_second() {
         let history = History::default();
         let info = Arc::new(scene::info("lab/x", 10));
-        let now = clock::wall();
+        let now = clock::now();
         history.begin(&info, now);
         let mut block = scene::block(&info, 0, &[1.0, 3.0, 2.0, 2.5]);
-        block.t0 = now.offset(-2_000_000_000);
+        block.t0 = now.wall.offset(-2_000_000_000);
         history.block(&block, now);
         let list: serde_json::Value = serde_json::from_str(&Catalogue::default().streams(&history)).unwrap();
         let stream = &list[0];

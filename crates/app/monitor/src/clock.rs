@@ -1,8 +1,21 @@
-//! The server's clock in UTC, which samples, gaps and pages are compared with.
+//! The server's clocks: UTC, which samples, gaps and pages are compared with, and one that never steps, by which ages, rates and
+//! patience are.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use units::WallTime;
+
+/// A moment by both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) wall: WallTime,
+    pub(crate) steady: Instant,
+}
+
+/// Returns this moment.
+pub(crate) fn now() -> Moment {
+    Moment { wall: wall(), steady: Instant::now() }
+}
 
 /// Returns the system's time.
 pub(crate) fn wall() -> WallTime {

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use sample::Block;
 use tallycast::{StreamAccount, StreamGap, StreamInfo};
-use units::WallTime;
 
+use crate::clock::Moment;
 use crate::memory::{Budget, StreamMemory};
 use crate::totals::Totals;
 
@@ -93,7 +93,7 @@ impl History {
     }
 
     /// Opens an account: a new stream, or another life of a known one.
-    pub(crate) fn begin(&self, info: &Arc<StreamInfo>, now: WallTime) {
+    pub(crate) fn begin(&self, info: &Arc<StreamInfo>, now: Moment) {
         if let Some(slot) = self.stream(info.name.as_str()) {
             slot.totals().begin(info.epoch);
             // News of two lives may come mixed; the later one is shown.
@@ -116,13 +116,13 @@ impl History {
         streams.insert(info.name.as_str().to_owned(), Arc::new(slot));
     }
 
-    pub(crate) fn block(&self, block: &Block, now: WallTime) {
+    pub(crate) fn block(&self, block: &Block, now: Moment) {
         if let Some(slot) = self.stream(block.stream.as_str()) {
             slot.change(|memory| memory.block(block, now));
         }
     }
 
-    pub(crate) fn gap(&self, gap: &StreamGap, now: WallTime) {
+    pub(crate) fn gap(&self, gap: &StreamGap, now: Moment) {
         if let Some(slot) = self.stream(gap.stream.as_str()) {
             slot.change(|memory| memory.gap(gap, now));
         }

@@ -110,7 +110,7 @@ mod tests {
     /// Returns a history of an input with a gap in samples 10 to 20, and a stream derived from it.
     fn scene() -> (History, StreamInfo) {
         let (history, input) = (History::default(), Arc::new(scene::info("lab/x", 100)));
-        let now = scene::time_of(&input, 0);
+        let now = scene::moment(scene::time_of(&input, 0));
         history.begin(&input, now);
         history.block(&scene::block(&input, 0, &[1.0; 10]), now);
         history.gap(&scene::gap(&input, 1, 10..20, StageCounts::of(Stage::Injected, 10)), now);

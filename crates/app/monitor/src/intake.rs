@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use sample::{StreamName, StreamPattern};
 use tallycast::{AccountState, Event, StreamAccount, Subscriber};
 use tokio::sync::oneshot;
-use units::{Epoch, WallTime};
+use units::Epoch;
 
-use crate::clock;
+use crate::clock::{self, Moment};
 use crate::derived::{Derivations, DerivedError, DerivedStream};
 use crate::history::History;
 use crate::operators::Operators;
@@ -135,13 +135,13 @@ impl Intake {
     }
 
     fn take(&mut self, event: &Event) {
-        let now = clock::wall();
+        let now = clock::now();
         note(&self.shared.history, event, now);
         match event {
             Event::Began(info) => {
                 self.open.insert((Arc::clone(&info.name), info.epoch));
             }
-            Event::Block(block) => self.derivations.block(block, now),
+            Event::Block(block) => self.derivations.block(block, now.wall),
             Event::Gap(gap) | Event::Settled(gap) => self.derivations.gap(gap),
             Event::Ended(account) => {
                 // Whoever waits for the end has patience with silence, too: a publisher may only have been kept from its work.
@@ -178,12 +178,12 @@ impl Intake {
         }
         let Self { subscriber, shared, operators, .. } = self;
         drop(operators);
-        subscriber.close_into(|event| note(&shared.history, &event, clock::wall()))
+        subscriber.close_into(|event| note(&shared.history, &event, clock::now()))
     }
 }
 
 /// Notes news in live memory.
-fn note(history: &History, event: &Event, now: WallTime) {
+fn note(history: &History, event: &Event, now: Moment) {
     match event {
         Event::Began(info) => history.begin(info, now),
         Event::Block(block) => history.block(block, now),

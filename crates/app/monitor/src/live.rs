@@ -292,5 +292,5 @@ fn answer_of(store: &dyn HistoryStore, question: StoreQuestion) -> Answer {
 }
 
 fn scenery(shared: &Shared) -> Scenery<'_> {
-    Scenery { history: &shared.history, now: Instant::now(), wall: clock::wall() }
+    Scenery { history: &shared.history, now: clock::now() }
 }

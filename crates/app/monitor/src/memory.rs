@@ -8,11 +8,13 @@ mod pace;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use sample::{Block, Envelope, EnvelopeConfig, Schema};
 use tallycast::{AccountState, StreamAccount, StreamGap, StreamInfo};
 use units::{Epoch, WallTime};
 
+use crate::clock::Moment;
 use crate::gap_map::{GapMap, KnownGap};
 use pace::{LossHours, RateMeter};
 
@@ -27,10 +29,10 @@ const MAX_TIMELESS_GAPS: usize = 1_024;
 /// Data that lag behind the clock by more than this were recorded earlier; their live edge lags with them.
 const RECORDED_LAG_NS: i64 = 5_000_000_000;
 /// Data are stale when none came for this long, or for so many periods if that is longer.
-const STALE_NS: i64 = 3_000_000_000;
+const STALE: Duration = Duration::from_secs(3);
 const STALE_PERIODS: u64 = 5;
 /// A stream is losing for so long after its last loss was settled.
-const LOSING_NS: i64 = 10_000_000_000;
+const LOSING: Duration = Duration::from_secs(10);
 
 /// How a stream fares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +67,7 @@ pub(crate) struct StreamMemory {
     first: Option<WallTime>,
     /// The newest sample's time, and one behind its index.
     newest: Option<(WallTime, u64)>,
-    arrived: WallTime,
+    arrived: Instant,
     /// How far the newest sample was behind the clock when it came.
     lag_ns: i64,
     ended: bool,
@@ -74,7 +76,7 @@ pub(crate) struct StreamMemory {
 }
 
 impl StreamMemory {
-    pub(crate) fn new(info: Arc<StreamInfo>, budget: Budget, now: WallTime) -> Self {
+    pub(crate) fn new(info: Arc<StreamInfo>, budget: Budget, now: Moment) -> Self {
         let schema = &info.schema;
         let first = |channel| schema.channel_elements(channel).start;
         let eager: Vec<usize> = (0..schema.channels.len().min(MAX_EAGER_ELEMENTS)).map(first).collect();
@@ -87,7 +89,7 @@ impl StreamMemory {
             timeless: Vec::new(),
             first: None,
             newest: None,
-            arrived: now,
+            arrived: now.steady,
             lag_ns: 0,
             ended: false,
             rate: RateMeter::default(),
@@ -100,7 +102,7 @@ impl StreamMemory {
     }
 
     /// Begins another life of the publisher; what was remembered stays if the samples mean the same.
-    pub(crate) fn begin(&mut self, info: Arc<StreamInfo>, now: WallTime) {
+    pub(crate) fn begin(&mut self, info: Arc<StreamInfo>, now: Moment) {
         if *self.info.schema != *info.schema {
             *self = Self::new(info, self.budget.clone(), now);
             return;
@@ -116,7 +118,7 @@ impl StreamMemory {
         self.info.epoch == epoch
     }
 
-    pub(crate) fn block(&mut self, block: &Block, now: WallTime) {
+    pub(crate) fn block(&mut self, block: &Block, now: Moment) {
         if !self.is_current(block.epoch) || *block.schema != *self.info.schema || block.samples == 0 {
             return;
         }
@@ -124,10 +126,10 @@ impl StreamMemory {
         self.first.get_or_insert(block.t0);
         let newest = block.time_of(block.next_index() - 1);
         self.newest = Some((newest, block.next_index()));
-        self.arrived = now;
-        self.lag_ns = now.nanos_since(newest);
+        self.arrived = now.steady;
+        self.lag_ns = now.wall.nanos_since(newest);
         self.ended = false;
-        self.rate.take(block.samples, now);
+        self.rate.take(block.samples, now.steady);
         for gap in std::mem::take(&mut self.timeless) {
             let mut known = KnownGap::from(&gap);
             known.from = block.time_of(known.first_index);
@@ -137,7 +139,7 @@ impl StreamMemory {
     }
 
     /// Takes a gap, or news of one.
-    pub(crate) fn gap(&mut self, gap: &StreamGap, now: WallTime) {
+    pub(crate) fn gap(&mut self, gap: &StreamGap, now: Moment) {
         let stands_alone = self.is_current(gap.epoch) && self.newest.is_none();
         if gap.gap.is_empty() {
             return;
@@ -199,51 +201,53 @@ impl StreamMemory {
     }
 
     /// Returns how long ago the newest sample came.
-    pub(crate) const fn age_ns(&self, now: WallTime) -> i64 {
-        let age = now.nanos_since(self.arrived);
-        if age < 0 { 0 } else { age }
+    pub(crate) fn age(&self, now: Moment) -> Duration {
+        now.steady.saturating_duration_since(self.arrived)
     }
 
     /// Returns where a view that follows this stream ends: now, or as far behind as recorded data are.
-    pub(crate) const fn edge(&self, now: WallTime) -> WallTime {
+    pub(crate) const fn edge(&self, now: Moment) -> WallTime {
         if self.lag_ns > RECORDED_LAG_NS || self.lag_ns < -RECORDED_LAG_NS {
-            now.offset(-self.lag_ns)
+            now.wall.offset(-self.lag_ns)
         } else {
-            now
+            now.wall
         }
     }
 
-    pub(crate) fn samples_per_second(&self, now: WallTime) -> f64 {
-        self.rate.per_second(now)
+    pub(crate) fn samples_per_second(&self, now: Moment) -> f64 {
+        self.rate.per_second(now.steady)
     }
 
     /// Returns the elements lost on the way within the last hour; holes of the source are not among them.
-    pub(crate) fn lost_last_hour(&self, now: WallTime) -> u64 {
-        self.losses.last_hour(now)
+    pub(crate) fn lost_last_hour(&self, now: Moment) -> u64 {
+        self.losses.last_hour(now.steady)
     }
 
     pub(crate) fn state(&self) -> AccountState {
         self.account.as_ref().map_or(AccountState::Open, |account| account.account.state)
     }
 
-    pub(crate) fn health(&self, now: WallTime) -> Health {
-        let period = self.info.schema.rate.duration_of(STALE_PERIODS);
-        let patience = STALE_NS.max(i64::try_from(period.as_nanos()).unwrap_or(i64::MAX));
+    pub(crate) fn health(&self, now: Moment) -> Health {
+        let patience = STALE.max(self.info.schema.rate.duration_of(STALE_PERIODS));
         if self.ended && self.state() != AccountState::Unconfirmed {
             Health::Ended
-        } else if self.ended || self.age_ns(now) > patience {
+        } else if self.ended || self.age(now) > patience {
             Health::Stale
-        } else if self.losses.newest().is_some_and(|newest| now.nanos_since(newest) < LOSING_NS) {
+        } else if self
+            .losses
+            .newest()
+            .is_some_and(|newest| now.steady.saturating_duration_since(newest) < LOSING)
+        {
             Health::Losing
         } else {
             Health::Ok
         }
     }
 
-    fn take_gap(&mut self, gap: KnownGap, now: WallTime) {
+    fn take_gap(&mut self, gap: KnownGap, now: Moment) {
         let lost = gap.lost_on_the_way();
         let before = self.gaps.take(gap).map_or(0, |before| before.lost_on_the_way());
-        self.losses.take(lost.saturating_sub(before), now);
+        self.losses.take(lost.saturating_sub(before), now.steady);
     }
 }
 
@@ -302,11 +306,11 @@ mod tests {
     use ledger::{Stage, StageCounts};
     use tallycast::{Channel, Dtype};
 
-    fn at(seconds: f64) -> WallTime {
-        WallTime::from_nanos((seconds * SECOND as f64) as i64)
+    fn at(seconds: f64) -> Moment {
+        scene::moment(WallTime::from_nanos((seconds * SECOND as f64) as i64))
     }
 
-    fn memory(now: WallTime) -> StreamMemory {
+    fn memory(now: Moment) -> StreamMemory {
         StreamMemory::new(Arc::new(scene::info("lab/x", 100)), Budget::default(), now)
     }
 
@@ -350,6 +354,25 @@ mod tests {
         assert_eq!(memory.health(at(9.0)), Health::Stale);
         memory.end(scene::account(&memory.info, AccountState::Closed));
         assert_eq!(memory.health(at(9.0)), Health::Ended);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_an_hour_changes_neither_age_nor_rate_nor_losses() {
+        let mut memory = memory(at(4_000.0));
+        for step in 0..40 {
+            memory
+                .block(&scene::block(&memory.info, 100 * step, &[0.0; 100]), at(4_000.0 + step as f64 / 4.0));
+        }
+        memory.gap(
+            &scene::gap(&memory.info, 1, 4_000..4_010, StageCounts::of(Stage::Injected, 10)),
+            at(4_010.0),
+        );
+        let set_back = |seconds| Moment { wall: at(seconds - 3_600.0).wall, ..at(seconds) };
+        assert_eq!(memory.age(set_back(4_011.0)), memory.age(at(4_011.0)));
+        assert_eq!(memory.samples_per_second(set_back(4_011.0)), memory.samples_per_second(at(4_011.0)));
+        assert_eq!(memory.health(set_back(4_011.0)), Health::Losing);
+        assert_eq!(memory.health(set_back(4_100.0)), Health::Stale);
+        assert_eq!(memory.lost_last_hour(set_back(4_100.0)), 10);
     }
 
     #[test]

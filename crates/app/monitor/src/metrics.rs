@@ -56,11 +56,11 @@ struct StreamCounts {
 impl Picture {
     /// Takes the picture.
     pub(crate) fn take(shared: &Shared) -> Self {
-        let now = clock::wall();
+        let now = clock::now();
         let streams = shared.history.streams().into_iter().map(|slot| {
-            let (name, age_ns) = {
+            let (name, age) = {
                 let memory = slot.memory();
-                (memory.info.name.as_str().to_owned(), memory.age_ns(now))
+                (memory.info.name.as_str().to_owned(), memory.age(now))
             };
             let totals = slot.totals();
             let from = |stage: Option<Stage>| stage.map_or("unexplained", Stage::name).to_owned();
@@ -71,7 +71,7 @@ impl Picture {
                 unsettled: totals.unsettled(),
                 moves: moves.iter().map(|((before, to), count)| (from(*before), to.name(), *count)).collect(),
                 lost_in_browsers: slot.lost_in_browsers(),
-                age_seconds: age_ns as f64 / 1e9,
+                age_seconds: age.as_secs_f64(),
             }
         });
         let mut picture = Self { families: Vec::new() };

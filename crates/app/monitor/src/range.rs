@@ -73,8 +73,8 @@ impl Live {
 /// Reads a span. Waits for the store where live memory does not reach.
 pub(crate) fn read(shared: &Shared, request: &RangeRequest) -> Result<Span, Refused> {
     let slot = shared.history.stream(&request.stream);
-    let now = clock::wall();
-    let edge = slot.as_ref().map_or(now, |slot| slot.memory().edge(now));
+    let now = clock::now();
+    let edge = slot.as_ref().map_or(now.wall, |slot| slot.memory().edge(now));
     let grid = request.grid(edge)?;
     let since = slot.as_ref().and_then(|slot| {
         let memory = slot.memory();

@@ -1,12 +1,15 @@
 //! Streams, blocks and gaps for tests: one channel `x` on a steady clock that began at 100 s.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use ledger::{Account, Gap, GapKind, ReaderRows, StageCounts};
 use sample::{Block, SampleBuffer};
 use tallycast::{AccountState, Channel, Dtype, Reach, Schema, StreamAccount, StreamGap, StreamInfo};
 use units::{Epoch, RangeSet, StreamId, WallTime};
+
+use crate::clock::Moment;
 
 pub(crate) const SECOND: i64 = 1_000_000_000;
 
@@ -22,6 +25,13 @@ pub(crate) fn info(name: &str, rate_hz: u32) -> StreamInfo {
         first_index: 0,
         join: 1,
     }
+}
+
+/// Returns the moment at which the wall clock shows this, where both clocks go alike.
+pub(crate) fn moment(wall: WallTime) -> Moment {
+    static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let since = Duration::from_nanos(u64::try_from(wall.as_nanos()).expect("a time since 1970"));
+    Moment { wall, steady: *ORIGIN + since }
 }
 
 pub(crate) fn time_of(info: &StreamInfo, index: u64) -> WallTime {

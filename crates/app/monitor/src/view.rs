@@ -11,6 +11,7 @@ use tallycast::Schema;
 use units::WallTime;
 use wire::{MAX_PAGE_COLUMNS, MAX_PAGE_GAPS, PagePoint, TraceFrame, TraceShape, TraceState};
 
+use crate::clock::Moment;
 use crate::gap_map::{KnownGap, joined};
 use crate::memory::{Health, StreamMemory, element_of};
 use crate::stored::StoredSpan;
@@ -135,7 +136,7 @@ pub(crate) fn unknown(wanted: Wanted<'_>, grid: &ColumnGrid) -> Drawn {
 }
 
 /// Draws a trace from live memory, and from the store where that does not reach.
-pub(crate) fn draw(wanted: Wanted<'_>, memory: &mut StreamMemory, grid: &ColumnGrid, now: WallTime) -> Drawn {
+pub(crate) fn draw(wanted: Wanted<'_>, memory: &mut StreamMemory, grid: &ColumnGrid, now: Moment) -> Drawn {
     let stored = wanted.stored;
     let element = element_of(&memory.info.schema, wanted.channel).filter(|element| memory.remember(*element));
     let Some(envelope) = element.and_then(|element| memory.envelope(element)) else {
@@ -270,7 +271,7 @@ mod tests {
 
     fn memory(rate_hz: u32) -> StreamMemory {
         let info = Arc::new(scene::info("lab/x", rate_hz));
-        StreamMemory::new(info, Budget::default(), WallTime::from_nanos(100 * SECOND))
+        StreamMemory::new(info, Budget::default(), scene::moment(WallTime::from_nanos(100 * SECOND)))
     }
 
     #[test]
@@ -314,14 +315,14 @@ mod tests {
     fn many_samples_become_columns_and_few_become_points() {
         let mut memory = memory(1_000);
         let values: Vec<f64> = (0..2_000).map(f64::from).collect();
-        memory.block(&scene::block(&memory.info, 0, &values), WallTime::from_nanos(102 * SECOND));
-        let end = WallTime::from_nanos(102 * SECOND);
-        let grid = request(100, SECOND).grid(end, 1);
-        let drawn = draw(X, &mut memory, &grid, end);
+        let now = scene::moment(WallTime::from_nanos(102 * SECOND));
+        memory.block(&scene::block(&memory.info, 0, &values), now);
+        let grid = request(100, SECOND).grid(now.wall, 1);
+        let drawn = draw(X, &mut memory, &grid, now);
         let TraceShape::Columns { first: 0, extremes } = drawn.frame.shape else { panic!("columns") };
         assert_eq!((extremes.len(), extremes[0]), (100, [1_000.0, 1_009.0]));
-        let grid = request(100, SECOND / 100).grid(end, 1);
-        let TraceShape::Points(points) = draw(X, &mut memory, &grid, end).frame.shape else {
+        let grid = request(100, SECOND / 100).grid(now.wall, 1);
+        let TraceShape::Points(points) = draw(X, &mut memory, &grid, now).frame.shape else {
             panic!("points")
         };
         assert_eq!(points.iter().filter(|point| point.offset_ns >= 0).count(), 10);
@@ -352,11 +353,11 @@ mod tests {
     #[test]
     fn a_gap_in_the_window_is_drawn_with_its_stage() {
         let mut memory = memory(1_000);
-        let now = WallTime::from_nanos(102 * SECOND);
+        let now = scene::moment(WallTime::from_nanos(102 * SECOND));
         memory.block(&scene::block(&memory.info, 0, &[1.0; 1_000]), now);
         memory.gap(&scene::gap(&memory.info, 4, 1_000..1_500, StageCounts::of(Stage::Injected, 500)), now);
         memory.block(&scene::block(&memory.info, 1_500, &[1.0; 500]), now);
-        let grid = request(100, 2 * SECOND).grid(now, 1);
+        let grid = request(100, 2 * SECOND).grid(now.wall, 1);
         let frame = draw(X, &mut memory, &grid, now).frame;
         let TraceShape::Columns { extremes, .. } = frame.shape else { panic!("columns") };
         let drawn = extremes.iter().filter(|extremes| !extremes[0].is_nan()).count();
@@ -367,7 +368,7 @@ mod tests {
     #[test]
     fn a_gap_before_the_first_sample_that_the_archive_tells_of_too_is_drawn_once() {
         let mut memory = memory(1_000);
-        let now = WallTime::from_nanos(101 * SECOND);
+        let now = scene::moment(WallTime::from_nanos(101 * SECOND));
         let missing = scene::gap(&memory.info, 1, 0..500, StageCounts::of(Stage::Network, 500));
         memory.gap(&missing, now);
         memory.block(&scene::block(&memory.info, 500, &[1.0; 500]), now);
@@ -378,7 +379,7 @@ mod tests {
             points: None,
             gaps: vec![KnownGap::from(&missing)],
         };
-        let grid = request(100, 2 * SECOND).grid(now, 1);
+        let grid = request(100, 2 * SECOND).grid(now.wall, 1);
         let gaps = gaps_within(&memory, Some(&stored), &grid);
         assert_eq!(gaps.iter().map(|gap| gap.samples).collect::<Vec<_>>(), [500]);
     }
@@ -387,7 +388,7 @@ mod tests {
     fn a_channel_that_is_not_there_is_unknown() {
         let grid = request(100, SECOND).grid(WallTime::default(), 1);
         let wanted = Wanted { index: 3, channel: "y", stored: None };
-        let frame = draw(wanted, &mut memory(10), &grid, WallTime::default()).frame;
+        let frame = draw(wanted, &mut memory(10), &grid, scene::moment(WallTime::default())).frame;
         assert_eq!((frame.state, frame.index), (TraceState::Unknown, 3));
     }
 }

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use units::WallTime;
 use wire::{TraceState, ViewFrame};
 
+use crate::clock::Moment;
 use crate::history::{History, StreamSlot};
 use crate::memory::{StreamMemory, element_of};
 use crate::stored::StoredSpan;
@@ -111,8 +112,7 @@ struct StreamMark {
 #[derive(Clone, Copy)]
 pub(crate) struct Scenery<'a> {
     pub(crate) history: &'a History,
-    pub(crate) now: Instant,
-    pub(crate) wall: WallTime,
+    pub(crate) now: Moment,
 }
 
 /// A question to the store, to be answered with [`Viewer::stored`].
@@ -193,7 +193,7 @@ impl Viewer {
     ///
     /// Cost: one pass over the columns of the view; each stream is locked for its own traces only.
     pub(crate) fn frame(&mut self, scenery: Scenery<'_>) -> Option<Vec<u8>> {
-        let now = scenery.now;
+        let now = scenery.now.steady;
         if !self.visible {
             return None;
         }
@@ -238,7 +238,7 @@ impl Viewer {
             view: number,
             live: follows,
             thinned_further: view.delivery.pace.further() > 1,
-            now: scenery.wall,
+            now: scenery.now.wall,
             from: grid.from,
             column_ns: grid.column_ns,
             column_count: grid.count,
@@ -256,7 +256,7 @@ impl Viewer {
         view.signature = Some(Signature { from: signature.from.filter(|_| moves), ..signature });
         let mut bytes = Vec::new();
         frame.encode(&mut bytes).expect("every bound of a frame was kept when it was made");
-        view.delivery.sent(self.next_frame, scenery.now);
+        view.delivery.sent(self.next_frame, scenery.now.steady);
         self.made = Some(number);
         self.turn = number.saturating_add(1);
         self.next_frame = self.next_frame.wrapping_add(1);
@@ -282,7 +282,8 @@ impl Viewer {
     /// Returns the traces whose window reaches behind live memory and whose store was not asked yet.
     pub(crate) fn questions(&mut self, scenery: Scenery<'_>) -> Vec<StoreQuestion> {
         let visible = self.visible;
-        let idle = self.views.iter_mut().filter(|(_, view)| visible && view.delivery.may_ask(scenery.now));
+        let idle =
+            self.views.iter_mut().filter(|(_, view)| visible && view.delivery.may_ask(scenery.now.steady));
         let mut questions = Vec::new();
         for (number, view) in idle {
             let (grid, _) = view.signature(scenery);
@@ -294,10 +295,10 @@ impl Viewer {
                         stream: trace.request.stream.clone(),
                         channel: trace.request.channel.clone(),
                         grid,
-                        asked: scenery.wall,
+                        asked: scenery.now.wall,
                     });
                     view.delivery.asking = true;
-                    view.delivery.asked_at = Some(scenery.now);
+                    view.delivery.asked_at = Some(scenery.now.steady);
                 }
             }
         }
@@ -343,12 +344,12 @@ impl View {
     }
 
     fn signature(&self, scenery: Scenery<'_>) -> (ColumnGrid, Signature) {
-        let Scenery { history, wall, .. } = scenery;
+        let Scenery { history, now } = scenery;
         let slots: Vec<_> = self.traces.iter().map(|trace| history.stream(&trace.request.stream)).collect();
-        let end = self.request.end_ns.map_or_else(|| edge(&slots, wall), WallTime::from_nanos);
+        let end = self.request.end_ns.map_or_else(|| edge(&slots, now), WallTime::from_nanos);
         let further = self.delivery.pace.further();
         let grid = self.request.grid(end, further);
-        let mark = |slot: &Option<Arc<StreamSlot>>| slot.as_deref().map(|slot| self.mark(slot, &grid, wall));
+        let mark = |slot: &Option<Arc<StreamSlot>>| slot.as_deref().map(|slot| self.mark(slot, &grid, now));
         let streams: Vec<_> = slots.iter().map(mark).collect();
         let still = self.signature.as_ref().is_some_and(|last| last.from.is_none());
         let same = self.signature.as_ref().is_some_and(|last| last.streams == streams);
@@ -359,9 +360,9 @@ impl View {
     }
 
     /// Returns what of a stream's news concerns this view: all of it, or what happens to the past it shows.
-    fn mark(&self, slot: &StreamSlot, grid: &ColumnGrid, wall: WallTime) -> StreamMark {
+    fn mark(&self, slot: &StreamSlot, grid: &ColumnGrid, now: Moment) -> StreamMark {
         let memory = slot.memory();
-        let state = state_of(memory.health(wall));
+        let state = state_of(memory.health(now));
         if self.follows() {
             return StreamMark { news: slot.changes(), filled_to: None, state };
         }
@@ -403,9 +404,9 @@ impl Delivery {
 }
 
 /// Returns where a view that follows ends: at the foremost edge of its streams.
-fn edge(slots: &[Option<Arc<StreamSlot>>], wall: WallTime) -> WallTime {
-    let edges = slots.iter().flatten().map(|slot| slot.memory().edge(wall));
-    edges.max().unwrap_or(wall)
+fn edge(slots: &[Option<Arc<StreamSlot>>], now: Moment) -> WallTime {
+    let edges = slots.iter().flatten().map(|slot| slot.memory().edge(now));
+    edges.max().unwrap_or(now.wall)
 }
 
 impl Trace {
@@ -416,7 +417,7 @@ impl Trace {
         let Some(slot) = scenery.history.stream(&self.request.stream) else {
             return unknown(wanted, grid);
         };
-        let drawn = draw(wanted, &mut slot.memory(), grid, scenery.wall);
+        let drawn = draw(wanted, &mut slot.memory(), grid, scenery.now);
         // What somebody who looks at the past passes over is their own choice.
         self.shown_to = drawn.newest.filter(|_| follows).map(|newest| {
             let shown_to = self.shown_to.unwrap_or(grid.from);

@@ -11,8 +11,7 @@ struct Scene {
     history: History,
     info: Arc<StreamInfo>,
     viewer: Viewer,
-    now: Instant,
-    wall: WallTime,
+    now: Moment,
     next_index: u64,
 }
 
@@ -20,18 +19,17 @@ impl Scene {
     fn new() -> Self {
         let history = History::default();
         let info = Arc::new(scene::info("lab/x", 1_000));
-        let wall = WallTime::from_nanos(100 * SECOND);
-        history.begin(&info, wall);
-        let (viewer, now) = (Viewer::new(7), Instant::now());
-        Self { history, info, viewer, now, wall, next_index: 0 }
+        let now = scene::moment(WallTime::from_nanos(100 * SECOND));
+        history.begin(&info, now);
+        Self { history, info, viewer: Viewer::new(7), now, next_index: 0 }
     }
 
     /// Lets time pass, and data come for all of it.
     fn pass(&mut self, millis: u64) {
-        self.now += Duration::from_millis(millis);
-        self.wall = self.wall.offset(i64::try_from(millis).unwrap() * 1_000_000);
+        self.now.steady += Duration::from_millis(millis);
+        self.now.wall = self.now.wall.offset(i64::try_from(millis).unwrap() * 1_000_000);
         let values = vec![1.0; usize::try_from(millis).unwrap()];
-        self.history.block(&scene::block(&self.info, self.next_index, &values), self.wall);
+        self.history.block(&scene::block(&self.info, self.next_index, &values), self.now);
         self.next_index += millis;
     }
 
@@ -48,11 +46,11 @@ impl Scene {
     }
 
     fn questions(&mut self) -> Vec<StoreQuestion> {
-        self.viewer.questions(Scenery { history: &self.history, now: self.now, wall: self.wall })
+        self.viewer.questions(Scenery { history: &self.history, now: self.now })
     }
 
     fn frame(&mut self) -> Option<ViewFrame> {
-        let scenery = Scenery { history: &self.history, now: self.now, wall: self.wall };
+        let scenery = Scenery { history: &self.history, now: self.now };
         let bytes = self.viewer.frame(scenery)?;
         Some(ViewFrame::decode(&bytes).unwrap())
     }
@@ -133,7 +131,7 @@ fn frames_come_at_most_thirty_times_a_second_and_only_when_something_changed() {
     assert_eq!(scene.frame(), None, "too soon");
     scene.pass(20);
     assert!(scene.frame().is_some());
-    scene.now += Duration::from_millis(100);
+    scene.now.steady += Duration::from_millis(100);
     assert_eq!(scene.frame(), None, "no time passed and no data came");
 }
 
@@ -166,7 +164,7 @@ fn what_slides_past_a_view_without_credit_is_booked_before_it_is_shown_again() {
     scene.pass(3_000);
     assert_eq!(scene.frame(), None, "two are under way");
     let book = |scene: &mut Scene| {
-        let scenery = Scenery { history: &scene.history, now: scene.now, wall: scene.wall };
+        let scenery = Scenery { history: &scene.history, now: scene.now };
         scene.viewer.book_losses(scenery);
         scene.viewer.browser_account()["lost_elements"]["lab/x"].clone()
     };
@@ -174,7 +172,7 @@ fn what_slides_past_a_view_without_credit_is_booked_before_it_is_shown_again() {
     assert_eq!(book(&mut scene), 2_000);
     assert_eq!(book(&mut scene), 2_000, "only once");
     scene.say(r#"{"type":"shown","frame":0}"#).unwrap();
-    scene.now += Pace::FRAME;
+    scene.now.steady += Pace::FRAME;
     assert!(scene.frame().is_some());
     assert_eq!(book(&mut scene), 2_000, "the rest was shown");
     assert_eq!(scene.history.stream("lab/x").unwrap().lost_in_browsers(), 2_000);
@@ -186,7 +184,7 @@ fn a_paused_view_is_shown_what_became_of_a_gap_in_its_window() {
     scene.pass(400);
     let gap = |scene: &Scene, id, positions, lost| {
         let gap = scene::gap(&scene.info, id, positions, lost);
-        scene.history.gap(&gap, scene.wall);
+        scene.history.gap(&gap, scene.now);
     };
     gap(&scene, 1, 400..500, StageCounts::default());
     scene.next_index = 500;
@@ -221,8 +219,8 @@ fn a_view_shorter_than_the_patience_still_learns_that_its_data_are_stale() {
     scene.follow(1);
     let mut states = Vec::new();
     for _ in 0..100 {
-        scene.now += Duration::from_millis(100);
-        scene.wall = scene.wall.offset(100_000_000);
+        scene.now.steady += Duration::from_millis(100);
+        scene.now.wall = scene.now.wall.offset(100_000_000);
         while let Some(frame) = scene.frame() {
             scene.say(&format!(r#"{{"type":"shown","frame":{}}}"#, frame.frame)).unwrap();
             states.push(frame.traces[0].state);
@@ -314,15 +312,15 @@ fn a_window_behind_live_memory_asks_the_store_until_that_can_know() {
     scene.follow(1);
     scene.viewer.views.get_mut(&1).unwrap().delivery.asking = false;
     assert_eq!(answer(&mut scene), 0, "not twice at once");
-    scene.now += Pace::ASK;
+    scene.now.steady += Pace::ASK;
     assert_eq!(answer(&mut scene), 1);
-    scene.now += Pace::ASK;
+    scene.now.steady += Pace::ASK;
     assert_eq!(answer(&mut scene), 1, "the recorder may not have acknowledged it yet");
-    scene.now += Pace::ASK;
+    scene.now.steady += Pace::ASK;
     scene.say(r#"{"type":"view","view":1,"traces":[{"stream":"lab/x","channel":"x"}],"width_px":100,"span_ns":1000000000,"end_ns":100000000000}"#).unwrap();
-    scene.wall = scene.wall.offset(ACKNOWLEDGED_NS);
+    scene.now.wall = scene.now.wall.offset(ACKNOWLEDGED_NS);
     assert_eq!(answer(&mut scene), 1);
-    scene.now += Pace::ASK;
+    scene.now.steady += Pace::ASK;
     assert_eq!(answer(&mut scene), 0, "what it did not have then, it never will");
 }
 
