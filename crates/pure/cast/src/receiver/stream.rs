@@ -1,5 +1,8 @@
 //! One stream at one socket: its description, the life that is listened to, and those that it replaced.
 
+mod sources;
+mod succession;
+
 use core::cmp::Ordering;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
@@ -9,17 +12,17 @@ use ledger::{BookConfig, BookKey, Brackets, DropNotice};
 use sample::Selection;
 use units::{Epoch, Instant, StreamId};
 use wire::{
-    Announcement, Data, Datagram, Description, DescriptorAssembler, DescriptorPart, Numbered, Predecessor,
-    Report, Request, Tally, Wanted,
+    Announcement, Data, Datagram, Description, DescriptorAssembler, DescriptorPart, Numbered, Report,
+    Request, Tally, Wanted,
 };
 
-use super::challengers::{Challengers, Round, Successor};
+use super::challengers::Challengers;
 use super::life::{Life, Taken};
 use super::newcomer::Newcomer;
-use super::outbox::{Event, Outbox};
+use super::outbox::Outbox;
 use super::plausible::Verdict;
 use super::reports::ReportClock;
-use super::rivals::{Rivals, Sign};
+use super::rivals::Rivals;
 use super::run::Run;
 use super::unusable::Unusable;
 use super::waiting::{Beginnings, WaitsSince};
@@ -261,72 +264,6 @@ impl Stream {
         }
         let taken = life.on_control(with.now, &part.head, with.brackets, with.out);
         self.count(taken, with);
-    }
-
-    /// Hears how far the life before came: its account, or one that follows it, is to hold what was not heard of.
-    fn hear_of_predecessor(&mut self, word: &Predecessor, successor: Epoch, with: &mut Surroundings<'_>) {
-        let listens = self.wanted && !self.is_leaving();
-        let misses_end = |life: &Life| life.ended && life.is_unconfirmed() && life.misses_end(with.now, word);
-        if listens && self.current.as_ref().is_some_and(misses_end) {
-            let Some(ended) = self.current.take() else { return };
-            let (heard, position) = ((with.now, ended.from), ended.book.horizon_position());
-            let per_sample = u64::from(ended.description.schema.elements_per_sample());
-            let life = ended.following(with.next_key(), heard);
-            let life = self.begun(life, position / per_sample, with);
-            return life.believe(with.now, word, with.brackets, with.out);
-        }
-        if listens && let Some(life) = self.missed_life(word, successor, with) {
-            return self.tell_missed(life, word, with);
-        }
-        let lives = self.current.iter_mut().chain(&mut self.replaced);
-        for life in lives.filter(|life| life.epoch == word.epoch && !life.ended) {
-            life.hear_successor(with.now, word);
-        }
-    }
-
-    /// Returns a life with an account for what its successor says was sent and was not heard, if no account is open that it
-    /// belongs to: of a life that ended before this word came, or that began and ended unheard while another was listened to.
-    fn missed_life(
-        &mut self,
-        word: &Predecessor,
-        successor: Epoch,
-        with: &mut Surroundings<'_>,
-    ) -> Option<Life> {
-        let now = with.now;
-        let misses_end = |life: &mut Life| life.is_unconfirmed() && life.misses_end(now, word);
-        if let Some(departed) = self.departed.take_if(misses_end) {
-            return Some(departed.following(with.next_key(), (now, departed.from)));
-        }
-        let lives = self.lives().chain(&self.departed).filter(|life| life.epoch < successor);
-        let before = lives.max_by_key(|life| life.epoch)?;
-        (before.epoch < word.epoch && before.can_precede(now, word))
-            .then(|| before.unheard(with.next_key(), self.config, word.epoch, (now, before.from)))
-    }
-
-    /// Books all that was missed of a life that is over.
-    fn tell_missed(&mut self, mut life: Life, word: &Predecessor, with: &mut Surroundings<'_>) {
-        let (stream, epoch, description) = (self.id, life.epoch, Arc::clone(&life.description));
-        let per_sample = u64::from(description.schema.elements_per_sample());
-        let first_index = life.book.horizon_position() / per_sample;
-        self.beginnings.heard(epoch, with.now);
-        self.beginnings.begun(epoch);
-        self.rivals.replaced(epoch, with.now, None);
-        with.out.event(Event::Began { stream, epoch, description, first_index });
-        life.believe(with.now, word, with.brackets, with.out);
-        life.replaced(with.now, with.brackets, with.out);
-        self.keep_replaced(life, with);
-    }
-
-    /// Keeps a replaced life until its account is settled; of too many the oldest is cut.
-    fn keep_replaced(&mut self, life: Life, with: &mut Surroundings<'_>) {
-        if life.ended {
-            self.departed = self.departed.take().into_iter().chain([life]).max_by_key(|life| life.epoch);
-            return;
-        }
-        if self.replaced.len() == MAX_REPLACED {
-            self.replaced.remove(0).cut(with.now, with.brackets, with.out);
-        }
-        self.replaced.push(life);
     }
 
     /// Takes a description over: another life of the same stream may hear its reports at another port.
@@ -572,176 +509,6 @@ impl Stream {
         }
     }
 
-    /// Tells whether the descriptor of a new life may still tell how far the one before came.
-    fn waits_for_descriptor(&self, epoch: Epoch) -> bool {
-        let is_open = |life: &Life| life.is_alive() || life.is_unconfirmed();
-        self.introduced < Some(epoch) && self.wanted && self.current.as_ref().is_some_and(is_open)
-    }
-
-    /// Lets a new life in: its descriptor has come, or was waited for long enough.
-    fn introduce(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {
-        if self.introduced >= Some(epoch) {
-            return; // Nothing can wait for it.
-        }
-        self.introduced = Some(epoch);
-        for (from, bytes) in self.newcomer.take() {
-            self.take_held(&bytes, &mut with.at(from, &bytes));
-        }
-    }
-
-    /// Lets in all that waits.
-    fn introduce_all(&mut self, with: &mut Surroundings<'_>) {
-        if let Some(newest) = self.newcomer.newest() {
-            self.introduce(newest, with);
-        }
-    }
-
-    /// Tells whether a datagram comes in the stream's name from an address that it is not believed from, while it is alive
-    /// elsewhere; it is held back then.
-    fn is_held_back(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> bool {
-        let Some(life) = &self.current else { return false };
-        let Arrival { from, bytes } = with.arrival;
-        let (is_earlier, is_later) = (head.epoch < life.epoch, life.epoch < head.epoch);
-        let (is_at, is_alive) = (life.pin.is_at(from.ip()), life.is_alive());
-        // What began earlier may have been on its way for a while, if it was listened to, and is a newcomer like any other if not.
-        let is_familiar = if is_earlier { self.was_listened_to(head.epoch) } else { is_at };
-        if is_familiar {
-            return false;
-        }
-        if !is_alive && !self.challengers.is_empty() {
-            // What was held comes first.
-            self.challenge(with);
-            return self.is_held_back(head, with);
-        }
-        if is_earlier && self.gives_way_to(head.epoch) {
-            return false;
-        }
-        let Some(life) = self.current.as_mut() else { return false };
-        if life.is_alive() {
-            self.challengers.hold(with.now, from, head, bytes);
-            if is_earlier {
-                let sign = self.rivals.heard_beside(head.epoch, with.now, life.last_heard);
-                if let Some(report_to) = self.challengers.report_address(from.ip()) {
-                    self.rivals.described(head.epoch, report_to);
-                }
-                if sign == Sign::Rivalry {
-                    let (stream, winner, other) = (self.id, life.epoch, head.epoch);
-                    with.out.event(Event::TwoPublishers { stream, winner, other });
-                }
-            } else if is_later {
-                // The publishers are told of each other.
-                self.rivals.heard(head.epoch, with.now);
-            } else {
-                self.challengers.reports_to(head.epoch, at_port(from, life.description.report_port));
-            }
-        } else if is_later {
-            return false;
-        } else if life.is_unconfirmed() {
-            life.moves_to(from);
-            return false;
-        }
-        if is_at {
-            with.stats.replaced += 1;
-            return true;
-        }
-        with.stats.imposter += 1;
-        if !core::mem::replace(&mut self.told_imposter, true) {
-            let (stream, epoch, believed) = (self.id, head.epoch, life.from);
-            with.out.event(Event::Imposter { stream, epoch, believed, imposter: from });
-        }
-        true
-    }
-
-    /// Tells whether the present life is over, so that one that began earlier by its clock and was never listened to takes its
-    /// place.
-    fn gives_way_to(&self, earlier: Epoch) -> bool {
-        let Some(life) = self.current.as_ref().filter(|life| earlier < life.epoch) else { return false };
-        let is_heir = |&(epoch, since): &(Epoch, Instant)| earlier >= epoch && life.last_heard <= since;
-        let is_over = !life.is_alive() || self.earlier_heir.as_ref().is_some_and(is_heir);
-        is_over && !self.was_listened_to(earlier)
-    }
-
-    /// Returns the present life's address if another life there, which began earlier by its clock, went on when it fell silent.
-    fn survivor(&self) -> Option<IpAddr> {
-        let life = self.current.as_ref()?;
-        self.challengers.survivor(life.epoch, life.last_heard, |ip| life.pin.is_at(ip))
-    }
-
-    /// Tells whether a life was listened to before another replaced it.
-    fn was_listened_to(&self, epoch: Epoch) -> bool {
-        self.rivals.was_believed(epoch) || self.replaced.iter().any(|life| life.epoch == epoch)
-    }
-
-    /// Returns when the addresses that are held back have to be looked at.
-    fn challengers_due(&self) -> Option<Instant> {
-        let life = self.current.as_ref()?;
-        let due = self.challengers.next_round(life.last_heard);
-        if life.is_alive() { due } else { due.map(|_| life.last_heard) }
-    }
-
-    /// Challenges the believed address and those that are held back, and lets one of these take over once the other is gone.
-    fn challenge(&mut self, with: &mut Surroundings<'_>) {
-        let Some(life) = &self.current else { return };
-        if life.is_alive() {
-            return match self.challengers.round(with.now, life.last_heard) {
-                Round::Wait => {}
-                Round::Challenge => self.send_challenges(with),
-                Round::TakeOver(ip) => self.take_over(ip, with),
-            };
-        }
-        match self.challengers.heir(life.epoch, !life.is_unconfirmed(), life.last_heard) {
-            Some(ip) => self.take_over(ip, with),
-            None => self.challengers.clear(),
-        }
-    }
-
-    fn send_challenges(&mut self, with: &mut Surroundings<'_>) {
-        let nonce = self.challengers.nonce();
-        let Some(life) = &self.current else { return };
-        // A publisher that knows no nonces describes itself, which is a sign of life, too.
-        let ask = |epoch, nonce| Request { nonce: Some(nonce), ..self.request(epoch, Wanted::Descriptor) };
-        with.out.request(life.report_address(), ask(life.epoch, nonce));
-        for (challenger, report_to) in self.challengers.unproven() {
-            with.out.request(report_to, ask(challenger.epoch, challenger.nonce));
-        }
-    }
-
-    /// Believes another address, and takes in what it sent meanwhile.
-    fn take_over(&mut self, ip: IpAddr, with: &mut Surroundings<'_>) {
-        let Some(Successor { epoch, held, displaced }) = self.challengers.take(ip) else { return };
-        self.told_imposter = false;
-        if self.current.as_ref().is_some_and(|life| epoch < life.epoch) {
-            let earliest = held.iter().map(|held| held.epoch).min().unwrap_or(epoch);
-            self.earlier_heir = Some((earliest, with.now));
-        }
-        match (&mut self.current, held.last()) {
-            (Some(life), Some(newest)) if life.epoch == epoch => life.moves_to(newest.from),
-            // Reports on the epoch before still go to where it was.
-            (Some(life), _) if life.epoch < epoch => life.pin.moves_to(ip),
-            (Some(_) | None, _) => {}
-        }
-        for held in &held {
-            self.take_held(&held.bytes, &mut with.at(held.from, &held.bytes));
-        }
-        self.introduce(epoch, with);
-        for life in self.current.iter_mut().chain(&mut self.replaced) {
-            if let Some(numbers) = displaced.get(&life.epoch).filter(|_| !life.ended) {
-                numbers.iter().for_each(|numbers| life.name_undecoded(numbers, with.brackets));
-                life.advance(with.now, with.brackets, with.out);
-            }
-        }
-    }
-
-    /// Takes in a datagram that was held back.
-    fn take_held(&mut self, bytes: &[u8], with: &mut Surroundings<'_>) {
-        match Datagram::decode(bytes) {
-            Ok(Datagram::Data(data)) => self.on_data(&data, with),
-            Ok(Datagram::Tally(tally)) => self.on_tally(&tally, with),
-            Ok(Datagram::Descriptor(part)) => self.on_descriptor(&part, with),
-            Ok(_) | Err(_) => {}
-        }
-    }
-
     /// Judges whether a datagram of the present life can be used.
     fn current_life(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
         let life = self.current.as_mut()?;
@@ -833,78 +600,6 @@ impl Stream {
         self.beginnings.came_too_early(head);
         self.unusable.remember(head.epoch, head.number);
         None
-    }
-
-    /// Begins another account of a life that had fallen silent, where the one before ended: what was lost in
-    /// the silence is missing in it.
-    fn resume(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
-        let ended = self.current.take()?;
-        let position = ended.book.horizon_position();
-        if head.position() < position {
-            // The rest of a sample that the account before has given up: it came, and cannot be used.
-            with.stats.after_end += 1;
-            self.beginnings.came_too_early(head);
-            self.current = Some(ended);
-            return None;
-        }
-        let mut life = ended.resumed(with.next_key(), (with.now, with.arrival.from));
-        for numbers in self.beginnings.begun(head.epoch).iter() {
-            let first = life.book.next_number();
-            life.name_undecoded(numbers.start.max(first)..numbers.end.max(first), with.brackets);
-        }
-        Some(self.begun(life, position / u64::from(head.elements_per_sample), with))
-    }
-
-    fn begun(&mut self, life: Life, first_index: u64, with: &mut Surroundings<'_>) -> &mut Life {
-        let (stream, epoch, description) = (self.id, life.epoch, Arc::clone(&life.description));
-        with.out.event(Event::Began { stream, epoch, description, first_index });
-        self.told_end = false;
-        self.departed.take_if(|departed| departed.epoch == epoch);
-        self.earlier_heir = None;
-        self.current.insert(life)
-    }
-
-    /// Puts the present life away: its account settles, but nothing new is listened to.
-    fn retire(&mut self, successor: Epoch, with: &mut Surroundings<'_>) {
-        let Some(mut life) = self.current.take() else { return };
-        self.unusable.remember(life.epoch, life.book.next_number().saturating_sub(1));
-        life.replaced(with.now, with.brackets, with.out);
-        if life.epoch != successor {
-            self.challengers.forget_up_to(successor);
-            self.rivals.replaced(life.epoch, with.now, Some(life.report_address()));
-        }
-        if successor < life.epoch {
-            // The next may be as early again, and its descriptor is to be waited for.
-            self.introduced = Some(successor);
-        }
-        self.keep_replaced(life, with);
-        self.departed.take_if(|departed| departed.epoch > successor);
-    }
-
-    /// Finds the replaced life that a datagram belongs to, and notices when it goes on living.
-    ///
-    /// It is still told what it had missed, but nothing beyond its horizon: the later start has won. If the
-    /// winner has ended and the other goes on, the other is listened to again.
-    fn replaced_life(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
-        with.stats.replaced += 1;
-        // Another publisher of the name is listened to: this one's beginning is not waited for.
-        self.beginnings.begun(head.epoch);
-        let winner = self.current.as_ref().map(|life| (life.epoch, life.ended))?;
-        match (self.rivals.heard(head.epoch, with.now), winner) {
-            (Sign::Afterglow, _) | (Sign::RivalryKnown, (_, false)) => {}
-            (Sign::Rivalry, (winner, false)) => {
-                with.out.event(Event::TwoPublishers { stream: self.id, winner, other: head.epoch });
-            }
-            (Sign::Rivalry | Sign::RivalryKnown, (_, true)) if self.may_begin(head) => {
-                return self.begin(head, with);
-            }
-            (Sign::Rivalry | Sign::RivalryKnown, (_, true)) => {}
-        }
-        if !self.replaced.iter().any(|life| life.misses(head)) {
-            self.unusable.remember(head.epoch, head.number);
-        }
-        let from = with.arrival.from.ip();
-        self.replaced.iter_mut().find(|life| life.misses(head) && life.pin.is_at(from))
     }
 
     /// Tells a publisher that is paused that somebody listens: its next report may be seconds away.

@@ -1,0 +1,187 @@
+//! From whom a stream is believed: new lives that wait for their descriptor, and addresses that are held back and challenged until
+//! they take over.
+//!
+//! Source: `docs/protocol/stream.md`, "Believed sources".
+
+use core::net::IpAddr;
+
+use units::{Epoch, Instant};
+use wire::{Datagram, Numbered, Request, Wanted};
+
+use super::{Arrival, Stream, Surroundings, at_port};
+use crate::receiver::challengers::{Round, Successor};
+use crate::receiver::life::Life;
+use crate::receiver::outbox::Event;
+use crate::receiver::rivals::Sign;
+
+impl Stream {
+    /// Tells whether the descriptor of a new life may still tell how far the one before came.
+    pub(super) fn waits_for_descriptor(&self, epoch: Epoch) -> bool {
+        let is_open = |life: &Life| life.is_alive() || life.is_unconfirmed();
+        self.introduced < Some(epoch) && self.wanted && self.current.as_ref().is_some_and(is_open)
+    }
+
+    /// Lets a new life in: its descriptor has come, or was waited for long enough.
+    pub(super) fn introduce(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {
+        if self.introduced >= Some(epoch) {
+            return; // Nothing can wait for it.
+        }
+        self.introduced = Some(epoch);
+        for (from, bytes) in self.newcomer.take() {
+            self.take_held(&bytes, &mut with.at(from, &bytes));
+        }
+    }
+
+    /// Lets in all that waits.
+    pub(super) fn introduce_all(&mut self, with: &mut Surroundings<'_>) {
+        if let Some(newest) = self.newcomer.newest() {
+            self.introduce(newest, with);
+        }
+    }
+
+    /// Tells whether a datagram comes in the stream's name from an address that it is not believed from, while it is alive
+    /// elsewhere; it is held back then.
+    pub(super) fn is_held_back(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> bool {
+        let Some(life) = &self.current else { return false };
+        let Arrival { from, bytes } = with.arrival;
+        let (is_earlier, is_later) = (head.epoch < life.epoch, life.epoch < head.epoch);
+        let (is_at, is_alive) = (life.pin.is_at(from.ip()), life.is_alive());
+        // What began earlier may have been on its way for a while, if it was listened to, and is a newcomer like any other if not.
+        let is_familiar = if is_earlier { self.was_listened_to(head.epoch) } else { is_at };
+        if is_familiar {
+            return false;
+        }
+        if !is_alive && !self.challengers.is_empty() {
+            // What was held comes first.
+            self.challenge(with);
+            return self.is_held_back(head, with);
+        }
+        if is_earlier && self.gives_way_to(head.epoch) {
+            return false;
+        }
+        let Some(life) = self.current.as_mut() else { return false };
+        if life.is_alive() {
+            self.challengers.hold(with.now, from, head, bytes);
+            if is_earlier {
+                let sign = self.rivals.heard_beside(head.epoch, with.now, life.last_heard);
+                if let Some(report_to) = self.challengers.report_address(from.ip()) {
+                    self.rivals.described(head.epoch, report_to);
+                }
+                if sign == Sign::Rivalry {
+                    let (stream, winner, other) = (self.id, life.epoch, head.epoch);
+                    with.out.event(Event::TwoPublishers { stream, winner, other });
+                }
+            } else if is_later {
+                // The publishers are told of each other.
+                self.rivals.heard(head.epoch, with.now);
+            } else {
+                self.challengers.reports_to(head.epoch, at_port(from, life.description.report_port));
+            }
+        } else if is_later {
+            return false;
+        } else if life.is_unconfirmed() {
+            life.moves_to(from);
+            return false;
+        }
+        if is_at {
+            with.stats.replaced += 1;
+            return true;
+        }
+        with.stats.imposter += 1;
+        if !core::mem::replace(&mut self.told_imposter, true) {
+            let (stream, epoch, believed) = (self.id, head.epoch, life.from);
+            with.out.event(Event::Imposter { stream, epoch, believed, imposter: from });
+        }
+        true
+    }
+
+    /// Tells whether the present life is over, so that one that began earlier by its clock and was never listened to takes its
+    /// place.
+    pub(super) fn gives_way_to(&self, earlier: Epoch) -> bool {
+        let Some(life) = self.current.as_ref().filter(|life| earlier < life.epoch) else { return false };
+        let is_heir = |&(epoch, since): &(Epoch, Instant)| earlier >= epoch && life.last_heard <= since;
+        let is_over = !life.is_alive() || self.earlier_heir.as_ref().is_some_and(is_heir);
+        is_over && !self.was_listened_to(earlier)
+    }
+
+    /// Returns the present life's address if another life there, which began earlier by its clock, went on when it fell silent.
+    pub(super) fn survivor(&self) -> Option<IpAddr> {
+        let life = self.current.as_ref()?;
+        self.challengers.survivor(life.epoch, life.last_heard, |ip| life.pin.is_at(ip))
+    }
+
+    /// Tells whether a life was listened to before another replaced it.
+    fn was_listened_to(&self, epoch: Epoch) -> bool {
+        self.rivals.was_believed(epoch) || self.replaced.iter().any(|life| life.epoch == epoch)
+    }
+
+    /// Returns when the addresses that are held back have to be looked at.
+    pub(super) fn challengers_due(&self) -> Option<Instant> {
+        let life = self.current.as_ref()?;
+        let due = self.challengers.next_round(life.last_heard);
+        if life.is_alive() { due } else { due.map(|_| life.last_heard) }
+    }
+
+    /// Challenges the believed address and those that are held back, and lets one of these take over once the other is gone.
+    pub(super) fn challenge(&mut self, with: &mut Surroundings<'_>) {
+        let Some(life) = &self.current else { return };
+        if life.is_alive() {
+            return match self.challengers.round(with.now, life.last_heard) {
+                Round::Wait => {}
+                Round::Challenge => self.send_challenges(with),
+                Round::TakeOver(ip) => self.take_over(ip, with),
+            };
+        }
+        match self.challengers.heir(life.epoch, !life.is_unconfirmed(), life.last_heard) {
+            Some(ip) => self.take_over(ip, with),
+            None => self.challengers.clear(),
+        }
+    }
+
+    fn send_challenges(&mut self, with: &mut Surroundings<'_>) {
+        let nonce = self.challengers.nonce();
+        let Some(life) = &self.current else { return };
+        // A publisher that knows no nonces describes itself, which is a sign of life, too.
+        let ask = |epoch, nonce| Request { nonce: Some(nonce), ..self.request(epoch, Wanted::Descriptor) };
+        with.out.request(life.report_address(), ask(life.epoch, nonce));
+        for (challenger, report_to) in self.challengers.unproven() {
+            with.out.request(report_to, ask(challenger.epoch, challenger.nonce));
+        }
+    }
+
+    /// Believes another address, and takes in what it sent meanwhile.
+    pub(super) fn take_over(&mut self, ip: IpAddr, with: &mut Surroundings<'_>) {
+        let Some(Successor { epoch, held, displaced }) = self.challengers.take(ip) else { return };
+        self.told_imposter = false;
+        if self.current.as_ref().is_some_and(|life| epoch < life.epoch) {
+            let earliest = held.iter().map(|held| held.epoch).min().unwrap_or(epoch);
+            self.earlier_heir = Some((earliest, with.now));
+        }
+        match (&mut self.current, held.last()) {
+            (Some(life), Some(newest)) if life.epoch == epoch => life.moves_to(newest.from),
+            // Reports on the epoch before still go to where it was.
+            (Some(life), _) if life.epoch < epoch => life.pin.moves_to(ip),
+            (Some(_) | None, _) => {}
+        }
+        for held in &held {
+            self.take_held(&held.bytes, &mut with.at(held.from, &held.bytes));
+        }
+        self.introduce(epoch, with);
+        for life in self.current.iter_mut().chain(&mut self.replaced) {
+            if let Some(numbers) = displaced.get(&life.epoch).filter(|_| !life.ended) {
+                numbers.iter().for_each(|numbers| life.name_undecoded(numbers, with.brackets));
+                life.advance(with.now, with.brackets, with.out);
+            }
+        }
+    }
+
+    /// Takes in a datagram that was held back.
+    fn take_held(&mut self, bytes: &[u8], with: &mut Surroundings<'_>) {
+        match Datagram::decode(bytes) {
+            Ok(Datagram::Data(data)) => self.on_data(&data, with),
+            Ok(Datagram::Tally(tally)) => self.on_tally(&tally, with),
+            Ok(Datagram::Descriptor(part)) => self.on_descriptor(&part, with),
+            Ok(_) | Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Life after life: what a successor tells of the one before, accounts that follow a silence, and lives that were replaced.
+//!
+//! Source: architecture, "The account, precisely", rules 1 and 16.
+
+use std::sync::Arc;
+
+use units::Epoch;
+use wire::{Numbered, Predecessor};
+
+use super::{MAX_REPLACED, Stream, Surroundings};
+use crate::receiver::life::Life;
+use crate::receiver::outbox::Event;
+use crate::receiver::rivals::Sign;
+
+impl Stream {
+    /// Hears how far the life before came: its account, or one that follows it, is to hold what was not heard of.
+    pub(super) fn hear_of_predecessor(
+        &mut self,
+        word: &Predecessor,
+        successor: Epoch,
+        with: &mut Surroundings<'_>,
+    ) {
+        let listens = self.wanted && !self.is_leaving();
+        let misses_end = |life: &Life| life.ended && life.is_unconfirmed() && life.misses_end(with.now, word);
+        if listens && self.current.as_ref().is_some_and(misses_end) {
+            let Some(ended) = self.current.take() else { return };
+            let (heard, position) = ((with.now, ended.from), ended.book.horizon_position());
+            let per_sample = u64::from(ended.description.schema.elements_per_sample());
+            let life = ended.following(with.next_key(), heard);
+            let life = self.begun(life, position / per_sample, with);
+            return life.believe(with.now, word, with.brackets, with.out);
+        }
+        if listens && let Some(life) = self.missed_life(word, successor, with) {
+            return self.tell_missed(life, word, with);
+        }
+        let lives = self.current.iter_mut().chain(&mut self.replaced);
+        for life in lives.filter(|life| life.epoch == word.epoch && !life.ended) {
+            life.hear_successor(with.now, word);
+        }
+    }
+
+    /// Returns a life with an account for what its successor says was sent and was not heard, if no account is open that it
+    /// belongs to: of a life that ended before this word came, or that began and ended unheard while another was listened to.
+    fn missed_life(
+        &mut self,
+        word: &Predecessor,
+        successor: Epoch,
+        with: &mut Surroundings<'_>,
+    ) -> Option<Life> {
+        let now = with.now;
+        let misses_end = |life: &mut Life| life.is_unconfirmed() && life.misses_end(now, word);
+        if let Some(departed) = self.departed.take_if(misses_end) {
+            return Some(departed.following(with.next_key(), (now, departed.from)));
+        }
+        let lives = self.lives().chain(&self.departed).filter(|life| life.epoch < successor);
+        let before = lives.max_by_key(|life| life.epoch)?;
+        (before.epoch < word.epoch && before.can_precede(now, word))
+            .then(|| before.unheard(with.next_key(), self.config, word.epoch, (now, before.from)))
+    }
+
+    /// Books all that was missed of a life that is over.
+    fn tell_missed(&mut self, mut life: Life, word: &Predecessor, with: &mut Surroundings<'_>) {
+        let (stream, epoch, description) = (self.id, life.epoch, Arc::clone(&life.description));
+        let per_sample = u64::from(description.schema.elements_per_sample());
+        let first_index = life.book.horizon_position() / per_sample;
+        self.beginnings.heard(epoch, with.now);
+        self.beginnings.begun(epoch);
+        self.rivals.replaced(epoch, with.now, None);
+        with.out.event(Event::Began { stream, epoch, description, first_index });
+        life.believe(with.now, word, with.brackets, with.out);
+        life.replaced(with.now, with.brackets, with.out);
+        self.keep_replaced(life, with);
+    }
+
+    /// Keeps a replaced life until its account is settled; of too many the oldest is cut.
+    fn keep_replaced(&mut self, life: Life, with: &mut Surroundings<'_>) {
+        if life.ended {
+            self.departed = self.departed.take().into_iter().chain([life]).max_by_key(|life| life.epoch);
+            return;
+        }
+        if self.replaced.len() == MAX_REPLACED {
+            self.replaced.remove(0).cut(with.now, with.brackets, with.out);
+        }
+        self.replaced.push(life);
+    }
+
+    /// Begins another account of a life that had fallen silent, where the one before ended: what was lost in
+    /// the silence is missing in it.
+    pub(super) fn resume(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
+        let ended = self.current.take()?;
+        let position = ended.book.horizon_position();
+        if head.position() < position {
+            // The rest of a sample that the account before has given up: it came, and cannot be used.
+            with.stats.after_end += 1;
+            self.beginnings.came_too_early(head);
+            self.current = Some(ended);
+            return None;
+        }
+        let mut life = ended.resumed(with.next_key(), (with.now, with.arrival.from));
+        for numbers in self.beginnings.begun(head.epoch).iter() {
+            let first = life.book.next_number();
+            life.name_undecoded(numbers.start.max(first)..numbers.end.max(first), with.brackets);
+        }
+        Some(self.begun(life, position / u64::from(head.elements_per_sample), with))
+    }
+
+    pub(super) fn begun(&mut self, life: Life, first_index: u64, with: &mut Surroundings<'_>) -> &mut Life {
+        let (stream, epoch, description) = (self.id, life.epoch, Arc::clone(&life.description));
+        with.out.event(Event::Began { stream, epoch, description, first_index });
+        self.told_end = false;
+        self.departed.take_if(|departed| departed.epoch == epoch);
+        self.earlier_heir = None;
+        self.current.insert(life)
+    }
+
+    /// Puts the present life away: its account settles, but nothing new is listened to.
+    pub(super) fn retire(&mut self, successor: Epoch, with: &mut Surroundings<'_>) {
+        let Some(mut life) = self.current.take() else { return };
+        self.unusable.remember(life.epoch, life.book.next_number().saturating_sub(1));
+        life.replaced(with.now, with.brackets, with.out);
+        if life.epoch != successor {
+            self.challengers.forget_up_to(successor);
+            self.rivals.replaced(life.epoch, with.now, Some(life.report_address()));
+        }
+        if successor < life.epoch {
+            // The next may be as early again, and its descriptor is to be waited for.
+            self.introduced = Some(successor);
+        }
+        self.keep_replaced(life, with);
+        self.departed.take_if(|departed| departed.epoch > successor);
+    }
+
+    /// Finds the replaced life that a datagram belongs to, and notices when it goes on living.
+    ///
+    /// It is still told what it had missed, but nothing beyond its horizon: the later start has won. If the
+    /// winner has ended and the other goes on, the other is listened to again.
+    pub(super) fn replaced_life(
+        &mut self,
+        head: &Numbered,
+        with: &mut Surroundings<'_>,
+    ) -> Option<&mut Life> {
+        with.stats.replaced += 1;
+        // Another publisher of the name is listened to: this one's beginning is not waited for.
+        self.beginnings.begun(head.epoch);
+        let winner = self.current.as_ref().map(|life| (life.epoch, life.ended))?;
+        match (self.rivals.heard(head.epoch, with.now), winner) {
+            (Sign::Afterglow, _) | (Sign::RivalryKnown, (_, false)) => {}
+            (Sign::Rivalry, (winner, false)) => {
+                with.out.event(Event::TwoPublishers { stream: self.id, winner, other: head.epoch });
+            }
+            (Sign::Rivalry | Sign::RivalryKnown, (_, true)) if self.may_begin(head) => {
+                return self.begin(head, with);
+            }
+            (Sign::Rivalry | Sign::RivalryKnown, (_, true)) => {}
+        }
+        if !self.replaced.iter().any(|life| life.misses(head)) {
+            self.unusable.remember(head.epoch, head.number);
+        }
+        let from = with.arrival.from.ip();
+        self.replaced.iter_mut().find(|life| life.misses(head) && life.pin.is_at(from))
+    }
+}
