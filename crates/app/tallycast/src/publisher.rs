@@ -351,9 +351,9 @@ impl Publisher {
     /// # use tallycast::{Bus, Node};
     /// # let node = Node::open("shm://earlier-epochs".parse::<Bus>()?)?;
     /// let mut publisher = node.publisher("lab/level").rate(10).open()?;
-    /// publisher.send_at(tallycast::now(), &[1.0_f32, 2.0])?;
+    /// publisher.send_at(tallycast::now(), &[1.0, 2.0])?;
     /// publisher.begin_anew()?;
-    /// publisher.send_at(tallycast::now(), &[3.0_f32])?;
+    /// publisher.send_at(tallycast::now(), &[3.0])?;
     /// let earlier = publisher.earlier_epochs();
     /// assert_eq!((earlier.epochs, earlier.totals.samples.offered), (1, 2));
     /// assert_eq!(publisher.close().samples.offered, 1);
