@@ -1,6 +1,8 @@
 //! Hosts around a bridge, each in a network namespace of its own.
 
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -69,6 +71,7 @@ impl Drop for Lan {
     fn drop(&mut self) {
         let namespaces = self.hosts.iter().map(|host| host.namespace.clone());
         for namespace in namespaces.chain([format!("{}-lan", self.prefix)]) {
+            forget_shared_memory(&namespace);
             if let Err(reason) = ip(&["netns", "delete", &namespace]) {
                 eprintln!("{reason}");
             }
@@ -256,6 +259,21 @@ fn quieten(namespace: &str) -> Result<(), String> {
     let (router, groups) =
         (default("router_solicitations=0"), default("mldv2_unsolicited_report_interval=1"));
     ip(&["netns", "exec", namespace, "sysctl", "-qw", &router, &groups])
+}
+
+/// Removes what programs that were killed have left in shared memory under the namespace's number.
+fn forget_shared_memory(namespace: &str) {
+    let Ok(of_namespace) = fs::metadata(format!("/run/netns/{namespace}")) else { return };
+    let number = format!(".{}.", of_namespace.ino());
+    for entry in fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_of_namespace = |name: &str| name.starts_with("tallycast.") && name.contains(&number);
+        if name.to_str().is_some_and(is_of_namespace)
+            && let Err(error) = fs::remove_file(entry.path())
+        {
+            eprintln!("{}: {error}", entry.path().display());
+        }
+    }
 }
 
 fn tc(namespace: &str, arguments: &[&str]) {
