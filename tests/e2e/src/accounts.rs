@@ -96,6 +96,19 @@ impl Accounts {
         sums
     }
 
+    /// Returns how many datagrams were lost, all of them in this stage, and the elements too.
+    ///
+    /// # Panics
+    /// If nothing was, or something was lost otherwise.
+    #[must_use]
+    pub fn lost_only_in(&self, stage: &str) -> u64 {
+        assert!(self.is_explained(), "{self}");
+        for book in ["datagrams", "elements"] {
+            assert!(self.lost(book).keys().eq([stage]), "not in {stage} alone: {self}");
+        }
+        self.lost("datagrams")[stage]
+    }
+
     /// Tells whether every loss has its stage.
     #[must_use]
     pub fn is_explained(&self) -> bool {

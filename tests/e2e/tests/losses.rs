@@ -37,15 +37,6 @@ fn assert_lost_nothing(accounts: &Accounts) {
     assert!(accounts.lost("datagrams").is_empty() && accounts.is_explained(), "{accounts}");
 }
 
-/// Asserts that everything lost was lost in one stage, and returns how many datagrams.
-fn assert_lost_in(accounts: &Accounts, stage: &str) -> u64 {
-    assert!(accounts.is_explained(), "{accounts}");
-    for book in ["datagrams", "elements"] {
-        assert!(accounts.lost(book).keys().eq([stage]), "not in {stage} alone: {accounts}");
-    }
-    accounts.lost("datagrams")[stage]
-}
-
 #[test]
 fn a_reader_that_is_stopped_loses_in_its_socket_buffer_and_the_others_lose_nothing() {
     // A drop is a datagram, or, received in trains, as many as a train has.
@@ -76,7 +67,7 @@ fn stopped_reader_loses_in_its_socket_buffer(gro: &str, datagrams_per_drop: u64)
     let accounts = accounts(publisher, vec![first, second, small]);
     assert_lost_nothing(&accounts[0]);
     assert_lost_nothing(&accounts[1]);
-    let datagrams = assert_lost_in(&accounts[2], "receiver_socket_buffer");
+    let datagrams = accounts[2].lost_only_in("receiver_socket_buffer");
     let socket = &accounts[2].last()["socket"];
     let drops = socket["drops"].as_u64().unwrap();
     assert!(datagrams <= drops * datagrams_per_drop, "{datagrams} put down to {drops} drops, gro={gro}");
@@ -110,7 +101,7 @@ fn a_queue_discipline_that_is_too_small_is_named_by_the_sender() {
     readers[0].wait_for_blocks(20);
     assert!(dropped > 0, "half of the rate must be too little");
     for accounts in accounts(publisher, readers) {
-        assert!(assert_lost_in(&accounts, "sender_qdisc") > 0, "{accounts}");
+        assert!(accounts.lost_only_in("sender_qdisc") > 0, "{accounts}");
     }
 }
 
@@ -184,7 +175,7 @@ fn a_send_buffer_that_is_full_loses_datagrams_or_holds_the_publisher_up_as_it_wa
         let accounts = accounts(publisher, vec![reader]).remove(0);
         match on_full {
             "block" => assert_lost_nothing(&accounts),
-            _ => assert!(assert_lost_in(&accounts, "sender_socket") > 0),
+            _ => assert!(accounts.lost_only_in("sender_socket") > 0),
         }
     }
 }
@@ -225,7 +216,7 @@ fn a_stream_over_ipv6_has_an_account_like_any_other() {
     reader.wait_for_event("began");
     reader.wait_for_blocks(200);
     let accounts = accounts(publisher, vec![reader]).remove(0);
-    assert!(assert_lost_in(&accounts, "injected") > 0);
+    assert!(accounts.lost_only_in("injected") > 0);
     let socket = accounts.last()["socket"]["address"].as_str().unwrap();
     assert!(socket.starts_with("[ff15:"), "{socket}");
 }

@@ -40,15 +40,6 @@ fn rests_on_events(accounts: &Accounts, reasons: &[&str]) -> bool {
     accounts.evidence().all(|line| reasons.iter().any(|reason| line.contains(&format!("kfree_skb {reason}"))))
 }
 
-/// Asserts that everything was lost in one stage, and returns how many datagrams.
-fn lost_in(accounts: &Accounts, stage: &str) -> u64 {
-    assert!(accounts.is_explained(), "{accounts}");
-    let lost = accounts.lost("datagrams");
-    let [(only, count)] = Vec::from_iter(&lost)[..] else { panic!("not in {stage} alone: {accounts}") };
-    assert_eq!(only, stage, "{accounts}");
-    *count
-}
-
 #[test]
 fn what_a_firewall_of_the_readers_host_drops_is_in_its_account_and_in_nobody_elses() {
     let Some(lan) = lan_or_skip(&["source", "walled", "free"]) else { return };
@@ -68,7 +59,7 @@ fn what_a_firewall_of_the_readers_host_drops_is_in_its_account_and_in_nobody_els
     let (_, status) = publisher.interrupt();
     assert!(status.success(), "the publisher ended with {status}");
     let [walled, free] = readers.map(Accounts::once_closed);
-    let lost = lost_in(&walled, "receiver_hook");
+    let lost = walled.lost_only_in("receiver_hook");
     assert!(lost >= 10, "{walled}");
     assert!(rests_on_events(&walled, &["NETFILTER_DROP"]), "{walled}");
     assert_eq!((free.lost("datagrams"), free.is_explained()), (BTreeMap::new(), true), "{free}");
@@ -143,7 +134,7 @@ fn a_verdict_stands_alike_in_the_account_the_monitor_its_metrics_and_the_archive
         (&true.into(), &true.into()),
         "{of_monitor}"
     );
-    let hook = lost_in(&at_reader, "receiver_hook");
+    let hook = at_reader.lost_only_in("receiver_hook");
     assert!(hook >= 10, "{at_reader}");
     // Not one was lost before all of them read, nor otherwise.
     for book in ["datagrams", "elements"] {
@@ -195,7 +186,7 @@ fn readers_that_leave_amid_losses_wait_for_what_their_witness_has_to_tell() {
         assert!(status.success(), "{status}: {rest:?}");
         let accounts = Accounts::of(&rest);
         assert_eq!(accounts.last()["state"], "cut", "{accounts}");
-        assert!(lost_in(&accounts, "receiver_hook") > 0, "{accounts}");
+        assert!(accounts.lost_only_in("receiver_hook") > 0, "{accounts}");
     }
     drop((publisher, doctor));
 }
@@ -221,6 +212,6 @@ fn what_waited_in_vain_for_a_neighbour_the_publisher_tells_its_reader() {
     let (_, status) = publisher.interrupt();
     assert!(status.success(), "the publisher ended with {status}");
     let accounts = Accounts::once_closed(reader);
-    assert!(lost_in(&accounts, "sender_ip") > 0, "{accounts}");
+    assert!(accounts.lost_only_in("sender_ip") > 0, "{accounts}");
     drop(doctor);
 }
