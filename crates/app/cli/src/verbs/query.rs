@@ -91,10 +91,8 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     // Losses before the first and behind the last stored sample are part of what is known.
     let open = if arguments.points.is_some() { span.clone() } else { ALWAYS };
     let range = arguments.range(&span, open)?;
-    if arguments.export.is_some() {
-        export::keep_asked_for(&mut entry, &range)?;
-    }
     let damaged = if let Some(words) = &arguments.export {
+        export::keep_asked_for(&mut entry, &range)?;
         let (format, path) = (words[0].as_str(), words[1].as_ref());
         let (force, as_json) = (arguments.force, arguments.json);
         export::export(&archive, &entry, &Order { range, format, path, force, as_json })?
