@@ -197,72 +197,20 @@ impl BlockView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{StreamAccount, StreamInfo};
-    use crate::host_view::Reach;
-    use ledger::{Account, Gap, ReaderRows, StageCounts};
-    use sample::{Channel, Dtype, SampleBuffer, Schema};
-    use units::{Epoch, RangeSet, SampleRate, StreamId, WallTime};
-
-    fn name() -> Arc<StreamName> {
-        Arc::new("lab/probe".parse().unwrap())
-    }
-
-    fn schema() -> Arc<Schema> {
-        let rate = SampleRate::hz(1_000).unwrap();
-        Arc::new(Schema::new(Dtype::F4, rate, vec![Channel::new("a", "V")]).unwrap())
-    }
-
-    const fn epoch(life: u64) -> Epoch {
-        Epoch { start_ns: life, life }
-    }
+    use crate::scene::{account, info, missing};
+    use sample::SampleBuffer;
+    use units::{RangeSet, WallTime};
 
     fn began(life: u64, join: u32) -> Event {
-        let (name, schema, station) = (name(), schema(), "rig".to_owned());
-        let info =
-            StreamInfo { name, id: StreamId(1), epoch: epoch(life), schema, station, first_index: 0, join };
-        Event::Began(Arc::new(info))
+        Event::Began(Arc::new(info(life, join)))
     }
 
-    fn missing(life: u64) -> Event {
-        let gap = Gap {
-            id: 0,
-            kind: GapKind::Missing,
-            positions: 0..5,
-            numbers: 0..1,
-            lost: StageCounts::default(),
-            unexplained: 5,
-            unsettled: 0,
-            apportioned: false,
-            evidence: Vec::new(),
-        };
-        let (t0, t1) = (WallTime::from_nanos(0), WallTime::from_nanos(5));
-        Event::Gap(StreamGap {
-            stream: name(),
-            epoch: epoch(life),
-            join: 1,
-            elements_per_sample: 1,
-            gap,
-            t0,
-            t1,
-        })
+    fn gap(life: u64) -> Event {
+        Event::Gap(missing(&info(life, 1)))
     }
 
     fn ended(life: u64, state: AccountState) -> Event {
-        Event::Ended(StreamAccount {
-            stream: name(),
-            id: StreamId(1),
-            epoch: epoch(life),
-            join: 1,
-            follows: None,
-            reader: "desk".to_owned(),
-            reach: Reach::Udp,
-            account: Account { state, datagrams: None, elements: ReaderRows::default(), gaps: Vec::new() },
-            samples: None,
-            reclassified: Vec::new(),
-            settled_early: 0,
-            port: None,
-            age: None,
-        })
+        Event::Ended(account(&info(life, 1), state))
     }
 
     /// Returns how many gaps lie before a block of this life, after what came before.
@@ -271,12 +219,13 @@ mod tests {
         for event in came {
             assert!(view.take(event).is_none());
         }
+        let info = info(life, 1);
         let block = Block {
-            stream: name(),
-            schema: schema(),
-            epoch: epoch(life),
-            first_index: 5,
-            t0: WallTime::from_nanos(5),
+            stream: info.name,
+            schema: info.schema,
+            epoch: info.epoch,
+            first_index: 1,
+            t0: WallTime::from_nanos(1),
             samples: 1,
             data: SampleBuffer::from_bytes(&[0; 4]),
             missing: RangeSet::default(),
@@ -287,13 +236,13 @@ mod tests {
     #[test]
     fn what_was_missing_before_a_silence_lies_before_the_block_behind_it() {
         let silence = ended(1, AccountState::Unconfirmed);
-        assert_eq!(gaps_before_block([missing(1), silence, began(1, 2)], 1), 1);
+        assert_eq!(gaps_before_block([gap(1), silence, began(1, 2)], 1), 1);
     }
 
     #[test]
     fn what_was_missing_at_the_end_of_an_epoch_lies_before_no_block() {
         for state in [AccountState::Closed, AccountState::Cut, AccountState::Unconfirmed] {
-            assert_eq!(gaps_before_block([missing(1), ended(1, state), began(2, 1)], 2), 0, "{state:?}");
+            assert_eq!(gaps_before_block([gap(1), ended(1, state), began(2, 1)], 2), 0, "{state:?}");
         }
     }
 }

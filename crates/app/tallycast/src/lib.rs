@@ -54,6 +54,8 @@ mod node;
 mod publisher;
 mod publisher_json;
 mod sample_clock;
+#[cfg(test)]
+mod scene;
 mod schedule;
 mod steady_clock;
 mod subscriber;

@@ -221,9 +221,9 @@ pub fn app_json(app: &AppLook, apps: &[AppLook], streams: &BTreeSet<StreamName>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host_view::Reach;
+    use crate::scene;
     use cyclic::Beat;
-    use ledger::{Account, AccountState, ReaderRows};
+    use ledger::AccountState;
     use sample::SampleBuffer;
     use units::{RangeSet, WallTime};
     use zerocopy::IntoBytes;
@@ -255,22 +255,7 @@ mod tests {
     }
 
     fn ended(life: &StreamInfo) -> Event {
-        let (state, elements) = (AccountState::Unconfirmed, ReaderRows::default());
-        Event::Ended(StreamAccount {
-            stream: Arc::clone(&life.name),
-            id: life.id,
-            epoch: life.epoch,
-            join: life.join,
-            follows: None,
-            reader: "desk".to_owned(),
-            reach: Reach::Udp,
-            account: Account { state, datagrams: None, elements, gaps: Vec::new() },
-            samples: None,
-            reclassified: Vec::new(),
-            settled_early: 0,
-            port: None,
-            age: None,
-        })
+        Event::Ended(scene::account(life, AccountState::Unconfirmed))
     }
 
     fn row(life: &StreamInfo, index: u64) -> Event {

@@ -109,53 +109,21 @@ pub(super) fn complete(account: &mut StreamAccount, socket: &StreamAccountView) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, StageCounts};
-    use std::sync::Arc;
-    use units::{Epoch, StreamId, WallTime};
+    use crate::scene::{self, info, missing};
+    use ledger::AccountState;
 
     fn account(gaps: usize) -> StreamAccount {
-        let gap = Gap {
-            id: 0,
-            kind: GapKind::Missing,
-            positions: 0..1,
-            numbers: 0..1,
-            lost: StageCounts::default(),
-            unexplained: 1,
-            unsettled: 0,
-            apportioned: false,
-            evidence: Vec::new(),
-        };
-        let (state, elements) = (AccountState::Closed, ReaderRows::default());
-        StreamAccount {
-            stream: Arc::new("lab/probe".parse().unwrap()),
-            id: StreamId(1),
-            epoch: Epoch { start_ns: 0, life: 0 },
-            join: 1,
-            follows: None,
-            reader: "desk".to_owned(),
-            reach: Reach::Udp,
-            account: Account { state, datagrams: None, elements, gaps: vec![gap; gaps] },
-            samples: None,
-            reclassified: Vec::new(),
-            settled_early: 0,
-            port: None,
-            age: None,
-        }
+        let info = info(0, 1);
+        let mut account = scene::account(&info, AccountState::Closed);
+        account.account.gaps = vec![missing(&info).gap; gaps];
+        account
     }
 
     /// An epoch that fell silent and came back has two accounts: news of the later one must not change the earlier one.
     #[test]
     fn news_of_a_gap_are_of_one_account_of_the_epoch() {
         let account = account(1);
-        let news_of = |join| StreamGap {
-            stream: Arc::clone(&account.stream),
-            epoch: account.epoch,
-            join,
-            elements_per_sample: 1,
-            gap: account.account.gaps[0].clone(),
-            t0: WallTime::from_nanos(0),
-            t1: WallTime::from_nanos(1),
-        };
+        let news_of = |join| missing(&info(0, join));
         assert!(is_of(&account, &news_of(1)));
         assert!(!is_of(&account, &news_of(2)));
     }
