@@ -74,6 +74,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
 
     let (set_up, preparation) = prepare(&suites);
     let mut outcomes = vec![set_up];
+    if options.under_load {
+        outcomes.push(runner.build(&suites)?);
+    }
     let load = options.under_load.then(Load::start);
     for suite in suites {
         let runs = if options.under_load { suite.runs_under_load() } else { 1 };
@@ -130,6 +133,35 @@ struct Runner {
 }
 
 impl Runner {
+    /// Builds what the suites run, as long as nothing competes for the processors: under load it would take three times as long.
+    ///
+    /// What does not build is told by the suites that need it.
+    fn build(&self, suites: &[&Suite]) -> anyhow::Result<Outcome> {
+        println!("build: the programs of all suites, before the load begins");
+        let began = Instant::now();
+        let mut log = File::create(self.logs.join("build.log"))?;
+        for step in suites.iter().flat_map(|suite| suite.steps) {
+            if let Some(mut command) = self.building(step) {
+                process::run_logged(command.env("CARGO_TERM_COLOR", "never"), "build", &mut log, |_| ())?;
+            }
+        }
+        Ok(Outcome {
+            name: "build".to_owned(),
+            elapsed: began.elapsed(),
+            counts: Counts::default(),
+            log: None,
+        })
+    }
+
+    /// What a step builds before it runs anything.
+    fn building(&self, step: &Step) -> Option<Command> {
+        match step {
+            Step::Tests(targets, _) => Some(suites::builds(&self.metadata, *targets)),
+            Step::Workspace(command @ "build", arguments) => Some(suites::of_workspace(command, arguments)),
+            _ => None,
+        }
+    }
+
     /// Runs one suite, under a name of its own where it runs several times, and says how it went.
     fn run(&self, suite: &Suite, name: String, preparation: &Preparation) -> anyhow::Result<Outcome> {
         println!("{name}: {}", suite.about);
@@ -297,6 +329,17 @@ mod tests {
         };
         let counts = counts_of(Counting::OneCheck, printed.clone(), false);
         assert_eq!(counts, Counts { failed: 1, skipped: 2, ..printed });
+    }
+
+    #[test]
+    fn what_cargo_builds_for_a_suite_is_built_before_the_load_begins() {
+        let runner =
+            Runner { logs: PathBuf::new(), built: PathBuf::new(), metadata: Metadata::load().unwrap() };
+        let e2e = suites::planned(Lane::Full, &["e2e".to_owned()])[0];
+        let built: Vec<Command> = e2e.steps.iter().filter_map(|step| runner.building(step)).collect();
+        let verbs: Vec<_> = built.iter().filter_map(|command| command.get_args().next()).collect();
+        assert_eq!(verbs, ["build", "test"]);
+        assert!(built[1].get_args().any(|it| it == "--no-run"), "{:?}", built[1]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod selection;
 use crate::setup::{Environment, Need, PACKAGE, READERS};
 use crate::workspace::root;
 
-pub(crate) use selection::{Targets, of_workspace, tests};
+pub(crate) use selection::{Targets, builds, of_workspace, tests};
 
 /// A group of tests with a row of its own in the final table.
 pub(crate) struct Suite {

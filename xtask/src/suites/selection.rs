@@ -30,14 +30,24 @@ pub(crate) fn of_workspace(command: &str, arguments: &[&str]) -> Command {
 
 /// Runs test programs, each with `arguments`, to the last even where one fails.
 pub(crate) fn tests(metadata: &Metadata, targets: Targets, arguments: &[&str]) -> Command {
-    let mut cargo = of_workspace("test", &["--no-fail-fast"]);
+    let mut cargo = of_targets(metadata, targets, "--no-fail-fast");
+    cargo.arg("--").args(arguments);
+    cargo
+}
+
+/// Builds test programs and runs none.
+pub(crate) fn builds(metadata: &Metadata, targets: Targets) -> Command {
+    of_targets(metadata, targets, "--no-run")
+}
+
+fn of_targets(metadata: &Metadata, targets: Targets, option: &str) -> Command {
+    let mut cargo = of_workspace("test", &[option]);
     if let Targets::AllBut(_) = targets {
         cargo.args(["--lib", "--bins"]);
     }
     for name in names(metadata, targets) {
         cargo.args(["--test", name]);
     }
-    cargo.arg("--").args(arguments);
     cargo
 }
 
