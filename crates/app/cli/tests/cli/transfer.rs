@@ -224,7 +224,8 @@ fn a_full_disk_refuses_what_does_not_fit_and_keeps_what_is_whole() {
     let output = run(&["send", paths[0], paths[1], &address]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("there is no room: 12000013 bytes are to come"), "{said}");
+    let bytes = fs::metadata(&note).unwrap().len() + fs::metadata(&big).unwrap().len();
+    assert!(said.contains(&format!("there is no room: {bytes} bytes are to come")), "{said}");
     let (account_of_it, _) = account(&mut full);
     assert_eq!((&account_of_it["offered"], &account_of_it["missing"]), (&2.into(), &2.into()));
     assert_eq!(full.wait().0.code(), Some(2));
@@ -302,13 +303,15 @@ fn raw(of_receiver: &[&str], of_sender: &[&str], input: Vec<u8>) -> (Output, Out
 
 #[test]
 fn standard_input_comes_out_as_it_went_in() {
+    let megabytes = big_bytes() as f64 / 1e6;
     for (of_receiver, of_sender) in
         [(&[][..], &[][..]), (&["--messages"][..], &["--messages", "10kB"][..]), (&[], &["--cc", "scalable"])]
     {
         let (sender, receiver) = raw(of_receiver, of_sender, big());
         assert_eq!((sender.status.code(), receiver.status.code()), (Some(0), Some(0)), "{sender:?}");
         assert!(receiver.stdout == big(), "{of_sender:?}: {} bytes", receiver.stdout.len());
-        assert!(String::from_utf8(sender.stderr).unwrap().contains("12.0 MB in "));
+        let said = String::from_utf8(sender.stderr).unwrap();
+        assert!(said.contains(&format!("{megabytes:.1} MB in ")), "{said}");
     }
     let (sender, receiver) = raw(&[], &[], Vec::new());
     assert_eq!((sender.status.code(), receiver.status.code(), receiver.stdout.len()), (Some(0), Some(0), 0));
@@ -357,7 +360,7 @@ impl Disk {
         let path = folder.path().join("disk");
         fs::create_dir(&path).unwrap();
         let disk = Self { path, _folder: folder };
-        disk.mount_with("size=6m");
+        disk.mount_with(&format!("size={}", big_bytes() / 2));
         Some(disk)
     }
 
@@ -369,7 +372,7 @@ impl Disk {
 
     /// Makes room for everything.
     fn grow(&self) {
-        self.mount_with("remount,size=16m");
+        self.mount_with(&format!("remount,size={}", big_bytes() + big_bytes() / 3));
     }
 
     /// Leaves no room.
