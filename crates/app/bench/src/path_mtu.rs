@@ -2,8 +2,9 @@
 //!
 //! What this host knows of the way ([`sys::path_mtu`]) is its own interface's MTU and what routers have answered. A place
 //! further on that drops what is too large without a word shows only when something too large is sent: with fragments
-//! forbidden both ways, each size of a search is sent until it is back, three times at most. Source: RFC 4821, which finds
-//! a path's MTU so, without the answers of routers.
+//! forbidden both ways, each size of a search is sent, and a small datagram behind it. A size is too large once small ones
+//! came back three times and it did not: by the clock alone a server that is kept from its processor would look like a
+//! narrow way. Source: RFC 4821, which finds a path's MTU so, without the answers of routers.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -22,9 +23,11 @@ use crate::greeting::token;
 pub const TEST: Test = Test { name: NAME, serve };
 const NAME: &str = "path_mtu";
 
-/// How often a size is sent: one lost datagram is not a narrow path.
-const ATTEMPTS: u32 = 3;
-/// How long each is waited for.
+/// How often a size has to be missing beside a small datagram: one lost datagram is not a narrow path.
+const MISSING: u32 = 3;
+/// How often not even a small one may come back in a row: five seconds of waiting.
+const SILENT: u32 = 20;
+/// How long answers are waited for before the next attempt. Later ones count, too.
 const WAIT: Duration = Duration::from_millis(250);
 /// How long the server looks for datagrams before it listens to the client.
 const LOOK: Duration = Duration::from_millis(20);
@@ -109,8 +112,11 @@ pub fn find(
                 let size_bytes = usize::try_from(bytes).unwrap_or(MAX_PAYLOAD_BYTES);
                 // Also tells the server that this end is alive.
                 connection.tell(&Message::Alive)?;
-                let answer = sender.comes_back(size_bytes).map_err(failed)?;
-                search.tell(if answer { Answer::Good } else { Answer::Bad });
+                match sender.comes_back(size_bytes).map_err(failed)? {
+                    Fate::Back => search.tell(Answer::Good),
+                    Fate::Missing => search.tell(Answer::Bad),
+                    Fate::Silence => return Err(PathMtuError::NothingCameBack(to)),
+                }
             }
             Next::Done(Found::Largest(bytes) | Found::Limit(bytes)) if bytes > HEAD_BYTES as u64 => {
                 break usize::try_from(bytes).unwrap_or(MAX_PAYLOAD_BYTES);
@@ -139,49 +145,95 @@ impl Echoing {
     }
 
     /// Tells whether a datagram of so many bytes makes the way and back.
-    fn comes_back(&mut self, size_bytes: usize) -> io::Result<bool> {
+    fn comes_back(&mut self, size_bytes: usize) -> io::Result<Fate> {
         if size_bytes < HEAD_BYTES {
-            return Ok(true);
+            return Ok(Fate::Back);
         }
-        for _ in 0..ATTEMPTS {
+        let first_attempt = self.attempt + 1;
+        let (mut missing, mut silent) = (0, 0);
+        while missing < MISSING {
             self.attempt += 1;
-            let datagram = &mut self.buffer[..size_bytes];
-            datagram[..8].copy_from_slice(&self.token.to_le_bytes());
-            datagram[8..HEAD_BYTES].copy_from_slice(&self.attempt.to_le_bytes());
-            let head: [u8; HEAD_BYTES] = std::array::from_fn(|at| datagram[at]);
-            match self.socket.send(datagram) {
-                Ok(_) => {}
-                // A router has answered meanwhile that this is too large, or this host knows.
-                Err(error) if is_too_large(&error) => return Ok(false),
-                // An earlier one was answered by nobody listening: this one was not sent.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
-                Err(error) => return Err(error),
+            if !self.send(size_bytes)? {
+                return Ok(Fate::Missing);
             }
-            if self.hear(&head, size_bytes)? {
-                return Ok(true);
+            self.send(HEAD_BYTES)?;
+            match self.hear(size_bytes, first_attempt)? {
+                Heard::ThatSize => return Ok(Fate::Back),
+                Heard::TooLarge => return Ok(Fate::Missing),
+                Heard::Small => (missing, silent) = (missing + 1, 0),
+                Heard::Nothing if silent == SILENT => return Ok(Fate::Silence),
+                Heard::Nothing => silent += 1,
             }
         }
-        Ok(false)
+        // The small ones may have overtaken it.
+        let next_attempt = self.attempt + 1;
+        Ok(match self.hear(size_bytes, next_attempt)? {
+            Heard::ThatSize => Fate::Back,
+            Heard::TooLarge | Heard::Small | Heard::Nothing => Fate::Missing,
+        })
     }
 
-    /// Waits for the answer of this attempt; others are of attempts that were given up.
-    fn hear(&mut self, head: &[u8; HEAD_BYTES], size_bytes: usize) -> io::Result<bool> {
+    /// Sends so many bytes; tells whether they are not too large already here.
+    fn send(&mut self, size_bytes: usize) -> io::Result<bool> {
+        let datagram = &mut self.buffer[..size_bytes];
+        datagram[..8].copy_from_slice(&self.token.to_le_bytes());
+        datagram[8..HEAD_BYTES].copy_from_slice(&self.attempt.to_le_bytes());
+        match self.socket.send(datagram) {
+            Ok(_) => Ok(true),
+            // A router has answered meanwhile that this is too large, or this host knows.
+            Err(error) if is_too_large(&error) => Ok(false),
+            // An earlier one was answered by nobody listening: this one was not sent.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for an answer of this size or a larger one, whatever the attempt, or a small one from `first_attempt` on.
+    fn hear(&mut self, size_bytes: usize, first_attempt: u32) -> io::Result<Heard> {
         let until = Instant::now() + WAIT;
         loop {
             let rest = until.saturating_duration_since(Instant::now());
             if rest.is_zero() {
-                return Ok(false);
+                return Ok(Heard::Nothing);
             }
             self.socket.set_read_timeout(Some(rest))?;
             match self.socket.recv(&mut self.buffer) {
-                Ok(len) if len == size_bytes && self.buffer.starts_with(head) => return Ok(true),
-                Ok(_) => {}
-                Err(error) if is_too_large(&error) => return Ok(false),
+                Ok(len) => match attempt(&self.buffer[..len], self.token) {
+                    Some(_) if len >= size_bytes => return Ok(Heard::ThatSize),
+                    Some(attempt) if attempt >= first_attempt => return Ok(Heard::Small),
+                    _ => {}
+                },
+                Err(error) if is_too_large(&error) => return Ok(Heard::TooLarge),
                 Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(error),
             }
         }
     }
+}
+
+/// What became of a size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Back,
+    /// Small ones came back, it did not; or somebody on the way has said that it is too large.
+    Missing,
+    /// Nothing comes back at all.
+    Silence,
+}
+
+/// What came back.
+enum Heard {
+    ThatSize,
+    Small,
+    /// The system's word that something was too large.
+    TooLarge,
+    Nothing,
+}
+
+/// Returns which attempt a datagram is of, where it begins with the token.
+fn attempt(datagram: &[u8], token: u64) -> Option<u32> {
+    let (head, rest) = datagram.split_first_chunk()?;
+    (u64::from_le_bytes(*head) == token).then(|| rest.first_chunk().map(|it| u32::from_le_bytes(*it)))?
 }
 
 /// Answers each datagram of the client with itself, until it says that it has had enough.
@@ -234,6 +286,55 @@ fn is_passing(error: &io::Error) -> bool {
 mod tests {
     use super::*;
     use crate::control::scene::{PATIENT, Scene};
+
+    /// Opens a client's end, and the peer's socket.
+    fn ends() -> (Echoing, UdpSocket) {
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = peer.local_addr().unwrap();
+        (Echoing::open("127.0.0.1:0".parse().unwrap(), to, 7).unwrap(), peer)
+    }
+
+    /// Asks about 1,000 bytes, of a peer that answers as `echo` says, until it says that this was the last.
+    fn ask(echo: impl FnMut(&UdpSocket, &[u8], SocketAddr) -> bool + Send) -> Fate {
+        let (mut client, peer) = ends();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let (mut echo, mut buffer) = (echo, [0; 2_000]);
+                while let Ok((len, from)) = peer.recv_from(&mut buffer)
+                    && echo(&peer, &buffer[..len], from)
+                {}
+            });
+            client.comes_back(1_000).unwrap()
+        })
+    }
+
+    #[test]
+    fn answers_of_a_peer_that_slept_over_several_attempts_count() {
+        let mut slept_over = Vec::new();
+        let fate = ask(|peer, datagram, from| {
+            slept_over.push(datagram.to_vec());
+            // Four attempts, of two datagrams each.
+            let sleeps = slept_over.len() < 8;
+            if !sleeps {
+                slept_over.iter().for_each(|it| drop(peer.send_to(it, from)));
+            }
+            sleeps
+        });
+        assert_eq!(fate, Fate::Back);
+    }
+
+    #[test]
+    fn a_size_is_missing_once_small_ones_have_come_back_three_times() {
+        let mut small = 0;
+        let fate = ask(|peer, datagram, from| {
+            if datagram.len() == HEAD_BYTES {
+                peer.send_to(datagram, from).unwrap();
+                small += 1;
+            }
+            small < 3
+        });
+        assert_eq!(fate, Fate::Missing);
+    }
 
     #[test]
     fn a_search_that_is_to_end_ends_and_says_good_bye() {
