@@ -14,6 +14,9 @@ use serde_json::Value;
 
 use crate::program::{Running, run, wait_for};
 
+/// How long what goes by time goes: each end sends something also where it is kept from its processor for a second.
+const SECONDS: &str = "2";
+
 /// Tells whether iperf3 is there; says so where it is not.
 fn has_iperf3() -> bool {
     let found = Command::new("iperf3").arg("--version").stdout(Stdio::null()).status();
@@ -200,7 +203,7 @@ fn a_stock_client_over_tcp_gets_what_it_sent_counted_to_the_byte() {
     if !has_iperf3() {
         return;
     }
-    for letters in [&["-n", "1M"][..], &["-t", "1", "-P", "2"], &["-k", "7", "-l", "1000"]] {
+    for letters in [&["-n", "1M"][..], &["-t", SECONDS, "-P", "2"], &["-k", "7", "-l", "1000"]] {
         let (theirs, ours) = stock_client(letters);
         assert_eq!(closes(&ours), theirs["end"]["streams"].as_array().unwrap().len());
         for index in 0..closes(&ours) {
@@ -217,7 +220,7 @@ fn a_stock_client_may_have_the_server_send() {
     if !has_iperf3() {
         return;
     }
-    for letters in [&["-n", "1M", "-R"][..], &["-t", "1", "--bidir"], &["-t", "1", "-R", "-P", "2"]] {
+    for letters in [&["-n", "1M", "-R"][..], &["-t", SECONDS, "--bidir"], &["-t", SECONDS, "-R", "-P", "2"]] {
         let (theirs, ours) = stock_client(letters);
         for index in 0..closes(&ours) {
             // Neither side changes what it told the other.
@@ -237,7 +240,7 @@ fn a_test_that_ends_within_a_block_is_heard_by_iperf3() {
     // The largest blocks through the smallest buffers: nearly every look at the clock falls into the middle of one.
     let letters = ["-n", "3M", "-l", "1M", "-w", "8K"];
     closes(&stock_client(&[&letters[..], &["-R"]].concat()).1);
-    let ours = our_client(&["-t", "1", "-l", "1M", "-w", "8K"]);
+    let ours = our_client(&["-t", SECONDS, "-l", "1M", "-w", "8K"]);
     closes(&ours);
     assert_eq!(number(&ours, "/end/sum_sent/bytes") % (1 << 20), 0, "only whole blocks were sent");
 }
@@ -286,8 +289,8 @@ fn datagrams_of_a_stock_client_are_counted_one_by_one() {
     let wide = "--udp-counters-64bit";
     for letters in [
         &["-u", "-b", "20M", "-n", "1M", "-l", "1000"][..],
-        &["-u", "-b", "20M", "-t", "1", "-l", "1000", "-R", wide],
-        &["-u", "-b", "5M", "-t", "1", "-l", "500", "--bidir", "-P", "2", wide],
+        &["-u", "-b", "20M", "-t", SECONDS, "-l", "1000", "-R", wide],
+        &["-u", "-b", "5M", "-t", SECONDS, "-l", "500", "--bidir", "-P", "2", wide],
     ] {
         let (theirs, ours) = stock_client(letters);
         for index in 0..closes(&ours) {
@@ -314,9 +317,9 @@ fn a_stock_server_counts_what_we_send_and_sends_what_we_count() {
     }
     for letters in [
         &["-n", "1M"][..],
-        &["-t", "1", "-P", "2", "-C", "reno", "-N", "-M", "1000", "-w", "64K"],
+        &["-t", SECONDS, "-P", "2", "-C", "reno", "-N", "-M", "1000", "-w", "64K"],
         &["-n", "1M", "-R"],
-        &["-t", "1", "--bidir"],
+        &["-t", SECONDS, "--bidir"],
     ] {
         let ours = our_client(letters);
         closes(&ours);
@@ -333,8 +336,8 @@ fn a_stock_server_and_we_agree_on_datagrams() {
     }
     for (letters, streams) in [
         (&["-u", "-b", "20M", "-n", "1M", "-l", "1000"][..], 1),
-        (&["-u", "-b", "5M", "-t", "1", "-l", "1000", "-R", "-P", "2"], 2),
-        (&["-u", "-b", "5M/5", "-t", "1", "-l", "1000", "--bidir", "--udp-counters-64bit"], 2),
+        (&["-u", "-b", "5M", "-t", SECONDS, "-l", "1000", "-R", "-P", "2"], 2),
+        (&["-u", "-b", "5M/5", "-t", SECONDS, "-l", "1000", "--bidir", "--udp-counters-64bit"], 2),
     ] {
         let ours = our_client(letters);
         assert_eq!(closes(&ours), streams, "{letters:?}");
@@ -348,7 +351,7 @@ fn what_is_omitted_is_in_the_intervals_and_not_in_the_sums() {
     if !has_iperf3() {
         return;
     }
-    let ours = our_client(&["-u", "-b", "1M", "-t", "1", "-O", "1", "-l", "1000"]);
+    let ours = our_client(&["-u", "-b", "1M", "-t", SECONDS, "-O", SECONDS, "-l", "1000"]);
     let intervals = ours["intervals"].as_array().unwrap().iter();
     let (omitted, counted): (Vec<_>, Vec<_>) = intervals.partition(|it| it["sum"]["omitted"] == true);
     let packets = |intervals: &[&Value]| intervals.iter().map(|it| number(it, "/sum/packets")).sum::<u64>();
@@ -360,7 +363,9 @@ fn what_is_omitted_is_in_the_intervals_and_not_in_the_sums() {
 #[test]
 fn our_client_and_our_server_agree_on_everything() {
     let server = Server::ours(&[]);
-    for letters in [&["-t", "1", "-P", "2"][..], &["-u", "-t", "1", "-l", "1000", "-b", "20M", "--bidir"]] {
+    for letters in
+        [&["-t", SECONDS, "-P", "2"][..], &["-u", "-t", SECONDS, "-l", "1000", "-b", "20M", "--bidir"]]
+    {
         let arguments = [&["bench", "iperf3", "-c", "127.0.0.1", "-p", &server.port, "-J"], letters].concat();
         let output = run(&arguments);
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -461,7 +466,7 @@ fn what_is_not_supported_is_refused_on_both_sides() {
     }
     let server = Server::ours(&[]);
     let mut command = Command::new("iperf3");
-    command.args(["-c", "127.0.0.1", "-p", &server.port, "-t", "1", "--get-server-output"]);
+    command.args(["-c", "127.0.0.1", "-p", &server.port, "-t", SECONDS, "--get-server-output"]);
     let output = command.output().unwrap();
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -510,7 +515,7 @@ fn a_taken_udp_port_is_told_to_the_client() {
     let server = Server::ours(&[]);
     let _taken = UdpSocket::bind(format!("127.0.0.1:{}", server.port)).unwrap();
     let mut command = Command::new("iperf3");
-    command.args(["-c", "127.0.0.1", "-p", &server.port, "-u", "-t", "1"]);
+    command.args(["-c", "127.0.0.1", "-p", &server.port, "-u", "-t", SECONDS]);
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("Address already in use"), "{said}");
