@@ -20,6 +20,7 @@ mod setup;
 mod sim;
 mod suites;
 mod tidy;
+mod versions;
 mod wheel;
 mod workspace;
 
@@ -54,6 +55,8 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Plant losses in network namespaces, and see whether the doctor names each of them.
     Lab(lab::Options),
+    /// Play this version beside earlier ones, which are built from this repository's history.
+    Versions,
     /// Run a benchmark of the `benches` package.
     Bench(bench::Options),
     /// Count instructions per datagram and compare them with benches/counts.toml.
@@ -86,6 +89,7 @@ fn run(command: Command) -> anyhow::Result<Verdict> {
         Command::Sim(options) => sim::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Lab(options) => lab::run(&options),
+        Command::Versions => versions::run(),
         Command::Bench(options) => bench::run(&options),
         Command::Counts(options) => instructions::run(&options),
     }

@@ -32,12 +32,16 @@ impl Accounts {
     /// If there are none, or they do not add up.
     #[must_use]
     pub fn of(lines: &[Value]) -> Self {
-        let found = Self(lines.iter().filter(|line| line["account"].is_string()).cloned().collect());
+        let found = Self(lines.iter().filter(|line| line["event"] == "account").cloned().collect());
         assert!(!found.0.is_empty(), "no account among {lines:?}");
         for account in &found.0 {
             assert_eq!((&account["balanced"], &account["closed"]), (&true.into(), &true.into()), "{found}");
             for (book, kept) in [("datagrams", "received"), ("elements", "delivered")] {
                 let book = &account[book];
+                // Without a network between the two there are no datagrams.
+                if book.is_null() {
+                    continue;
+                }
                 let ended = count(book, kept) + lost(book).values().sum::<u64>() + count(book, "unexplained");
                 let each = book["per_sample"].as_u64().unwrap_or(1);
                 assert_eq!((count(book, "next") - count(book, "first")) * each, ended, "{account}");

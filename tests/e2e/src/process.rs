@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -83,7 +83,12 @@ impl Command {
     /// If it cannot be started.
     #[must_use]
     pub fn start(host: &Host, arguments: &[&str]) -> Self {
-        Self::spawn(host.command(binary().to_str().expect("a path of plain text")), arguments)
+        Self::start_program(host, &binary(), arguments)
+    }
+
+    /// Starts a `tallycast` of whatever version on a host.
+    pub(crate) fn start_program(host: &Host, program: &Path, arguments: &[&str]) -> Self {
+        Self::spawn(host.command(program.to_str().expect("a path of plain text")), arguments)
     }
 
     /// The same as a user without any privilege, in the group of nobody; `None`, and said, where such a one may not run it.

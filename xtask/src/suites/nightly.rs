@@ -1,4 +1,4 @@
-//! What takes long by nature: kills by the hundred, seeds by the hundred thousand, minutes of fuzzing, soaks, much data.
+//! What takes long by nature: kills by the hundred, seeds by the hundred thousand, minutes of fuzzing, soaks, much data, other versions.
 //!
 //! `cargo xtask test --nightly` runs it; a short version of each is in every full run. Tests take the amount from variables, so
 //! that the same code runs for a second and for an hour.
@@ -64,6 +64,16 @@ pub(super) const SUITES: &[Suite] = &[
         nature: Nature::Live,
         environment: &[("TALLYCAST_BIG_BYTES", "200000000")],
         steps: &[Step::Tests(Targets::Named(&["cli"]), &["--show-output", "transfer::"])],
+        ..TESTS
+    },
+    Suite {
+        name: "versions",
+        about: "this version beside earlier ones that landed: streams, agents, files, archives, monitors, measurements",
+        lane: Lane::Nightly,
+        nature: Nature::Live,
+        exists_with: "tests/versions.json",
+        needs: &[Need::NetworkTools],
+        steps: &[PROGRAMS, Step::Xtask(&["versions"])],
         ..TESTS
     },
     Suite {
