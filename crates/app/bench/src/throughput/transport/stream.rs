@@ -10,8 +10,8 @@ use std::time::Duration;
 use probe::flow::{Delays, Stamp, stamps};
 use sys::{Interface, MAX_SEGMENTS, clock};
 use tallycast::{
-    Bus, Dtype, Event, Node, OnFull, Pacing, PublishError, Publisher, SampleRate, Stage, StreamAccount,
-    Subscriber, Totals,
+    Bus, Dtype, Event, Node, OnFull, Pacing, PublishError, Publisher, SampleRate, Stage, StageCounts,
+    StreamAccount, Subscriber, Totals,
 };
 use units::Instant;
 
@@ -243,7 +243,8 @@ struct Heard {
     /// In gaps that were told of, whatever they are put down to.
     missing: u64,
     delays: Delays,
-    ended: Option<StreamAccount>,
+    /// The sender's last word came.
+    has_ended: bool,
 }
 
 impl Receiver {
@@ -253,7 +254,7 @@ impl Receiver {
         let port = node.ports().into_iter().find(|port| port.address == address);
         let notes = port.and_then(|port| said_if_clamped(port.buffer)).into_iter().collect();
         let unit_bytes = task.unit_bytes;
-        let heard = Heard { unit_bytes, bytes: 0, missing: 0, delays: Delays::default(), ended: None };
+        let heard = Heard { unit_bytes, bytes: 0, missing: 0, delays: Delays::default(), has_ended: false };
         Ok(Self { subscriber: Some(subscriber), heard, notes })
     }
 
@@ -269,15 +270,13 @@ impl Receiver {
         }
     }
 
-    /// Leaves the stream; returns its account, or `None` if nothing was ever heard of it.
-    fn leave(&mut self) -> Option<StreamAccount> {
-        let accounts = self.subscriber.take().map(|subscriber| {
-            // What lay in the ring still counts.
-            subscriber.close_into(|event| {
-                self.heard.take(event);
-            })
-        });
-        self.heard.ended.take().or_else(|| accounts?.pop())
+    /// Leaves the stream; returns its accounts, none if nothing was ever heard of it.
+    fn leave(&mut self) -> Vec<StreamAccount> {
+        let Some(subscriber) = self.subscriber.take() else { return Vec::new() };
+        // What lay in the ring still counts.
+        subscriber.close_into(|event| {
+            self.heard.take(event);
+        })
     }
 }
 
@@ -298,28 +297,39 @@ impl Heard {
                 Arrived::Some
             }
             Event::Began(_) | Event::Settled(_) => Arrived::Some,
-            Event::Ended(account) => {
-                self.ended = Some(account);
+            // A sender that was kept from its processor fell silent, and goes on: another account follows.
+            Event::Ended(ended) if ended.account.state == tallycast::AccountState::Unconfirmed => {
+                Arrived::Some
+            }
+            Event::Ended(_) => {
+                self.has_ended = true;
                 Arrived::End
             }
         }
     }
 
-    /// Returns the account of a reader in the words of a flow: what it never heard of, at the beginning or at the end,
-    /// is missing like the rest.
-    fn account(&self, told: &StreamAccount, sent: Option<&Sent>) -> Account {
-        let rows = &told.account.elements;
-        let total = sent.map_or(rows.next, |sent| sent.bytes);
-        let unheard = rows.first + total.saturating_sub(rows.next);
+    /// Returns the accounts of a reader in the words of a flow: what it never heard of, at the beginning, between two of them
+    /// or at the end, is missing like the rest.
+    fn account(&self, told: &[StreamAccount], sent: Option<&Sent>) -> Account {
+        let (mut lost, mut unexplained, mut duplicates, mut next) = (StageCounts::default(), 0, 0, 0);
+        for StreamAccount { account, .. } in told {
+            let rows = &account.elements;
+            lost.add(&rows.lost);
+            unexplained +=
+                rows.first.saturating_sub(next) + rows.unexplained + rows.unsettled + rows.in_flight;
+            duplicates += account.datagrams.map_or(0, |rows| rows.duplicates);
+            next = rows.next;
+        }
+        let total = sent.map_or(next, |sent| sent.bytes);
         Account {
             unit: Unit::Bytes,
             state: state(sent),
             sent: total,
             received: self.bytes,
-            lost: by_name(&rows.lost),
-            unexplained: rows.unexplained + rows.unsettled + rows.in_flight + unheard,
-            duplicates: told.account.datagrams.map_or(0, |rows| rows.duplicates),
-            unmatched: told.port.map_or(0, |port| port.unmatched.total()),
+            lost: by_name(&lost),
+            unexplained: unexplained + total.saturating_sub(next),
+            duplicates,
+            unmatched: told.last().and_then(|it| it.port).map_or(0, |port| port.unmatched.total()),
         }
     }
 
@@ -351,7 +361,7 @@ impl ReceiveEnd for Receiver {
 
     /// Everything is there when the account has ended: then what is missing is known too.
     fn has_all(&self, _sent: &Sent) -> bool {
-        self.heard.ended.is_some()
+        self.heard.has_ended
     }
 
     fn quiet(&self) -> Duration {
@@ -366,8 +376,11 @@ impl ReceiveEnd for Receiver {
     }
 
     fn close(&mut self, sent: Option<&Sent>) -> Result<Account, TransportError> {
-        let Some(told) = self.leave() else { return Ok(self.heard.account_of_nothing(sent)) };
-        told.account.check()?;
+        let told = self.leave();
+        if told.is_empty() {
+            return Ok(self.heard.account_of_nothing(sent));
+        }
+        told.iter().try_for_each(|it| it.account.check())?;
         let account = self.heard.account(&told, sent);
         if account.lost.contains_key(Stage::ReceiverSocketBuffer.name()) {
             self.notes.push(
@@ -432,6 +445,37 @@ mod tests {
         assert_eq!(account.lost.keys().collect::<Vec<_>>(), ["injected"], "{account:?}");
         assert_eq!((account.unexplained, live.lost), (0, Some(account.missing() / UNIT_BYTES as u64)));
         assert!(live.delayed > 0 && live.delayed <= live.units);
+    }
+
+    #[test]
+    fn a_sender_that_fell_silent_and_went_on_has_accounts_that_add_up() {
+        let options = Options { protocol: Protocol::Stream, ..Options::default() };
+        let (mut sender, mut receiver) = open(&task(&options));
+        assert_eq!(sender.send(100).unwrap(), Room::Taken(100));
+        sender.finish().unwrap();
+        let sent = sender.sent();
+        while !receiver.has_all(&sent) {
+            receiver.receive(clock::monotonic() + QUIET).unwrap();
+        }
+        // The same, as if nothing had been heard for a while in the middle.
+        let whole = receiver.leave().swap_remove(0);
+        let part = |rows: std::ops::Range<u64>| {
+            let mut part = whole.clone();
+            let elements = &mut part.account.elements;
+            (elements.first, elements.next, elements.delivered) =
+                (rows.start, rows.end, rows.end - rows.start);
+            part
+        };
+        let middle = sent.bytes / 2;
+        let account = receiver.heard.account(&[part(0..middle), part(middle..sent.bytes)], Some(&sent));
+        assert!(account.adds_up() && account.is_loss_free(), "{account:?}");
+        let account = receiver.heard.account(&[part(0..middle), part(middle + 5..sent.bytes)], Some(&sent));
+        assert_eq!(account.unexplained, 5, "what is in neither is missing");
+        let mut silent = whole.clone();
+        silent.account.state = tallycast::AccountState::Unconfirmed;
+        receiver.heard.has_ended = false;
+        assert_eq!(receiver.heard.take(Event::Ended(silent)), Arrived::Some);
+        assert!(!receiver.has_all(&sent), "it goes on");
     }
 
     #[test]
