@@ -2,7 +2,7 @@
 //! sleep.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -91,8 +91,8 @@ pub(super) struct Agent {
     ports: BTreeMap<PortToken, Port>,
     next_token: PortToken,
     inlets: Inlets,
-    /// Streams that were looked for on this host.
-    elsewhere: BTreeMap<StreamId, Elsewhere>,
+    /// Streams that were looked for on this host, by who announces them.
+    elsewhere: BTreeMap<(StreamId, IpAddr), Elsewhere>,
     reply: ReplySockets,
     /// Something may be left: a wish was taken back, or an account of a stream nobody wants has ended since.
     leaving: bool,
@@ -106,8 +106,8 @@ pub(super) struct Agent {
     /// When groups are looked at that nothing has proved yet.
     next_proof_look: Instant,
     warned_of_buffer: bool,
-    /// Streams whose announcements lead nowhere: each is said once.
-    refused: BTreeSet<StreamId>,
+    /// Streams whose announcements lead nowhere, and who announces them: each is said once.
+    refused: BTreeSet<(StreamId, IpAddr)>,
     /// Which announced groups are joined.
     admission: Admission,
     warned_of_unproven: bool,
@@ -335,7 +335,7 @@ impl Agent {
                 self.ports.get(&port).is_some_and(|port| port.address != announcement.group)
             });
             if received_elsewhere
-                || self.is_read_on_host(&announcement)
+                || self.is_read_on_host(&announcement, from.ip())
                 || !self.may_join(&announcement, from, heard)
             {
                 continue;
@@ -348,7 +348,7 @@ impl Agent {
                     continue;
                 }
                 Err(error) => {
-                    self.note_unjoined(&announcement, &with_causes(&error));
+                    self.note_unjoined(&announcement, from.ip(), &with_causes(&error));
                     continue;
                 }
             };
@@ -357,7 +357,7 @@ impl Agent {
                 self.admission.joined(now, announcement.group, from.ip().to_canonical());
             }
             // What readers had of this life by a ring of this host is not missing here.
-            let was_served = self.elsewhere.get(&announcement.stream).and_then(|it| it.served);
+            let was_served = self.elsewhere.get(&(announcement.stream, from.ip())).and_then(|it| it.served);
             let waits = self.directory.waits_since(&announcement.name);
             let waits = waits.filter(|_| was_served != Some(announcement.epoch));
             if let Some(port) = self.ports.get_mut(&token)
@@ -372,13 +372,13 @@ impl Agent {
 
     /// Tells whether a stream that does not come in yet can be read from a ring of this host, or its agent ought to show
     /// one in a moment.
-    fn is_read_on_host(&mut self, announcement: &Announcement) -> bool {
+    fn is_read_on_host(&mut self, announcement: &Announcement, by: IpAddr) -> bool {
         let Some(host) = &self.config.host else { return false };
         if self.ports.values().any(|port| port.address == announcement.group) {
             return false;
         }
         let (now, stream) = (clock::monotonic(), announcement.stream);
-        let known = self.elsewhere.get(&stream).copied();
+        let known = self.elsewhere.get(&(stream, by)).copied();
         // A life that has just begun may have a ring where the one before had none any more.
         let is_fresh = |known: &Elsewhere| {
             known.epoch == announcement.epoch && now.since(known.looked) < HOST_LOOK_INTERVAL
@@ -403,7 +403,7 @@ impl Agent {
         let awaited = is_awaited.then_some(awaited);
         let epoch = announcement.epoch;
         let served = if is_served { Some(epoch) } else { known.and_then(|known| known.served) };
-        self.elsewhere.insert(stream, Elsewhere { epoch, looked: now, is_read, awaited, served });
+        self.elsewhere.insert((stream, by), Elsewhere { epoch, looked: now, is_read, awaited, served });
         is_read
     }
 
@@ -415,7 +415,7 @@ impl Agent {
             return true;
         }
         if group.ip().is_multicast() && !self.config.is_in_range(group.ip()) {
-            if self.refused.insert(announcement.stream) {
+            if self.refused.insert((announcement.stream, from.ip())) {
                 let name = &announcement.name;
                 tracing::warn!(
                     "stream `{name}` at {group} is not joined: its group lies outside this bus's range: \
@@ -435,15 +435,15 @@ impl Agent {
             Verdict::Full => {
                 let why =
                     "this process receives at as many addresses as it may: use another for more streams";
-                self.note_unjoined(announcement, why);
+                self.note_unjoined(announcement, from.ip(), why);
                 false
             }
         }
     }
 
     /// Notes that a wanted stream cannot be joined for want of something, and says it once.
-    fn note_unjoined(&mut self, announcement: &Announcement, why: &str) {
-        if !self.refused.insert(announcement.stream) {
+    fn note_unjoined(&mut self, announcement: &Announcement, by: IpAddr, why: &str) {
+        if !self.refused.insert((announcement.stream, by)) {
             return;
         }
         tracing::warn!("stream `{}` cannot be joined: {why}", announcement.name);
@@ -669,8 +669,9 @@ impl Agent {
         if now >= self.next_look {
             self.next_look = now + LOOK_INTERVAL;
             self.directory.forget_old(now);
-            self.elsewhere.retain(|stream, _| self.directory.is_announced(*stream));
-            self.refused.retain(|stream| self.directory.is_announced(*stream));
+            let directory = &self.directory;
+            self.elsewhere.retain(|(stream, by), _| directory.is_announced_by(*stream, *by));
+            self.refused.retain(|(stream, by)| directory.is_announced_by(*stream, *by));
             self.admission.forget_old(now);
             self.leaving = true;
         }

@@ -1,7 +1,10 @@
 //! Which streams are announced, and which of them are wanted.
+//!
+//! An announcement proves nothing, so what several addresses announce of one stream is kept side by side: whoever sends in
+//! another's name, of however late an epoch, leads readers to one more group at most and hides nothing.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use cast::receive::WaitsSince;
@@ -18,6 +21,9 @@ const MAX_ANNOUNCED: usize = 16_384;
 /// The most of one address: what one host makes up leaves room for the streams of the others.
 const MAX_ANNOUNCED_PER_SOURCE: usize = MAX_ANNOUNCED / 4;
 
+/// The first of all addresses in their order.
+const LOWEST: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
 /// A stream that was announced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Announced {
@@ -29,9 +35,16 @@ pub struct Announced {
     pub heard: Instant,
 }
 
+/// What one address announces of a stream.
+struct Kept {
+    announced: Announced,
+    /// Since when it does.
+    since: Instant,
+}
+
 /// Announced streams and wishes.
 pub(super) struct Directory {
-    announced: BTreeMap<StreamId, Announced>,
+    announced: BTreeMap<(StreamId, IpAddr), Kept>,
     /// How many of them each address announces.
     sources: BTreeMap<IpAddr, usize>,
     /// It was said that there are more than are kept.
@@ -55,16 +68,18 @@ impl Directory {
     /// Takes an announcement in; tells whether the stream is wanted.
     pub(super) fn heard(&mut self, now: Instant, announcement: Announcement, from: SocketAddr) -> bool {
         let wanted = self.selection.wants(&announcement.name);
-        let known = self.announced.get(&announcement.stream);
-        // Of two lives the later one counts, as for the data.
-        if known.is_some_and(|known| known.announcement.epoch > announcement.epoch && !is_old(known, now)) {
+        let key = (announcement.stream, from.ip());
+        let known = self.announced.get(&key).filter(|known| !is_old(&known.announced, now));
+        // Of two lives at one address the later one counts, as for the data.
+        if known.is_some_and(|known| known.announced.announcement.epoch > announcement.epoch) {
             return false;
         }
-        let known = known.is_some();
-        if !known && !self.has_room(from) {
+        let since = known.map_or(now, |known| known.since);
+        let is_new = !self.announced.contains_key(&key);
+        if is_new && !self.has_room(from) {
             self.forget_old(now);
         }
-        if !known && !self.has_room(from) {
+        if is_new && !self.has_room(from) {
             if !std::mem::replace(&mut self.warned, true) {
                 tracing::warn!(
                     "more streams are announced than are kept; one of those left out is announced by {from}"
@@ -72,11 +87,10 @@ impl Directory {
             }
             return false;
         }
-        let announced = Announced { announcement, from, heard: now };
-        if let Some(before) = self.announced.insert(announced.announcement.stream, announced) {
-            self.left(before.from);
+        self.announced.insert(key, Kept { announced: Announced { announcement, from, heard: now }, since });
+        if is_new {
+            *self.sources.entry(from.ip()).or_default() += 1;
         }
-        *self.sources.entry(from.ip()).or_default() += 1;
         wanted
     }
 
@@ -84,16 +98,6 @@ impl Directory {
     fn has_room(&self, from: SocketAddr) -> bool {
         let of_source = self.sources.get(&from.ip()).copied().unwrap_or(0);
         self.announced.len() < MAX_ANNOUNCED && of_source < MAX_ANNOUNCED_PER_SOURCE
-    }
-
-    /// Counts one stream of an address less.
-    fn left(&mut self, from: SocketAddr) {
-        if let Some(count) = self.sources.get_mut(&from.ip()) {
-            *count -= 1;
-            if *count == 0 {
-                self.sources.remove(&from.ip());
-            }
-        }
     }
 
     pub(super) fn select(&mut self, pattern: StreamPattern, since: Option<WaitsSince>) {
@@ -125,31 +129,44 @@ impl Directory {
     }
 
     pub(super) fn is_announced(&self, stream: StreamId) -> bool {
-        self.announced.contains_key(&stream)
+        self.announced.range((stream, LOWEST)..).next().is_some_and(|((of, _), _)| *of == stream)
     }
 
-    /// Returns the announced streams that are wanted.
+    pub(super) fn is_announced_by(&self, stream: StreamId, address: IpAddr) -> bool {
+        self.announced.contains_key(&(stream, address))
+    }
+
+    /// Returns what is announced of the wanted streams, by whichever address.
     pub(super) fn wanted(&self) -> impl Iterator<Item = &Announced> {
-        self.announced.values().filter(|announced| self.wants(&announced.announcement.name))
+        let announced = self.announced.values().map(|kept| &kept.announced);
+        announced.filter(|announced| self.wants(&announced.announcement.name))
     }
 
     /// Forgets the announcements that are out of date.
     pub(super) fn forget_old(&mut self, now: Instant) {
         let before = self.announced.len();
-        self.announced.retain(|_, announced| !is_old(announced, now));
+        self.announced.retain(|_, kept| !is_old(&kept.announced, now));
         if self.announced.len() == before {
             return;
         }
         self.sources.clear();
-        for announced in self.announced.values() {
-            *self.sources.entry(announced.from.ip()).or_default() += 1;
+        for (_, address) in self.announced.keys() {
+            *self.sources.entry(*address).or_default() += 1;
         }
     }
 
-    /// Returns the announcements that are not out of date.
+    /// Returns the streams whose announcements are not out of date; where several addresses announce one, what the address says
+    /// that does so for longest.
     pub(super) fn current(&mut self, now: Instant) -> Vec<Announced> {
         self.forget_old(now);
-        self.announced.values().cloned().collect()
+        let mut streams: BTreeMap<StreamId, &Kept> = BTreeMap::new();
+        for ((stream, _), kept) in &self.announced {
+            let longest = streams.entry(*stream).or_insert(kept);
+            if kept.since < longest.since {
+                *longest = kept;
+            }
+        }
+        streams.into_values().map(|kept| kept.announced.clone()).collect()
     }
 }
 
@@ -195,5 +212,50 @@ mod tests {
         directory.heard(later, announcement(30_000), honest);
         assert_eq!(directory.current(later).len(), 1, "a period of a minute is not believed");
         assert_eq!(directory.sources.len(), 1, "no memory is left behind");
+    }
+
+    #[test]
+    fn what_another_address_announces_of_a_stream_hides_nothing() {
+        let mut directory = Directory::new();
+        let (forger, honest) = (([10, 0, 0, 66], 9).into(), ([10, 0, 0, 1], 9).into());
+        directory.select("lab/*".parse().unwrap(), None);
+        let seconds = |count| Instant::ORIGIN + Duration::from_secs(count);
+        let forged = |name: &str| Announcement {
+            epoch: Epoch { start_ns: u64::MAX, life: 9 },
+            name: name.parse().unwrap(),
+            group: ([239, 84, 9, 9], 7_400).into(),
+            ..announcement(1)
+        };
+        // Before the stream begins: of a later epoch, at another group, by another name.
+        for name in ["lab/1", "other/1"] {
+            directory.heard(seconds(0), forged(name), forger);
+            assert!(directory.heard(seconds(1), announcement(1), honest), "{name}");
+            let groups: Vec<_> = directory.wanted().map(|it| it.announcement.group).collect();
+            assert!(groups.contains(&announcement(1).group), "{groups:?}");
+            assert!(directory.is_announced(StreamId(1)) && !directory.is_announced(StreamId(2)));
+        }
+        // Behind its back the stream is shown as it is, and goes on where it goes away.
+        let mut directory = Directory::new();
+        directory.heard(seconds(0), announcement(1), honest);
+        directory.heard(seconds(1), forged("lab/1"), forger);
+        directory.heard(seconds(2), announcement(1), honest);
+        let shown = |directory: &mut Directory, at| {
+            directory.current(at).into_iter().map(|it| it.from).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&mut directory, seconds(2)), [honest]);
+        directory.heard(seconds(50), forged("lab/1"), forger);
+        assert_eq!(shown(&mut directory, seconds(53)), [forger], "a publisher that has moved is found again");
+        assert!(!directory.is_announced_by(StreamId(1), honest.ip()));
+    }
+
+    #[test]
+    fn of_two_lives_at_one_address_the_later_one_counts() {
+        let mut directory = Directory::new();
+        let host = ([10, 0, 0, 1], 9).into();
+        let later = Announcement { epoch: Epoch { start_ns: 2, life: 2 }, ..announcement(1) };
+        directory.heard(Instant::ORIGIN, later.clone(), host);
+        assert!(!directory.heard(Instant::ORIGIN, announcement(1), host));
+        let current = directory.current(Instant::ORIGIN);
+        assert_eq!(current.iter().map(|it| it.announcement.epoch).collect::<Vec<_>>(), [later.epoch]);
     }
 }
