@@ -1,9 +1,10 @@
 //! Addresses that speak in a stream's name while it is believed from another: held back, challenged, and believed once the
 //! other is gone. So is a life at the believed address itself that began earlier by its clock and was never listened to.
 //!
-//! The believed address is gone when its epoch has ended, or when it misses three challenges in a row: requests, to which a
-//! publisher answers whatever it has to send. Then the first challenger takes over that repeated the nonce of its own
-//! challenge, which shows that it receives where its datagrams seem to come from.
+//! A challenger is asked at once, three times at most, to repeat a nonce, which shows that it receives where its datagrams seem
+//! to come from. The believed address is gone when its epoch has ended, or when it misses three challenges in a row: requests,
+//! to which a publisher answers whatever it has to send. Then the first challenger takes over that has repeated its nonce; one
+//! that has not only where there is no other.
 //!
 //! Source: `docs/protocol/stream.md`, "Believed sources".
 
@@ -19,7 +20,7 @@ use super::stream::at_port;
 use super::waiting::MAX_EARLY_RUNS;
 use crate::sender::MAX_INTERVAL;
 
-/// An address that misses this many challenges in a row is not believed any more.
+/// An address that misses this many challenges in a row is not believed any more, or has had its time to prove itself.
 const CHALLENGES: u32 = 3;
 /// The shortest time between two challenges. Each reader draws its own, so that a crowd does not ask all at once; the last of
 /// three is missed after 3 s at most.
@@ -28,7 +29,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(500);
 const SPREAD: Duration = Duration::from_millis(250);
 /// The most addresses that are held back at a time.
 const MAX_CHALLENGERS: usize = 4;
-/// A challenger that has been silent for this long gives its place to another.
+/// A challenger that has been silent for this long gives its place to another, and so does one that has had its time.
 const MAX_SILENCE: Duration = Duration::from_secs(10);
 /// The most datagrams that are held, and their bytes: about a second of a thousand small ones.
 pub(super) const MAX_HELD: usize = 1_024;
@@ -62,8 +63,15 @@ pub(super) struct Challenger {
     pub(super) nonce: Nonce,
     /// It has repeated the nonce.
     is_proven: bool,
+    /// How often it was asked to, and when it may be again.
+    asked: u32,
+    ask_at: Instant,
     assembler: DescriptorAssembler,
+    /// When it was heard first, and last.
+    since: Instant,
     heard: Instant,
+    /// What is held of it, by [`weight`].
+    held_weight: usize,
     /// The numbers of its newest epochs whose datagrams had to give way to others.
     displaced: BTreeMap<Epoch, RangeSet>,
 }
@@ -75,6 +83,15 @@ pub(super) struct Held {
     pub(super) bytes: Vec<u8>,
     pub(super) epoch: Epoch,
     number: u64,
+}
+
+/// A life that is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Over {
+    pub(super) epoch: Epoch,
+    /// With its final tally: so it cannot go on.
+    pub(super) ended: bool,
+    pub(super) last_heard: Instant,
 }
 
 /// What took over.
@@ -111,22 +128,23 @@ impl Challengers {
         self.list.is_empty()
     }
 
-    /// Holds a datagram, if its address gets a place; of too many the oldest give way.
+    /// Holds a datagram, if its address gets a place; of too many the oldest give way of the address that has most.
     pub(super) fn hold(&mut self, now: Instant, from: SocketAddr, head: &Numbered, bytes: &[u8]) {
         let Some(challenger) = self.place(now, from.ip(), head.epoch) else { return };
         challenger.heard = now;
         challenger.epoch = challenger.epoch.max(head.epoch);
         challenger.read(from, bytes);
+        challenger.held_weight += weight(bytes);
         let (epoch, number) = (head.epoch, head.number);
         self.held.push_back(Held { from, bytes: bytes.to_vec(), epoch, number });
         self.held_bytes += bytes.len();
         while self.held.len() > MAX_HELD || self.held_bytes > MAX_HELD_BYTES {
-            let Some(oldest) = self.held.pop_front() else { break };
+            let Some(most) = self.list.iter_mut().max_by_key(|it| it.held_weight) else { break };
+            let oldest = self.held.iter().position(|held| held.from.ip() == most.ip);
+            let Some(oldest) = oldest.and_then(|index| self.held.remove(index)) else { break };
             self.held_bytes -= oldest.bytes.len();
-            let sender = self.list.iter_mut().find(|challenger| challenger.ip == oldest.from.ip());
-            if let Some(sender) = sender {
-                sender.displaced(&oldest);
-            }
+            most.held_weight -= weight(&oldest.bytes);
+            most.displaced(&oldest);
         }
     }
 
@@ -167,10 +185,26 @@ impl Challengers {
         }
     }
 
-    /// Returns whom to challenge for a proof, and the nonces.
-    pub(super) fn unproven(&self) -> impl Iterator<Item = (&Challenger, SocketAddr)> {
-        let unproven = self.list.iter().filter(|challenger| !challenger.is_proven);
-        unproven.filter_map(|challenger| Some((challenger, challenger.report_to?)))
+    /// Returns when the next challenger is to be asked for its proof that was not asked three times.
+    pub(super) fn next_ask(&self) -> Option<Instant> {
+        let to_ask = self.list.iter().filter(|it| it.is_to_be_asked());
+        to_ask.map(|challenger| challenger.ask_at).min()
+    }
+
+    /// Takes note that challengers are asked for a proof whose turn it is, and in a challenge of the believed address `all`
+    /// without one; returns them.
+    pub(super) fn ask(&mut self, now: Instant, all: bool) -> impl Iterator<Item = (&Challenger, SocketAddr)> {
+        let interval = self.interval;
+        let is_due = move |it: &&mut Challenger| {
+            let has_turn = it.is_to_be_asked() && it.ask_at <= now;
+            has_turn || all && !it.is_proven
+        };
+        self.list.iter_mut().filter(is_due).filter_map(move |challenger| {
+            let report_to = challenger.report_to?;
+            challenger.asked += 1;
+            challenger.ask_at = now + interval;
+            Some((&*challenger, report_to))
+        })
     }
 
     /// Draws a nonce for the believed address, which need not repeat it: any datagram of it is a sign of life.
@@ -178,16 +212,29 @@ impl Challengers {
         Nonce::new(self.random.next_u64())
     }
 
-    /// Returns the address that takes over from an epoch that is over, if any does: one that has proven itself before the
-    /// others. Where the epoch has `ended` with its final tally, it cannot go on. One that began earlier comes last.
-    pub(super) fn heir(&self, epoch: Epoch, ended: bool, last_heard: Instant) -> Option<IpAddr> {
-        let can = |it: &&Challenger| match it.epoch.cmp(&epoch) {
+    /// Returns the address that takes over from a life that is over, if any does: one that has proven itself before the others,
+    /// and then one that began later before one that began earlier.
+    pub(super) fn heir(&self, over: &Over) -> Option<IpAddr> {
+        let rank = |it: &&Challenger| (!it.is_proven, it.epoch < over.epoch);
+        self.heirs(over).min_by_key(rank).map(|challenger| challenger.ip)
+    }
+
+    /// Returns from when on it is known who takes over: of several without a proof all have had their time to bring one.
+    pub(super) fn heir_known(&self, over: &Over) -> Instant {
+        let had_time = |it: &Challenger| it.since + self.interval * CHALLENGES;
+        if self.heirs(over).count() < 2 || self.heirs(over).any(|it| it.is_proven) {
+            return over.last_heard;
+        }
+        self.heirs(over).map(had_time).max().unwrap_or(over.last_heard)
+    }
+
+    /// Returns those that may take over.
+    fn heirs<'a>(&'a self, over: &'a Over) -> impl Iterator<Item = &'a Challenger> {
+        self.list.iter().filter(|it| match it.epoch.cmp(&over.epoch) {
             Ordering::Greater => true,
-            Ordering::Equal => !ended,
-            Ordering::Less => it.outlived(last_heard),
-        };
-        let rank = |it: &&Challenger| (it.epoch < epoch, !it.is_proven);
-        self.list.iter().filter(can).min_by_key(rank).map(|challenger| challenger.ip)
+            Ordering::Equal => !over.ended,
+            Ordering::Less => it.outlived(over.last_heard),
+        })
     }
 
     /// Returns an address at which a life that began earlier outlived this epoch, which was heard last at `last_heard`.
@@ -236,8 +283,10 @@ impl Challengers {
             return self.list.get_mut(index);
         }
         if self.list.len() == MAX_CHALLENGERS {
-            let silent = |it: &Challenger| now.since(it.heard) > MAX_SILENCE;
-            let index = self.list.iter().position(silent)?;
+            let time = self.interval * CHALLENGES;
+            let is_useless = |it: &Challenger| !it.is_proven && now.since(it.since) > time;
+            let gives_way = |it: &Challenger| now.since(it.heard) > MAX_SILENCE || is_useless(it);
+            let index = self.list.iter().position(gives_way)?;
             self.list.remove(index);
             self.keep_held_of_the_listed();
         }
@@ -248,15 +297,28 @@ impl Challengers {
             report_to: None,
             nonce,
             is_proven: false,
+            asked: 0,
+            ask_at: now,
             assembler: DescriptorAssembler::new(),
+            since: now,
             heard: now,
+            held_weight: 0,
             displaced: BTreeMap::new(),
         });
         self.list.last_mut()
     }
 }
 
+/// Returns what a datagram counts of what may be held: both bounds are reached together by datagrams of 1 KiB.
+const fn weight(bytes: &[u8]) -> usize {
+    bytes.len() + MAX_HELD_BYTES / MAX_HELD
+}
+
 impl Challenger {
+    fn is_to_be_asked(&self) -> bool {
+        !self.is_proven && self.asked < CHALLENGES && self.report_to.is_some()
+    }
+
     /// Tells whether it was heard when another publisher fell silent, or later: what was heard long before that is gone, too.
     fn outlived(&self, last_heard: Instant) -> bool {
         last_heard.since(self.heard) <= MAX_INTERVAL
@@ -352,7 +414,7 @@ mod tests {
             for _ in 0..3 {
                 assert_eq!(next_round(&mut challengers, at(0)).1, Round::Challenge);
             }
-            let asked: Vec<_> = challengers.unproven().map(|(it, to)| (it.nonce, to)).collect();
+            let asked: Vec<_> = challengers.ask(at(5), false).map(|(it, to)| (it.nonce, to)).collect();
             let [(nonce, to)] = asked[..] else { panic!("{asked:?}") };
             assert_eq!(to, host(2));
             repeat(&mut challengers, at(2_000), host(2), nonce);
@@ -397,37 +459,72 @@ mod tests {
         }
     }
 
+    const fn over(epoch: Epoch, ended: bool) -> Over {
+        Over { epoch, ended, last_heard: Instant::ORIGIN }
+    }
+
+    #[test]
+    fn a_challenger_is_asked_at_once_and_three_times_at_most() {
+        let mut challengers = challengers();
+        let interval = challengers.interval;
+        challengers.hold(at(0), host(2), &HEAD, &[1]);
+        assert_eq!(challengers.next_ask(), None, "nobody knows where");
+        challengers.reports_to(HEAD.epoch, host(2));
+        for count in 0..CHALLENGES {
+            let due = at(0) + interval * count;
+            assert_eq!(challengers.next_ask(), Some(due));
+            assert_eq!(challengers.ask(due, false).count(), 1);
+            assert_eq!(challengers.ask(due, false).count(), 0);
+        }
+        assert_eq!((challengers.next_ask(), challengers.ask(at(9_000), false).count()), (None, 0));
+        assert_eq!(challengers.ask(at(9_000), true).count(), 1, "the believed address is silent");
+        let nonce = challengers.list[0].nonce;
+        repeat(&mut challengers, at(9_001), host(2), nonce);
+        assert_eq!(challengers.ask(at(99_000), true).count(), 0);
+    }
+
     #[test]
     fn an_epoch_that_is_over_gives_way_to_a_later_one_and_a_silent_one_to_its_own() {
         let mut challengers = challengers();
         let same = Numbered { epoch: BEFORE, ..HEAD };
         challengers.hold(at(0), host(2), &same, &[1]);
-        assert_eq!(challengers.heir(BEFORE, false, at(0)), Some(host(2).ip()));
-        assert_eq!(challengers.heir(BEFORE, true, at(0)), None, "nothing comes behind its final tally");
+        assert_eq!(challengers.heir(&over(BEFORE, false)), Some(host(2).ip()));
+        assert_eq!(challengers.heir(&over(BEFORE, true)), None, "nothing comes behind its final tally");
         challengers.hold(at(0), host(3), &HEAD, &[1]);
-        assert_eq!(challengers.heir(BEFORE, true, at(0)), Some(host(3).ip()));
+        assert_eq!(challengers.heir(&over(BEFORE, true)), Some(host(3).ip()));
         let nonce = challengers.list[1].nonce;
         repeat(&mut challengers, at(1), host(3), nonce);
-        assert_eq!(challengers.heir(BEFORE, false, at(0)), Some(host(3).ip()), "a proof goes before age");
+        assert_eq!(challengers.heir(&over(BEFORE, false)), Some(host(3).ip()), "a proof goes before age");
     }
 
     #[test]
-    fn what_is_held_is_bounded_and_what_gives_way_is_remembered() {
+    fn of_several_without_a_proof_none_takes_over_before_all_had_their_time() {
         let mut challengers = challengers();
-        for number in 0..3_000 {
-            let head = Numbered { number, ..HEAD };
-            challengers.hold(at(0), host(1 + (number % 2) as u8), &head, &number.to_le_bytes());
+        let time = challengers.interval * CHALLENGES;
+        challengers.hold(at(10), host(2), &HEAD, &[1]);
+        assert_eq!(challengers.heir_known(&over(BEFORE, true)), at(0), "there is no choice");
+        challengers.hold(at(20), host(3), &HEAD, &[1]);
+        assert_eq!(challengers.heir_known(&over(BEFORE, true)), at(20) + time);
+        let nonce = challengers.list[1].nonce;
+        repeat(&mut challengers, at(30), host(3), nonce);
+        assert_eq!(challengers.heir_known(&over(BEFORE, true)), at(0));
+        assert_eq!(challengers.heir(&over(BEFORE, true)), Some(host(3).ip()), "who came second has a proof");
+    }
+
+    #[test]
+    fn what_is_held_is_bounded_and_who_holds_most_gives_way_and_is_remembered() {
+        let mut challengers = challengers();
+        challengers.hold(at(0), host(2), &HEAD, &[2; 100]);
+        for number in (0..6_000).step_by(2) {
+            challengers.hold(at(0), host(1), &Numbered { number, ..HEAD }, &[1; 8]);
         }
-        assert_eq!((challengers.held.len(), challengers.held_bytes), (MAX_HELD, 8 * MAX_HELD));
-        challengers.hold(at(0), host(1), &Numbered { number: 3_000, ..HEAD }, &[0; MAX_HELD_BYTES]);
-        assert_eq!(challengers.held.len(), 1, "the size counts as well");
+        assert_eq!((challengers.held.len(), challengers.held_bytes), (MAX_HELD, 100 + 8 * (MAX_HELD - 1)));
+        challengers.hold(at(0), host(1), &Numbered { number: 6_000, ..HEAD }, &[0; MAX_HELD_BYTES - 100]);
+        assert_eq!(challengers.held.len(), 2, "the size counts as well");
         let successor = challengers.take(host(1).ip()).unwrap();
-        assert_eq!(successor.held[0].number, 3_000);
-        assert_eq!(
-            successor.displaced[&HEAD.epoch].range_count(),
-            MAX_EARLY_RUNS,
-            "every other number is a run"
-        );
+        assert_eq!(successor.held[0].number, 6_000);
+        let displaced = successor.displaced[&HEAD.epoch].range_count();
+        assert_eq!(displaced, MAX_EARLY_RUNS, "every other number is a run");
     }
 
     #[test]
@@ -442,5 +539,19 @@ mod tests {
         challengers.hold(at(10_002), host(9), &HEAD, &[9]);
         assert!(challengers.list.iter().any(|it| it.ip == host(9).ip()));
         assert_eq!((challengers.list.len(), challengers.held.len(), challengers.held_bytes), (4, 4, 4));
+    }
+
+    #[test]
+    fn who_speaks_on_without_a_proof_makes_room_for_another_and_who_has_one_stays() {
+        let mut challengers = challengers();
+        let time = challengers.interval * CHALLENGES;
+        (1..=4).for_each(|last| challengers.hold(at(0), host(last), &HEAD, &[last]));
+        let nonce = challengers.list[0].nonce;
+        repeat(&mut challengers, at(1), host(1), nonce);
+        challengers.hold(at(0) + time, host(9), &HEAD, &[9]);
+        assert!(challengers.list.iter().all(|it| it.ip != host(9).ip()), "they have their time");
+        challengers.hold(at(1) + time, host(9), &HEAD, &[9]);
+        let places: Vec<_> = challengers.list.iter().map(|it| it.ip).collect();
+        assert_eq!(places, [1, 3, 4, 9].map(|last| host(last).ip()));
     }
 }

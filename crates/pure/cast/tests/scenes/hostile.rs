@@ -1,7 +1,7 @@
 //! What a forger, or a broken publisher, can do to a machine: be counted. Never a panic, never a broken law,
 //! never memory without bound, and no harm that outlives it.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
 
@@ -167,6 +167,61 @@ fn a_publisher_that_has_moved_is_followed_and_what_was_held_is_not_lost() {
     let rows = victim.rows();
     assert_eq!((rows.next, rows.received, rows.lost.total(), rows.unexplained), (17, 17, 0, 0));
     assert_eq!((victim.delivered, victim.began), (150, 1));
+}
+
+/// Beside the publisher one speaks in its name who answers nothing, and then a standby, who does.
+#[test]
+fn a_standby_that_repeats_its_nonce_goes_before_whoever_does_not() {
+    for ends in [true, false] {
+        let (forged, standby) = (Epoch { start_ns: 9_000, life: 9 }, Epoch { start_ns: 2_000, life: 2 });
+        let mut victim = Victim::new();
+        let description = victim.description.clone();
+        (1..5).for_each(|number| victim.data(number));
+        for (host, epoch) in [(13, forged), (77, standby)] {
+            victim.host = host;
+            victim.send_description(&description, Numbered { epoch, ..victim.head });
+            victim.data_at(epoch, 1, 0);
+        }
+        let standbys =
+            |(to, it): &(SocketAddr, Request)| (to.ip() == IpAddr::from([10, 0, 0, 77])).then_some(it.nonce);
+        let asked: Vec<_> = victim.requests.iter().filter_map(standbys).collect();
+        let [Some(nonce)] = asked[..] else { panic!("asked at once: {asked:?}") };
+        victim.tally(Numbered { epoch: standby, number: 2, first_index: 10, ..victim.head }, |tally| {
+            tally.nonces = vec![nonce];
+        });
+        victim.host = 66;
+        victim.tally(Numbered { number: 5, first_index: 50, ..victim.head }, |tally| tally.last = ends);
+        victim.host = 13;
+        victim.data_at(forged, 2, 10);
+        victim.pass(Duration::from_millis(if ends { 0 } else { 1_100 }));
+        victim.host = 77;
+        victim.data_at(standby, 3, 10);
+        let epochs: Vec<_> = victim.receiver.accounts().map(|view| view.epoch).collect();
+        assert!(epochs.contains(&standby) && !epochs.contains(&forged), "{epochs:?}");
+        assert_eq!((victim.began, victim.delivered), (2, 60), "what was held is not lost");
+    }
+}
+
+/// Who does not know of nonces takes over all the same, a little later.
+#[test]
+fn of_two_that_answer_nothing_one_takes_over_once_both_had_their_time() {
+    let mut victim = Victim::new();
+    let description = victim.description.clone();
+    (1..5).for_each(|number| victim.data(number));
+    for host in [13, 77] {
+        victim.host = host;
+        let epoch = Epoch { start_ns: 9_000 + u64::from(host), life: 9 };
+        victim.send_description(&description, Numbered { epoch, ..victim.head });
+    }
+    victim.host = 66;
+    victim.tally(Numbered { number: 5, first_index: 50, ..victim.head }, |tally| tally.last = true);
+    victim.pass(Duration::from_millis(1_000));
+    assert_eq!(victim.began, 1);
+    victim.pass(Duration::from_millis(1_300));
+    assert_eq!(victim.began, 2);
+    let asked =
+        |host| victim.requests.iter().filter(|(to, _)| to.ip() == IpAddr::from([10, 0, 0, host])).count();
+    assert_eq!((asked(13), asked(77)), (3, 3));
 }
 
 #[test]

@@ -9,8 +9,8 @@ use ledger::{Account, AccountState, BookConfig, NetworkRows};
 use sample::Selection;
 use units::{Epoch, Instant, ReaderId, WallTime};
 use wire::{
-    Clock, DATAGRAM_BYTES_IPV4, Data, Description, DescriptorParts, MAX_DATAGRAM_BYTES, Numbered, Tally,
-    Totals,
+    Clock, DATAGRAM_BYTES_IPV4, Data, Datagram, Description, DescriptorParts, MAX_DATAGRAM_BYTES, Numbered,
+    Request, Tally, Totals,
 };
 
 use crate::line::scene::{LIFE, StreamShape, description};
@@ -31,6 +31,8 @@ pub(crate) struct Victim {
     pub(crate) delivered: u64,
     pub(crate) began: u64,
     pub(crate) imposters: u64,
+    /// What it asked for, and whom.
+    pub(crate) requests: Vec<(SocketAddr, Request)>,
     pub(crate) ended: Vec<AccountState>,
     /// The accounts that ended.
     pub(crate) accounts: Vec<Account>,
@@ -66,6 +68,7 @@ impl Victim {
             delivered: 0,
             began: 0,
             imposters: 0,
+            requests: Vec::new(),
             ended: Vec::new(),
             accounts: Vec::new(),
         }
@@ -174,7 +177,12 @@ impl Victim {
                     self.ended.push(account.state);
                     self.accounts.push(account);
                 }
-                Output::Event(_) | Output::Transmit { .. } => {}
+                Output::Transmit { to, size_bytes } => {
+                    if let Ok(Datagram::Request(request)) = Datagram::decode(&self.out[..size_bytes]) {
+                        self.requests.push((to, request));
+                    }
+                }
+                Output::Event(_) => {}
                 Output::Idle { deadline } => {
                     assert!(deadline.is_none_or(|deadline| deadline > self.now));
                     break;

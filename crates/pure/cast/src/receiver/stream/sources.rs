@@ -9,7 +9,7 @@ use units::{Epoch, Instant};
 use wire::{Datagram, Numbered, Request, Wanted};
 
 use super::{Arrival, Stream, Surroundings, at_port};
-use crate::receiver::challengers::{Round, Successor};
+use crate::receiver::challengers::{Over, Round, Successor};
 use crate::receiver::life::Life;
 use crate::receiver::outbox::Event;
 use crate::receiver::rivals::Sign;
@@ -54,13 +54,16 @@ impl Stream {
         if !is_alive && !self.challengers.is_empty() {
             // What was held comes first.
             self.challenge(with);
-            return self.is_held_back(head, with);
+            if self.challengers.is_empty() {
+                return self.is_held_back(head, with);
+            }
         }
-        if is_earlier && self.gives_way_to(head.epoch) {
+        let is_undecided = !is_alive && !self.challengers.is_empty();
+        if is_earlier && !is_undecided && self.gives_way_to(head.epoch) {
             return false;
         }
         let Some(life) = self.current.as_mut() else { return false };
-        if life.is_alive() {
+        if is_alive || is_undecided {
             self.challengers.hold(with.now, from, head, bytes);
             if is_earlier {
                 let sign = self.rivals.heard_beside(head.epoch, with.now, life.last_heard);
@@ -118,12 +121,17 @@ impl Stream {
     /// Returns when the addresses that are held back have to be looked at.
     pub(super) fn challengers_due(&self) -> Option<Instant> {
         let life = self.current.as_ref()?;
-        let due = self.challengers.next_round(life.last_heard);
-        if life.is_alive() { due } else { due.map(|_| life.last_heard) }
+        let ask = self.challengers.next_ask();
+        if life.is_alive() {
+            return Instant::earlier(ask, self.challengers.next_round(life.last_heard));
+        }
+        let decision = (!self.challengers.is_empty()).then(|| self.challengers.heir_known(&over(life)));
+        Instant::earlier(ask, decision)
     }
 
     /// Challenges the believed address and those that are held back, and lets one of these take over once the other is gone.
     pub(super) fn challenge(&mut self, with: &mut Surroundings<'_>) {
+        self.ask_for_proofs(false, with);
         let Some(life) = &self.current else { return };
         if life.is_alive() {
             return match self.challengers.round(with.now, life.last_heard) {
@@ -132,7 +140,10 @@ impl Stream {
                 Round::TakeOver(ip) => self.take_over(ip, with),
             };
         }
-        match self.challengers.heir(life.epoch, !life.is_unconfirmed(), life.last_heard) {
+        if with.now < self.challengers.heir_known(&over(life)) {
+            return;
+        }
+        match self.challengers.heir(&over(life)) {
             Some(ip) => self.take_over(ip, with),
             None => self.challengers.clear(),
         }
@@ -142,10 +153,17 @@ impl Stream {
         let nonce = self.challengers.nonce();
         let Some(life) = &self.current else { return };
         // A publisher that knows no nonces describes itself, which is a sign of life, too.
-        let ask = |epoch, nonce| Request { nonce: Some(nonce), ..self.request(epoch, Wanted::Descriptor) };
-        with.out.request(life.report_address(), ask(life.epoch, nonce));
-        for (challenger, report_to) in self.challengers.unproven() {
-            with.out.request(report_to, ask(challenger.epoch, challenger.nonce));
+        let request = Request { nonce: Some(nonce), ..self.request(life.epoch, Wanted::Descriptor) };
+        with.out.request(life.report_address(), request);
+        self.ask_for_proofs(true, with);
+    }
+
+    /// Asks those that are held back to repeat their nonces: whose turn it is, or `all` that have not.
+    fn ask_for_proofs(&mut self, all: bool, with: &mut Surroundings<'_>) {
+        let (stream, reader, what, waiting) = (self.id, self.reader.id, Wanted::Descriptor, None);
+        for (challenger, report_to) in self.challengers.ask(with.now, all) {
+            let (epoch, nonce) = (challenger.epoch, Some(challenger.nonce));
+            with.out.request(report_to, Request { stream, epoch, reader, what, waiting, nonce });
         }
     }
 
@@ -184,4 +202,9 @@ impl Stream {
             Ok(_) | Err(_) => {}
         }
     }
+}
+
+/// Tells of a life that is over what its successor depends on.
+fn over(life: &Life) -> Over {
+    Over { epoch: life.epoch, ended: !life.is_unconfirmed(), last_heard: life.last_heard }
 }
