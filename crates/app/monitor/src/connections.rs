@@ -10,11 +10,10 @@ mod gate;
 mod guarded;
 mod liveness;
 mod places;
-mod source;
 mod tally;
 
 pub(crate) use gate::{Caller, Gate};
 pub(crate) use liveness::{Due, Liveness};
 pub(crate) use places::{Bounds, Places};
-pub(crate) use source::Source;
 pub(crate) use tally::{Closed, TurnedAway};
+pub(crate) use tallycast::udt::Source;

@@ -9,10 +9,10 @@ use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::Source;
 use super::conduct::Conduct;
 use super::guarded::Guarded;
 use super::places::{Occupant, Places};
-use super::source::Source;
 use super::tally::TurnedAway;
 
 /// How long nobody is accepted after the system could not give a connection: it would fail again at once.

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use super::Source;
 use super::conduct::Conduct;
-use super::source::Source;
 use super::tally::{Closed, Tally, TurnedAway};
 
 /// The most connections: those of all pages, and as many requests of other programs as two threads can answer.
