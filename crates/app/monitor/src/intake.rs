@@ -96,7 +96,7 @@ impl Intake {
         loop {
             match commands.try_recv() {
                 Ok(Command::Join(pattern)) => self.subscriber.add_pattern(pattern),
-                Ok(Command::Leave(pattern)) => self.subscriber.remove_pattern(&pattern),
+                Ok(Command::Leave(pattern)) => self.leave(&[pattern]),
                 Ok(Command::Derive(stream, answer)) => {
                     let result = self.derivations.add(stream).map(|patterns| self.join(patterns));
                     self.shared.set_derived(self.derivations.status());
@@ -107,9 +107,7 @@ impl Intake {
                     let patterns = self.derivations.remove(&name);
                     self.shared.set_derived(self.derivations.status());
                     let _ = answer.send(patterns.is_some());
-                    for pattern in patterns.into_iter().flatten() {
-                        self.subscriber.remove_pattern(&pattern);
-                    }
+                    self.leave(&patterns.unwrap_or_default());
                 }
                 Ok(Command::Finish(patience)) => {
                     let now = Instant::now();
@@ -123,6 +121,17 @@ impl Intake {
 
     pub(crate) fn join(&mut self, patterns: Vec<StreamPattern>) {
         patterns.into_iter().for_each(|pattern| self.subscriber.add_pattern(pattern));
+    }
+
+    /// Leaves patterns, and forgets the streams that nothing else asks for: now, but those whose accounts are still to be cut.
+    fn leave(&mut self, patterns: &[StreamPattern]) {
+        patterns.iter().for_each(|pattern| self.subscriber.remove_pattern(pattern));
+        let is_open = |name: &StreamName| self.open.iter().any(|(stream, _)| **stream == *name);
+        self.shared.history.retain(|info| self.wants(&info.name) || is_open(&info.name));
+    }
+
+    fn wants(&self, name: &StreamName) -> bool {
+        self.subscriber.patterns().iter().any(|it| it.matches(name))
     }
 
     fn listen(&mut self) {
@@ -157,9 +166,8 @@ impl Intake {
 
     /// Forgets a stream that was left because no pattern asks for it any longer.
     fn forget_left(&self, account: &StreamAccount) {
-        let wanted = |name: &StreamName| self.subscriber.patterns().iter().any(|it| it.matches(name));
-        if account.account.state == AccountState::Cut && !wanted(&account.stream) {
-            self.shared.history.retain(|info| wanted(&info.name));
+        if account.account.state == AccountState::Cut && !self.wants(&account.stream) {
+            self.shared.history.retain(|info| self.wants(&info.name));
         }
     }
 

@@ -44,6 +44,26 @@ fn streams_are_joined_and_left_while_the_monitor_runs() {
     assert!(refused.json()["help"].as_str().unwrap().contains("at most 65536 bytes"), "{}", refused.json());
 }
 
+/// Whose accounts have ended already, so that no account is cut.
+#[test]
+fn a_pattern_that_is_left_takes_streams_along_that_are_over() {
+    let bus = bus();
+    let monitor = monitor(&bus);
+    let address = monitor.address();
+    let feed = Feed::start(&bus, "lab/over", 0.0, |index| index as f64);
+    listed(address, "lab/over", has_data);
+    drop(feed);
+    listed(address, "lab/over", |stream| stream["health"] == "ended");
+    let patterns = get(address, "/api/patterns").json();
+    for pattern in patterns.as_array().unwrap() {
+        post(address, "/api/leave", &json!({ "pattern": pattern }).to_string());
+    }
+    wait_for("empty catalogue", || {
+        let streams = get(address, "/api/streams").json();
+        streams["streams"].as_array().unwrap().is_empty().then_some(())
+    });
+}
+
 #[test]
 fn a_stream_less_itself_is_zero_and_inherits_every_hole() {
     let bus = bus();
