@@ -30,7 +30,9 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ledger::{Account, BookConfig, Brackets, DropNotice, DropUnit, Imbalance, Reclassified, StageCounts};
+use ledger::{
+    Account, BookConfig, Brackets, DropNotice, DropUnit, Imbalance, MAX_POSITION, Reclassified, StageCounts,
+};
 use sample::Selection;
 use units::{Epoch, Instant, ReaderId, StreamId};
 use wire::{Announcement, Data, Datagram, Description, Malformed, Reason};
@@ -42,8 +44,12 @@ use run::Run;
 use stream::{Arrival, Stream, Surroundings};
 pub use waiting::WaitsSince;
 
-/// The most streams at one socket; datagrams of more are counted and dropped.
+/// The most streams at one socket. A new one takes the place of the one that was heard of first and is not described yet;
+/// where all are, its datagrams are counted and dropped.
 const MAX_STREAMS: usize = 1_024;
+/// The furthest position that is heard: at a thousand million elements a second a publisher comes there in eighteen years. Beyond
+/// [`MAX_POSITION`] nobody reads an account, and half of that leaves room for several accounts of one epoch.
+const MAX_HEARD_POSITION: u64 = MAX_POSITION / 2;
 /// The most streams of which nothing is known but a datagram; beyond, one of them is forgotten, so that
 /// made-up streams neither fill the table nor the memory with unfinished descriptions.
 const MAX_STRAYS: usize = 256;
@@ -420,7 +426,8 @@ impl Receiver {
         let mut start = 0;
         while start < bytes.len() {
             let datagram = &bytes[start..bytes.len().min(start + segment_bytes)];
-            let Some(first) = Data::decode(datagram) else {
+            let is_heard = |first: &Data<'_>| first.positions().end <= MAX_HEARD_POSITION;
+            let Some(first) = Data::decode(datagram).filter(is_heard) else {
                 self.stats.datagrams += 1;
                 self.on_datagram(now, datagram, from);
                 start += datagram.len();
@@ -441,6 +448,7 @@ impl Receiver {
     fn on_datagram(&mut self, now: Instant, bytes: &[u8], from: SocketAddr) {
         let it = Arrival { from, bytes };
         match Datagram::decode(bytes) {
+            Ok(datagram) if furthest_position(&datagram) > MAX_HEARD_POSITION => self.stats.malformed += 1,
             Ok(Datagram::Data(data)) => {
                 self.with_stream(now, data.head.stream, it, |stream, with| stream.on_data(&data, with));
             }
@@ -542,5 +550,18 @@ impl Receiver {
         let Self { streams, brackets, out, stats, next_key, selection, .. } = self;
         let stream = streams.get_mut(&id).expect("just looked up or inserted");
         act(stream, &mut Surroundings { now, arrival, brackets, out, stats, next_key, selection, witness });
+    }
+}
+
+/// Returns the furthest position that a datagram tells of.
+fn furthest_position(datagram: &Datagram<'_>) -> u64 {
+    match datagram {
+        Datagram::Data(data) => data.positions().end,
+        Datagram::Tally(tally) => tally.head.position(),
+        Datagram::Descriptor(part) => {
+            let before = part.predecessor.map_or(0, |word| word.position(part.head.elements_per_sample));
+            part.head.position().max(before)
+        }
+        Datagram::Report(_) | Datagram::Announcement(_) | Datagram::Request(_) => 0,
     }
 }

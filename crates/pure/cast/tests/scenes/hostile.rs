@@ -19,14 +19,37 @@ use crate::line::at;
 use crate::line::scene::{LIFE, StreamShape, description};
 use crate::victim::{MILLISECOND, Victim};
 
+/// Beyond that nothing is heard.
+const LAST_POSITION: u64 = ledger::MAX_POSITION / 2;
+
+/// No reader of the account could read on behind such a hole.
+#[test]
+fn what_lies_beyond_every_account_is_malformed_whoever_sends_it() {
+    let mut victim = Victim::new();
+    victim.data(1);
+    let beyond = |number| Numbered { number, first_index: LAST_POSITION + 1, ..victim.head };
+    let [tally, described] = [beyond(4), beyond(5)];
+    let description = victim.description.clone();
+    victim.data_at(LIFE, 2, LAST_POSITION - 9);
+    victim.data_at(LIFE, 3, LAST_POSITION - 9);
+    victim.tally(tally, |_| ());
+    victim.send_description(&description, described);
+    assert_eq!((victim.receiver.stats().malformed, victim.receiver.stats().suspicious), (4, 0));
+    let mut later = Victim::ignorant();
+    later.send_description(&description, described);
+    assert_eq!((later.began, later.receiver.stats().malformed), (0, 1));
+    victim.data(2);
+    assert_eq!((victim.delivered, victim.began), (20, 1));
+}
+
 #[test]
 fn the_highest_number_there_is_moves_nothing() {
     let mut victim = Victim::new();
     (1..5).for_each(|number| victim.data(number));
     victim.data_at(LIFE, u64::MAX - 1, 60);
     victim.data_at(LIFE, u64::MAX - 1, 60);
-    victim.data_at(LIFE, 5, u64::MAX - 10);
-    assert_eq!(victim.receiver.stats().suspicious, 3);
+    victim.data_at(LIFE, 5, LAST_POSITION - 10);
+    assert_eq!((victim.receiver.stats().suspicious, victim.receiver.stats().malformed), (3, 0));
     victim.data(5);
     let rows = victim.rows();
     assert_eq!((rows.next, rows.received, rows.lost.total()), (6, 6, 0));
@@ -228,8 +251,8 @@ fn of_two_that_answer_nothing_one_takes_over_once_both_had_their_time() {
 fn two_forged_numbers_that_agree_make_a_hole_and_the_law_still_holds() {
     let mut victim = Victim::new();
     (1..5).for_each(|number| victim.data(number));
-    victim.data_at(LIFE, u64::MAX - 3, u64::MAX - 100);
-    victim.data_at(LIFE, u64::MAX - 2, u64::MAX - 90);
+    victim.data_at(LIFE, u64::MAX - 3, LAST_POSITION - 100);
+    victim.data_at(LIFE, u64::MAX - 2, LAST_POSITION - 90);
     victim.pass(MILLISECOND);
     let rows = victim.rows();
     assert_eq!((rows.next, rows.received), (u64::MAX - 1, 7), "both count once they agree");
@@ -285,13 +308,14 @@ fn a_forged_last_word_does_not_keep_the_account_from_closing() {
 
 #[test]
 fn the_last_positions_there_are_overflow_nothing() {
-    for first_index in [u64::MAX - 11, u64::MAX - 10, (u64::MAX - 10) / 10 * 10] {
+    for first_index in [LAST_POSITION - 11, LAST_POSITION - 10, (LAST_POSITION - 10) / 10 * 10, u64::MAX - 11]
+    {
         let mut victim = Victim::ignorant();
         victim.head.number = 7;
         victim.head.first_index = first_index;
         victim.describe();
         victim.data_at(LIFE, 8, first_index);
-        victim.data_at(LIFE, 9, u64::MAX - 10);
+        victim.data_at(LIFE, 9, LAST_POSITION - 10);
         victim.pass(Duration::from_secs(60));
     }
 }
@@ -581,7 +605,8 @@ enum Forged {
 }
 
 fn interesting() -> impl Strategy<Value = u64> {
-    prop_oneof![6 => 0_u64..40, 1 => 60_000_u64..70_000, 1 => Just(u64::MAX - 1), 1 => u64::MAX - 80..u64::MAX]
+    prop_oneof![6 => 0_u64..40, 1 => 60_000_u64..70_000, 1 => Just(u64::MAX - 1), 1 => u64::MAX - 80..u64::MAX,
+        1 => LAST_POSITION - 80..LAST_POSITION + 8]
 }
 
 fn forged() -> impl Strategy<Value = Forged> {
