@@ -12,9 +12,12 @@ use rustix::mm::{self, Advice, MapFlags, ProtFlags};
 use crate::layout::WORD_BYTES;
 use crate::sync::AtomicU64;
 
-/// From here on memory is mapped; below, the allocator is as good.
-const MIN_BYTES: usize = 2 << 20;
+/// From here on memory is mapped; below, the allocator is as good. The smallest rings of streams are mapped: of thousands that
+/// are announced and silent, each then takes the few pages that were written to.
+const MIN_BYTES: usize = 1 << 17;
 
+/// From here on the beginning is there at once: rings of slow streams fill slowly.
+const MIN_READY_BYTES: usize = 2 << 20;
 /// So much of it is there from the beginning, in one call to the kernel instead of one for each page: a ring that goes back to
 /// its beginning seldom leaves that, and a stream that begins at full rate fills its reader's receive buffer in 3 ms, of
 /// which the pages took one.
@@ -37,8 +40,10 @@ impl Anonymous {
         // SAFETY: a new mapping at a place that the kernel chooses touches no memory of anybody.
         let start =
             unsafe { mm::mmap_anonymous(ptr::null_mut(), len_bytes, protection, MapFlags::PRIVATE) }.ok()?;
-        // SAFETY: the beginning of what was just mapped. Kernels before 5.14 cannot: then each page is there when it is touched.
-        let _ = unsafe { mm::madvise(start, READY_BYTES.min(len_bytes), Advice::LinuxPopulateWrite) };
+        if len_bytes >= MIN_READY_BYTES {
+            // SAFETY: the beginning of what was just mapped. Kernels before 5.14 cannot: then each page is there when touched.
+            let _ = unsafe { mm::madvise(start, READY_BYTES, Advice::LinuxPopulateWrite) };
+        }
         Some(Self { start: NonNull::new(start.cast())?, len })
     }
 
@@ -66,7 +71,7 @@ mod tests {
     fn large_memory_is_zero_and_as_long_as_asked_and_little_is_not_mapped() {
         let len = MIN_BYTES / WORD_BYTES;
         assert!(Anonymous::map(len - 1).is_none());
-        let memory = Anonymous::map(len + 1).expect("two megabytes");
+        let memory = Anonymous::map(len + 1).expect("128 KiB");
         assert_eq!(memory.words().len(), len + 1);
         assert!(memory.words().iter().all(|word| word.load(Ordering::Relaxed) == 0));
         memory.words()[len].store(7, Ordering::Relaxed);
