@@ -103,6 +103,32 @@ fn ls_says_which_rings_this_user_may_not_read_and_what_helps() {
 }
 
 #[test]
+fn another_user_reads_the_rings_of_root_and_not_those_of_strangers() {
+    if !rustix::process::getuid().is_root() {
+        println!("SKIPPED: only root can give files away");
+        return;
+    }
+    let memory = memory();
+    fs::set_permissions(memory.path(), Permissions::from_mode(0o755)).unwrap();
+    let bus = format!("shm://test?dir={}&access=all", memory.path().display());
+    let publisher = publisher(&bus);
+    let rings = || fs::read_dir(memory.path()).unwrap().flatten().map(|it| it.path());
+    let ring = wait_for("the ring", || {
+        rings().find(|path| path.extension().is_some_and(|extension| extension == "ring"))
+    });
+    let read = ["sub", "test/*", "--json", "--samples", "1000", "--bus", &bus];
+    let Some(read) = run_as_nobody(&read) else { return };
+    let lines = String::from_utf8(read.stdout).unwrap();
+    assert!(lines.lines().any(|line| line.contains(r#""leg":"shm""#)), "{lines}");
+    std::os::unix::fs::chown(&ring, Some(4_711), None).unwrap();
+    let listed = run_as_nobody(&["ls", "--wait", "10ms", "--bus", &bus]).unwrap();
+    let said = String::from_utf8(listed.stderr).unwrap();
+    assert!(said.contains("is not believed (another user owns it or may write it): 1"), "{said}");
+    assert!(said.contains("group=NAME") && listed.stdout.is_empty(), "{said}");
+    drop(end(publisher));
+}
+
+#[test]
 fn a_publisher_that_was_killed_ends_unconfirmed_and_its_successor_is_read() {
     let memory = memory();
     let bus = host_bus(&memory);
