@@ -76,6 +76,7 @@ impl Intake {
                 self.shared.set_derived(self.derivations.status());
                 self.shared.set_ports(self.subscriber.ports());
                 self.shared.set_rings_distrusted(self.derivations.node().rings_distrusted());
+                self.shared.set_unjoined(self.derivations.node().unjoined());
             }
         }
         self.close()

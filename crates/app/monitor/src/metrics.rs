@@ -12,7 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use tallycast::PortStatus;
+use tallycast::{AdmissionCounts, PortStatus, UnjoinedStreams};
 
 use crate::clock;
 use crate::operators::{OperatorState, OperatorStatus};
@@ -290,6 +290,29 @@ impl Picture {
             "rings of this host that were wanted and not believed: another user wrote them".to_owned(),
             Kind::Counter,
             vec![(Vec::new(), shared.rings_distrusted() as f64)],
+        );
+        let UnjoinedStreams { named, beyond, admission } = shared.unjoined();
+        self.add(
+            "tallycast_streams_unjoined".to_owned(),
+            "wanted streams that could not be joined: addresses, descriptors, memory or memberships were used up"
+                .to_owned(),
+            Kind::Counter,
+            vec![(Vec::new(), named.len() as f64 + beyond as f64)],
+        );
+        let AdmissionCounts { given_up, displaced, put_off, out_of_range } = admission;
+        let reasons = [
+            ("given_up", given_up),
+            ("displaced", displaced),
+            ("put_off", put_off),
+            ("out_of_range", out_of_range),
+        ];
+        self.add(
+            "tallycast_announcements_not_followed".to_owned(),
+            "announced groups that were left because no description came (given_up), or sooner for others (displaced), and \
+             announcements that were put off or lie outside the bus's range"
+                .to_owned(),
+            Kind::Counter,
+            by_reason(&reasons),
         );
         let requests = shared.refusals.requests().into_iter();
         self.add(

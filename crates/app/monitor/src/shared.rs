@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sample::StreamPattern;
-use tallycast::PortStatus;
+use tallycast::{PortStatus, UnjoinedStreams};
 use tokio::sync::{Semaphore, watch};
 use units::WallTime;
 
@@ -43,6 +43,7 @@ pub(crate) struct Shared {
     pub(crate) operators: OperatorBoard,
     ports: Mutex<Vec<PortStatus>>,
     rings_distrusted: AtomicU64,
+    unjoined: Mutex<UnjoinedStreams>,
     listening: AtomicBool,
 }
 
@@ -77,6 +78,7 @@ impl Shared {
             operators: OperatorBoard::default(),
             ports: Mutex::default(),
             rings_distrusted: AtomicU64::new(0),
+            unjoined: Mutex::default(),
             listening: AtomicBool::new(false),
         }
     }
@@ -139,6 +141,15 @@ impl Shared {
 
     pub(crate) fn set_rings_distrusted(&self, count: u64) {
         self.rings_distrusted.store(count, Ordering::Relaxed);
+    }
+
+    /// Returns the streams that could not be joined, and what became of announcements that were not followed, as of a moment ago.
+    pub(crate) fn unjoined(&self) -> UnjoinedStreams {
+        self.unjoined.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_unjoined(&self, unjoined: UnjoinedStreams) {
+        *self.unjoined.lock().unwrap_or_else(PoisonError::into_inner) = unjoined;
     }
 
     /// Tells whether the intake listens to the bus.

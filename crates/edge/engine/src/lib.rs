@@ -27,8 +27,8 @@ pub use host::{
 };
 pub use ledger_page::{LifeOnPage, read_ledger_page};
 pub use receive::{
-    Announced, Attendance, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError, ReceiveFrom,
-    ReceivesFor, StreamAccountView, UnjoinedStreams, Waits,
+    AdmissionCounts, Announced, Attendance, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
+    ReceiveFrom, ReceivesFor, StreamAccountView, UnjoinedStreams, Waits,
 };
 pub use reliable::{PortError, PortOptions, ReliablePort, WaitError};
 pub use report_board::{HeardReport, HeardReports};

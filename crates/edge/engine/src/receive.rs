@@ -30,6 +30,7 @@ use units::StreamId;
 use crate::bell::AgentBell;
 use crate::host::{HostRings, RingWriter};
 use crate::thread::{AgentThread, ThreadTuning};
+pub use admission::AdmissionCounts;
 use agent::Agent;
 pub use directory::Announced;
 pub use inlet::Inlet;
@@ -142,6 +143,8 @@ pub struct UnjoinedStreams {
     pub named: BTreeMap<String, String>,
     /// How many there were beside those.
     pub beyond: u64,
+    /// What became of groups whose announcements were not believed.
+    pub admission: AdmissionCounts,
 }
 
 /// The handle of the receiving agent; dropping it cuts the accounts and ends the agent.

@@ -522,6 +522,25 @@ impl Receiver {
         self.streams.values().filter_map(Stream::next_deadline).min()
     }
 
+    /// Tells whether the socket has a place for one more stream, or this one has a place already.
+    #[must_use]
+    pub fn has_place_for(&self, stream: StreamId) -> bool {
+        let is_unknown = |stream: &Stream| stream.description().is_none();
+        self.streams.len() < MAX_STREAMS
+            || self.streams.contains_key(&stream)
+            || self.streams.values().any(is_unknown)
+    }
+
+    /// Makes a place for a new stream; tells whether there is one.
+    fn make_place(&mut self) -> bool {
+        if self.streams.len() < MAX_STREAMS {
+            return true;
+        }
+        let unknown = self.streams.iter().filter(|(_, stream)| stream.description().is_none());
+        let first = unknown.min_by_key(|(_, stream)| stream.since).map(|(id, _)| *id);
+        first.is_some_and(|first| self.streams.remove(&first).is_some())
+    }
+
     fn make_room_for_a_stray(&mut self) {
         let mut strays = self.streams.iter().filter(|(_, stream)| stream.is_stray()).map(|(id, _)| *id);
         if let (Some(first), Some(_)) = (strays.next(), strays.nth(MAX_STRAYS - 2)) {
@@ -537,7 +556,7 @@ impl Receiver {
         act: impl FnOnce(&mut Stream, &mut Surroundings<'_>),
     ) {
         if !self.streams.contains_key(&id) {
-            if self.streams.len() == MAX_STREAMS {
+            if !self.make_place() {
                 self.stats.too_many_streams += 1;
                 return;
             }

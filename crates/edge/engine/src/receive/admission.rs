@@ -39,13 +39,15 @@ pub(super) struct Admission {
 
 /// How often announced groups were left or not joined although somebody wanted them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct AdmissionCounts {
-    /// Left because no description came.
-    pub(super) given_up: u64,
-    /// Left sooner, because another was announced.
-    pub(super) displaced: u64,
-    /// Not joined because too many others are unproven: each announcement counts.
-    pub(super) put_off: u64,
+pub struct AdmissionCounts {
+    /// Left because no description came. Units: groups.
+    pub given_up: u64,
+    /// Left sooner, because another was announced. Units: groups.
+    pub displaced: u64,
+    /// Not joined because too many others are unproven. Units: announcements.
+    pub put_off: u64,
+    /// Not joined because they lie outside the bus's range. Units: streams, as often as somebody begins to announce them.
+    pub out_of_range: u64,
 }
 
 /// What to do with an announced group.
@@ -151,6 +153,11 @@ impl Admission {
     /// Forgets the groups whose pause was over long ago.
     pub(super) fn forget_old(&mut self, now: Instant) {
         self.given_up.retain(|_, given_up| now.since(given_up.at) < given_up.pause + LONGEST_PAUSE);
+    }
+
+    /// Notes that a group is not joined because it lies outside the bus's range.
+    pub(super) const fn out_of_range(&mut self) {
+        self.counts.out_of_range += 1;
     }
 
     pub(super) const fn counts(&self) -> AdmissionCounts {

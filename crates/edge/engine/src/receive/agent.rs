@@ -1,6 +1,7 @@
 //! The duty cycle of the receiving agent: take commands, hear announcements, read every socket, let time pass,
 //! sleep.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
@@ -44,8 +45,13 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 const PROOF_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The most streams that could not be joined whose names are kept: more than that is a question of how many.
 const MAX_UNJOINED_NAMED: usize = 256;
+/// The most streams that are said one by one because they are not joined: whoever makes them up does not fill a log.
+const MAX_REFUSALS_SAID: usize = 64;
 /// So many announcements without a stream are said: a few are publishers that ended at once.
 const UNPROVEN_WORTH_A_WARNING: u64 = 16;
+/// Why a stream finds no place at the socket of its group.
+const SOCKET_IS_FULL: &str =
+    "as many streams as a socket takes come in there already: let their publishers use several groups";
 /// How often the host's rings are looked at for a stream that is announced and not received.
 const HOST_LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// So long a process waits for its host's agent to show a stream, which takes one announcement and a datagram; a
@@ -108,6 +114,7 @@ pub(super) struct Agent {
     warned_of_buffer: bool,
     /// Streams whose announcements lead nowhere, and who announces them: each is said once.
     refused: BTreeSet<(StreamId, IpAddr)>,
+    refusals_said: usize,
     /// Which announced groups are joined.
     admission: Admission,
     warned_of_unproven: bool,
@@ -156,6 +163,7 @@ impl Agent {
             next_proof_look: clock::monotonic(),
             warned_of_buffer: false,
             refused: BTreeSet::new(),
+            refusals_said: 0,
             admission: Admission::default(),
             warned_of_unproven: false,
             unjoined: UnjoinedStreams::default(),
@@ -271,7 +279,8 @@ impl Agent {
                 let _ = reply.send(self.ports.values().map(Port::status).collect());
             }
             Command::Unjoined(reply) => {
-                let _ = reply.send(self.unjoined.clone());
+                let _ = reply
+                    .send(UnjoinedStreams { admission: self.admission.counts(), ..self.unjoined.clone() });
             }
             Command::Stop => self.stopping = true,
         }
@@ -360,6 +369,10 @@ impl Agent {
             let was_served = self.elsewhere.get(&(announcement.stream, from.ip())).and_then(|it| it.served);
             let waits = self.directory.waits_since(&announcement.name);
             let waits = waits.filter(|_| was_served != Some(announcement.epoch));
+            if self.ports.get(&token).is_some_and(|port| !port.machine.has_place_for(announcement.stream)) {
+                self.note_unjoined(&announcement, from.ip(), SOCKET_IS_FULL);
+                continue;
+            }
             if let Some(port) = self.ports.get_mut(&token)
                 && port.machine.wants_announcement(&announcement)
             {
@@ -416,11 +429,12 @@ impl Agent {
         }
         if group.ip().is_multicast() && !self.config.is_in_range(group.ip()) {
             if self.refused.insert((announcement.stream, from.ip())) {
+                self.admission.out_of_range();
                 let name = &announcement.name;
-                tracing::warn!(
+                self.say_refusal(&format!(
                     "stream `{name}` at {group} is not joined: its group lies outside this bus's range: \
                      read it with --from udp://GROUP:PORT"
-                );
+                ));
             }
             return false;
         }
@@ -446,11 +460,36 @@ impl Agent {
         if !self.refused.insert((announcement.stream, by)) {
             return;
         }
-        tracing::warn!("stream `{}` cannot be joined: {why}", announcement.name);
+        self.say_refusal(&format!("stream `{}` cannot be joined: {why}", announcement.name));
         if self.unjoined.named.len() < MAX_UNJOINED_NAMED {
             self.unjoined.named.insert(announcement.name.to_string(), why.to_owned());
         } else {
             self.unjoined.beyond += 1;
+        }
+    }
+
+    /// Says why a stream is not joined, but not of each that somebody makes up.
+    fn say_refusal(&mut self, what: &str) {
+        self.refusals_said = self.refusals_said.saturating_add(1);
+        match self.refusals_said.cmp(&MAX_REFUSALS_SAID) {
+            Ordering::Less => tracing::warn!("{what}"),
+            Ordering::Equal => {
+                tracing::warn!(
+                    "{what}\nfurther streams that are not joined are counted, and not said one by one"
+                );
+            }
+            Ordering::Greater => {}
+        }
+    }
+
+    /// Names the sockets at which more streams come in than there are places.
+    fn look_at_full_ports(&mut self) {
+        for port in self.ports.values_mut().filter(|port| port.machine.stats().too_many_streams > 0) {
+            if !std::mem::replace(&mut port.is_said_full, true) {
+                let what = format!("further streams at {}", port.address);
+                tracing::warn!("{what} are not received: {SOCKET_IS_FULL}");
+                self.unjoined.named.insert(what, SOCKET_IS_FULL.to_owned());
+            }
         }
     }
 
@@ -476,7 +515,7 @@ impl Agent {
     }
 
     fn warn_of_unproven(&mut self) {
-        let AdmissionCounts { given_up, displaced, put_off } = self.admission.counts();
+        let AdmissionCounts { given_up, displaced, put_off, .. } = self.admission.counts();
         // One that ends just after its announcement is nothing to speak of, nor is it that hundreds which begin at once are joined
         // one after the other.
         if given_up + displaced >= UNPROVEN_WORTH_A_WARNING
@@ -496,6 +535,7 @@ impl Agent {
             return;
         }
         self.next_proof_look = now + PROOF_LOOK_INTERVAL;
+        self.look_at_full_ports();
         self.note_proven();
         let overdue = self.admission.overdue(now);
         if !overdue.is_empty() {

@@ -31,6 +31,8 @@ pub(super) struct Port {
     pub(super) cookie: Option<u64>,
     /// How many asked for this address itself: so long it stays open, whatever is announced.
     pub(super) pins: usize,
+    /// It was said that more streams come in than there are places.
+    pub(super) is_said_full: bool,
     tail_check: Option<Instant>,
     /// A moment at which nothing lay unread in the socket.
     empty_at: Instant,
@@ -100,6 +102,7 @@ impl Port {
             machine,
             address,
             pins: 0,
+            is_said_full: false,
             tail_check: None,
             empty_at: clock::monotonic(),
             taken_bytes: 0,

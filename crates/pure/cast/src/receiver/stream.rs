@@ -39,6 +39,8 @@ const REQUEST_INTERVAL: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(super) struct Stream {
     id: StreamId,
+    /// When it was first heard of.
+    pub(super) since: Instant,
     reader: ReaderIdentity,
     config: BookConfig,
     assembler: DescriptorAssembler,
@@ -148,6 +150,7 @@ impl Stream {
     ) -> Self {
         Self {
             id,
+            since: now,
             reader,
             config,
             assembler: DescriptorAssembler::new(),

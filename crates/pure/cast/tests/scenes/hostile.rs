@@ -11,8 +11,8 @@ use ledger::{AccountState, NetworkRows, ReaderRows, Stage};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use units::{Epoch, Instant, Random, ReaderId, StreamId};
 use wire::{
-    DatagramTotals, MAX_DATAGRAM_BYTES, Nonce, Numbered, Report, Request, SampleTotals, Skipped, Wanted,
-    Withheld,
+    Announcement, DatagramTotals, Description, MAX_DATAGRAM_BYTES, Nonce, Numbered, Report, Request,
+    SampleTotals, Skipped, Wanted, Withheld,
 };
 
 use crate::line::at;
@@ -475,6 +475,51 @@ fn made_up_streams_do_not_keep_a_real_one_out() {
     victim.data(1);
     assert_eq!(victim.delivered, 10);
     assert_eq!(victim.receiver.stats().too_many_streams, 0);
+}
+
+/// Announced and never described, or described and never heard of again, at a group that a true stream has, too.
+#[test]
+fn streams_made_up_at_the_group_of_a_true_one_give_way_until_they_are_described() {
+    let mut victim = Victim::ignorant();
+    let announcement = |victim: &Victim, stream| Announcement {
+        stream,
+        epoch: LIFE,
+        name: victim.description.name.clone(),
+        group: ([239, 84, 0, 1], 7_400).into(),
+        report_port: 9,
+        dtype: victim.description.schema.dtype,
+        rate: victim.description.schema.rate,
+        channels: 1,
+        elements_per_sample: 1,
+        station: String::new(),
+        period: Duration::from_secs(1),
+    };
+    let (real, from) = (victim.head.stream, SocketAddr::from(([10, 0, 0, 13], 7_400)));
+    let made_up = |victim: &mut Victim, count: u64| {
+        for stream in 0..count {
+            let announcement = announcement(victim, StreamId(stream));
+            let input = Input::Announced { announcement: &announcement, from };
+            victim.receiver.handle(victim.now, input);
+            victim.pass(MILLISECOND);
+        }
+    };
+    made_up(&mut victim, 2_000);
+    victim.describe();
+    victim.data(1);
+    assert_eq!((victim.delivered, victim.receiver.stats().too_many_streams), (10, 0));
+    made_up(&mut victim, 2_000);
+    victim.data(2);
+    assert_eq!(victim.delivered, 20, "one that is described keeps its place");
+    for count in 0..1_023 {
+        let name = format!("lab/made-up-{count}").parse().expect("a name");
+        let other = Description { name, ..victim.description.clone() };
+        let stream = wire::stream_id(&other.name, &other.schema);
+        victim.send_description(&other, Numbered { stream, ..victim.head });
+    }
+    assert!(victim.receiver.has_place_for(real) && !victim.receiver.has_place_for(StreamId(1)));
+    victim.head.stream = StreamId(1);
+    victim.data(1);
+    assert_eq!(victim.receiver.stats().too_many_streams, 1);
 }
 
 #[test]
