@@ -203,28 +203,39 @@ impl GapRecord {
         let number = |name: &str| value.get(name)?.as_u64();
         let first = number("first_element")?;
         let numbers = value.get("numbers")?;
-        let mut lost = StageCounts::default();
+        let text = |line: &Value| line.as_str().map(str::to_owned);
+        let mut evidence: Vec<String> =
+            value.get("evidence")?.as_array()?.iter().map(text).collect::<Option<_>>()?;
+        let (mut lost, mut unexplained) = (StageCounts::default(), number("unexplained")?);
         for (stage, count) in value.get("lost")?.as_object()? {
-            lost[stage.parse::<Stage>().ok()?] = count.as_u64()?;
+            let count = count.as_u64()?;
+            match stage.parse::<Stage>() {
+                Ok(stage) => lost[stage] = count,
+                // Of a later version. Only its name is lost on this one, and not on people.
+                Err(_) => {
+                    unexplained = unexplained.checked_add(count)?;
+                    evidence
+                        .push(format!("{count} elements lost in {stage}, which this version does not know"));
+                }
+            }
         }
         let origin = match value.get("origin")?.as_str()? {
             "reader" => Origin::Reader,
             "archive" => Origin::Archive,
             _ => return None,
         };
-        let text = |line: &Value| line.as_str().map(str::to_owned);
         Some(Self {
             key: GapKey { session: u32::try_from(number("session")?).ok()?, origin, id: number("id")? },
             kind: kind_of(value.get("kind")?.as_str()?)?,
             positions: first..first.checked_add(number("elements")?)?,
             numbers: numbers.get(0)?.as_u64()?..numbers.get(1)?.as_u64()?,
             lost,
-            unexplained: number("unexplained")?,
+            unexplained,
             unsettled: number("unsettled")?,
             apportioned: value.get("apportioned")?.as_bool()?,
             t0: WallTime::from_nanos(value.get("from_ns")?.as_i64()?),
             t1: value.get("to_ns")?.as_i64().map(WallTime::from_nanos),
-            evidence: value.get("evidence")?.as_array()?.iter().map(text).collect::<Option<_>>()?,
+            evidence,
         })
     }
 }
@@ -477,6 +488,22 @@ mod tests {
         bytes[inside_the_first_gap] ^= 1;
         let map = GapMap::decode(&bytes).unwrap();
         assert_eq!((map.gaps.len(), map.damaged), (1, 1));
+    }
+
+    #[test]
+    fn a_stage_of_a_later_version_costs_its_name_only() {
+        let known = Line::Gap(Box::new(gap(0))).encode();
+        let (content, _) = known.rsplit_once(CRC_MARK).unwrap();
+        let content = content.replace("\"injected\":4", "\"receiver_tunnel\":4");
+        assert!(content.contains("receiver_tunnel"));
+        let later = format!("{content}{CRC_MARK}{:08x}{LINE_END}\n", crc32c([content.as_bytes()]));
+        let text = Line::Head(None).encode() + &later + &Line::Gap(Box::new(gap(1))).encode();
+        let map = GapMap::decode(text.as_bytes()).unwrap();
+        assert_eq!((map.gaps.len(), map.damaged, map.spoiled), (2, 0, 0));
+        let found = &map.gaps[&gap(0).key];
+        assert_eq!((found.lost[Stage::Injected], found.unexplained), (0, 1 + 4));
+        assert_eq!(found.lost[Stage::ReceiverSocketBuffer], u64::MAX / 2, "the other stage is as it was");
+        assert!(found.evidence.last().unwrap().contains("4 elements lost in receiver_tunnel"), "{found:?}");
     }
 
     #[test]
