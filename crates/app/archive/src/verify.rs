@@ -171,7 +171,7 @@ impl Archive {
         }
         found.segments += recording.segments().count() as u64;
         let per_sample = u64::from(recording.description.schema.elements_per_sample());
-        let mut present = RangeSet::new();
+        let (mut present, mut damaged) = (RangeSet::new(), RangeSet::new());
         for piece in self.epoch(recording, Wanted::ALL.times) {
             match piece {
                 Ok(Piece::Epoch(_)) => {}
@@ -187,6 +187,7 @@ impl Archive {
                 Ok(Piece::Hole(hole)) => {
                     found.missing_samples += hole.samples;
                     for gap in hole.gaps.iter().filter(|gap| gap.is_damage()) {
+                        damaged.insert(gap.positions.clone());
                         let evidence =
                             gap.evidence.first().map_or("", |line| line.lines().next().unwrap_or(line));
                         // A file that cannot be read is told already.
@@ -198,20 +199,26 @@ impl Archive {
                 Err(error) => found.contradict(&folder, error.in_one_line()),
             }
         }
-        compare_gaps(recording, &folder, &present, found);
+        compare_gaps(recording, &folder, (&present, &damaged), found);
         compare_accounts(recording, &folder, present.len(), found);
     }
 }
 
 /// Compares the gap map with the data: what is told to be missing is, and what is missing is told.
-fn compare_gaps(recording: &Recording, folder: &Path, present: &RangeSet, found: &mut Verification) {
+fn compare_gaps(
+    recording: &Recording,
+    folder: &Path,
+    (present, damaged): (&RangeSet, &RangeSet),
+    found: &mut Verification,
+) {
     let per_sample = u64::from(recording.description.schema.elements_per_sample());
     let path = folder.join(GAPS);
     let mut untold: RangeSet =
         core::iter::once(recording.first_index * per_sample..recording.stored_index * per_sample)
             .filter(|range| !range.is_empty())
             .collect();
-    for range in present.iter() {
+    // What is damaged is told as that.
+    for range in present.iter().chain(damaged.iter()) {
         untold.remove(range);
     }
     for gap in recording.gaps.iter() {
