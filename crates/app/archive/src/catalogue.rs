@@ -11,14 +11,17 @@ use std::sync::Arc;
 use ledger::{GapKind, StageCounts};
 use sample::StreamName;
 use serde_json::{Value, json};
-use units::WallTime;
+use units::{Epoch, WallTime};
 
 use crate::Description;
 use crate::contents::{EpochContents, Segment, has_samples};
 use crate::damage::{self, Damage};
 use crate::error::ArchiveError;
 use crate::feed::{EpochFeed, Feed};
-use crate::folders::{DESCRIPTION, LOCK, RunName, earlier_account, earlier_account_of, run_folder, run_of};
+use crate::folders::{
+    DESCRIPTION, LOCK, RunName, earlier_account, earlier_account_of, epoch_of, run_folder, run_of,
+    stream_folder,
+};
 use crate::gaps::GapRecord;
 use crate::recovery::epoch_folders;
 use crate::salvage::Tail;
@@ -179,15 +182,56 @@ pub struct Unreadable {
     pub cause: ArchiveError,
 }
 
-/// Tells whether the folder is an archive of ours; fails if it is one of a later version.
-pub(crate) fn is_archive(store: &dyn Store) -> Result<bool, ArchiveError> {
-    match check_root(store) {
-        Ok(()) => Ok(true),
-        // A mark that is lost or damaged is written again.
-        Err(ArchiveError::NoArchive(_) | ArchiveError::Unmarked(_)) => Ok(false),
-        Err(ArchiveError::Store(StoreError::Misplaced { .. })) => Ok(false),
-        Err(error) => Err(error),
+impl core::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} cannot be read: {}", self.folder.display(), self.cause.in_one_line())
     }
+}
+
+impl Unreadable {
+    /// Tells whether it is of a stream in a run, by its place.
+    #[must_use]
+    pub fn is_of(&self, run: &RunName, stream: &StreamName) -> bool {
+        self.folder.starts_with(stream_folder(run, stream))
+    }
+
+    /// Returns the epoch, by the folder's name; `None` if it is not that of one.
+    #[must_use]
+    pub fn epoch(&self) -> Option<Epoch> {
+        epoch_of(self.folder.file_name()?.to_str()?.strip_prefix("epoch=")?)
+    }
+}
+
+/// The mark of an archive's root, as a recorder finds it.
+pub(crate) enum Mark {
+    Whole,
+    /// Nothing was recorded here.
+    Absent,
+    /// Something was, so that there was one: why it is none any more.
+    Damaged(String),
+}
+
+/// Looks at the mark of a folder that is to be an archive; fails if it is one of a later version.
+pub(crate) fn mark_of(store: &dyn Store) -> Result<Mark, ArchiveError> {
+    let look = || match check_root(store) {
+        Ok(()) => Ok(None),
+        Err(error @ (ArchiveError::NoArchive(_) | ArchiveError::Unmarked(_))) => Ok(Some(error)),
+        Err(error @ ArchiveError::Store(StoreError::Misplaced { .. })) => Ok(Some(error)),
+        Err(error) => Err(error),
+    };
+    if look()?.is_none() {
+        return Ok(Mark::Whole);
+    }
+    // A run comes before the mark, a stream behind it. Another recorder may be beginning the archive: so a last look.
+    let mut has_streams = false;
+    for run in store.list(Path::new(""))?.iter().filter_map(|name| run_of(name)) {
+        has_streams |= !epoch_folders(store, &run_folder(&run))?.0.is_empty();
+    }
+    Ok(match look()? {
+        None => Mark::Whole,
+        Some(error) if has_streams => Mark::Damaged(error.first_line()),
+        Some(_) => Mark::Absent,
+    })
 }
 
 /// Makes the folder an archive, by a draft in the folder of a run that the caller holds: recorders of others may do so, too.
@@ -278,11 +322,12 @@ impl Archive {
             unreadable.push(Unreadable { folder: lock, cause });
             false
         });
+        let attended = if attended { Attended::Yes } else { Attended::No };
         let mut streams: BTreeMap<StreamName, Vec<Recording>> = BTreeMap::new();
         let (folders, misplaced) = epoch_folders(&*self.store, &run_folder(run))?;
         unreadable.extend(misplaced.into_iter().map(|(folder, cause)| Unreadable { folder, cause }));
         for folder in folders {
-            match self.recording(&folder, attended) {
+            match recording_in(&*self.store, &folder, attended) {
                 Ok(Some(recording)) => {
                     streams.entry((*recording.description.name).clone()).or_default().push(recording);
                 }
@@ -319,112 +364,127 @@ impl Archive {
     pub fn epoch(&self, recording: &Recording, range: Range<WallTime>) -> EpochFeed {
         EpochFeed::new(Arc::clone(&self.store), recording.clone(), range)
     }
+}
 
-    fn recording(&self, folder: &Path, attended: bool) -> Result<Option<Recording>, ArchiveError> {
-        let Some((description, fault)) = EpochContents::description(&*self.store, folder)? else {
-            return match has_samples(&*self.store, folder)? {
-                true => Err(ArchiveError::Undescribed(folder.join(DESCRIPTION))),
-                false => Ok(None),
-            };
-        };
-        // A recorder at work writes what it will acknowledge in a moment.
-        let tail = if attended { Tail::Leave } else { Tail::Take };
-        let contents = EpochContents::read(&*self.store, folder, Arc::clone(&description), tail)?;
-        let told = &contents.told;
-        let (map, gaps_fault) = EpochContents::gap_map(&*self.store, folder, &description, told)?;
-        let mut damaged: Vec<String> = fault.into_iter().chain(contents.faults.iter().cloned()).collect();
-        damaged.extend(gaps_fault);
-        let account = told.account.clone();
-        let state = match account["state"].as_str() {
-            Some("closed") => RecordingState::Closed,
-            Some("cut") => RecordingState::Cut,
-            _ => RecordingState::Open,
-        };
-        let segments = &contents.segments;
-        let joined = map.sessions.iter().map(|session| session.first_index).min();
-        let first_stored = segments.first().map(|segment| segment.first_index);
-        let (earlier_accounts, account_faults) = self.earlier_accounts(folder, &contents)?;
-        // A session's line may be spoiled: its account tells the same.
-        let accounts = core::iter::once(&account).chain(&earlier_accounts);
-        let counted = accounts.filter_map(|account| account["first_index"].as_u64());
-        let first_index = joined.into_iter().chain(first_stored).chain(counted).min().unwrap_or(0);
-        let mut gaps: Vec<GapRecord> = map.gaps.into_values().collect();
-        gaps.sort_by_key(|gap| (gap.positions.start, gap.key));
-        let begin = begin_of(&description, segments, &gaps);
-        for (span, segment) in contents.damaged_spans(first_index) {
-            let anchor = anchor_at(&contents, span.start).unwrap_or((first_index, begin));
-            let (id, cause) = (u64::from(segment.number) << 32, segment.cause.as_str());
-            let damage = Damage { description: &description, samples: span, anchor, id, cause };
-            let lost = damage::records(&damage, &gaps);
-            if segment.is_missing && !lost.is_empty() {
-                damaged.push(segment.cause.clone());
-            }
-            gaps.extend(lost);
-        }
-        let found = segments.last().map_or(first_index, |segment| segment.next_index);
-        let told_index = told.stored_index.unwrap_or(first_index);
-        if told_index > found {
-            // No file is missed by its name, but samples are by their number.
-            let cause = format!(
-                "{}: the account tells of samples up to {told_index}, the segments of those up to {found}",
-                folder.display()
-            );
-            let anchor = anchor_at(&contents, found).unwrap_or((first_index, begin));
-            let (samples, id) = (found..told_index, u64::from(u32::MAX) << 32);
-            let damage = Damage { description: &description, samples, anchor, id, cause: &cause };
-            let lost = damage::records(&damage, &gaps);
-            if !lost.is_empty() {
-                damaged.push(cause.clone());
-            }
-            gaps.extend(lost);
-        }
-        gaps.sort_by_key(|gap| (gap.positions.start, gap.key));
-        damaged.extend(account_faults);
-        Ok(Some(Recording {
-            description,
-            first_index,
-            stored_index: found.max(told_index),
-            t0: segments.first().map_or(begin, |segment| segment.t0),
-            t1: segments.last().map_or(begin, |segment| segment.t1),
-            samples: segments.iter().map(|segment| segment.samples).sum(),
-            size_bytes: segments.iter().map(|segment| segment.size_bytes).sum(),
-            state,
-            attended,
-            gaps: gaps.into(),
-            damaged,
-            account,
-            earlier_accounts,
-            contents: Arc::new(contents),
-        }))
-    }
+/// Whether somebody records into a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Attended {
+    Yes,
+    No,
+}
 
-    /// Returns the accounts of the recorders before the last, and what is wrong with them.
-    fn earlier_accounts(
-        &self,
-        folder: &Path,
-        contents: &EpochContents,
-    ) -> Result<(Vec<Value>, Vec<String>), ArchiveError> {
-        let names = self.store.list(folder)?;
-        let found: Vec<u32> = names.iter().filter_map(|name| earlier_account_of(name)).collect();
-        let (mut accounts, mut faults) = (Vec::new(), Vec::new());
-        for &number in &found {
-            let path = folder.join(earlier_account(number));
-            let (mut account, mut fault) = read_account(&*self.store, &path, &contents.description)?;
-            if fault.is_none() && account["session"] != number {
-                fault = Some(format!("{}: the account belongs to another session", path.display()));
-                account = Value::Null;
-            }
-            accounts.push(account);
-            faults.extend(fault);
+/// Reads what the folder of an epoch has; `None` if nothing was acknowledged in it.
+///
+/// # Errors
+/// What makes the epoch unreadable.
+pub(crate) fn recording_in(
+    store: &dyn Store,
+    folder: &Path,
+    attended: Attended,
+) -> Result<Option<Recording>, ArchiveError> {
+    let attended = attended == Attended::Yes;
+    let Some((description, fault)) = EpochContents::description(store, folder)? else {
+        return match has_samples(store, folder)? {
+            true => Err(ArchiveError::Undescribed(folder.join(DESCRIPTION))),
+            false => Ok(None),
+        };
+    };
+    // A recorder at work writes what it will acknowledge in a moment.
+    let tail = if attended { Tail::Leave } else { Tail::Take };
+    let contents = EpochContents::read(store, folder, Arc::clone(&description), tail)?;
+    let told = &contents.told;
+    let (map, gaps_fault) = EpochContents::gap_map(store, folder, &description, told)?;
+    let mut damaged: Vec<String> = fault.into_iter().chain(contents.faults.iter().cloned()).collect();
+    damaged.extend(gaps_fault);
+    let account = told.account.clone();
+    let state = match account["state"].as_str() {
+        Some("closed") => RecordingState::Closed,
+        Some("cut") => RecordingState::Cut,
+        _ => RecordingState::Open,
+    };
+    let segments = &contents.segments;
+    let joined = map.sessions.iter().map(|session| session.first_index).min();
+    let first_stored = segments.first().map(|segment| segment.first_index);
+    let (earlier_accounts, account_faults) = earlier_accounts(store, folder, &contents)?;
+    // A session's line may be spoiled: its account tells the same.
+    let accounts = core::iter::once(&account).chain(&earlier_accounts);
+    let counted = accounts.filter_map(|account| account["first_index"].as_u64());
+    let first_index = joined.into_iter().chain(first_stored).chain(counted).min().unwrap_or(0);
+    let mut gaps: Vec<GapRecord> = map.gaps.into_values().collect();
+    gaps.sort_by_key(|gap| (gap.positions.start, gap.key));
+    let begin = begin_of(&description, segments, &gaps);
+    for (span, segment) in contents.damaged_spans(first_index) {
+        let anchor = anchor_at(&contents, span.start).unwrap_or((first_index, begin));
+        let (id, cause) = (u64::from(segment.number) << 32, segment.cause.as_str());
+        let damage = Damage { description: &description, samples: span, anchor, id, cause };
+        let lost = damage::records(&damage, &gaps);
+        if segment.is_missing && !lost.is_empty() {
+            damaged.push(segment.cause.clone());
         }
-        // Every recorder leaves one, or the recovery after it does.
-        let last = contents.told.account["session"].as_u64().unwrap_or(0).min(MAX_SESSIONS);
-        let missing =
-            (1..last).filter_map(|number| u32::try_from(number).ok()).filter(|it| !found.contains(it));
-        let said = |number| format!("{} is missing", folder.join(earlier_account(number)).display());
-        faults.extend(missing.map(said));
-        Ok((accounts, faults))
+        gaps.extend(lost);
     }
+    let found = segments.last().map_or(first_index, |segment| segment.next_index);
+    let told_index = told.stored_index.unwrap_or(first_index);
+    if told_index > found {
+        // No file is missed by its name, but samples are by their number.
+        let cause = format!(
+            "{}: the account tells of samples up to {told_index}, the segments of those up to {found}",
+            folder.display()
+        );
+        let anchor = anchor_at(&contents, found).unwrap_or((first_index, begin));
+        let (samples, id) = (found..told_index, u64::from(u32::MAX) << 32);
+        let damage = Damage { description: &description, samples, anchor, id, cause: &cause };
+        let lost = damage::records(&damage, &gaps);
+        if !lost.is_empty() {
+            damaged.push(cause.clone());
+        }
+        gaps.extend(lost);
+    }
+    gaps.sort_by_key(|gap| (gap.positions.start, gap.key));
+    damaged.extend(account_faults);
+    Ok(Some(Recording {
+        description,
+        first_index,
+        stored_index: found.max(told_index),
+        t0: segments.first().map_or(begin, |segment| segment.t0),
+        t1: segments.last().map_or(begin, |segment| segment.t1),
+        samples: segments.iter().map(|segment| segment.samples).sum(),
+        size_bytes: segments.iter().map(|segment| segment.size_bytes).sum(),
+        state,
+        attended,
+        gaps: gaps.into(),
+        damaged,
+        account,
+        earlier_accounts,
+        contents: Arc::new(contents),
+    }))
+}
+
+/// Returns the accounts of the recorders before the last, and what is wrong with them.
+fn earlier_accounts(
+    store: &dyn Store,
+    folder: &Path,
+    contents: &EpochContents,
+) -> Result<(Vec<Value>, Vec<String>), ArchiveError> {
+    let names = store.list(folder)?;
+    let found: Vec<u32> = names.iter().filter_map(|name| earlier_account_of(name)).collect();
+    let (mut accounts, mut faults) = (Vec::new(), Vec::new());
+    for &number in &found {
+        let path = folder.join(earlier_account(number));
+        let (mut account, mut fault) = read_account(store, &path, &contents.description)?;
+        if fault.is_none() && account["session"] != number {
+            fault = Some(format!("{}: the account belongs to another session", path.display()));
+            account = Value::Null;
+        }
+        accounts.push(account);
+        faults.extend(fault);
+    }
+    // Every recorder leaves one, or the recovery after it does.
+    let last = contents.told.account["session"].as_u64().unwrap_or(0).min(MAX_SESSIONS);
+    let missing = (1..last).filter_map(|number| u32::try_from(number).ok()).filter(|it| !found.contains(it));
+    let said = |number| format!("{} is missing", folder.join(earlier_account(number)).display());
+    faults.extend(missing.map(said));
+    Ok((accounts, faults))
 }
 
 /// The most recorders of an epoch whose accounts are missed by their number.

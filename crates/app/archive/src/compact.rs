@@ -56,7 +56,14 @@ pub fn compact(store: &dyn Store, segment: &ClosedSegment) -> Result<Option<Comp
     let Some((description, _)) = EpochContents::description(store, folder)? else { return Ok(None) };
     let target = segment_path(folder, *number, SegmentFile::Parquet);
     // By the index alone, without what may lie behind it: a closed segment has nothing there.
-    let look = Look { store, folder, description: &description, told_index: 0, tail: Tail::Leave };
+    let look = Look {
+        store,
+        folder,
+        description: &description,
+        told_index: 0,
+        told_segment: None,
+        tail: Tail::Leave,
+    };
     let found = match look.at(*number) {
         Ok(found) => found,
         Err(error) if error.is_not_found() => return Ok(None),

@@ -170,7 +170,8 @@ impl EpochContents {
         let numbers: BTreeSet<u32> = files.iter().map(|(number, _)| *number).collect();
         let last = numbers.iter().copied().chain(told.last_segment).max().unwrap_or(0);
         let told_index = told.stored_index.unwrap_or(0);
-        let look = Look { store, folder, description: &description, told_index, tail };
+        let told_segment = told.last_segment;
+        let look = Look { store, folder, description: &description, told_index, told_segment, tail };
         let (mut segments, mut damaged) = (Vec::new(), Vec::new());
         let mut faults: Vec<String> = told.fault.iter().cloned().collect();
         for &number in &numbers {

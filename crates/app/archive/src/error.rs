@@ -110,7 +110,7 @@ impl ArchiveError {
 
     /// Tells whether what was stored is not what it was: a fault of the disk or of whoever changed a file, and no
     /// reason to leave the rest unread.
-    pub(crate) fn is_damage(&self) -> bool {
+    pub fn is_damage(&self) -> bool {
         match self {
             Self::Segment { .. } | Self::Arrow(_) => true,
             Self::Store(error) => matches!(error, StoreError::Short { .. } | StoreError::Misplaced { .. }),

@@ -19,7 +19,7 @@ use serde_json::Value;
 use units::{Epoch, Instant, WallTime};
 
 use crate::Description;
-use crate::catalogue;
+use crate::catalogue::{self, Mark};
 use crate::compact::ClosedSegment;
 use crate::error::ArchiveError;
 use crate::folders::{LOCK, RunName, run_folder};
@@ -150,6 +150,12 @@ pub enum Notice {
         /// Which file, where it is kept, and what was wrong with it.
         mended: Mended,
     },
+    /// A file is damaged, or was changed or taken away while it was recorded. It stays as it lies, for it may come back
+    /// from a copy.
+    Damaged {
+        /// Which one, and what is wrong with it.
+        cause: String,
+    },
     /// A recovery found something of which nobody can tell what it is, and left it as it lies.
     LeftAlone {
         /// Where.
@@ -258,14 +264,19 @@ impl Recorder {
         options: Options,
         now: Instant,
     ) -> Result<Self, ArchiveError> {
-        let is_archive = catalogue::is_archive(&*store)?;
+        let mark = catalogue::mark_of(&*store)?;
         let folder = run_folder(&run);
         store.make_folder(&folder)?;
         let lock = store.lock(&folder.join(LOCK))?;
-        if !is_archive {
-            catalogue::mark_root(&*store, &folder)?;
-        }
         let mut notices = VecDeque::new();
+        match mark {
+            Mark::Whole => {}
+            Mark::Absent => catalogue::mark_root(&*store, &folder)?,
+            Mark::Damaged(cause) => {
+                catalogue::mark_root(&*store, &folder)?;
+                notices.push_back(Notice::Damaged { cause: format!("{cause}; it is written again") });
+            }
+        }
         let mut resumable = BTreeMap::new();
         let mut closed = Vec::new();
         let found = recover_run(&*store, &run)?;
@@ -275,6 +286,8 @@ impl Recorder {
             let stream = Arc::clone(&recovered.description.name);
             let mended = |mended| Notice::Mended { stream: Arc::clone(&stream), mended };
             notices.extend(core::mem::take(&mut recovered.mended).into_iter().map(mended));
+            let left = core::mem::take(&mut recovered.left);
+            notices.extend(left.into_iter().map(|cause| Notice::Damaged { cause }));
             closed.append(&mut recovered.closed);
             if recovered.cut_bytes > 0 {
                 notices.push_back(Notice::Recovered {

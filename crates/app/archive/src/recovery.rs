@@ -14,6 +14,7 @@ use ledger::{GapKind, StageCounts};
 use units::{RangeSet, WallTime};
 
 use crate::Description;
+use crate::catalogue::{Attended, recording_in};
 use crate::checksum::crc32c;
 use crate::columns::arrow_schema;
 use crate::compact::{ClosedSegment, read_back};
@@ -59,6 +60,8 @@ pub(crate) struct Resumable {
     pub(crate) cut_bytes: u64,
     /// What was set aside or made again.
     pub(crate) mended: Vec<Mended>,
+    /// What is damaged and was left as it lies, because it may come back from a copy.
+    pub(crate) left: Vec<String>,
     /// What is not compacted yet.
     pub(crate) closed: Vec<ClosedSegment>,
 }
@@ -81,7 +84,17 @@ pub(crate) fn recover_run(store: &dyn Store, run: &RunName) -> Result<Recovered,
     recovered.left_alone.extend(misplaced.into_iter().map(|(path, error)| (path, error.first_line())));
     for folder in folders {
         match recover_epoch(store, &folder) {
-            Ok(found) => recovered.epochs.extend(found),
+            Ok(found) => {
+                if let Some(mut found) = found {
+                    // As any reader finds it now.
+                    found.left = match recording_in(store, &folder, Attended::No) {
+                        Ok(recording) => recording.map(|recording| recording.damaged).unwrap_or_default(),
+                        Err(error) if error.is_damage() => vec![error.first_line()],
+                        Err(error) => return Err(error),
+                    };
+                    recovered.epochs.push(found);
+                }
+            }
             Err(error) if error.is_damage() => recovered.left_alone.push((folder, error.first_line())),
             Err(error) => return Err(error),
         }
@@ -136,6 +149,10 @@ pub(crate) fn recover_epoch(store: &dyn Store, folder: &Path) -> Result<Option<R
     }
     let trims = trim_segments(store, folder, &description, &told, (&mut gaps, &mut mended))?;
     let contents = EpochContents::read(store, folder, description, Tail::Take)?;
+    if told.account.is_null() && told.fault.is_none() && !contents.segments.is_empty() {
+        let cause = format!("{} is missing", folder.join(ACCOUNT).display());
+        mended.push(Mended { file: ACCOUNT.to_owned(), kept_as: None, cause });
+    }
     let mut recovery = Recovery::new(store, contents, map)?;
     let was_closed = recovery.was_closed();
     if !was_closed {
@@ -248,7 +265,8 @@ fn trim_segments(
     let mut numbers: Vec<u32> = files.iter().map(|(number, _)| *number).collect();
     numbers.dedup();
     let told_index = told.stored_index.unwrap_or(0);
-    let look = Look { store, folder, description, told_index, tail: Tail::Take };
+    let told_segment = told.last_segment;
+    let look = Look { store, folder, description, told_index, told_segment, tail: Tail::Take };
     let last = numbers.last().copied();
     let mut trimming = Trimming { look, gaps, mended, trims: Vec::new() };
     for number in numbers {
@@ -363,7 +381,13 @@ impl Trimming<'_> {
             if ended {
                 content.extend(end_of(&found.index));
             }
-            self.mended.push(make_again(store, folder, &name_of(&sidecar), &content, cause)?);
+            // Without a fault it is as a crash left it, before its first entry.
+            match found.faults.is_empty() {
+                true => replace(store, &sidecar, &content)?,
+                false => {
+                    self.mended.push(make_again(store, folder, &name_of(&sidecar), &content, cause)?);
+                }
+            }
         } else if found.unacknowledged > 0 {
             let known = found.index.entries.len() - found.unacknowledged;
             let entries = found.index.entries[known..].iter().map(Entry::encode).collect::<Vec<_>>();
@@ -660,6 +684,7 @@ impl<'a> Recovery<'a> {
             next_segment: self.contents.next_segment,
             last_segment: self.last_segment(),
             mended: Vec::new(),
+            left: Vec::new(),
             next_gap: self.next_gap,
             stored_index,
             stored_until,
@@ -676,7 +701,9 @@ impl<'a> Recovery<'a> {
         let joined = self.map.sessions.iter().map(|session| session.first_index).min();
         let found = self.contents.segments.iter().map(|segment| segment.next_index).max();
         // What was stored and is not there any more was stored all the same: nobody was absent meanwhile.
-        found.max(self.contents.told.stored_index).or(joined).unwrap_or(0)
+        let damaged =
+            self.contents.damaged.iter().filter_map(|it| it.span.as_ref()).map(|span| span.end).max();
+        found.max(damaged).max(self.contents.told.stored_index).or(joined).unwrap_or(0)
     }
 
     fn stored_until(&self) -> WallTime {

@@ -35,6 +35,8 @@ pub(crate) struct Look<'a> {
     pub(crate) description: &'a Arc<Description>,
     /// How far the account says that samples were stored.
     pub(crate) told_index: u64,
+    /// The segment in which, by the account, the last of them lie.
+    pub(crate) told_segment: Option<u32>,
     /// Whether to look behind what the index acknowledges.
     pub(crate) tail: Tail,
 }
@@ -96,15 +98,14 @@ impl Look<'_> {
         let written = on_disk.index.as_ref().map(|index| index.header.schema_crc);
         let schema = Schema::of(&path, &*data, self.description, written)?;
         let mut faults: Vec<String> = on_disk.fault.iter().cloned().collect();
-        let index = match &on_disk.index {
-            Some(index) if faults.is_empty() && walk.fits(index)? => index,
-            index => {
-                if index.is_some() && faults.is_empty() {
-                    let path = segment_path(self.folder, number, SegmentFile::Index);
-                    faults.push(format!("{}: it does not fit its segment", path.display()));
-                }
-                return self.rebuilt(number, &walk, &schema, on_disk, faults);
-            }
+        if faults.is_empty()
+            && let Some(what) = self.fault_beside(number, &walk, &schema, on_disk.index.as_ref())?
+        {
+            let path = segment_path(self.folder, number, SegmentFile::Index);
+            faults.push(format!("{}: {what}", path.display()));
+        }
+        let Some(index) = on_disk.index.as_ref().filter(|_| faults.is_empty()) else {
+            return self.rebuilt(number, &walk, &schema, on_disk, faults);
         };
         let end = index.acknowledged_bytes();
         let behind = index.entries.last().map_or(0, |entry| entry.next_index);
@@ -135,6 +136,43 @@ impl Look<'_> {
                 .push(format!("{}: its schema message is damaged; stream.json tells it", path.display()));
         }
         Ok(found)
+    }
+
+    /// Says what is wrong with an index that is intact by itself, by what lies beside it.
+    fn fault_beside(
+        &self,
+        number: u32,
+        walk: &Walk<'_>,
+        schema: &Schema,
+        index: Option<&Index>,
+    ) -> Result<Option<String>, ArchiveError> {
+        let behind = index.and_then(|index| index.entries.last()).map_or(0, |entry| entry.next_index);
+        let is_open = !index.is_some_and(|index| index.ended);
+        let (end, told) = (index.map_or(schema.end, Index::acknowledged_bytes), self.told_index);
+        match self.told_segment.filter(|_| is_open) {
+            Some(last) if number == last && behind < told => {
+                let said = format!("it tells of samples up to {behind}, the account of those up to {told}");
+                return Ok(Some(said));
+            }
+            // A later one was begun once all of this was acknowledged, or cut off.
+            Some(last) if number < last && walk.sealed_at(end)?.is_some() => {
+                return Ok(Some(format!("it tells of samples up to {behind}, its segment has more")));
+            }
+            _ => {}
+        }
+        let Some(index) = index else { return Ok(None) };
+        if !walk.fits(index)? {
+            return Ok(Some("it does not fit its segment".to_owned()));
+        }
+        if index.is_gapless() {
+            return Ok(None);
+        }
+        // Batches that are damaged leave such places, too.
+        let told: BTreeMap<u64, Entry> = index.entries.iter().map(|entry| (entry.offset, *entry)).collect();
+        let end = index.acknowledged_bytes();
+        let found = walk.from(schema.end, 0, &told, schema)?;
+        let passed = found.range(..end).filter(|(offset, _)| !told.contains_key(offset)).count();
+        Ok((passed > 0).then(|| format!("it passes over {passed} batches of its segment")))
     }
 
     /// Returns the samples that an index tells of, where its segment cannot be read.

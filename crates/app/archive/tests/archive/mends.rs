@@ -3,13 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use archive::{Archive, ClosedSegment, FileStore, Input, Scope, Store, compact, read_whole};
+use archive::{
+    Archive, ClosedSegment, FileStore, Input, Notice, Options, Recorder, Scope, Store, compact, read_whole,
+};
 use ledger::Stage;
 
 use crate::damage::{closed_in_arrow, named};
 use crate::forgetful::Forgetful;
 use crate::golden::copy_of;
-use crate::scene::{EPOCH, PER_SAMPLE, account, at_ms, began, block, gap, open, read_back, stream};
+use crate::outage::notices;
+use crate::scene::{EPOCH, PER_SAMPLE, account, at_ms, began, block, gap, open, read_back, small, stream};
 
 /// What ends an Arrow stream.
 const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
@@ -186,4 +189,124 @@ fn a_recorder_takes_no_number_that_an_earlier_account_has() {
     assert!(!disk.paths().iter().any(aside), "{:?}", disk.paths());
     assert_eq!(read_back(&store).samples.len(), 4 * 50);
     assert_eq!(contradictions(&store), []);
+}
+
+/// A recorder that was killed while it wrote its only segment: 300 samples are stored in thirty batches, and its account tells
+/// of the first ten.
+fn killed_behind_its_account() -> (Forgetful, Arc<dyn Store>) {
+    let disk = Forgetful::default();
+    let store: Arc<dyn Store> = Arc::new(disk.clone());
+    let hour = std::time::Duration::from_secs(3_600);
+    let options = Options { segment_bytes: 1 << 20, account_interval: hour, ..small() };
+    let run = "shot-7".parse().unwrap();
+    let mut recorder = Recorder::open(Arc::clone(&store), run, options, at_ms(0)).unwrap();
+    recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+    for first in (0..300).step_by(10) {
+        recorder.handle(at_ms(first + 10), Input::Block(&block(first, 10))).unwrap();
+    }
+    assert_eq!(recorder.progress().next().unwrap().stored_index, 300);
+    std::mem::forget(recorder);
+    disk.kill();
+    let told = read_whole(&disk, &named(&disk, "account.json")[0]).unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&told).unwrap();
+    assert_eq!(told["stored_index"], 10);
+    (disk, store)
+}
+
+fn damaged(store: &Arc<dyn Store>) -> Vec<String> {
+    stream(store).1.epochs[0].damaged.clone()
+}
+
+#[test]
+fn what_the_index_of_a_lost_segment_tells_is_no_time_in_which_nobody_recorded() {
+    let (disk, store) = killed_behind_its_account();
+    let path = named(&disk, ".arrows").remove(0);
+    let written = read_whole(&disk, &path).unwrap();
+    store.remove(&path).unwrap();
+    let mut recorder = open(&store, at_ms(1_000)).unwrap();
+    recorder.handle(at_ms(1_000), Input::Began(began(400))).unwrap();
+    recorder.handle(at_ms(1_000), Input::Block(&block(400, 10))).unwrap();
+    recorder.close(at_ms(1_010)).unwrap();
+    let read = read_back(&store);
+    let [hole] = &read.holes[..] else { panic!("{:?}", read.holes) };
+    assert_eq!(hole.lost[Stage::ArchiveWrite], 300 * PER_SAMPLE);
+    assert_eq!(hole.reader_absent, 100 * PER_SAMPLE);
+    disk.put(&path, &written);
+    assert_eq!(read_back(&store).samples.iter().collect::<Vec<_>>(), [0..300, 400..410]);
+    assert_eq!(contradictions(&store), []);
+}
+
+#[test]
+fn an_index_that_is_cut_is_said_and_made_again_wherever_something_tells_that_it_was_longer() {
+    // By the account: header only, or not even that. By what lies behind: a batch is passed over.
+    for kept in [&[][..], &[0..64], &[0..128, 192..1_984]] {
+        let (disk, store) = killed_behind_its_account();
+        let path = named(&disk, ".index").remove(0);
+        let written = read_whole(&disk, &path).unwrap();
+        assert_eq!(written.len(), 31 * 64);
+        disk.put(&path, &kept.iter().flat_map(|range| written[range.clone()].to_vec()).collect::<Vec<_>>());
+        let said = damaged(&store);
+        assert!(said.len() == 1 && said[0].contains("segment-000001.index"), "{kept:?}: {said:?}");
+        assert_eq!(read_back(&store).samples.len(), 300, "{kept:?}");
+        let mut recorder = open(&store, at_ms(1_000)).unwrap();
+        let said = notices(&mut recorder);
+        assert!(matches!(&said[..], [Notice::Mended { .. }]), "{kept:?}: {said:?}");
+        recorder.close(at_ms(1_001)).unwrap();
+        assert!(read_whole(&disk, &path).unwrap().starts_with(&written), "{kept:?}");
+        assert_eq!((damaged(&store), contradictions(&store)), (Vec::new(), Vec::new()), "{kept:?}");
+    }
+}
+
+#[test]
+fn a_batch_that_is_lost_with_its_entry_is_no_reason_to_make_the_index_again_and_again() {
+    let (disk, store) = killed_behind_its_account();
+    let (path, data) = (named(&disk, ".index").remove(0), named(&disk, ".arrows").remove(0));
+    let written = read_whole(&disk, &path).unwrap();
+    let [offset, length] = [128, 136].map(|at| u64::from_le_bytes(written[at..at + 8].try_into().unwrap()));
+    disk.flip(&data, usize::try_from(offset + length - 20).unwrap());
+    disk.put(&path, &[&written[..128], &written[192..]].concat());
+    for time in [1_000, 2_000] {
+        assert_eq!(read_back(&store).samples.len(), 290);
+        open(&store, at_ms(time)).unwrap().close(at_ms(time + 1)).unwrap();
+        assert!(!disk.paths().iter().any(|path| path.to_str().unwrap().contains(".damaged")));
+    }
+}
+
+#[test]
+fn a_recorder_says_what_it_finds_damaged_and_leaves_as_it_lies() {
+    type Damage = fn(&Forgetful);
+    let damages: [(&str, Damage); 4] = [
+        ("segment-000002.arrows", |disk| {
+            let path = named(disk, "segment-000002.arrows").remove(0);
+            disk.change(&path, |bytes| bytes.truncate(200));
+        }),
+        ("segment-000002.arrows and its index are missing", |disk| {
+            let path = named(disk, "segment-000002.arrows").remove(0);
+            disk.remove(&path).unwrap();
+            disk.remove(&path.with_extension("index")).unwrap();
+        }),
+        ("account.json is missing", |disk| {
+            disk.remove(&named(disk, "account.json")[0]).unwrap();
+        }),
+        ("tallycast-archive.json", |disk| {
+            disk.change(Path::new("tallycast-archive.json"), |bytes| bytes.truncate(20));
+        }),
+    ];
+    for (what, damage) in damages {
+        let (disk, store) = closed_in_arrow();
+        damage(&disk);
+        let said = notices(&mut open(&store, at_ms(2_000)).unwrap());
+        let cause = match said.first() {
+            Some(Notice::Damaged { cause }) => cause,
+            Some(Notice::Mended { mended, .. }) => &mended.cause,
+            _ => panic!("{what}: {said:?}"),
+        };
+        assert!(cause.contains(what), "{what}: {cause}");
+        // What can be made again is said once.
+        let is_made_again = !what.starts_with("segment");
+        let said = notices(&mut open(&store, at_ms(3_000)).unwrap());
+        assert_eq!(said.is_empty(), is_made_again, "{what}: {said:?}");
+    }
+    let (_, store) = closed_in_arrow();
+    assert_eq!(notices(&mut open(&store, at_ms(2_000)).unwrap()), []);
 }

@@ -214,6 +214,15 @@ impl Mutation<'_> {
             let found = found.unwrap_or_else(|| panic!("{told}: with the file back a stream is lost"));
             check_kept(base, &found, &format!("{told}, which came back: a recovery"));
         }
+        if self.path.to_str().unwrap().contains("segment-") {
+            let mut found = verified(disk).unwrap_or_default();
+            found.retain(|it| it.what.contains("and are there"));
+            assert_eq!(
+                found,
+                [],
+                "{told}, which came back: a recovery told something missing that was only away"
+            );
+        }
     }
 }
 
