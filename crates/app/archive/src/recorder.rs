@@ -541,6 +541,7 @@ impl Recorder {
         }
         self.for_each(now, |stream| stream.check_place());
         for stream in self.streams.values_mut() {
+            self.notices.extend(stream.take_faults().into_iter().map(|cause| Notice::Damaged { cause }));
             if stream.committed() {
                 self.notices.push_back(Notice::WriteResumed { stream: stream.name() });
             }

@@ -154,13 +154,15 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Checks that both files are still where they were created.
+    /// Checks that both files are still where they were created, and as they were written.
     ///
     /// # Errors
-    /// [`StoreError::Gone`]; the segment then must be given up.
-    pub(crate) fn check_place(&self) -> Result<(), StoreError> {
+    /// [`StoreError::Gone`], [`StoreError::Changed`]; the segment then must be given up.
+    pub(crate) fn check(&mut self) -> Result<(), StoreError> {
         self.data.check_place()?;
-        self.index.check_place()
+        self.index.check_place()?;
+        self.data.check_size()?;
+        self.index.check_size()
     }
 
     /// Returns the data file, to be synced before [`Self::acknowledge`].

@@ -115,7 +115,7 @@ pub trait Appendable: Send {
     /// [`StoreError::NoSpace`] or what the disk says; part of the bytes may have been written.
     fn append(&mut self, parts: &[&[u8]]) -> Result<(), StoreError>;
 
-    /// Cuts the file to `size_bytes`.
+    /// Cuts the file to `size_bytes`; one that is shorter stays as it is.
     ///
     /// # Errors
     /// What the disk says.
@@ -126,6 +126,14 @@ pub trait Appendable: Send {
     /// # Errors
     /// [`StoreError::Gone`] if it, or a folder above it, was removed, moved or replaced.
     fn check_place(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Checks that the file is as long as what was written, and takes it as it is from then on.
+    ///
+    /// # Errors
+    /// [`StoreError::Changed`] if something else cut it, or added to it.
+    fn check_size(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -213,6 +221,13 @@ pub enum StoreError {
         .0.display()
     )]
     Gone(PathBuf),
+    /// A file that is being written is not as long as what was written.
+    #[error(
+        "{} was cut or added to by something else while it was recorded\n\
+         let nothing but its recorder write into an archive",
+        .0.display()
+    )]
+    Changed(PathBuf),
     /// A file ends before what should be read.
     #[error("{} ends before byte {needed}", path.display())]
     Short {

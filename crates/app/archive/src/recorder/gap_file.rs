@@ -27,6 +27,10 @@ pub(crate) struct GapFile {
     written: Vec<GapRecord>,
     /// Gaps that still wait for evidence, as far as they are remembered.
     unsettled: BTreeMap<GapKey, GapRecord>,
+    /// Something else changed the file, and nobody was told yet.
+    fault: Option<StoreError>,
+    /// And nothing was written since.
+    is_torn: bool,
 }
 
 impl GapFile {
@@ -72,7 +76,9 @@ impl GapFile {
     fn around(file: Box<dyn Appendable>, description: &Description, bytes: u64) -> Self {
         let (pending, written, unsettled) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
         let head = Line::head_of(description);
-        Self { file, head, synced_bytes: bytes, written_bytes: bytes, pending, written, unsettled }
+        let (fault, is_torn) = (None, false);
+        let (synced_bytes, written_bytes) = (bytes, bytes);
+        Self { file, head, synced_bytes, written_bytes, pending, written, unsettled, fault, is_torn }
     }
 
     /// Takes over the gaps that waited for this file.
@@ -127,9 +133,14 @@ impl GapFile {
     /// What the disk says; the file is then cut back.
     pub(crate) fn write_lines(&mut self, lines: &[Line]) -> Result<(), StoreError> {
         let head = (self.written_bytes == 0).then_some(&self.head);
-        let text: String = head.into_iter().chain(lines).map(Line::encode).collect();
+        let mut text: String = head.into_iter().chain(lines).map(Line::encode).collect();
         if text.is_empty() {
             return Ok(());
+        }
+        self.check_size();
+        if core::mem::take(&mut self.is_torn) {
+            // The end may be in the middle of a line, and the head may be gone: neither costs a line that comes now.
+            text = format!("\n{}{text}", self.head.encode());
         }
         if let Err(error) = self.file.append(&[text.as_bytes()]) {
             self.take_back();
@@ -159,6 +170,19 @@ impl GapFile {
     /// [`StoreError::Gone`].
     pub(crate) fn check_place(&self) -> Result<(), StoreError> {
         self.file.check_place()
+    }
+
+    /// Looks whether something else changed the file.
+    pub(crate) fn check_size(&mut self) {
+        if let Err(error) = self.file.check_size() {
+            self.fault = Some(error);
+            self.is_torn = true;
+        }
+    }
+
+    /// Returns what was found wrong with the file, once.
+    pub(crate) fn take_fault(&mut self) -> Option<StoreError> {
+        self.fault.take()
     }
 
     /// Returns how many bytes of the file are durable.

@@ -21,11 +21,11 @@ use crate::columns::Columns;
 use crate::compact::ClosedSegment;
 use crate::error::ArchiveError;
 use crate::folders::{ACCOUNT, DESCRIPTION, GAPS, RunName, epoch_folder, segment_of};
-use crate::gaps::{GapKey, GapRecord, Line, Origin, Session};
+use crate::gaps::{GapKey, GapRecord, Line, Mended, Origin, Session};
 use crate::recovery::{Resumable, recover_epoch};
 use crate::segment::{Birth, SegmentWriter};
 use crate::stamped::stamp;
-use crate::store::{Appendable, Store, read_whole, replace, set_aside};
+use crate::store::{Appendable, Store, StoreError, read_whole, replace, set_aside};
 use crate::told::Files;
 use crate::versions::VERSION;
 use crate::{Description, DescriptionError};
@@ -103,6 +103,8 @@ pub(super) struct StreamRecorder {
     ended: bool,
     /// What was in the books when this session began: they run through, each account is of one session.
     books_before: Books,
+    /// What was done to the files while they were written, and was got over.
+    faults: Vec<String>,
 }
 
 impl StreamRecorder {
@@ -146,6 +148,7 @@ impl StreamRecorder {
             account_written: now,
             ended: false,
             books_before: Books::default(),
+            faults: Vec::new(),
             description,
             folder,
         };
@@ -179,6 +182,7 @@ impl StreamRecorder {
     /// # Errors
     /// [`ArchiveError::SchemaChanged`]; what the disk says.
     pub(super) fn settle(&mut self, store: &dyn Store) -> Result<(), ArchiveError> {
+        self.replace_gap_map(store)?;
         if let Owed::GapMap { found_bytes: None } = self.owed
             && let Some(found) = Self::settle_in(store, &self.folder, &self.description)?
         {
@@ -198,9 +202,7 @@ impl StreamRecorder {
             self.owed = Owed::Line;
         }
         if matches!(self.owed, Owed::Line) {
-            let (number, first_index) = (self.session, self.first_index);
-            let session = Session { number, first_index, reader: self.reader.clone() };
-            self.gaps.write_lines(&[Line::Session(session)])?;
+            self.gaps.write_lines(&[self.session_line()])?;
             self.gaps.write()?;
             self.gaps.sync()?;
             self.owed = Owed::Room;
@@ -211,6 +213,45 @@ impl StreamRecorder {
             self.owed = Owed::Nothing;
         }
         Ok(())
+    }
+
+    /// Begins the gap map anew if it was taken away and its folder was not: a small file that is gone is no reason to store
+    /// nothing any more.
+    fn replace_gap_map(&mut self, store: &dyn Store) -> Result<(), ArchiveError> {
+        if self.is_waiting() || self.gaps.check_place().is_ok() {
+            return Ok(());
+        }
+        let path = self.folder.join(GAPS);
+        let is_folder_ours = read_whole(store, &self.folder.join(DESCRIPTION))
+            .is_ok_and(|found| Description::decode(&found).is_ok_and(|found| found == *self.description));
+        let kept_as = match store.open(&path) {
+            Err(StoreError::NotFound(_)) if is_folder_ours => None,
+            Err(StoreError::Misplaced { .. }) if is_folder_ours => Some(set_aside(store, &path)?),
+            // Another folder in the place of the epoch's, or none: whoever writes next says so.
+            _ => return Ok(()),
+        };
+        self.gaps.take_back();
+        let gaps = GapFile::create(store, &self.folder, &self.description)?;
+        let taken = core::mem::replace(&mut self.gaps, gaps);
+        self.gaps.take_over(taken);
+        let cause = format!("{} was taken away while it was recorded, and is begun anew", path.display());
+        let mended = Mended { file: GAPS.to_owned(), kept_as, cause: cause.clone() };
+        self.gaps.write_lines(&[self.session_line(), Line::Mended(mended)])?;
+        store.sync_folder(&self.folder)?;
+        self.faults.push(cause);
+        Ok(())
+    }
+
+    fn session_line(&self) -> Line {
+        let (number, first_index) = (self.session, self.first_index);
+        Line::Session(Session { number, first_index, reader: self.reader.clone() })
+    }
+
+    /// Returns what was done to the files while they were written, each once.
+    pub(super) fn take_faults(&mut self) -> Vec<String> {
+        let fault = self.gaps.take_fault().map(|error| ArchiveError::from(error).first_line());
+        self.faults.extend(fault);
+        core::mem::take(&mut self.faults)
     }
 
     /// Tells whether the disk has not taken the beginning of the session yet.
@@ -366,11 +407,21 @@ impl StreamRecorder {
     /// Writes the pending samples as one batch.
     pub(super) fn write(&mut self, store: &dyn Store, now: Instant) -> Result<(), Failure> {
         let Some((batch, span)) = self.columns.finish()? else { return Ok(()) };
+        let mut fault = None;
         if let Some(segment) = &mut self.segment {
-            return Ok(segment.write(&batch, span)?);
+            match segment.check() {
+                Err(error) if !segment.has_staged() => fault = Some(ArchiveError::from(error).first_line()),
+                checked => {
+                    checked?;
+                    return Ok(segment.write(&batch, span)?);
+                }
+            }
         }
         // A folder that was taken away gets no new files: neither where it is now nor in another of its name.
         self.gaps.check_place()?;
+        // What is stored in a segment that was changed is nobody's to mend while it is recorded; what comes now gets another.
+        self.faults.extend(fault);
+        self.segment.take().into_iter().for_each(SegmentWriter::give_up);
         let (number, session) = (self.next_segment, self.session);
         let birth = Birth { folder: &self.folder, description: &self.description, number, session };
         // A number is used once, also if beginning the segment fails: what stays of it is not mistaken.
@@ -412,14 +463,15 @@ impl StreamRecorder {
         Ok(segment.acknowledge()?)
     }
 
-    /// Checks that the files of the stream are where they were created.
-    pub(super) fn check_place(&self) -> Result<(), Failure> {
+    /// Checks that the files of the stream, as far as something was written, are where they were created.
+    pub(super) fn check_place(&mut self) -> Result<(), Failure> {
         if self.is_waiting() {
             return Ok(());
         }
-        if let Some(segment) = &self.segment {
-            segment.check_place()?;
+        if let Some(segment) = self.segment.as_mut().filter(|segment| segment.has_staged()) {
+            segment.check()?;
         }
+        self.gaps.check_size();
         Ok(self.gaps.check_place()?)
     }
 

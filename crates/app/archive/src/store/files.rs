@@ -74,6 +74,7 @@ impl FileStore {
             within: path.to_owned(),
             place,
             identity: identity(&stat),
+            size_bytes: stat.st_size.cast_unsigned(),
             file,
         })
     }
@@ -208,12 +209,19 @@ struct OpenFile {
     within: PathBuf,
     place: Arc<Place>,
     identity: (u64, u64),
+    /// What it should be, where it is written.
+    size_bytes: u64,
     file: File,
 }
 
 impl OpenFile {
     fn check_place(&self) -> Result<(), StoreError> {
         self.place.check_file(&self.within, self.identity)
+    }
+
+    fn measured(&self) -> Result<u64, StoreError> {
+        let metadata = self.file.metadata();
+        Ok(metadata.map_err(|cause| StoreError::from_system("measure", &self.path, cause))?.len())
     }
 }
 
@@ -223,16 +231,28 @@ impl Appendable for OpenFile {
             let mut slices: Vec<IoSlice<'_>> = group.iter().map(|part| IoSlice::new(part)).collect();
             write_all(&mut self.file, &mut slices)
                 .map_err(|cause| StoreError::from_system("write", &self.path, cause))?;
+            self.size_bytes += group.iter().map(|part| part.len() as u64).sum::<u64>();
         }
         Ok(())
     }
 
     fn truncate(&mut self, size_bytes: u64) -> Result<(), StoreError> {
-        self.file.set_len(size_bytes).map_err(|cause| StoreError::from_system("cut", &self.path, cause))
+        if self.measured()? > size_bytes {
+            let cut = self.file.set_len(size_bytes);
+            cut.map_err(|cause| StoreError::from_system("cut", &self.path, cause))?;
+        }
+        self.size_bytes = self.size_bytes.min(size_bytes);
+        Ok(())
     }
 
     fn check_place(&self) -> Result<(), StoreError> {
         Self::check_place(self)
+    }
+
+    fn check_size(&mut self) -> Result<(), StoreError> {
+        let found = self.measured()?;
+        let is_as_written = core::mem::replace(&mut self.size_bytes, found) == found;
+        is_as_written.then_some(()).ok_or_else(|| StoreError::Changed(self.path.clone()))
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
@@ -255,8 +275,7 @@ fn write_all(file: &mut File, mut slices: &mut [IoSlice<'_>]) -> std::io::Result
 
 impl Readable for OpenFile {
     fn size_bytes(&self) -> Result<u64, StoreError> {
-        let metadata = self.file.metadata();
-        Ok(metadata.map_err(|cause| StoreError::from_system("measure", &self.path, cause))?.len())
+        self.measured()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {

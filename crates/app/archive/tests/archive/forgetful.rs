@@ -336,7 +336,7 @@ impl Appendable for Handle {
         let mut disk = self.disk.disk();
         disk.step(&self.path)?;
         let size = usize::try_from(size_bytes).unwrap();
-        disk.inodes[self.inode].live.resize(size, 0);
+        disk.inodes[self.inode].live.truncate(size);
         Ok(())
     }
 

@@ -221,7 +221,9 @@ fn an_archive_that_is_taken_away_is_said_and_what_cannot_be_stored_is_counted() 
         let progress = recorder.progress().next().unwrap();
         assert_eq!(progress.accepted, 3_000 * PER_SAMPLE, "{taken:?}");
         assert_eq!(progress.stored + progress.archive_write, progress.accepted, "{taken:?}");
-        assert!(progress.archive_write > 0, "{taken:?}: what could not be stored is counted");
+        // In a folder that is still there another segment is begun at once.
+        let is_lost = progress.archive_write > 0;
+        assert_eq!(is_lost, taken != Taken::Segment, "{taken:?}: what could not be stored is counted");
         let closed = recorder.close(at_ms(3_010));
         let expected = match taken {
             Taken::Root | Taken::Epoch => {
@@ -243,11 +245,82 @@ fn an_archive_that_is_taken_away_is_said_and_what_cannot_be_stored_is_counted() 
             }
             Taken::Segment => {
                 closed.unwrap();
-                &["failed", "resumed"][..]
+                &["damaged"][..]
             }
         };
         let kinds: Vec<&str> = said.iter().map(kind_of).collect();
         assert_eq!(kinds, expected, "{said:?}");
+    }
+}
+
+/// What somebody does to a file while it is recorded.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Done {
+    Cut(u64),
+    AddedTo,
+    Removed,
+    Folder,
+}
+
+#[test]
+fn what_is_done_to_a_file_while_it_is_recorded_is_said_and_costs_nothing_that_comes_later() {
+    let both = [Done::Cut(0), Done::Cut(100), Done::AddedTo, Done::Removed, Done::Folder];
+    let files = [".arrows", ".index", "gaps.jsonl"];
+    for (end, done) in files.into_iter().flat_map(|end| both.map(|done| (end, done))) {
+        let told = format!("{end}: {done:?}");
+        let folder = tempfile::tempdir().unwrap();
+        let store: Arc<dyn Store> = Arc::new(FileStore::create(folder.path()).unwrap());
+        let options = Options { segment_bytes: 1 << 20, ..crate::scene::small() };
+        let run = "shot-7".parse().unwrap();
+        let mut recorder = Recorder::open(Arc::clone(&store), run, options, at_ms(0)).unwrap();
+        recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
+        let mut said = Vec::new();
+        for step in 0..100_u64 {
+            if step == 50 {
+                let epoch = folder.path().join("run=shot-7/stream=lab%2Fprobe");
+                let epoch = epoch.join(format!("epoch={}", crate::scene::EPOCH));
+                let names = std::fs::read_dir(epoch).unwrap().map(|entry| entry.unwrap().path());
+                let path = names.filter(|name| name.to_str().unwrap().ends_with(end)).max().unwrap();
+                let open = || std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+                match done {
+                    Done::Cut(size) => open().set_len(size).unwrap(),
+                    Done::AddedTo => std::io::Write::write_all(&mut open(), b"something").unwrap(),
+                    Done::Removed => std::fs::remove_file(&path).unwrap(),
+                    Done::Folder => {
+                        std::fs::remove_file(&path).unwrap();
+                        std::fs::create_dir(&path).unwrap();
+                    }
+                }
+            }
+            let now = at_ms(step * 10);
+            if step % 10 == 5 {
+                let lost = gap(step, step * 10..step * 10 + 10, Some(Stage::Network));
+                recorder.handle(now, Input::Gap(&lost)).unwrap();
+            } else {
+                recorder.handle(now, Input::Block(&block(step * 10, 10))).unwrap();
+            }
+            said.extend(notices(&mut recorder));
+        }
+        recorder.handle(at_ms(1_000), Input::Ended(account())).unwrap();
+        let progress = recorder.progress().next().unwrap();
+        recorder.close(at_ms(1_010)).unwrap();
+        assert_eq!((progress.stored, progress.archive_write), (900 * PER_SAMPLE, 0), "{told}");
+        assert_eq!(said.iter().map(kind_of).collect::<Vec<_>>(), ["damaged"], "{told}: {said:?}");
+        let Notice::Damaged { cause } = &said[0] else { panic!("{said:?}") };
+        assert!(cause.contains(end), "{told}: {cause}");
+        let read = read_back(&store);
+        assert_eq!(read.samples.count_in(500..1_000), 450, "{told}: what came later is there");
+        let later = read.holes.iter().filter(|hole| hole.first_index >= 500);
+        let lost: u64 = later.map(|hole| hole.lost[Stage::Network]).sum();
+        assert_eq!(lost, 50 * PER_SAMPLE, "{told}: and why something of it is missing");
+        if end != ".arrows" {
+            assert_eq!(read.samples.len(), 900, "{told}: the segment has everything");
+        }
+        let archive = archive::Archive::open(folder.path()).unwrap();
+        let found = archive.verify(&archive::Scope::default(), &mut |_| {}).unwrap();
+        // What was only added behind a segment or an index is cut off again.
+        let is_cured = done == Done::AddedTo && end != "gaps.jsonl";
+        assert_eq!(found.is_whole(), is_cured, "{told}: {:?}", found.contradictions);
     }
 }
 
@@ -260,6 +333,7 @@ pub(crate) fn kind_of(notice: &Notice) -> &'static str {
         Notice::Resumed { .. } => "earlier",
         Notice::WriteFailed { .. } => "failed",
         Notice::WriteResumed { .. } => "resumed",
+        Notice::Damaged { .. } => "damaged",
         _ => "else",
     }
 }
