@@ -18,6 +18,7 @@ use crate::messages::print_line;
 use crate::moment::{Moment, text as utc};
 use crate::settings::Sources;
 use export::Order;
+pub(in crate::verbs) use gaps::says_damage;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -102,12 +103,13 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         gaps::show(&archive, &entry, range, arguments.json)?
     } else {
         entry.epochs.iter().try_for_each(|recording| show(&entry, recording, &arguments))?;
-        false
+        return Ok(if is_whole { outcome(&entry) } else { Outcome::Found });
     };
-    if damaged || !is_whole {
-        return Ok(Outcome::Found);
+    // Also what cost no sample.
+    for what in entry.epochs.iter().flat_map(|recording| &recording.damaged) {
+        eprintln!("warning: {what}");
     }
-    Ok(outcome(&entry))
+    Ok(if damaged || !is_whole { Outcome::Found } else { outcome(&entry) })
 }
 
 impl Arguments {
@@ -313,7 +315,7 @@ fn thin(
         })?,
     };
     let points = archive.points(entry, &PointsRequest { channel, element: 0, range, points })?;
-    let damaged = gaps::says_damage(&points.holes);
+    let damaged = says_damage(&points.holes);
     if arguments.json {
         print_line(&points_json(&points))?;
         return Ok(damaged);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as Clock};
 
 use anyhow::Context;
@@ -28,7 +29,8 @@ Examples:
   tallycast record --run night --root /data/archive '**' --duration 8h
   tallycast query tallycast-archive --list
 
-Recording on after a crash: the same command; what was missed meanwhile is a recorded gap.";
+Recording on after a crash: the same command; what was missed meanwhile is a recorded gap.
+A damaged file in the run is said, nothing of it is lost by that, and the exit code is 1: see tallycast archive verify.";
 
 /// The longest wait between two looks at the clock and the wish to end.
 const LOOK: Duration = Duration::from_millis(100);
@@ -106,6 +108,8 @@ struct Recording {
     status: StatusLine,
     /// Streams that could not be recorded, and were complained of.
     failed: BTreeSet<(Arc<StreamName>, Epoch)>,
+    /// Something in the run is damaged, and was complained of.
+    damaged: Arc<AtomicBool>,
     /// How many streams are being recorded.
     joined: usize,
     began: Clock,
@@ -114,9 +118,15 @@ struct Recording {
 
 impl Recording {
     fn open(store: Arc<dyn Store>, arguments: &Arguments) -> anyhow::Result<Self> {
-        let compactor = Compactor::start(Arc::clone(&store), |done| match done {
+        let damaged = Arc::new(AtomicBool::new(false));
+        let found_damaged = Arc::clone(&damaged);
+        let compactor = Compactor::start(Arc::clone(&store), move |done| match done {
             Ok(done) => tracing::info!("segment {} compacted", done.segment.number),
-            Err(error) => tracing::warn!("a segment stays uncompacted: {error}"),
+            Err(error) => {
+                tracing::warn!("a segment stays uncompacted: {error}");
+                // Relaxed: read once the thread has ended.
+                found_damaged.fetch_or(error.is_damage(), Ordering::Relaxed);
+            }
         })?;
         let recorder = Recorder::open(store, arguments.run.clone(), Options::default(), Instant::ORIGIN)?;
         let began = Clock::now();
@@ -127,6 +137,7 @@ impl Recording {
             json: arguments.json,
             status: StatusLine::new(arguments.json),
             failed: BTreeSet::new(),
+            damaged,
             joined: 0,
             began,
             next_accounts: began + ACCOUNTS,
@@ -163,6 +174,7 @@ impl Recording {
         self.status.show(|| "writing closed segments as Parquet".to_owned());
         // Waits until that is done.
         drop(self.compactor);
+        whole &= !self.damaged.load(Ordering::Relaxed);
         Recorded { accounts, progress, whole }
     }
 
@@ -222,6 +234,9 @@ impl Recording {
     fn pass_on(&mut self) {
         while let Some(notice) = self.recorder.poll_notice() {
             self.status.clear();
+            let is_damage =
+                matches!(notice, Notice::Mended { .. } | Notice::Damaged { .. } | Notice::LeftAlone { .. });
+            self.damaged.fetch_or(is_damage, Ordering::Relaxed);
             say(&notice);
         }
         self.compactor.take(self.recorder.take_closed());
@@ -254,6 +269,9 @@ fn say(notice: &Notice) {
                 mended.cause,
                 kept.unwrap_or_default()
             );
+        }
+        Notice::Damaged { cause } => {
+            tracing::warn!("{cause}\nsee what is damaged and what that costs: tallycast archive verify ROOT");
         }
         Notice::LeftAlone { path, cause } => {
             tracing::warn!("{} cannot be recovered and is left as it is: {cause}", path.display());

@@ -23,6 +23,7 @@ use crate::settings::Sources;
 use crate::status_line::StatusLine;
 use crate::stop::Stop;
 use crate::verbs::publish::{Ending, totals_json};
+use crate::verbs::query::says_damage;
 use inherited::Inherited;
 use schedule::{Replay, Schedule};
 
@@ -77,9 +78,14 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let settings = sources.load()?;
     let given = arguments.root.as_ref().map(|root| root.display().to_string());
     let archive = Archive::open(settings.text("record.root", given.as_deref())?.as_ref())?;
-    let mut streams = archive.streams(&arguments.run)?;
+    let (mut streams, unreadable) = archive.survey(&arguments.run)?;
+    for epoch in &unreadable {
+        eprintln!("warning: {} cannot be read: {}", epoch.folder.display(), epoch.cause);
+    }
     let wanted = |entry: &StreamEntry| arguments.stream.iter().any(|pattern| pattern.matches(&entry.name));
     streams.retain(|entry| arguments.stream.is_empty() || wanted(entry));
+    let damaged = streams.iter().flat_map(|entry| &entry.epochs).flat_map(|recording| &recording.damaged);
+    damaged.for_each(|damaged| eprintln!("warning: {damaged}"));
     let recordings = || streams.iter().flat_map(|entry| &entry.epochs).filter(|it| it.samples > 0);
     let Some(origin) = recordings().map(|recording| recording.t0).min() else {
         bail!("run {} has nothing to replay\nlist it: tallycast query ROOT --list --run {0}", arguments.run);
@@ -94,7 +100,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let parts = parts.collect::<anyhow::Result<Vec<_>>>()?;
     Ending::new(stop, None, None).wait_for_readers(parts.iter().map(|part| &part.first), arguments.wait);
     schedule.begin()?;
-    std::thread::scope(|scope| {
+    let is_whole = std::thread::scope(|scope| {
         let (plan, schedule) = (&plan, &schedule);
         let players: Vec<_> =
             parts.into_iter().map(|part| scope.spawn(move || part.play(plan, schedule))).collect();
@@ -104,11 +110,15 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         }
         status.clear();
         let results: Vec<_> = players.into_iter().map(|player| player.join()).collect();
-        results
-            .into_iter()
-            .try_for_each(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        results.into_iter().try_fold(true, |is_whole, result| {
+            Ok::<_, anyhow::Error>(
+                is_whole & result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
+            )
+        })
     })?;
-    Ok(Outcome::Fine)
+    let is_found_whole =
+        unreadable.is_empty() && streams.iter().flat_map(|it| &it.epochs).all(|it| it.damaged.is_empty());
+    Ok(if is_whole && is_found_whole { Outcome::Fine } else { Outcome::Found })
 }
 
 /// What is to be replayed, where from and where to.
@@ -132,21 +142,22 @@ impl<'a> Part<'a> {
         Ok(first.transpose()?.map(|first| Self { entry, first }))
     }
 
-    /// Replays the epochs, one after the other.
-    fn play(self, plan: &Plan<'_>, schedule: &Schedule) -> anyhow::Result<()> {
-        let mut opened = Some(self.first);
+    /// Replays the epochs, one after the other. Tells whether all that was stored could be read.
+    fn play(self, plan: &Plan<'_>, schedule: &Schedule) -> anyhow::Result<bool> {
+        let (mut opened, mut is_whole) = (Some(self.first), true);
         for recording in stored(self.entry) {
             let publisher = match opened.take() {
                 Some(publisher) => publisher,
-                None if !schedule.wait_for(recording.t0) => return Ok(()),
+                None if !schedule.wait_for(recording.t0) => return Ok(is_whole),
                 None => plan.open(self.entry, recording, schedule)?,
             };
             let mut replay = Replay { recording, publisher, schedule, inherited: Inherited::default() };
             let replayed = replay.run(plan.archive);
+            is_whole &= replay.inherited.is_whole();
             plan.report(self.entry, replay)?;
             replayed.map_err(|error| anyhow!(error).context(self.entry.name.to_string()))?;
         }
-        Ok(())
+        Ok(is_whole)
     }
 }
 

@@ -208,6 +208,47 @@ fn a_publisher_that_died_and_came_back_is_recorded_twice() {
 }
 
 #[test]
+fn a_recorder_that_finds_something_damaged_says_so_records_on_and_ends_with_1() {
+    let (folder, memory) = (tempfile::tempdir().unwrap(), memory());
+    let bus = host_bus(&memory);
+    let (root, _publisher) = (folder.path(), publisher(&bus, &[]));
+    let root_text = root.to_str().unwrap();
+    let record = |signal: Signal| {
+        let before = recording(root, "r").map_or(0, |it| it.samples);
+        let record = ["record", "test/*", "--run", "r", "--root", root_text, "--json", "--bus", &bus];
+        let (recorder, mut heard) = Running::start_heard(&record);
+        let is_on = |it: &Recording| it.attended && it.samples > before + 5_000;
+        wait_for("samples", || recording(root, "r").filter(is_on));
+        recorder.signal(signal);
+        let (status, _) = recorder.wait();
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut heard, &mut said).unwrap();
+        (status.code(), said)
+    };
+    // Killed, so that segment and index are as they were written.
+    record(Signal::KILL);
+    let epoch = root.join("run=r/stream=test%2Fwave");
+    let epoch = std::fs::read_dir(epoch).unwrap().next().unwrap().unwrap().path();
+    std::fs::remove_file(epoch.join("segment-000001.index")).unwrap();
+    let (code, said) = record(Signal::INT);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("segment-000001.index was damaged and is made again"), "{said}");
+    // It is whole again.
+    let (code, said) = record(Signal::INT);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(run(&["archive", "verify", root_text]).status.code(), Some(0));
+    // What cannot be made again stays as it is, and is said by each.
+    std::fs::remove_file(epoch.join("segment-000001.parquet")).unwrap();
+    for _ in 0..2 {
+        let (code, said) = record(Signal::INT);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("segment-000001.arrows and its index are missing"), "{said}");
+    }
+    let found = recording(root, "r").unwrap();
+    read_and_compare(root, &found);
+}
+
+#[test]
 fn recording_nothing_is_said() {
     let (folder, bus) = (tempfile::tempdir().unwrap(), private_bus());
     let root_text = folder.path().to_str().unwrap();

@@ -224,6 +224,60 @@ fn a_damaged_segment_is_named_and_the_rest_is_read() {
 }
 
 #[test]
+fn whoever_reads_a_damaged_archive_says_so_and_ends_with_1() {
+    let flip = |path: &Path, place: fn(usize) -> usize| {
+        let mut bytes = std::fs::read(path).unwrap();
+        let at = place(bytes.len());
+        bytes[at] ^= 1;
+        std::fs::write(path, bytes).unwrap();
+    };
+    type Damage<'a> = &'a dyn Fn(&Path);
+    let damages: [(&str, &str, Damage<'_>); 6] = [
+        ("segment-000002.parquet", "is cut", &|path| {
+            std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(500).unwrap();
+        }),
+        ("segment-000002.parquet", "has a wrong value", &|path| flip(path, |_| 100)),
+        ("segment-000002.parquet", "is gone", &|path| std::fs::remove_file(path).unwrap()),
+        ("gaps.jsonl", "is gone", &|path| std::fs::remove_file(path).unwrap()),
+        ("account.json", "has another checksum", &|path| flip(path, |size| size - 18)),
+        ("stream.json", "is a folder", &|path| {
+            std::fs::remove_file(path).unwrap();
+            std::fs::create_dir(path).unwrap();
+        }),
+    ];
+    for (file, what, damage) in damages {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, out) = (folder.path().join("archive"), folder.path().join("out.csv"));
+        recorded(&root);
+        let (root_text, out) = (root.to_str().unwrap(), out.to_str().unwrap());
+        let bus = crate::program::private_bus();
+        let replay = ["replay", root_text, "--run", "r", "--speed", "1000", "--wait", "0s", "--bus", &bus];
+        let asked: [&[&str]; 7] = [
+            &["query", root_text, "--list"],
+            &["query", root_text, "lab/probe"],
+            &["query", root_text, "lab/probe", "--gaps"],
+            &["query", root_text, "lab/probe", "--points", "10"],
+            &["query", root_text, "lab/probe", "--export", "csv", out, "--force"],
+            &["archive", "verify", root_text],
+            &replay,
+        ];
+        for arguments in asked {
+            assert_eq!(run(arguments).status.code(), Some(0), "nothing is damaged: {arguments:?}");
+        }
+        damage(&find(&root, file));
+        for (number, arguments) in asked.into_iter().enumerate() {
+            let output = run(arguments);
+            // Who lists looks at the ends of each file only.
+            let is_seen = number > 1 || what != "has a wrong value";
+            let told = format!("{file} {what}: {arguments:?}\n{}", said(&output));
+            assert_eq!(output.status.code(), Some(i32::from(is_seen)), "{told}");
+            let name = file.split('.').next().unwrap();
+            assert!(!is_seen || said(&output).contains(name), "{told}");
+        }
+    }
+}
+
+#[test]
 fn the_archive_of_the_settings_is_asked_where_none_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("kept");

@@ -12,7 +12,7 @@ use crate::messages::print_line;
 use crate::moment::text as utc;
 
 /// Says which holes are of samples that were stored and cannot be read; tells whether there are any.
-pub(super) fn says_damage(holes: &[Hole]) -> bool {
+pub(in crate::verbs) fn says_damage(holes: &[Hole]) -> bool {
     let records = holes.iter().flat_map(|hole| &hole.gaps).filter(|gap| gap.is_damage());
     let causes: BTreeSet<&str> = records.filter_map(|gap| gap.evidence.first()?.lines().next()).collect();
     for cause in &causes {

@@ -16,6 +16,8 @@ pub(super) struct Inherited {
     reasons: Reasons,
     /// Elements that are stored, of samples that lack others and so are left out whole.
     left_out: u64,
+    /// Something was stored and cannot be read any more.
+    damaged: bool,
 }
 
 impl Inherited {
@@ -23,6 +25,12 @@ impl Inherited {
     pub(super) fn add(&mut self, hole: &Hole) {
         self.holes += 1;
         self.reasons.add(&hole.reasons());
+        self.damaged |= super::says_damage(core::slice::from_ref(hole));
+    }
+
+    /// Tells whether all that was stored could be read.
+    pub(super) const fn is_whole(&self) -> bool {
+        !self.damaged
     }
 
     /// Counts samples that were recorded in part.
