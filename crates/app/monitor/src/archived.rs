@@ -2,12 +2,13 @@
 
 mod holes;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use archive::{Archive, ArchiveError, Piece, StreamEntry};
+use archive::{Archive, ArchiveError, Piece, RunName, StreamEntry, Unreadable};
 use sample::{Block, ElementReader, Point, StreamName};
 use units::{SampleRate, WallTime};
 
@@ -21,6 +22,8 @@ use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
 const LIST_AGE: Duration = Duration::from_secs(2);
 /// The most samples read for one picture: a second or two of work. More is for `tallycast query`.
 const MAX_SAMPLES: u64 = 50_000_000;
+/// The most files and folders of which it is said that they are damaged.
+const MAX_SAID: usize = 1_024;
 /// A sample this many periods behind the one before it is not joined with it.
 const BREAK_PERIODS: u64 = 2;
 
@@ -28,16 +31,27 @@ const BREAK_PERIODS: u64 = 2;
 pub(crate) struct ArchivedHistory {
     root: PathBuf,
     list: Mutex<Option<(Instant, Arc<Listed>)>>,
+    /// What was said to be damaged, each once.
+    said: Mutex<BTreeSet<String>>,
 }
 
 struct Listed {
     archive: Archive,
     streams: Vec<StreamEntry>,
+    unreadable: Vec<(RunName, Unreadable)>,
+}
+
+impl Listed {
+    /// Returns the recordings of a stream, run by run, and what of it cannot be read.
+    fn of(&self, stream: &StreamName) -> (Vec<&StreamEntry>, Vec<&Unreadable>) {
+        let unreadable = self.unreadable.iter().filter(|(run, it)| it.is_of(run, stream)).map(|(_, it)| it);
+        (self.streams.iter().filter(|it| *it.name == *stream).collect(), unreadable.collect())
+    }
 }
 
 impl ArchivedHistory {
     pub(crate) const fn new(root: PathBuf) -> Self {
-        Self { root, list: Mutex::new(None) }
+        Self { root, list: Mutex::new(None), said: Mutex::new(BTreeSet::new()) }
     }
 
     fn listed(&self) -> Result<Arc<Listed>, ArchiveError> {
@@ -46,13 +60,30 @@ impl ArchivedHistory {
             return Ok(Arc::clone(listed));
         }
         let archive = Archive::open(&self.root)?;
-        let mut streams = Vec::new();
+        let (mut streams, mut unreadable) = (Vec::new(), Vec::new());
         for run in archive.runs()? {
-            streams.extend(archive.streams(&run)?);
+            let (entries, unread) = archive.survey(&run)?;
+            streams.extend(entries);
+            unreadable.extend(unread.into_iter().map(|it| (run.clone(), it)));
         }
-        let listed = Arc::new(Listed { archive, streams });
+        let listed = Arc::new(Listed { archive, streams, unreadable });
+        self.say_damage(&listed);
         *list = Some((Instant::now(), Arc::clone(&listed)));
         Ok(listed)
+    }
+
+    fn say_damage(&self, listed: &Listed) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let recordings = listed.streams.iter().flat_map(|entry| &entry.epochs);
+        let damaged = recordings.flat_map(|recording| &recording.damaged).cloned();
+        let unreadable = listed.unreadable.iter().map(|(_, it)| it.to_string());
+        for cause in damaged.chain(unreadable) {
+            if said.len() < MAX_SAID && said.insert(cause.clone()) {
+                tracing::warn!(
+                    "{cause}\nsee what is damaged and what that costs: tallycast archive verify ROOT"
+                );
+            }
+        }
     }
 }
 
@@ -64,7 +95,10 @@ impl HistoryStore for ArchivedHistory {
             Err(ArchiveError::NoArchive(_)) => return Ok(None),
             listed => listed.map_err(failure)?,
         };
-        let mut entries: Vec<_> = listed.streams.iter().filter(|it| *it.name == *asked.stream).collect();
+        let (mut entries, unreadable) = listed.of(asked.stream);
+        if let (true, Some(unread)) = (entries.is_empty(), unreadable.first()) {
+            return Err(StoreFailure::Unreadable(unread.to_string()));
+        }
         entries.sort_by_key(|entry| entry.epochs.first().map(|recording| recording.t0));
         let newest = entries.iter().flat_map(|entry| &entry.epochs).max_by_key(|recording| recording.t0);
         let Some(schema) = newest.map(|recording| &recording.description.schema) else { return Ok(None) };
@@ -80,6 +114,7 @@ impl HistoryStore for ArchivedHistory {
             let excerpt = Excerpt { archive: &listed.archive, entry, range: &range };
             excerpt.read(&mut holes, &mut |block| reading.take(block)).map_err(failure)?;
         }
+        unreadable.into_iter().for_each(|unread| holes.unreadable(unread));
         let mut span = reading.finish(unit_of(schema, element).to_owned(), schema.rate);
         span.gaps = holes.finish();
         Ok(Some(span))
@@ -95,8 +130,8 @@ impl HistoryStore for ArchivedHistory {
             Err(ArchiveError::NoArchive(_)) => return Ok(None),
             listed => listed.map_err(failure)?,
         };
-        let entries: Vec<_> = listed.streams.iter().filter(|it| *it.name == *stream).collect();
-        if entries.is_empty() {
+        let (entries, unreadable) = listed.of(stream);
+        if entries.is_empty() && unreadable.is_empty() {
             return Ok(None);
         }
         let samples: u64 = entries.iter().map(|entry| samples_within(entry, &range)).sum();
@@ -113,6 +148,7 @@ impl HistoryStore for ArchivedHistory {
                 holes.untold(recording);
             }
         }
+        unreadable.into_iter().for_each(|unread| holes.unreadable(unread));
         Ok(Some(holes.finish()))
     }
 }

@@ -5,9 +5,10 @@
 
 use std::ops::Range;
 
-use archive::{GapRecord, Hole, Recording};
+use archive::{GapRecord, Hole, Recording, Unreadable};
+use ledger::StageCounts;
 use tallycast::GapKind;
-use units::WallTime;
+use units::{Epoch, WallTime};
 
 use crate::gap_map::KnownGap;
 
@@ -64,6 +65,37 @@ impl<'a> Holes<'a> {
         for gap in recording.absences().filter(|gap| gap.positions.is_empty()) {
             let to = gap.t1.unwrap_or(self.range.end);
             self.take(recording, KnownGap { open_ended: gap.t1.is_none(), ..known(recording, gap, to) });
+        }
+    }
+
+    /// Takes an epoch that cannot be read: nobody knows how much is missing, only since when, and that it may last until the
+    /// next one.
+    pub(super) fn unreadable(&mut self, unread: &Unreadable) {
+        let epoch = unread.epoch();
+        let start = |start_ns| WallTime::from_nanos(i64::try_from(start_ns).unwrap_or(i64::MAX));
+        let from = epoch.map_or(self.range.start, |epoch| start(epoch.start_ns));
+        let later = self.recordings.iter().map(|recording| recording.t0).filter(|time| *time > from);
+        let to = later.min().unwrap_or(self.range.end).max(from.offset(1));
+        if from < self.range.end && to > self.range.start {
+            self.gaps.push(KnownGap {
+                id: 0,
+                join: 0,
+                kind: GapKind::Missing,
+                epoch: epoch.unwrap_or(Epoch { start_ns: 0, life: 0 }),
+                from,
+                to,
+                first_index: 0,
+                samples: 0,
+                first_element: 0,
+                numbers: 0..0,
+                lost: StageCounts::default(),
+                unexplained: 0,
+                unsettled: 0,
+                absent: 0,
+                open_ended: true,
+                apportioned: false,
+                evidence: vec![unread.to_string()],
+            });
         }
     }
 

@@ -204,3 +204,37 @@ fn a_time_in_which_nobody_recorded_is_told_everywhere_as_the_archive_tells_it() 
     let drawn: Vec<_> = frame.traces[0].gaps.iter().map(|gap| (gap.cause, gap.samples)).collect();
     assert_eq!(drawn, [(GapCause::Absent, absent.end - absent.start)]);
 }
+
+#[test]
+fn a_recording_that_cannot_be_read_is_told_where_it_lies_and_takes_no_other_with_it() {
+    let (bus, root) = (bus(), tempfile::tempdir().unwrap());
+    let mut firsts = Vec::new();
+    for _ in 0..2 {
+        let feed = Feed::start(&bus, "lab/x", 0.0, |index| index as f64);
+        firsts.push(record_some(&bus, root.path(), 500).1);
+        drop(feed);
+    }
+    let archive = Archive::open(root.path()).unwrap();
+    let epochs = archive.stream(&"test".parse().unwrap(), &"lab/x".parse().unwrap()).unwrap().epochs;
+    assert_eq!(epochs.len(), 2);
+    let broken = epochs[0].description.epoch.to_string();
+    let folder = root.path().join("run=test/stream=lab%2Fx").join(format!("epoch={broken}"));
+    let segments = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let others = segments.filter(|path| path.file_name().unwrap() != "stream.json");
+    others.for_each(|path| std::fs::remove_file(path).unwrap());
+    std::fs::write(folder.join("stream.json"), "nothing of ours").unwrap();
+
+    let monitor = monitor_of(&bus, root.path());
+    let (from_ns, to_ns) = (firsts[0].as_nanos(), firsts[1].as_nanos() + 400_000_000);
+    let of_range = range(&monitor, from_ns, to_ns);
+    let columns = of_range["columns"].as_array().unwrap();
+    assert!(columns.last().unwrap().is_array() && columns[0].is_null(), "{columns:?}");
+    let of_gaps = get(monitor.address(), &format!("/api/gaps?stream=lab/x&from={from_ns}&to={to_ns}")).json();
+    for gaps in [&of_range["gaps"], &of_gaps] {
+        let told = gaps.as_array().unwrap().iter().any(|gap| {
+            let is_open = gap["kind"] == "missing" && gap["open_ended"] == true;
+            is_open && gap["evidence"][0].as_str().unwrap().contains(&broken)
+        });
+        assert!(told, "{gaps}");
+    }
+}
