@@ -287,6 +287,9 @@ mod tests {
     use super::*;
     use crate::control::scene::{PATIENT, Scene};
 
+    /// A client that asks no more has ended.
+    const WATCHDOG: Duration = Duration::from_secs(120);
+
     /// Opens a client's end, and the peer's socket.
     fn ends() -> (Echoing, UdpSocket) {
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -297,6 +300,7 @@ mod tests {
     /// Asks about 1,000 bytes, of a peer that answers as `echo` says, until it says that this was the last.
     fn ask(echo: impl FnMut(&UdpSocket, &[u8], SocketAddr) -> bool + Send) -> Fate {
         let (mut client, peer) = ends();
+        peer.set_read_timeout(Some(WATCHDOG)).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let (mut echo, mut buffer) = (echo, [0; 2_000]);
