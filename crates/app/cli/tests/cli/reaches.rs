@@ -116,7 +116,7 @@ fn another_user_reads_the_rings_of_root_and_not_those_of_strangers() {
     let ring = wait_for("the ring", || {
         rings().find(|path| path.extension().is_some_and(|extension| extension == "ring"))
     });
-    let read = ["sub", "test/*", "--json", "--samples", "1000", "--bus", &bus];
+    let read = ["sub", "test/*", "--json", "--count", "1000", "--bus", &bus];
     let Some(read) = run_as_nobody(&read) else { return };
     let lines = String::from_utf8(read.stdout).unwrap();
     assert!(lines.lines().any(|line| line.contains(r#""leg":"shm""#)), "{lines}");
