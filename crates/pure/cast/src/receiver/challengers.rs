@@ -29,7 +29,9 @@ const MIN_INTERVAL: Duration = Duration::from_millis(500);
 const SPREAD: Duration = Duration::from_millis(250);
 /// The most addresses that are held back at a time.
 const MAX_CHALLENGERS: usize = 4;
-/// A challenger that has been silent for this long gives its place to another, and so does one that has had its time.
+/// Those that had their time without a proof are remembered, so many of them: they give way to others, and not to each other.
+const MAX_USELESS: usize = 16;
+/// A challenger that has been silent for this long gives its place to another, and so does one that has had its time without a proof.
 const MAX_SILENCE: Duration = Duration::from_secs(10);
 /// The most datagrams that are held, and their bytes: about a second of a thousand small ones.
 pub(super) const MAX_HELD: usize = 1_024;
@@ -44,6 +46,8 @@ pub(super) struct Challengers {
     random: Random,
     interval: Duration,
     list: Vec<Challenger>,
+    /// Addresses that made room for others because they had brought no proof in their time.
+    useless: VecDeque<IpAddr>,
     /// What they sent, the oldest first.
     held: VecDeque<Held>,
     held_bytes: usize,
@@ -120,8 +124,8 @@ impl Challengers {
     pub(super) fn new(seed: u64) -> Self {
         let mut random = Random::for_purpose(seed, "challenges");
         let interval = MIN_INTERVAL + SPREAD.mul_f64(random.unit());
-        let (list, held) = (Vec::new(), VecDeque::new());
-        Self { random, interval, list, held, held_bytes: 0, row: 0, last: None }
+        let (list, useless, held) = (Vec::new(), VecDeque::new(), VecDeque::new());
+        Self { random, interval, list, useless, held, held_bytes: 0, row: 0, last: None }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -273,6 +277,7 @@ impl Challengers {
     /// Forgets all of them.
     pub(super) fn clear(&mut self) {
         self.list.clear();
+        self.useless.clear();
         self.held.clear();
         (self.held_bytes, self.row, self.last) = (0, 0, None);
     }
@@ -286,8 +291,14 @@ impl Challengers {
             let time = self.interval * CHALLENGES;
             let is_useless = |it: &Challenger| !it.is_proven && now.since(it.since) > time;
             let gives_way = |it: &Challenger| now.since(it.heard) > MAX_SILENCE || is_useless(it);
-            let index = self.list.iter().position(gives_way)?;
-            self.list.remove(index);
+            let index = self.list.iter().position(gives_way).filter(|_| !self.useless.contains(&ip))?;
+            let gone = self.list.remove(index);
+            if !gone.is_proven {
+                self.useless.push_back(gone.ip);
+            }
+            if self.useless.len() > MAX_USELESS {
+                self.useless.pop_front();
+            }
             self.keep_held_of_the_listed();
         }
         let nonce = self.nonce();
@@ -553,5 +564,7 @@ mod tests {
         challengers.hold(at(1) + time, host(9), &HEAD, &[9]);
         let places: Vec<_> = challengers.list.iter().map(|it| it.ip).collect();
         assert_eq!(places, [1, 3, 4, 9].map(|last| host(last).ip()));
+        challengers.hold(at(2) + time, host(2), &HEAD, &[2]);
+        assert!(challengers.list.iter().all(|it| it.ip != host(2).ip()), "it had its time");
     }
 }
