@@ -101,17 +101,23 @@ impl Life {
     }
 
     /// Opens an account for a later life that began and ended unheard, from its first sample on.
+    pub(super) fn unheard_successor(&self, key: BookKey, config: BookConfig, epoch: Epoch) -> Self {
+        let (identity, description) = ((self.stream, epoch), Arc::clone(&self.description));
+        let life = Self::unheard(key, config, identity, description, (self.last_heard, self.from));
+        Self { pin: self.pin.clone(), plausibility: self.plausibility.clone(), ..life }
+    }
+
+    /// Opens an account for a life that began and ended unheard, from its first sample on: after so long a silence, by the word
+    /// that came from there.
     pub(super) fn unheard(
-        &self,
         key: BookKey,
         config: BookConfig,
-        epoch: Epoch,
-        heard: (Instant, SocketAddr),
+        identity: (StreamId, Epoch),
+        description: Arc<Description>,
+        silence: (Instant, SocketAddr),
     ) -> Self {
-        let description = Arc::clone(&self.description);
         let book = Book::join(key, config, description.schema.elements_per_sample(), 0, 0);
-        let life = Self::with_book(key, book, (self.stream, epoch), description, heard);
-        Self { pin: self.pin.clone(), plausibility: self.plausibility.clone(), ..life }
+        Self::with_book(key, book, identity, description, silence)
     }
 
     /// Begins another account of this life, which had fallen silent, where its last one ended.

@@ -14,23 +14,31 @@ use super::challengers::{MAX_HELD, MAX_HELD_BYTES};
 
 /// How long a new life waits for its descriptor, which comes once a second if nobody asks.
 const MAX_WAIT: Duration = Duration::from_millis(1_200);
+
+/// A datagram of a life that nobody has described.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) epoch: Epoch,
+    pub(super) from: SocketAddr,
+    pub(super) bytes: Vec<u8>,
+}
+
 /// What a new life sent before its descriptor came.
 #[derive(Debug, Default)]
 pub(super) struct Newcomer {
-    datagrams: Vec<(SocketAddr, Vec<u8>)>,
+    datagrams: Vec<Waiting>,
     size_bytes: usize,
     until: Option<Instant>,
-    /// The oldest and the newest epoch that wait.
-    epochs: Option<(Epoch, Epoch)>,
+    /// The oldest epoch that waits.
+    oldest: Option<Epoch>,
 }
 
 impl Newcomer {
     /// Holds a datagram; tells whether there is room for more: where there is not, all of them are let in.
     pub(super) fn hold(&mut self, now: Instant, epoch: Epoch, from: SocketAddr, bytes: &[u8]) -> bool {
         self.until.get_or_insert(now + MAX_WAIT);
-        let (oldest, newest) = self.epochs.unwrap_or((epoch, epoch));
-        self.epochs = Some((oldest.min(epoch), newest.max(epoch)));
-        self.datagrams.push((from, bytes.to_vec()));
+        self.oldest = Some(self.oldest.map_or(epoch, |oldest| oldest.min(epoch)));
+        self.datagrams.push(Waiting { epoch, from, bytes: bytes.to_vec() });
         self.size_bytes += bytes.len();
         self.datagrams.len() < MAX_HELD && self.size_bytes < MAX_HELD_BYTES
     }
@@ -41,17 +49,12 @@ impl Newcomer {
     }
 
     /// Returns the oldest epoch that waits, if one does.
-    pub(super) fn oldest(&self) -> Option<Epoch> {
-        self.epochs.map(|(oldest, _)| oldest)
-    }
-
-    /// Returns the newest epoch that waits, if one does.
-    pub(super) fn newest(&self) -> Option<Epoch> {
-        self.epochs.map(|(_, newest)| newest)
+    pub(super) const fn oldest(&self) -> Option<Epoch> {
+        self.oldest
     }
 
     /// Takes what was held, in the order in which it came.
-    pub(super) fn take(&mut self) -> Vec<(SocketAddr, Vec<u8>)> {
+    pub(super) fn take(&mut self) -> Vec<Waiting> {
         core::mem::take(self).datagrams
     }
 }

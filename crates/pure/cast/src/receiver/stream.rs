@@ -252,13 +252,14 @@ impl Stream {
             Ok(None) => {}
             Err(_) => with.stats.malformed += 1,
         }
-        let is_newest = self.current.as_ref().is_none_or(|life| life.epoch <= part.head.epoch);
+        let is_newest = self.current.as_ref().is_none_or(|life| life.epoch <= part.head.epoch)
+            || self.gives_way_to(part.head.epoch);
         if let Some(word) = part.predecessor.as_ref().filter(|_| is_newest) {
             if self.newcomer.oldest().is_some_and(|oldest| oldest < part.head.epoch) {
                 // The life before was heard, and its own descriptor will not come any more.
                 self.introduce_all(with);
             }
-            self.hear_of_predecessor(word, part.head.epoch, with);
+            self.hear_of_predecessor(word, &part.head, with);
         }
         self.introduce(part.head.epoch, with);
         let Some(life) = self.life_for(&part.head, with) else { return };
@@ -480,15 +481,14 @@ impl Stream {
             return None;
         }
         match self.current.as_ref().map(|life| life.epoch.cmp(&head.epoch)) {
-            Some(Ordering::Greater) if self.gives_way_to(head.epoch) => self.begin(head, with),
-            Some(Ordering::Greater) => self.replaced_life(head, with),
+            Some(Ordering::Greater) if !self.gives_way_to(head.epoch) => self.replaced_life(head, with),
             Some(Ordering::Equal) => self.current_life(head, with),
             Some(Ordering::Less) if self.replaced.iter().any(|life| life.misses(head)) => {
                 with.stats.replaced += 1;
                 let from = with.arrival.from.ip();
                 self.replaced.iter_mut().find(|life| life.misses(head) && life.pin.is_at(from))
             }
-            Some(Ordering::Less) if self.waits_for_descriptor(head.epoch) => {
+            Some(_) if self.waits_for_descriptor(head.epoch) => {
                 self.request_description(head.epoch, with);
                 let Arrival { from, bytes } = with.arrival;
                 if !self.newcomer.hold(with.now, head.epoch, from, bytes) {
@@ -496,8 +496,8 @@ impl Stream {
                 }
                 None
             }
-            Some(Ordering::Less) | None => {
-                if self.newcomer.newest().is_some() {
+            Some(_) | None => {
+                if self.newcomer.oldest().is_some() {
                     // The life before has ended meanwhile: what was held comes first.
                     self.introduce_all(with);
                     return self.life_for(head, with);

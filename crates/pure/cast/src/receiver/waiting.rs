@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
-use wire::{Numbered, Waiting};
+use wire::{Numbered, Predecessor, Waiting};
 
 /// A reader that has listened for so long has heard of every epoch that was there before: announcements and tallies come at
 /// least every second.
@@ -81,6 +81,8 @@ struct Heard {
     first: Instant,
     /// An account of it was opened.
     has_begun: bool,
+    /// It is not waited for: it came while another life was listened to, or began before the reader waited.
+    is_passed_over: bool,
     /// Its datagrams that came before an account could begin, mostly for want of the description.
     early: RangeSet,
 }
@@ -102,7 +104,15 @@ impl Beginnings {
             if self.heard.len() == MAX_EPOCHS {
                 self.heard.pop_front();
             }
-            self.heard.push_back(Heard { epoch, first: now, has_begun: false, early: RangeSet::new() });
+            let (has_begun, is_passed_over, early) = (false, false, RangeSet::new());
+            self.heard.push_back(Heard { epoch, first: now, has_begun, is_passed_over, early });
+        }
+    }
+
+    /// Notes that nothing is claimed of an epoch by its successor's word.
+    pub(super) fn pass_over(&mut self, epoch: Epoch) {
+        if let Some(heard) = self.of_mut(epoch) {
+            heard.is_passed_over = true;
         }
     }
 
@@ -132,6 +142,36 @@ impl Beginnings {
         self.waiting.zip(heard).is_some_and(|(waiting, heard)| {
             waiting.preceded(now, heard.epoch, heard.first, head.first_index, rate)
         })
+    }
+
+    /// Returns since when the reader has waited, if a life of which its successor tells, and that has no account, began after that.
+    ///
+    /// The reader waited for the successor; how long before it the life began is told by their publisher's clock, from one
+    /// beginning to the other, and by its samples, which take no less. Asked once: a successor that pauses only seems younger.
+    pub(super) fn missed(
+        &mut self,
+        word: &Predecessor,
+        successor: &Numbered,
+        rate: SampleRate,
+        now: Instant,
+    ) -> Option<Instant> {
+        let waiting = self.waiting?;
+        let apart = Duration::from_nanos(successor.epoch.start_ns.checked_sub(word.epoch.start_ns)?);
+        let lived = apart.max(rate.duration_of(word.next_index));
+        let ago = lived.saturating_add(rate.duration_of(successor.first_index));
+        self.heard(successor.epoch, now);
+        let heard = self.of(successor.epoch)?.first;
+        let waited = waiting.preceded(now, successor.epoch, heard, successor.first_index, rate);
+        let is_known = self.of(word.epoch).is_some_and(|heard| heard.has_begun || heard.is_passed_over);
+        if is_known || word.next_number == 0 {
+            return None;
+        }
+        if waited && ago <= now.since(waiting.since) {
+            return Some(waiting.since);
+        }
+        self.heard(word.epoch, now);
+        self.pass_over(word.epoch);
+        None
     }
 
     /// Notes that an account of this epoch is opened; returns the numbers that came too early to be used.
@@ -205,5 +245,65 @@ mod tests {
         assert!(preceded(300, 100, 150, 2_300));
         assert!(!preceded(300, 100, 150, 2_301));
         assert!(preceded(3_000, 100, 2_500, 300_000), "but a recording is played as fast as one likes");
+    }
+
+    /// Tells whether a life of 1,000 samples per second is missed that began so long before its successor and sent so many, once so
+    /// many samples of the successor have passed, by a reader that has waited for ten seconds.
+    fn is_missed(beginnings: &mut Beginnings, apart_ms: i64, sent: u64, since: u64) -> bool {
+        let (epoch, rate) = (epoch(0), SampleRate::hz(1_000).unwrap());
+        let word =
+            Predecessor { epoch, next_number: sent, next_index: sent, element_offset: 0, is_final: true };
+        let epoch =
+            Epoch { start_ns: epoch.start_ns + u64::try_from(apart_ms * 1_000_000).unwrap(), life: 2 };
+        let successor = Numbered {
+            stream: units::StreamId(1),
+            epoch,
+            number: 9,
+            first_index: since,
+            element_offset: 0,
+            elements_per_sample: 1,
+        };
+        beginnings.missed(&word, &successor, rate, at(20_000)).is_some()
+    }
+
+    fn waiting_for_ten_seconds() -> Beginnings {
+        Beginnings::new(Some(WaitsSince { since: at(10_000), wall: WallTime::default() }))
+    }
+
+    #[test]
+    fn a_life_is_missed_if_it_began_while_the_reader_waited() {
+        let is_missed =
+            |apart_ms, sent, since| is_missed(&mut waiting_for_ten_seconds(), apart_ms, sent, since);
+        assert!(is_missed(8_000, 50, 2_000));
+        assert!(!is_missed(8_001, 50, 2_000), "by its publisher's clock before");
+        assert!(is_missed(1, 8_000, 2_000));
+        assert!(!is_missed(1, 8_001, 2_000), "its clock was set, and its samples take longer");
+        assert!(!is_missed(8_000, 0, 0), "it sent nothing");
+    }
+
+    #[test]
+    fn a_life_that_was_heard_is_missed_only_if_nothing_came_of_it_and_nothing_else_was_listened_to() {
+        let heard = || {
+            let mut beginnings = waiting_for_ten_seconds();
+            beginnings.heard(epoch(0), at(12_000));
+            beginnings
+        };
+        assert!(is_missed(&mut heard(), 8_000, 50, 0));
+        let mut held_back = heard();
+        held_back.pass_over(epoch(0));
+        assert!(!is_missed(&mut held_back, 8_000, 50, 0));
+        let mut begun = heard();
+        begun.begun(epoch(0));
+        assert!(!is_missed(&mut begun, 8_000, 50, 0));
+    }
+
+    #[test]
+    fn a_life_that_began_before_the_reader_did_is_not_missed_later() {
+        let mut beginnings = waiting_for_ten_seconds();
+        assert!(!is_missed(&mut beginnings, 8_001, 50, 2_000));
+        assert!(!is_missed(&mut beginnings, 8_001, 50, 0), "a successor that pauses seems to be younger");
+        let mut joined = waiting_for_ten_seconds();
+        joined.waiting = Some(WaitsSince { since: at(18_000), wall: WallTime::default() });
+        assert!(!is_missed(&mut joined, 1, 1, 0), "nor was its successor waited for");
     }
 }

@@ -45,10 +45,9 @@ fn ends_where_it_has_to(
     };
     let told = successor.filter(|successor| heard(successor, What::Descriptor)).and_then(|it| it.predecessor);
     let Some(last) = reader.watch.followed.iter().rposition(|following| following.epoch == life.epoch) else {
-        // Nothing is known of an epoch before the first that was heard, nor whether one began after another by a clock that was
-        // set back meanwhile.
-        let was_heard = |it: &LifeAsSent| reader.watch.followed.iter().any(|of| of.epoch == it.epoch);
-        let is_next = before.iter().any(was_heard) && before.iter().all(|it| it.epoch < life.epoch);
+        // One that began by a clock that was set back, and was heard and not believed, is not waited for any more.
+        let was_heard = reader.diary.iter().any(|seen| seen.epoch == life.epoch);
+        let is_next = !was_heard || before.iter().all(|it| it.epoch < life.epoch);
         let is_told = told.is_some_and(|told| told.next_number > 0) && is_next;
         let is_known = heard(life, What::Descriptor) && !is_crowded_out(reader, life) || is_told;
         return if is_known { Err("an epoch without an account".to_owned()) } else { Ok(()) };

@@ -111,6 +111,7 @@ fn new_lives_that_wait_for_their_descriptors_are_let_in_in_the_order_in_which_th
     victim.data_at(epoch(2_000), 0, 0);
     assert_eq!((victim.began, victim.delivered), (1, 40));
     victim.tally(Numbered { number: 5, first_index: 50, ..victim.head }, |tally| tally.last = true);
+    victim.pass(Duration::from_millis(1_200));
     victim.data_at(epoch(2_000), 1, 10);
     victim.data_at(epoch(3_000), 1, 10);
     assert_eq!((victim.began, victim.delivered), (2, 60), "the latest life is listened to");

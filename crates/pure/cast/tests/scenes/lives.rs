@@ -88,6 +88,55 @@ fn a_publisher_that_died_and_whose_clock_was_set_back_is_followed_within_three_s
     }
 }
 
+/// Ten datagrams a second.
+const TENFOLD: StreamShape = StreamShape { hz: 50, block_samples: 5, ..SHAPE };
+
+fn tenfold_restart(epoch: Epoch, from: u64) -> Command {
+    let feed = TENFOLD.feed(epoch, at(from)..at(12_000), Holes::NONE);
+    Command::Restart(Box::new(Restart { config: TENFOLD.config(epoch), feed }))
+}
+
+/// Plays a publisher that begins another life at 6 s and remembers the one before, at a reader that waits and whose cable is out
+/// from 2.5 s to 6.5 s; returns of its accounts the epoch, the first sample, and how many were delivered and are missing.
+fn told_by_a_successor(publisher: Publisher, successor: Epoch) -> Vec<(Epoch, u64, u64, u64)> {
+    let publisher = publisher.told(at(6_000), tenfold_restart(successor, 6_000));
+    let port = Port { down: Link::lan().outage(at(2_500)..at(6_500)), ..Port::default() };
+    let (mut network, node) = watched_by(1, publisher, reader(1).waiting(), port);
+    let accounts = accounts(&mut network, node, at(30_000));
+    let epochs = network.node(node).reader().watch.followed.iter().map(|it| it.epoch);
+    let rows = accounts.iter().map(|(_, account)| &account.elements);
+    epochs.zip(rows).map(|(epoch, rows)| (epoch, rows.first, rows.delivered, rows.missing())).collect()
+}
+
+#[test]
+fn a_life_unheard_after_a_clock_was_set_back_is_counted_by_its_successors_word() {
+    // The successor began before the first life by its clock, as the one between did, or after it: the clock was set again.
+    for start_ns in [LIFE.start_ns, LIFE.start_ns + 1] {
+        let successor = Epoch { start_ns, life: 1 };
+        let lives = publisher(&TENFOLD, LIFE, at(0)..at(12_000), Holes::NONE)
+            .told(at(2_005), Command::Die)
+            .told(at(3_000), tenfold_restart(EARLIER, 3_000));
+        let expected = [(LIFE, 0, 100, 0), (EARLIER, 0, 0, 145), (successor, 0, 280, 20)];
+        assert_eq!(told_by_a_successor(lives, successor), expected);
+    }
+}
+
+#[test]
+fn a_life_unheard_by_a_reader_that_waited_is_counted_before_the_first_that_is_heard() {
+    let first = publisher(&TENFOLD, LIFE, at(3_000)..at(12_000), Holes::NONE);
+    let successor = Epoch { start_ns: LIFE.start_ns + 1, life: 12 };
+    let expected = [(LIFE, 0, 0, 145), (successor, 0, 255, 45)];
+    assert_eq!(told_by_a_successor(first, successor), expected);
+}
+
+#[test]
+fn a_life_that_began_before_the_reader_did_is_not_counted_by_its_successors_word() {
+    // By its clock it began 20 s before its successor.
+    let first = publisher(&TENFOLD, LIFE, at(3_000)..at(12_000), Holes::NONE);
+    let successor = Epoch { start_ns: LIFE.start_ns + 20_000_000_000, life: 12 };
+    assert_eq!(told_by_a_successor(first, successor), [(successor, 0, 255, 45)]);
+}
+
 #[test]
 fn a_standby_whose_clock_is_behind_takes_over_as_any_other() {
     let first = publisher(&SLOW, LIFE, at(0)..at(60_000), Holes::NONE).told(at(10_500), Command::Die);

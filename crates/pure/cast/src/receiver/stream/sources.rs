@@ -15,27 +15,32 @@ use crate::receiver::outbox::Event;
 use crate::receiver::rivals::Sign;
 
 impl Stream {
-    /// Tells whether the descriptor of a new life may still tell how far the one before came.
+    /// Tells whether the descriptor of a new life may still tell how far the one before came, which may not be the present one.
     pub(super) fn waits_for_descriptor(&self, epoch: Epoch) -> bool {
-        let is_open = |life: &Life| life.is_alive() || life.is_unconfirmed();
-        self.introduced < Some(epoch) && self.wanted && self.current.as_ref().is_some_and(is_open)
+        self.wanted && self.current.is_some() && !self.is_introduced(epoch)
+    }
+
+    /// Tells whether nothing waits for a life's descriptor any more. One that takes the place of a later one is still to come.
+    fn is_introduced(&self, epoch: Epoch) -> bool {
+        self.introduced == Some(epoch) || self.introduced > Some(epoch) && !self.gives_way_to(epoch)
     }
 
     /// Lets a new life in: its descriptor has come, or was waited for long enough.
     pub(super) fn introduce(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {
-        if self.introduced >= Some(epoch) {
+        if self.is_introduced(epoch) {
             return; // Nothing can wait for it.
         }
+        self.introduce_all(with);
         self.introduced = Some(epoch);
-        for (from, bytes) in self.newcomer.take() {
-            self.take_held(&bytes, &mut with.at(from, &bytes));
-        }
     }
 
     /// Lets in all that waits.
     pub(super) fn introduce_all(&mut self, with: &mut Surroundings<'_>) {
-        if let Some(newest) = self.newcomer.newest() {
-            self.introduce(newest, with);
+        for held in self.newcomer.take() {
+            if !self.is_introduced(held.epoch) {
+                self.introduced = Some(held.epoch);
+            }
+            self.take_held(&held.bytes, &mut with.at(held.from, &held.bytes));
         }
     }
 
@@ -65,6 +70,7 @@ impl Stream {
         let Some(life) = self.current.as_mut() else { return false };
         if is_alive || is_undecided {
             self.challengers.hold(with.now, from, head, bytes);
+            self.beginnings.pass_over(head.epoch);
             if is_earlier {
                 let sign = self.rivals.heard_beside(head.epoch, with.now, life.last_heard);
                 if let Some(report_to) = self.challengers.report_address(from.ip()) {

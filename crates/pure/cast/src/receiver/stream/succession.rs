@@ -17,7 +17,7 @@ impl Stream {
     pub(super) fn hear_of_predecessor(
         &mut self,
         word: &Predecessor,
-        successor: Epoch,
+        successor: &Numbered,
         with: &mut Surroundings<'_>,
     ) {
         let listens = self.wanted && !self.is_leaving();
@@ -31,6 +31,11 @@ impl Stream {
             return life.believe(with.now, word, with.brackets, with.out);
         }
         if listens && let Some(life) = self.missed_life(word, successor, with) {
+            let is_over = |current: &Life| life.epoch < current.epoch && current.epoch != successor.epoch;
+            if self.current.as_ref().is_some_and(is_over) {
+                // Of two lives whose clocks do not tell the order, the one that was listened to came first.
+                self.retire(successor.epoch, with);
+            }
             return self.tell_missed(life, word, with);
         }
         let lives = self.current.iter_mut().chain(&mut self.replaced);
@@ -40,11 +45,11 @@ impl Stream {
     }
 
     /// Returns a life with an account for what its successor says was sent and was not heard, if no account is open that it
-    /// belongs to: of a life that ended before this word came, or that began and ended unheard while another was listened to.
+    /// belongs to: of a life that ended before this word came, or that began and ended unheard while the reader waited.
     fn missed_life(
         &mut self,
         word: &Predecessor,
-        successor: Epoch,
+        successor: &Numbered,
         with: &mut Surroundings<'_>,
     ) -> Option<Life> {
         let now = with.now;
@@ -52,10 +57,17 @@ impl Stream {
         if let Some(departed) = self.departed.take_if(misses_end) {
             return Some(departed.following(with.next_key(), (now, departed.from)));
         }
-        let lives = self.lives().chain(&self.departed).filter(|life| life.epoch < successor);
-        let before = lives.max_by_key(|life| life.epoch)?;
-        (before.epoch < word.epoch && before.can_precede(now, word))
-            .then(|| before.unheard(with.next_key(), self.config, word.epoch, (now, before.from)))
+        let lives = self.lives().chain(&self.departed).filter(|life| life.epoch < successor.epoch);
+        let precedes = |life: &&Life| life.epoch < word.epoch && life.can_precede(now, word);
+        if let Some(before) = lives.max_by_key(|life| life.epoch).filter(precedes) {
+            return Some(before.unheard_successor(with.next_key(), self.config, word.epoch));
+        }
+        // Nothing was heard before, or a clock that was set hides the order.
+        let description = Arc::clone(self.description.as_ref()?);
+        let since = self.beginnings.missed(word, successor, description.schema.rate, now)?;
+        let (identity, silence) = ((self.id, word.epoch), (since, with.arrival.from));
+        Some(Life::unheard(with.next_key(), self.config, identity, description, silence))
+            .filter(|life| life.can_precede(now, word))
     }
 
     /// Books all that was missed of a life that is over.
@@ -64,7 +76,10 @@ impl Stream {
         let per_sample = u64::from(description.schema.elements_per_sample());
         let first_index = life.book.horizon_position() / per_sample;
         self.beginnings.heard(epoch, with.now);
-        self.beginnings.begun(epoch);
+        for numbers in self.beginnings.begun(epoch).iter() {
+            let first = life.book.next_number();
+            life.name_undecoded(numbers.start.max(first)..numbers.end.max(first), with.brackets);
+        }
         self.rivals.replaced(epoch, with.now, None);
         with.out.event(Event::Began { stream, epoch, description, first_index });
         life.believe(with.now, word, with.brackets, with.out);
