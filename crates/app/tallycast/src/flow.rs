@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::record::{BlockRecord, Record};
-use engine::{Inlet, LifeOnPage, ReceiveAgent, StreamAccountView};
+use engine::{Inlet, LifeOnPage, ReceiveAgent};
 use ledger::{Account, AccountState, Gap, Leg, NetworkRows};
 use ring::{Read, Reader};
 use sample::{Block, SparePool, StreamName};
@@ -45,17 +45,13 @@ pub(crate) enum GapList {
 
 /// What a flow asks of the books behind its ring.
 pub(crate) trait Bridge: Send + Sync {
-    /// Returns the lives of a stream that are listened to or still settle; `None` if that cannot be told now.
-    fn accounts_of(&self, stream: StreamId) -> Option<Vec<LifeOnPage>>;
+    /// Returns the newest lives of a stream, over all their accounts; `None` if that cannot be told now.
+    fn lives_of(&self, stream: StreamId) -> Option<Vec<LifeOnPage>>;
 }
 
 impl Bridge for ReceiveAgent {
-    fn accounts_of(&self, stream: StreamId) -> Option<Vec<LifeOnPage>> {
-        let life = |it: StreamAccountView| {
-            let (epoch, account) = (it.view.epoch, it.view.account);
-            LifeOnPage { epoch, ended: account.closed(), gaps: account.gaps }
-        };
-        Some(Self::accounts_of(self, stream).into_iter().map(life).collect())
+    fn lives_of(&self, stream: StreamId) -> Option<Vec<LifeOnPage>> {
+        Some(Self::lives_of(self, stream))
     }
 }
 
@@ -494,7 +490,7 @@ impl Flow {
     /// Asks the bridge for the stages of what was missing where this reader was lapped, and for lives that
     /// have ended there.
     fn consult(&mut self, events: &mut Vec<Event>) {
-        let Some(accounts) = self.bridge.accounts_of(self.stream()) else {
+        let Some(known) = self.bridge.lives_of(self.stream()) else {
             self.ask_bridge = true;
             return;
         };
@@ -503,11 +499,11 @@ impl Flow {
         let open: Vec<Epoch> = self.lives.iter().filter(|(_, life)| !life.ended).map(|(it, _)| *it).collect();
         for epoch in open {
             let Some(life) = self.lives.get_mut(&epoch) else { continue };
-            let account = accounts.iter().find(|account| account.epoch == epoch);
-            if account.is_none_or(|account| account.ended) {
+            let on_page = known.iter().find(|it| it.epoch == epoch);
+            if on_page.is_none_or(|it| it.ended) {
                 life.end_by = Some(head);
             }
-            let news = account.map_or_else(Vec::new, |account| life.learn(&account.gaps));
+            let news = on_page.map_or_else(Vec::new, |it| life.learn(&it.gaps));
             self.tell_settled(epoch, news, events);
         }
     }

@@ -323,7 +323,7 @@ fn take_away(lying: &mut BTreeMap<u64, StreamId>, left: &LeftRing, stream: Strea
 pub(crate) struct PageBridge(pub(crate) Ring);
 
 impl Bridge for PageBridge {
-    fn accounts_of(&self, _stream: StreamId) -> Option<Vec<LifeOnPage>> {
+    fn lives_of(&self, _stream: StreamId) -> Option<Vec<LifeOnPage>> {
         let mut page = Vec::new();
         if self.0.page(&mut page) { read_ledger_page(&page) } else { None }
     }

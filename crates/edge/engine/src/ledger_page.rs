@@ -73,6 +73,13 @@ impl LedgerPage {
         self.gaps.push_back((epoch, gap.clone()));
     }
 
+    /// Returns what readers of this process look up: the same as on the page.
+    pub(crate) fn lives(&self) -> Vec<LifeOnPage> {
+        let of = |epoch| self.gaps.iter().filter(move |(of, _)| *of == epoch).map(|(_, gap)| gap.clone());
+        let life = |&(epoch, ended): &(Epoch, bool)| LifeOnPage { epoch, ended, gaps: of(epoch).collect() };
+        self.lives.iter().map(life).collect()
+    }
+
     /// Writes the page, if it changed since it was written last, for a page of so many bytes: the newest gaps
     /// that fit.
     pub(crate) fn take_news(&mut self, limit_bytes: usize, out: &mut Vec<u8>) -> bool {

@@ -29,6 +29,7 @@ use units::StreamId;
 
 use crate::bell::AgentBell;
 use crate::host::{HostRings, RingWriter};
+use crate::ledger_page::LifeOnPage;
 use crate::thread::{AgentThread, ThreadTuning};
 pub use admission::AdmissionCounts;
 use agent::Agent;
@@ -167,7 +168,7 @@ enum Command {
     Unlisten(SocketAddr),
     Left(mpsc::Sender<Vec<PortStatus>>),
     Accounts(mpsc::Sender<Vec<StreamAccountView>>),
-    AccountsOf(StreamId, mpsc::Sender<Vec<StreamAccountView>>),
+    LivesOf(StreamId, mpsc::Sender<Vec<LifeOnPage>>),
     Announced(mpsc::Sender<Vec<Announced>>),
     Ports(mpsc::Sender<Vec<PortStatus>>),
     Unjoined(mpsc::Sender<UnjoinedStreams>),
@@ -243,10 +244,11 @@ impl ReceiveAgent {
         self.ask(Command::Accounts).unwrap_or_default()
     }
 
-    /// Returns the accounts of one stream as they stand, with the gaps that are remembered.
+    /// Returns what a reader that was lapped may look up of a stream's lives: the gaps that are remembered of accounts as
+    /// they stand, and the newest of those before them.
     #[must_use]
-    pub fn accounts_of(&self, stream: StreamId) -> Vec<StreamAccountView> {
-        self.ask(|reply| Command::AccountsOf(stream, reply)).unwrap_or_default()
+    pub fn lives_of(&self, stream: StreamId) -> Vec<LifeOnPage> {
+        self.ask(|reply| Command::LivesOf(stream, reply)).unwrap_or_default()
     }
 
     /// Returns the streams that are announced.

@@ -26,7 +26,7 @@ const TOO_MANY: u64 = 4_000;
 struct KnownAccounts(Mutex<Vec<LifeOnPage>>);
 
 impl Bridge for KnownAccounts {
-    fn accounts_of(&self, _: StreamId) -> Option<Vec<LifeOnPage>> {
+    fn lives_of(&self, _: StreamId) -> Option<Vec<LifeOnPage>> {
         Some(self.0.lock().unwrap().clone())
     }
 }
@@ -309,6 +309,25 @@ fn a_lap_over_the_end_of_an_account_and_its_continuation_is_one_lag() {
     assert_eq!((rows.first, rows.next), (0, TOO_MANY / E));
     assert_eq!(rows.delivered + rows.lost[Stage::ReaderLag], TOO_MANY);
     assert!(rows.lost[Stage::ReaderLag] > 10);
+}
+
+#[test]
+fn what_was_missing_before_and_behind_a_silence_that_the_ring_took_is_explained_by_the_bridge() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..10);
+    scene.read();
+    scene.gap(A, injected(10..30));
+    scene.ended(A, AccountState::Unconfirmed);
+    scene.began(A, 30);
+    scene.gap(A, injected(30..34));
+    scene.blocks(A, 34..TOO_MANY);
+    scene.ended(A, AccountState::Closed);
+    scene.bridge_knows(A, vec![injected(10..30), injected(30..34)]);
+    let events = scene.read();
+    let account = accounts(&events)[0];
+    assert!(account.explained(), "{account:?}");
+    assert_eq!(account.elements.lost[Stage::Injected], 24);
 }
 
 #[test]

@@ -25,6 +25,7 @@ use super::{
 use crate::bell::AgentBell;
 use crate::drop_board::{DropNews, concerns_reader};
 use crate::interface_watch::{Change, InterfaceWatch, Use};
+use crate::ledger_page::LifeOnPage;
 
 const WAKEUP: u64 = 0;
 const ANNOUNCEMENTS: u64 = 1;
@@ -269,8 +270,8 @@ impl Agent {
             Command::Accounts(reply) => {
                 let _ = reply.send(self.accounts(|machine| machine.summaries().collect()));
             }
-            Command::AccountsOf(stream, reply) => {
-                let _ = reply.send(self.accounts(|machine| machine.accounts_of(stream).collect()));
+            Command::LivesOf(stream, reply) => {
+                let _ = reply.send(self.lives_of(stream));
             }
             Command::Announced(reply) => {
                 let _ = reply.send(self.directory.current(clock::monotonic()));
@@ -284,6 +285,19 @@ impl Agent {
             }
             Command::Stop => self.stopping = true,
         }
+    }
+
+    /// Returns what became of a stream's lives: accounts that are over are known by what their ring was told, those that stand
+    /// by their books, which remember more gaps.
+    fn lives_of(&self, stream: StreamId) -> Vec<LifeOnPage> {
+        let mut lives = self.inlets.lives_of(stream);
+        let port = self.inlets.port_of(stream).and_then(|token| self.ports.get(&token));
+        for view in port.into_iter().flat_map(|port| port.machine.accounts_of(stream)) {
+            if let Some(life) = lives.iter_mut().find(|life| life.epoch == view.epoch) {
+                life.gaps.extend(view.account.gaps);
+            }
+        }
+        lives
     }
 
     /// Shows the accounts of every port that `of` chooses.

@@ -12,7 +12,7 @@ use units::{Epoch, StreamId};
 use wire::Description;
 
 use crate::host::{HostRings, RingWriter};
-use crate::ledger_page::{LedgerPage, write_page};
+use crate::ledger_page::{LedgerPage, LifeOnPage, write_page};
 use crate::record::{BlockRecord, Record, kind};
 
 /// A ring holds about so much of its stream, so that a reader may be away for that long.
@@ -177,6 +177,11 @@ impl Inlets {
     /// Returns the port where a stream comes in, while it has an account there.
     pub(super) fn port_of(&self, stream: StreamId) -> Option<PortToken> {
         self.ways.get(&stream)?.port
+    }
+
+    /// Returns the lives of a stream as its ring tells of them, over all their accounts.
+    pub(super) fn lives_of(&self, stream: StreamId) -> Vec<LifeOnPage> {
+        self.ways.get(&stream).map_or_else(Vec::new, |way| way.page.lives())
     }
 
     /// Returns the streams of which the ports should hear where they are received now.
@@ -497,6 +502,22 @@ mod tests {
         let mut reader = registry.inlets()[0].ring.reader_at_oldest();
         let expected = [[0, 0], [0, 0], [10, 0], [10, 0], [10, 0], [10, 3], [12, 3]];
         assert_eq!(totals(&mut reader), expected);
+    }
+
+    #[test]
+    fn what_a_life_lost_before_a_silence_is_known_behind_it() {
+        let mut inlets = Inlets::new(Arc::new(Registry::default()), None);
+        began(&mut inlets, A, 0);
+        gap(&mut inlets, A, 5..8);
+        ended(&mut inlets, A);
+        began(&mut inlets, A, 8);
+        gap(&mut inlets, A, 9..11);
+        began(&mut inlets, B, 0);
+        let lives = inlets.lives_of(StreamId(1));
+        let gaps = |life: &LifeOnPage| life.gaps.iter().map(|gap| gap.positions.clone()).collect::<Vec<_>>();
+        let told: Vec<_> = lives.iter().map(|life| (life.epoch, life.ended, gaps(life))).collect();
+        assert_eq!(told, [(A, false, vec![5..8, 9..11]), (B, false, vec![])]);
+        assert_eq!(inlets.lives_of(StreamId(2)), []);
     }
 
     #[test]
