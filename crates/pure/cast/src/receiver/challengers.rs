@@ -86,7 +86,7 @@ pub(super) struct Held {
     pub(super) from: SocketAddr,
     pub(super) bytes: Vec<u8>,
     pub(super) epoch: Epoch,
-    number: u64,
+    pub(super) number: u64,
 }
 
 /// A life that is over.
@@ -107,6 +107,8 @@ pub(super) struct Successor {
     pub(super) held: Vec<Held>,
     /// The numbers of what it sent and is not held any more.
     pub(super) displaced: BTreeMap<Epoch, RangeSet>,
+    /// What the others sent, which nobody takes in.
+    pub(super) dropped: Vec<Held>,
 }
 
 /// What is due.
@@ -256,30 +258,32 @@ impl Challengers {
     pub(super) fn take(&mut self, ip: IpAddr) -> Option<Successor> {
         let index = self.list.iter().position(|challenger| challenger.ip == ip)?;
         let Challenger { epoch, displaced, .. } = self.list.swap_remove(index);
-        let held = core::mem::take(&mut self.held).into_iter();
-        let held = held.filter(|held| held.from.ip() == ip).collect();
-        self.clear();
-        Some(Successor { epoch, held, displaced })
+        let (held, dropped) = self.clear().into_iter().partition(|held| held.from.ip() == ip);
+        Some(Successor { epoch, held, displaced, dropped })
     }
 
-    /// Forgets those that sent nothing later than this epoch.
-    pub(super) fn forget_up_to(&mut self, epoch: Epoch) {
+    /// Forgets those that sent nothing later than this epoch; returns what was held of them.
+    pub(super) fn forget_up_to(&mut self, epoch: Epoch) -> Vec<Held> {
         self.list.retain(|challenger| challenger.epoch > epoch);
-        self.keep_held_of_the_listed();
+        self.keep_held_of_the_listed()
     }
 
-    fn keep_held_of_the_listed(&mut self) {
+    /// Drops what is held of addresses that are not listed any more, and returns it.
+    fn keep_held_of_the_listed(&mut self) -> Vec<Held> {
         let Self { list, held, .. } = self;
-        held.retain(|held| list.iter().any(|challenger| challenger.ip == held.from.ip()));
+        let is_listed = |held: &Held| list.iter().any(|challenger| challenger.ip == held.from.ip());
+        let (kept, dropped): (Vec<_>, Vec<_>) = core::mem::take(held).into_iter().partition(is_listed);
+        self.held = kept.into();
         self.held_bytes = self.held.iter().map(|held| held.bytes.len()).sum();
+        dropped
     }
 
-    /// Forgets all of them.
-    pub(super) fn clear(&mut self) {
+    /// Forgets all of them, and returns what was held.
+    pub(super) fn clear(&mut self) -> Vec<Held> {
         self.list.clear();
         self.useless.clear();
-        self.held.clear();
         (self.held_bytes, self.row, self.last) = (0, 0, None);
+        core::mem::take(&mut self.held).into()
     }
 
     /// Finds an address, or the place for it.

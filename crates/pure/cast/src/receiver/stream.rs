@@ -290,7 +290,7 @@ impl Stream {
         if self.current.as_ref().is_none_or(is_believed) && !self.lives().any(|life| life.epoch == head.epoch)
         {
             self.beginnings.heard(head.epoch, with.now);
-            self.beginnings.came_too_early(head);
+            self.beginnings.came_too_early(head.epoch, head.number);
         }
         let lives = self.current.iter_mut().chain(&mut self.replaced);
         let from = with.arrival.from.ip();
@@ -405,7 +405,7 @@ impl Stream {
     fn leave_for_good(&mut self, with: &mut Surroundings<'_>) {
         self.leaving = None;
         self.departed = None;
-        self.challengers.clear();
+        drop(self.challengers.clear());
         self.leave(with);
         for life in self.current.take().into_iter().chain(std::mem::take(&mut self.replaced)) {
             self.unusable.remember(life.epoch, life.book.next_number().saturating_sub(1));
@@ -531,7 +531,9 @@ impl Stream {
             Verdict::Elsewhere => {
                 life.cut(with.now, with.brackets, with.out);
                 self.beginnings.begins_again(head.epoch);
-                return self.begin(head, with);
+                self.begin(head, with)?;
+                // The one that agrees with this one came before it.
+                proven = true;
             }
         }
         if self.current.as_ref().is_some_and(|life| life.ended) {
@@ -600,7 +602,7 @@ impl Stream {
     /// Counts a datagram that came before an account could begin.
     fn too_early(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
         with.stats.undescribed += 1;
-        self.beginnings.came_too_early(head);
+        self.beginnings.came_too_early(head.epoch, head.number);
         self.unusable.remember(head.epoch, head.number);
         None
     }

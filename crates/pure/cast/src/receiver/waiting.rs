@@ -117,11 +117,11 @@ impl Beginnings {
     }
 
     /// Notes a datagram that came before an account could begin.
-    pub(super) fn came_too_early(&mut self, head: &Numbered) {
-        if let Some(heard) = self.of_mut(head.epoch)
+    pub(super) fn came_too_early(&mut self, epoch: Epoch, number: u64) {
+        if let Some(heard) = self.of_mut(epoch)
             && heard.early.range_count() < MAX_EARLY_RUNS
         {
-            heard.early.insert(head.number..head.number.saturating_add(1));
+            heard.early.insert(number..number.saturating_add(1));
         }
     }
 

@@ -271,7 +271,10 @@ fn ways(
                 (true, _) => Way::Arrived { elements },
                 // A damaged datagram opens no stream, and names nothing in the name of a publisher that lives elsewhere.
                 (false, true) if seen.input < known_from => Way::Network,
-                (false, _) if is_before && is_elsewhere && seen.input >= held_from => Way::Network,
+                // Or it does, where that life is over and the others are still asked for their proofs.
+                (false, _) if is_before && is_elsewhere && seen.input >= held_from => {
+                    Way::Early { refused: true }
+                }
                 (false, true) => Way::Early { refused: false },
                 (false, false) => Way::Damaged,
             };

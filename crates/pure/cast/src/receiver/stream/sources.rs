@@ -9,7 +9,7 @@ use units::{Epoch, Instant};
 use wire::{Datagram, Numbered, Request, Wanted};
 
 use super::{Arrival, Stream, Surroundings, at_port};
-use crate::receiver::challengers::{Over, Round, Successor};
+use crate::receiver::challengers::{Held, Over, Round, Successor};
 use crate::receiver::life::Life;
 use crate::receiver::outbox::Event;
 use crate::receiver::rivals::Sign;
@@ -151,7 +151,17 @@ impl Stream {
         }
         match self.challengers.heir(&over(life)) {
             Some(ip) => self.take_over(ip, with),
-            None => self.challengers.clear(),
+            None => {
+                let dropped = self.challengers.clear();
+                self.drop_held(dropped);
+            }
+        }
+    }
+
+    /// Notes what was held back and is not taken in: it came, if an account of it ever begins.
+    pub(super) fn drop_held(&mut self, dropped: Vec<Held>) {
+        for held in dropped {
+            self.beginnings.came_too_early(held.epoch, held.number);
         }
     }
 
@@ -175,7 +185,8 @@ impl Stream {
 
     /// Believes another address, and takes in what it sent meanwhile.
     pub(super) fn take_over(&mut self, ip: IpAddr, with: &mut Surroundings<'_>) {
-        let Some(Successor { epoch, held, displaced }) = self.challengers.take(ip) else { return };
+        let Some(Successor { epoch, held, displaced, dropped }) = self.challengers.take(ip) else { return };
+        self.drop_held(dropped);
         self.told_imposter = false;
         if self.current.as_ref().is_some_and(|life| epoch < life.epoch) {
             let earliest = held.iter().map(|held| held.epoch).min().unwrap_or(epoch);

@@ -107,7 +107,7 @@ impl Stream {
         if head.position() < position {
             // The rest of a sample that the account before has given up: it came, and cannot be used.
             with.stats.after_end += 1;
-            self.beginnings.came_too_early(head);
+            self.beginnings.came_too_early(head.epoch, head.number);
             self.current = Some(ended);
             return None;
         }
@@ -134,7 +134,8 @@ impl Stream {
         self.unusable.remember(life.epoch, life.book.next_number().saturating_sub(1));
         life.replaced(with.now, with.brackets, with.out);
         if life.epoch != successor {
-            self.challengers.forget_up_to(successor);
+            let dropped = self.challengers.forget_up_to(successor);
+            self.drop_held(dropped);
             self.rivals.replaced(life.epoch, with.now, Some(life.report_address()));
         }
         if successor < life.epoch {
