@@ -19,8 +19,10 @@ fn to_listener(
     ours: &ReliablePort,
     config: SocketConfig,
     action: &str,
+    count: &str,
 ) -> (Peer, SocketId) {
-    let mut peer = Peer::start(program, &["listen", "127.0.0.1", "0", "stream", action, "1000000", "20"]);
+    let size = MEGABYTE.to_string();
+    let mut peer = Peer::start(program, &["listen", "127.0.0.1", "0", "stream", action, &size, count]);
     let address = SocketAddr::from(([127, 0, 0, 1], peer.port()));
     let socket = ours.connect(address, config).expect("the peer listens");
     (peer, socket)
@@ -79,7 +81,7 @@ fn controls_of_both_libraries_understand_each_other() {
     let heard = Heard::default();
     let config = SocketConfig::with(SocketType::Stream, Arc::new(Askers(Arc::clone(&heard))));
     let ours = interop::port(true);
-    let (mut peer, socket) = to_listener(program, &ours, config, "talk");
+    let (mut peer, socket) = to_listener(program, &ours, config, "talk", "20");
     send(&ours, socket, 20 * MEGABYTE);
     assert_eq!(peer.line(), "received 20000000 wrong 0");
     ours.close(socket);
@@ -93,7 +95,7 @@ fn a_file_that_cannot_be_written_is_told_in_both_directions() {
     let Some(program) = program() else { return };
     let config = SocketConfig::new(SocketType::Stream);
     let ours = interop::port(true);
-    let (mut peer, socket) = to_listener(program, &ours, config.clone(), "refuse");
+    let (mut peer, socket) = to_listener(program, &ours, config.clone(), "refuse", "20");
     let error = loop {
         if let Err(error) = ours.send(socket, &[7; 100_000], None) {
             break error;
@@ -103,7 +105,8 @@ fn a_file_that_cannot_be_written_is_told_in_both_directions() {
     assert_eq!(peer.line(), "refused");
 
     let ours = interop::port(true);
-    let (mut peer, socket) = to_listener(program, &ours, config, "send");
+    // More than the buffers of both ends hold: the peer still sends when it is told.
+    let (mut peer, socket) = to_listener(program, &ours, config, "send", "100000");
     ours.receive(socket, &mut [0; 9], None).expect("the peer sends");
     ours.fail(socket, 4_000);
     // libudt looks for the error where it sends on, and does not wake a sender that waits for room in its buffer.
