@@ -86,7 +86,9 @@ class Publisher(_core.Publisher):
         ``samples``: offered = numbered + source + publisher_queue + publisher_paused + queued. ``datagrams``: those that did
         not leave, by stage, and the bytes of those that did. Both are of the present epoch; ``earlier`` has the same of
         those that have ended, also by themselves because times went back, all together, and how many there were
-        (``epochs``).
+        (``epochs``). ``reports``: those of this epoch's readers that were ``taken``; those not taken, as they were of another
+        stream or epoch (``foreign``), of too many readers at one address (``too_many``), or in the name of a reader that
+        reports from elsewhere (``borrowed``); and readers that were forgotten for others (``displaced``).
         """
         totals: dict[str, Any] = json.loads(self._totals())
         return totals

@@ -67,7 +67,7 @@ pub use address::{Address, AddressError, DEFAULT_PORT};
 pub use blocks::{Blocks, Delivery};
 pub use bus::{BUS_VARIABLE, Bus, BusError, DEFAULT_SHM_DIRECTORY, Group, SharedMemory, Tuning};
 pub use cast::receive::ReceiverStats;
-pub use cast::send::{Pacing, ReaderReport, Sending};
+pub use cast::send::{Pacing, ReaderReport, ReportStats, Sending};
 pub use engine::{
     AdmissionCounts, Announced, Departures, HeardReport, HeardReports, OutletStatus, PortStatus, ReceivesFor,
     UnjoinedStreams, Waits, Withheld,
@@ -78,7 +78,7 @@ pub use host_view::{Reach, Start};
 pub use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, SampleRows, Stage, StageCounts};
 pub use node::{Lives, Node, NodeBuilder, NodeError, OnHost, SubscriberBuilder};
 pub use publisher::{EarlierEpochs, OnFull, PublishError, Publisher, PublisherBuilder};
-pub use publisher_json::{publisher_json, schema_json, totals_json};
+pub use publisher_json::{publisher_json, reports_json, schema_json, totals_json};
 pub use ring::shared::Access;
 pub use sample::{Block, Channel, Dtype, Element, Foreign, Schema, StreamName, StreamPattern};
 pub use steady_clock::{SteadyClock, SteadyTime};

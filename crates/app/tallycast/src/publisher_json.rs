@@ -1,5 +1,6 @@
 //! What a stream is made of and what became of it at its publisher, as JSON, as `docs/cli.md` describes them.
 
+use cast::send::ReportStats;
 use sample::{Channel, Schema};
 use serde_json::{Value, json};
 use wire::Totals;
@@ -23,14 +24,24 @@ pub fn schema_json(schema: &Schema) -> Value {
 }
 
 /// Returns what became of everything at a publisher as one JSON object: the totals of its present epoch, and beside them, as
-/// `earlier`, how many epochs have ended before and what became of those.
+/// `earlier`, how many epochs have ended before and what became of those, and as `reports` what became of its readers' reports.
 #[must_use]
 pub fn publisher_json(publisher: &Publisher) -> Value {
     let earlier = publisher.earlier_epochs();
     let mut json = totals_json(&publisher.totals());
     json["earlier"] = totals_json(&earlier.totals);
     json["earlier"]["epochs"] = json!(earlier.epochs);
+    json["reports"] = reports_json(publisher.status().reports);
     json
+}
+
+/// Returns what became of the reports of an epoch's readers as one JSON object: those taken in, and the others by the reason.
+#[must_use]
+pub fn reports_json(reports: ReportStats) -> Value {
+    let ReportStats { taken, foreign, too_many, borrowed, displaced } = reports;
+    json!({
+        "taken": taken, "foreign": foreign, "too_many": too_many, "borrowed": borrowed, "displaced": displaced,
+    })
 }
 
 /// Returns a publisher's totals as one JSON object: samples by what became of them, and datagrams that did not leave.

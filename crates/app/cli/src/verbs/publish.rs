@@ -248,6 +248,7 @@ pub(crate) fn totals_json(
         "samples": totals["samples"],
         "datagrams": totals["datagrams"],
         "departures": departures_json(&status.departures),
+        "reports": tallycast::reports_json(status.reports),
         "readers": readers.iter().map(|reader| reader.report.name.as_str()).collect::<Vec<_>>(),
     })
 }

@@ -84,6 +84,9 @@ fn a_published_waveform_is_read_and_its_account_closes() {
     assert_eq!(counted + 1, count(&departures["trains"]), "{departures}");
     // Every number once, and the final tally five times under one.
     assert_eq!(count(&departures["datagrams"]), count(&account["datagrams"]["next"]) + 4);
+    let (reports, readers) = (&totals["reports"], totals["readers"].as_array().unwrap());
+    assert!(count(&reports["taken"]) >= readers.len() as u64, "{reports}");
+    assert_eq!(count(&reports["foreign"]) + count(&reports["borrowed"]), 0, "{reports}");
     let began = &lines[0];
     assert!(is_event(began, "began"), "{began}");
     assert_eq!(began["schema"]["dtype"], "f4");

@@ -681,11 +681,13 @@ impl Lane {
         self.next_status = now + STATUS_INTERVAL;
         self.follow_path_errors(now);
         let (totals, readers) = (self.machine.totals(), self.machine.reader_count());
+        let reports = self.machine.report_stats();
         let (paused, departures) = (self.machine.is_paused(now), self.departures);
         self.shared.update(|status| {
             status.totals = totals;
             status.departures = departures;
             status.readers = readers;
+            status.reports = reports;
             status.paused = paused;
         });
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cast::send::{Beginning, Pacing, Sending};
+use cast::send::{Beginning, Pacing, ReportStats, Sending};
 use ledger::{AccountState, Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 use ring::sync::{AtomicU64, Ordering};
 use ring::{Doorbell, Guard, RecordTooLarge, Writer};
@@ -124,6 +124,8 @@ pub struct OutletStatus {
     pub departures: Departures,
     /// How many readers report; [`SendAgent::readers`](super::SendAgent::readers) returns what they say.
     pub readers: u32,
+    /// What became of the reports that were heard.
+    pub reports: ReportStats,
     /// Nobody is heard: samples are passed over as `publisher_paused`.
     pub paused: bool,
     /// Another life of this stream that goes on.
