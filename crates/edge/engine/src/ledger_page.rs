@@ -73,11 +73,9 @@ impl LedgerPage {
         self.gaps.push_back((epoch, gap.clone()));
     }
 
-    /// Returns what readers of this process look up: the same as on the page.
-    pub(crate) fn lives(&self) -> Vec<LifeOnPage> {
-        let of = |epoch| self.gaps.iter().filter(move |(of, _)| *of == epoch).map(|(_, gap)| gap.clone());
-        let life = |&(epoch, ended): &(Epoch, bool)| LifeOnPage { epoch, ended, gaps: of(epoch).collect() };
-        self.lives.iter().map(life).collect()
+    /// Returns the lives, and whether each has ended.
+    pub(crate) fn lives(&self) -> impl Iterator<Item = (Epoch, bool)> + '_ {
+        self.lives.iter().copied()
     }
 
     /// Writes the page, if it changed since it was written last, for a page of so many bytes: the newest gaps

@@ -1,11 +1,12 @@
 //! Where a stream comes in: the ring that local readers read, and the writing end of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cast::receive::Event;
+use ledger::Gap;
 use ring::sync::{AtomicU64, Ordering};
 use ring::{Doorbell, Ring, Writer};
 use units::{Epoch, StreamId};
@@ -30,6 +31,8 @@ const REWIND_BYTES: u64 = 1 << 19;
 const MAX_LIVES: usize = 8;
 /// What a record takes beside its payload, at most, for the estimate of a ring's size.
 const RECORD_OVERHEAD_BYTES: f64 = 96.0;
+/// The most gaps of accounts that are over that are kept for readers that were lapped: as many as a book remembers.
+const MAX_GAPS_OF_ENDED: usize = 8_192;
 
 /// A stream as local readers find it.
 #[derive(Clone)]
@@ -104,6 +107,8 @@ struct Way {
     open_accounts: usize,
     /// The lives that are or were listened to, the newest last.
     lives: Vec<Life>,
+    /// What accounts that are over were missing, the newest last.
+    gaps_of_ended: VecDeque<(Epoch, Gap)>,
 }
 
 /// A life of a publisher, over all its accounts: so a reader that was lapped over the end of one and the
@@ -158,7 +163,7 @@ impl Inlets {
             Event::Ended { stream, epoch, account } => {
                 let record = Record::Ended { epoch, state: account.state, datagrams: account.datagrams };
                 self.put(stream, &record, [0, 0]);
-                self.account_ended(stream);
+                self.account_ended(stream, epoch, account.gaps);
             }
             Event::UnknownVersion { version, from } => tracing::warn!(
                 "{from} sends in version {version} of the protocol, and this program knows {}: such datagrams are left \
@@ -179,9 +184,12 @@ impl Inlets {
         self.ways.get(&stream)?.port
     }
 
-    /// Returns the lives of a stream as its ring tells of them, over all their accounts.
+    /// Returns the lives of a stream with what the accounts of each that are over were missing.
     pub(super) fn lives_of(&self, stream: StreamId) -> Vec<LifeOnPage> {
-        self.ways.get(&stream).map_or_else(Vec::new, |way| way.page.lives())
+        let Some(way) = self.ways.get(&stream) else { return Vec::new() };
+        let gaps = |epoch| way.gaps_of_ended.iter().filter(move |(of, _)| *of == epoch);
+        let gaps = |epoch| gaps(epoch).map(|(_, gap)| gap.clone()).collect();
+        way.page.lives().map(|(epoch, ended)| LifeOnPage { epoch, ended, gaps: gaps(epoch) }).collect()
     }
 
     /// Returns the streams of which the ports should hear where they are received now.
@@ -235,8 +243,11 @@ impl Inlets {
         }
     }
 
-    fn account_ended(&mut self, stream: StreamId) {
+    fn account_ended(&mut self, stream: StreamId, epoch: Epoch, gaps: Vec<Gap>) {
         let Some(way) = self.ways.get_mut(&stream) else { return };
+        way.gaps_of_ended.extend(gaps.into_iter().map(|gap| (epoch, gap)));
+        let surplus = way.gaps_of_ended.len().saturating_sub(MAX_GAPS_OF_ENDED);
+        way.gaps_of_ended.drain(..surplus);
         way.open_accounts = way.open_accounts.saturating_sub(1);
         if way.open_accounts == 0 {
             way.port = None;
@@ -351,8 +362,16 @@ impl Inlets {
 
 impl Way {
     fn new(writer: Writer, ring_bytes: usize) -> Self {
-        let (port, open_accounts, lives) = (None, 0, Vec::new());
-        Self { writer, page: LedgerPage::default(), written: false, ring_bytes, port, open_accounts, lives }
+        Self {
+            writer,
+            page: LedgerPage::default(),
+            written: false,
+            ring_bytes,
+            port: None,
+            open_accounts: 0,
+            lives: Vec::new(),
+            gaps_of_ended: VecDeque::new(),
+        }
     }
 
     /// Keeps what a reader may have to look up.
@@ -427,7 +446,7 @@ mod tests {
     use super::*;
     use crate::ledger_page::read_ledger_page;
     use cast::receive::Payload;
-    use ledger::{Account, AccountState, Gap, GapKind, ReaderRows, StageCounts};
+    use ledger::{Account, AccountState, GapKind, ReaderRows, StageCounts};
     use ring::{Read, Reader};
     use sample::{Channel, Dtype, Schema};
     use units::{SampleRate, WallTime};
@@ -474,8 +493,12 @@ mod tests {
     }
 
     fn ended(inlets: &mut Inlets, epoch: Epoch) {
+        ended_with(inlets, epoch, Vec::new());
+    }
+
+    fn ended_with(inlets: &mut Inlets, epoch: Epoch, gaps: Vec<Gap>) {
         let (state, elements) = (AccountState::Unconfirmed, ReaderRows::default());
-        let account = Account { state, datagrams: None, elements, gaps: Vec::new() };
+        let account = Account { state, datagrams: None, elements, gaps };
         inlets.write(PORT, Event::Ended { stream: StreamId(1), epoch, account });
     }
 
@@ -507,16 +530,18 @@ mod tests {
     #[test]
     fn what_a_life_lost_before_a_silence_is_known_behind_it() {
         let mut inlets = Inlets::new(Arc::new(Registry::default()), None);
-        began(&mut inlets, A, 0);
-        gap(&mut inlets, A, 5..8);
-        ended(&mut inlets, A);
-        began(&mut inlets, A, 8);
-        gap(&mut inlets, A, 9..11);
+        for account in 0..3 {
+            let first = account * 6_000;
+            began(&mut inlets, A, first);
+            let gaps = (0..6_000).map(|at| Gap::unexplained(first + at..first + at + 1)).collect();
+            ended_with(&mut inlets, A, gaps);
+        }
+        began(&mut inlets, A, 18_000);
         began(&mut inlets, B, 0);
         let lives = inlets.lives_of(StreamId(1));
-        let gaps = |life: &LifeOnPage| life.gaps.iter().map(|gap| gap.positions.clone()).collect::<Vec<_>>();
-        let told: Vec<_> = lives.iter().map(|life| (life.epoch, life.ended, gaps(life))).collect();
-        assert_eq!(told, [(A, false, vec![5..8, 9..11]), (B, false, vec![])]);
+        let told: Vec<_> = lives.iter().map(|life| (life.epoch, life.ended, life.gaps.len())).collect();
+        assert_eq!(told, [(A, false, MAX_GAPS_OF_ENDED), (B, false, 0)]);
+        assert_eq!(lives[0].gaps.last().unwrap().positions, 17_999..18_000, "the newest are kept");
         assert_eq!(inlets.lives_of(StreamId(2)), []);
     }
 
