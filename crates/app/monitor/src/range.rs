@@ -73,9 +73,7 @@ impl Live {
 /// Reads a span. Waits for the store where live memory does not reach.
 pub(crate) fn read(shared: &Shared, request: &RangeRequest) -> Result<Span, Refused> {
     let slot = shared.history.stream(&request.stream);
-    let now = clock::now();
-    let edge = slot.as_ref().map_or(now.wall, |slot| slot.memory().edge(now));
-    let grid = request.grid(edge)?;
+    let grid = request.grid(edge(shared, &request.stream))?;
     let since = slot.as_ref().and_then(|slot| {
         let memory = slot.memory();
         let element = element_of(&memory.info.schema, &request.channel)?;
@@ -98,6 +96,12 @@ pub(crate) fn read(shared: &Shared, request: &RangeRequest) -> Result<Span, Refu
         (None, None) => return Err(Refused::no_stream(&request.stream)),
     };
     Ok(Span::of(grid, live, stored.as_ref(), origin))
+}
+
+/// Returns where a span ends that follows a stream: now, by this host's clock or by that of the data where these differ.
+pub(crate) fn edge(shared: &Shared, name: &str) -> WallTime {
+    let now = clock::now();
+    shared.history.stream(name).map_or(now.wall, |slot| slot.memory().edge(now))
 }
 
 /// Returns what is missing of a stream in a span of time: what live memory knows, and before that what the store does.

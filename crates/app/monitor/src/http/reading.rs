@@ -13,7 +13,6 @@ use units::WallTime;
 use super::{MAX_MESSAGE_BYTES, Query, Refused};
 use crate::account::account_of;
 use crate::catalogue::ServerInfo;
-use crate::clock;
 use crate::connections::Caller;
 use crate::gap_map::KnownGap;
 use crate::inherited::Inputs;
@@ -52,8 +51,7 @@ pub(super) async fn account(State(shared): App, query: Query) -> Result<Response
 
 pub(super) async fn gaps(State(shared): App, query: Query) -> Result<Response, Refused> {
     let name = query.text("stream")?;
-    let now = clock::wall();
-    let to = query.time("to", now.offset(SECOND_NS))?;
+    let to = query.time("to", range::edge(&shared, name).offset(SECOND_NS))?;
     let from = query.time("from", to.offset(-3_600 * SECOND_NS))?;
     let limit = query.number("limit", 1..=MAX_GAPS, DEFAULT_GAPS)?;
     if from >= to {

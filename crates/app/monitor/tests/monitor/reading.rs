@@ -3,6 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float32Type;
 use arrow_ipc::reader::StreamReader;
+use serde_json::Value;
 use tallycast::Stage;
 
 use crate::accounts::sum;
@@ -49,6 +50,23 @@ fn a_preview_is_a_picture_of_the_size_asked_for() {
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
     reader.next_frame(&mut pixels).unwrap();
     assert!(pixels.chunks(3).any(|pixel| pixel != &pixels[..3]), "something is drawn");
+}
+
+#[test]
+fn gaps_of_a_stream_are_told_however_far_its_clock_is_off() {
+    for hours in [-2, 2] {
+        let bus = bus();
+        let monitor = monitor(&bus);
+        let feed = Feed::by_clock(&bus, "lab/x", 0.2, hours * 3_600, |index| index as f64);
+        let address = monitor.address();
+        listed(address, "lab/x", |stream| stream["lost_elements"].as_u64() > Some(0));
+        drop(feed);
+        listed(address, "lab/x", |stream| stream["state"] == "closed");
+        let gaps = get(address, "/api/gaps?stream=lab/x&limit=4096").json();
+        let told = |gap: &Value| gap["elements"].as_u64().unwrap();
+        let told: u64 = gaps.as_array().unwrap().iter().map(told).sum();
+        assert_eq!(told, sum(&monitor.accounts()).elements.missing(), "{hours} hours ahead: {gaps}");
+    }
 }
 
 #[test]

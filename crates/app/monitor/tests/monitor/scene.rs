@@ -66,6 +66,17 @@ pub(crate) struct Feed {
 impl Feed {
     /// Publishes `value` of every sample's index.
     pub(crate) fn start(bus: &Bus, name: &str, injection: f64, value: fn(u64) -> f64) -> Self {
+        Self::by_clock(bus, name, injection, 0, value)
+    }
+
+    /// The same by a clock that is so many seconds ahead of this host's.
+    pub(crate) fn by_clock(
+        bus: &Bus,
+        name: &str,
+        injection: f64,
+        ahead_s: i64,
+        value: fn(u64) -> f64,
+    ) -> Self {
         let node = node(bus);
         let builder = node.publisher(name).dtype(Dtype::F8).rate(FEED_RATE);
         let publisher = builder.channel(Channel::new("x", "V")).loss(injection).open().unwrap();
@@ -79,7 +90,9 @@ impl Feed {
                 let due = (began.elapsed().as_secs_f64() * f64::from(FEED_RATE)) as u64;
                 let first = publisher.next_index();
                 let samples = (first..due.max(first)).flat_map(|index| value(index).to_le_bytes());
-                let time = t0.as_nanos() as i64 + first as i64 * (1_000_000_000 / i64::from(FEED_RATE));
+                let time = t0.as_nanos() as i64
+                    + ahead_s * 1_000_000_000
+                    + first as i64 * (1_000_000_000 / i64::from(FEED_RATE));
                 publisher.send_bytes_at(WallTime::from_nanos(time), &samples.collect::<Vec<u8>>()).unwrap();
             }
         });
