@@ -266,7 +266,8 @@ fn ways(
             let is_given_up = is_before && is_resumed && seen.position < following.first;
             let way = match (seen.readable, was_early) {
                 (true, _) if is_given_up => Way::Early { refused: false },
-                (true, true) if seen.input < held_from => Way::Early { refused: false },
+                // So did the descriptor that told of a life before, which begins with that word, where more had come already.
+                (true, true) if seen.input <= held_from => Way::Early { refused: false },
                 (true, _) if is_before && is_elsewhere && seen.input >= held_from => Way::Held { elements },
                 (true, _) => Way::Arrived { elements },
                 // A damaged datagram opens no stream, and names nothing in the name of a publisher that lives elsewhere.
