@@ -32,7 +32,9 @@ impl Accounts {
     /// If there are none, or they do not add up.
     #[must_use]
     pub fn of(lines: &[Value]) -> Self {
-        let found = Self(lines.iter().filter(|line| line["event"] == "account").cloned().collect());
+        // Apps tell theirs without an event, and earlier versions without an identity.
+        let is_account = |line: &&Value| line["event"] == "account" || line["account"].is_string();
+        let found = Self(lines.iter().filter(is_account).cloned().collect());
         assert!(!found.0.is_empty(), "no account among {lines:?}");
         for account in &found.0 {
             assert_eq!((&account["balanced"], &account["closed"]), (&true.into(), &true.into()), "{found}");
