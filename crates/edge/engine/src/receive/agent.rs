@@ -287,8 +287,8 @@ impl Agent {
         }
     }
 
-    /// Returns what became of a stream's lives: accounts that are over are known by what their ring was told, those that stand
-    /// by their books, which remember more gaps.
+    /// Returns what became of a stream's lives: the gaps of accounts that are over, which are kept beside the ring, and those
+    /// that the standing books remember.
     fn lives_of(&self, stream: StreamId) -> Vec<LifeOnPage> {
         let mut lives = self.inlets.lives_of(stream);
         let port = self.inlets.port_of(stream).and_then(|token| self.ports.get(&token));
