@@ -134,9 +134,17 @@ impl Challengers {
         self.list.is_empty()
     }
 
-    /// Holds a datagram, if its address gets a place; of too many the oldest give way of the address that has most.
-    pub(super) fn hold(&mut self, now: Instant, from: SocketAddr, head: &Numbered, bytes: &[u8]) {
-        let Some(challenger) = self.place(now, from.ip(), head.epoch) else { return };
+    /// Holds a datagram, if its address gets a place; of too many the oldest give way of the address that has most. Returns what
+    /// was held of an address that had to give its place.
+    pub(super) fn hold(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        head: &Numbered,
+        bytes: &[u8],
+    ) -> Vec<Held> {
+        let Some(dropped) = self.make_place(now, from.ip(), head.epoch) else { return Vec::new() };
+        let Some(challenger) = self.list.iter_mut().find(|it| it.ip == from.ip()) else { return dropped };
         challenger.heard = now;
         challenger.epoch = challenger.epoch.max(head.epoch);
         challenger.read(from, bytes);
@@ -152,6 +160,7 @@ impl Challengers {
             most.held_weight -= weight(&oldest.bytes);
             most.displaced(&oldest);
         }
+        dropped
     }
 
     /// Notes where an address hears requests.
@@ -286,11 +295,12 @@ impl Challengers {
         core::mem::take(&mut self.held).into()
     }
 
-    /// Finds an address, or the place for it.
-    fn place(&mut self, now: Instant, ip: IpAddr, epoch: Epoch) -> Option<&mut Challenger> {
-        if let Some(index) = self.list.iter().position(|challenger| challenger.ip == ip) {
-            return self.list.get_mut(index);
+    /// Gives an address a place if it has none; returns what was held of the one that had it, or `None` if there is none to have.
+    fn make_place(&mut self, now: Instant, ip: IpAddr, epoch: Epoch) -> Option<Vec<Held>> {
+        if self.list.iter().any(|challenger| challenger.ip == ip) {
+            return Some(Vec::new());
         }
+        let mut dropped = Vec::new();
         if self.list.len() == MAX_CHALLENGERS {
             let time = self.interval * CHALLENGES;
             let is_useless = |it: &Challenger| !it.is_proven && now.since(it.since) > time;
@@ -303,7 +313,7 @@ impl Challengers {
             if self.useless.len() > MAX_USELESS {
                 self.useless.pop_front();
             }
-            self.keep_held_of_the_listed();
+            dropped = self.keep_held_of_the_listed();
         }
         let nonce = self.nonce();
         self.list.push(Challenger {
@@ -320,7 +330,7 @@ impl Challengers {
             held_weight: 0,
             displaced: BTreeMap::new(),
         });
-        self.list.last_mut()
+        Some(dropped)
     }
 }
 
@@ -560,12 +570,13 @@ mod tests {
     fn who_speaks_on_without_a_proof_makes_room_for_another_and_who_has_one_stays() {
         let mut challengers = challengers();
         let time = challengers.interval * CHALLENGES;
-        (1..=4).for_each(|last| challengers.hold(at(0), host(last), &HEAD, &[last]));
+        (1..=4).for_each(|last| drop(challengers.hold(at(0), host(last), &HEAD, &[last])));
         let nonce = challengers.list[0].nonce;
         repeat(&mut challengers, at(1), host(1), nonce);
         challengers.hold(at(0) + time, host(9), &HEAD, &[9]);
         assert!(challengers.list.iter().all(|it| it.ip != host(9).ip()), "they have their time");
-        challengers.hold(at(1) + time, host(9), &HEAD, &[9]);
+        let dropped = challengers.hold(at(1) + time, host(9), &HEAD, &[9]);
+        assert_eq!(dropped.iter().map(|held| held.from).collect::<Vec<_>>(), [host(2)], "it is told of");
         let places: Vec<_> = challengers.list.iter().map(|it| it.ip).collect();
         assert_eq!(places, [1, 3, 4, 9].map(|last| host(last).ip()));
         challengers.hold(at(2) + time, host(2), &HEAD, &[2]);

@@ -67,10 +67,14 @@ impl Stream {
         if is_earlier && !is_undecided && self.gives_way_to(head.epoch) {
             return false;
         }
-        let Some(life) = self.current.as_mut() else { return false };
-        if is_alive || is_undecided {
-            self.challengers.hold(with.now, from, head, bytes);
+        let is_held = is_alive || is_undecided;
+        if is_held {
+            let dropped = self.challengers.hold(with.now, from, head, bytes);
+            self.drop_held(dropped);
             self.beginnings.pass_over(head.epoch);
+        }
+        let Some(life) = self.current.as_mut() else { return false };
+        if is_held {
             if is_earlier {
                 let sign = self.rivals.heard_beside(head.epoch, with.now, life.last_heard);
                 if let Some(report_to) = self.challengers.report_address(from.ip()) {
