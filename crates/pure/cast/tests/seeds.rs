@@ -75,10 +75,11 @@ fn played<Seen: Default + Send>(
 }
 
 /// Scenes that once showed a defect, of the machine or of what it is compared with.
-const REPORTED: [u64; 2] = [
+const REPORTED: [u64; 4] = [
     // Cut between a withheld datagram and the tally that counts it: the count explains another loss before it.
     64_347, // Two that agree that an account began elsewhere: the first of them was left out.
-    2_619,
+    2_619,  // A forged datagram is the first that can be used of an epoch that was heard before.
+    29_697, 83_826,
 ];
 
 /// Scenes of long outages that once showed a defect.

@@ -66,8 +66,8 @@ pub(super) struct Stream {
     crowd: u32,
     /// The last report of an account that has ended has been sent.
     told_end: bool,
-    /// A datagram of the present life whose number is beyond belief, until a second one agrees.
-    doubted: Option<Vec<u8>>,
+    /// A datagram whose number is beyond belief, until a second one of its life agrees.
+    doubted: Option<(Epoch, Vec<u8>)>,
     /// A new life that waits for its descriptor.
     newcomer: Newcomer,
     /// The newest life of which a descriptor came, or was waited for long enough.
@@ -460,7 +460,7 @@ impl Stream {
     /// Finds or begins the life that a datagram belongs to; `None` if the datagram is not to be used.
     fn life_for(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
         if self.current.as_ref().is_none_or(|life| life.epoch != head.epoch) {
-            self.beginnings.heard(head.epoch, with.now);
+            self.beginnings.heard_datagram(head, with.now);
         }
         if self.description.is_none() {
             self.request_description(head.epoch, with);
@@ -519,35 +519,36 @@ impl Stream {
             with.stats.after_end += 1;
             return None;
         }
-        let mut proven = false;
-        match life.judge(with.now, head) {
-            Verdict::Plausible => {}
-            Verdict::Suspicious => {
-                with.stats.suspicious += 1;
-                self.doubted = Some(with.arrival.bytes.to_vec());
-                return None;
-            }
-            Verdict::Confirmed => proven = true,
+        let verdict = life.judge(with.now, head);
+        match verdict {
+            Verdict::Plausible | Verdict::Confirmed => {}
+            Verdict::Suspicious => return self.doubt(head, with),
             Verdict::Elsewhere => {
                 life.cut(with.now, with.brackets, with.out);
                 self.beginnings.begins_again(head.epoch);
-                self.begin(head, with)?;
-                // The one that agrees with this one came before it.
-                proven = true;
+                return self.begin_at(head, verdict, with);
             }
         }
         if self.current.as_ref().is_some_and(|life| life.ended) {
             self.resume(head, with)?;
         }
-        if proven {
+        if verdict == Verdict::Confirmed {
             self.believe_doubted(with);
         }
         self.current.as_mut()
     }
 
+    /// Keeps a datagram that is beyond belief until a second one agrees.
+    fn doubt(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
+        with.stats.suspicious += 1;
+        self.doubted = Some((head.epoch, with.arrival.bytes.to_vec()));
+        None
+    }
+
     /// Takes the datagram in after all that was beyond belief until a second one agreed.
     fn believe_doubted(&mut self, with: &mut Surroundings<'_>) {
-        let Some((life, bytes)) = self.current.as_mut().zip(self.doubted.take()) else { return };
+        let Some(life) = &mut self.current else { return };
+        let Some((_, bytes)) = self.doubted.take_if(|(epoch, _)| *epoch == life.epoch) else { return };
         let taken = match Datagram::decode(&bytes) {
             Ok(Datagram::Data(data)) => life.on_data(with.now, &data, with.brackets, with.out),
             Ok(Datagram::Tally(tally)) => life.on_tally(with.now, &tally, with.brackets, with.out),
@@ -557,10 +558,24 @@ impl Stream {
         self.count(taken, with);
     }
 
-    /// Begins a new life at its first datagram, and ends the one before it.
+    /// Begins a new life at its first datagram that can be true.
+    fn begin(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
+        let schema = &self.description.as_ref()?.schema;
+        match self.beginnings.judge(head, schema, with.now) {
+            Verdict::Suspicious if self.wanted => self.doubt(head, with),
+            verdict => self.begin_at(head, verdict, with),
+        }
+    }
+
+    /// Begins a new life at a datagram, and ends the one before it.
     ///
     /// If the reader waited for the epoch and samples lie below this datagram, the account begins with sample 0.
-    fn begin(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
+    fn begin_at(
+        &mut self,
+        head: &Numbered,
+        verdict: Verdict,
+        with: &mut Surroundings<'_>,
+    ) -> Option<&mut Life> {
         let description = self.description.clone()?;
         let waited = self.wanted && self.beginnings.waited_for(head, description.schema.rate, with.now);
         let misses_samples = waited && head.position() > 0;
@@ -590,7 +605,12 @@ impl Stream {
             let request = Request { waiting, ..self.request(head.epoch, Wanted::Data) };
             with.out.request(life.report_address(), request);
         }
-        Some(self.begun(life, first.first_index, with))
+        self.begun(life, first.first_index, with);
+        if verdict != Verdict::Plausible {
+            // The one that agrees with this one came before it.
+            self.believe_doubted(with);
+        }
+        self.current.as_mut()
     }
 
     /// Tells whether an account may begin here: of a wanted stream, at the start of a sample, above all that came too early to be

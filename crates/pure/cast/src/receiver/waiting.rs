@@ -8,8 +8,11 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use sample::Schema;
 use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
 use wire::{Numbered, Predecessor, Waiting};
+
+use super::plausible::{Plausibility, Verdict};
 
 /// A reader that has listened for so long has heard of every epoch that was there before: announcements and tallies come at
 /// least every second.
@@ -85,6 +88,10 @@ struct Heard {
     is_passed_over: bool,
     /// Its datagrams that came before an account could begin, mostly for want of the description.
     early: RangeSet,
+    /// The first sample of the lowest of its datagrams, and when that one came: one that lies may tell of any other.
+    lowest: Option<(u64, Instant)>,
+    /// Whether an account can begin at a datagram, once that was asked.
+    plausibility: Option<Plausibility>,
 }
 
 impl Beginnings {
@@ -104,8 +111,25 @@ impl Beginnings {
             if self.heard.len() == MAX_EPOCHS {
                 self.heard.pop_front();
             }
-            let (has_begun, is_passed_over, early) = (false, false, RangeSet::new());
-            self.heard.push_back(Heard { epoch, first: now, has_begun, is_passed_over, early });
+            self.heard.push_back(Heard {
+                epoch,
+                first: now,
+                has_begun: false,
+                is_passed_over: false,
+                early: RangeSet::new(),
+                lowest: None,
+                plausibility: None,
+            });
+        }
+    }
+
+    /// Notes that a datagram of an epoch was heard, which tells how far the epoch has come.
+    pub(super) fn heard_datagram(&mut self, head: &Numbered, now: Instant) {
+        self.heard(head.epoch, now);
+        if let Some(heard) = self.of_mut(head.epoch)
+            && heard.lowest.is_none_or(|(index, _)| head.first_index < index)
+        {
+            heard.lowest = Some((head.first_index, now));
         }
     }
 
@@ -136,11 +160,22 @@ impl Beginnings {
         Some(Waiting { since: waiting.wall, from_beginning: true, deadline: None })
     }
 
+    /// Judges whether an epoch that the reader waited for can have come so far since then.
+    pub(super) fn judge(&mut self, head: &Numbered, schema: &Schema, now: Instant) -> Verdict {
+        let Some(since) = self.waiting.filter(|_| self.waited_for(head, schema.rate, now)) else {
+            return Verdict::Plausible;
+        };
+        let Some(heard) = self.of_mut(head.epoch) else { return Verdict::Plausible };
+        let plausibility = heard.plausibility.get_or_insert_with(|| Plausibility::new(schema, since.since));
+        plausibility.judge(now, head, (0, 0))
+    }
+
     /// Tells whether the account that opens at this datagram has to begin with sample 0.
     pub(super) fn waited_for(&self, head: &Numbered, rate: SampleRate, now: Instant) -> bool {
         let heard = self.of(head.epoch).filter(|heard| !heard.has_begun);
         self.waiting.zip(heard).is_some_and(|(waiting, heard)| {
-            waiting.preceded(now, heard.epoch, heard.first, head.first_index, rate)
+            let (first_index, at) = heard.lowest.unwrap_or((head.first_index, now));
+            waiting.preceded(at, heard.epoch, heard.first, first_index, rate)
         })
     }
 

@@ -5,11 +5,11 @@ use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
 
-use cast::receive::Input;
+use cast::receive::{Input, WaitsSince};
 use cast::{Sender, send};
 use ledger::{AccountState, NetworkRows, ReaderRows, Stage};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
-use units::{Epoch, Instant, Random, ReaderId, StreamId};
+use units::{Epoch, Instant, Random, ReaderId, StreamId, WallTime};
 use wire::{
     Announcement, DatagramTotals, Description, MAX_DATAGRAM_BYTES, Nonce, Numbered, Report, Request,
     SampleTotals, Skipped, Wanted, Withheld,
@@ -343,6 +343,37 @@ fn a_forged_first_datagram_does_not_deafen_a_reader() {
     assert_eq!(victim.rows().first, 21, "the second that agrees is believed");
     assert_eq!(victim.delivered, 90);
     assert_eq!(victim.ended, [AccountState::Cut]);
+}
+
+#[test]
+fn a_forged_first_datagram_does_not_move_the_beginning_that_a_reader_waited_for() {
+    let described_at = |number| {
+        let mut victim = Victim::ignorant();
+        let waiting = WaitsSince { since: Instant::ORIGIN, wall: WallTime::from_nanos(0) };
+        victim.receiver.handle(victim.now, Input::Waits(Some(waiting)));
+        // The epoch is heard at its beginning, and none of it can be used yet.
+        (0..3).for_each(|number| victim.data(number));
+        victim.send_description(
+            &description(&StreamShape::PLAIN),
+            Numbered { number, first_index: number, ..victim.head },
+        );
+        assert_eq!((victim.began, victim.receiver.stats().suspicious), (0, 1), "nothing agrees with it");
+        victim
+    };
+    let mut alone = described_at(1 << 50);
+    (4..9).for_each(|number| alone.data(number));
+    let rows = alone.rows();
+    assert_eq!((alone.began, rows.first, rows.received, rows.next), (1, 0, 5, 9));
+    assert_eq!((rows.lost[Stage::Decode], alone.ended.len()), (3, 0), "the early ones came");
+
+    let mut agreed = described_at(1 << 40);
+    agreed.data_at(LIFE, (1 << 40) + 1, (1 << 40) + 10);
+    let rows = agreed.rows();
+    assert_eq!(
+        (agreed.began, rows.first, rows.received),
+        (1, 0, 2),
+        "two that agree are believed, the first of them, too"
+    );
 }
 
 #[test]
