@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 mod place;
 
@@ -21,8 +22,8 @@ use super::{Appendable, Lock, Readable, Store, StoreError};
 const FILES_WORTH_A_WHOLE_SYNC: usize = 8;
 /// The most parts given to one `writev`; the system's own limit (`IOV_MAX`) is 1,024.
 const PARTS_PER_WRITE: usize = 512;
-/// How often a held lock is tried again: somebody who only looks whether it is held lets it go at once.
-const LOCK_TRIES: u32 = 10;
+/// How often a lock is tried again that is only looked at: a process that looks lets it go at once, unless it is starved.
+const LOCK_TRIES: u32 = 1_000;
 /// The pause between two tries.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -133,8 +134,7 @@ impl Store for FileStore {
     }
 
     fn list(&self, path: &Path) -> Result<Vec<String>, StoreError> {
-        let failed =
-            |error: rustix::io::Errno| StoreError::from_system("list", &self.full(path), error.into());
+        let failed = |error: Errno| StoreError::from_system("list", &self.full(path), error.into());
         let folder = match self.place.open_folder(path) {
             Ok(folder) => folder,
             Err(StoreError::NotFound(_)) => return Ok(Vec::new()),
@@ -166,13 +166,7 @@ impl Store for FileStore {
 
     fn lock(&self, path: &Path) -> Result<Lock, StoreError> {
         let open = self.opened(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)?;
-        for _ in 1..LOCK_TRIES {
-            if !matches!(open.file.try_lock(), Err(TryLockError::WouldBlock)) {
-                break;
-            }
-            std::thread::sleep(LOCK_PAUSE);
-        }
-        match open.file.try_lock() {
+        match open.lock(|| std::thread::sleep(LOCK_PAUSE)) {
             // Whoever removed the file meanwhile would let a second recorder in.
             Ok(()) => open.check_place().map(|()| Lock::in_place(move || open.check_place())),
             Err(TryLockError::WouldBlock) => Err(StoreError::Busy(open.path)),
@@ -181,16 +175,13 @@ impl Store for FileStore {
     }
 
     fn is_locked(&self, path: &Path) -> Result<bool, StoreError> {
-        let open = match self.opened(path, OFlags::RDONLY) {
-            Ok(open) => open,
-            Err(StoreError::NotFound(_)) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        // Shared, so that two who look do not take each other for a recorder; given back with the file.
-        match open.file.try_lock_shared() {
-            Ok(()) => Ok(false),
-            Err(TryLockError::WouldBlock) => Ok(true),
-            Err(TryLockError::Error(cause)) => Err(StoreError::from_system("look at", &open.path, cause)),
+        match self.opened(path, OFlags::RDONLY) {
+            Ok(open) => {
+                let looked = open.is_locked();
+                looked.map_err(|cause| StoreError::from_system("look at", &open.path, cause))
+            }
+            Err(StoreError::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 }
@@ -217,6 +208,30 @@ struct OpenFile {
 impl OpenFile {
     fn check_place(&self) -> Result<(), StoreError> {
         self.place.check_file(&self.within, self.identity)
+    }
+
+    /// Takes the lock. A recorder that holds it is not waited for; a process that only looks is.
+    fn lock(&self, mut pause: impl FnMut()) -> Result<(), TryLockError> {
+        for _ in 1..LOCK_TRIES {
+            match self.file.try_lock() {
+                Err(TryLockError::WouldBlock) if !self.is_locked().map_err(TryLockError::Error)? => {
+                    pause();
+                }
+                locked => return locked,
+            }
+        }
+        self.file.try_lock()
+    }
+
+    /// Tells whether a recorder holds the lock.
+    ///
+    /// The look takes the lock shared, so that two that look do not take each other for a recorder.
+    fn is_locked(&self) -> std::io::Result<bool> {
+        match self.file.try_lock_shared() {
+            Ok(()) => self.file.unlock().map(|()| false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(cause)) => Err(cause),
+        }
     }
 
     fn measured(&self) -> Result<u64, StoreError> {
@@ -283,9 +298,17 @@ impl Readable for OpenFile {
             std::io::ErrorKind::UnexpectedEof => {
                 StoreError::Short { path: self.path.clone(), needed: offset + buffer.len() as u64 }
             }
+            _ if is_of_the_disk(&cause) => StoreError::Unreadable { path: self.path.clone(), cause },
             _ => StoreError::from_system("read", &self.path, cause),
         })
     }
+}
+
+/// Tells whether a disk, or what a file system found on it, is why a file cannot be read.
+fn is_of_the_disk(cause: &std::io::Error) -> bool {
+    let code = cause.raw_os_error().map(Errno::from_raw_os_error);
+    // Input/output error, bad checksum, and "structure needs cleaning".
+    matches!(code, Some(Errno::IO | Errno::BADMSG | Errno::UCLEAN))
 }
 
 #[cfg(test)]
@@ -332,5 +355,28 @@ mod tests {
         assert!(!store.is_locked(Path::new("run=a/recorder.lock")).unwrap());
         assert!(!store.is_locked(Path::new("run=b/recorder.lock")).unwrap());
         assert!(store.lock(Path::new("run=a/recorder.lock")).is_ok());
+    }
+
+    #[test]
+    fn a_lock_that_is_only_looked_at_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FileStore::open(folder.path()).unwrap();
+        let opened = || store.opened(Path::new("recorder.lock"), OFlags::WRONLY | OFlags::CREATE).unwrap();
+        let mut looking = Some(opened());
+        looking.as_ref().unwrap().file.lock_shared().unwrap();
+        let mut pauses = 0;
+        let recorder = opened();
+        let locked = recorder.lock(|| {
+            pauses += 1;
+            if pauses == 100 {
+                looking = None;
+            }
+        });
+        assert!(locked.is_ok(), "{locked:?}");
+        assert_eq!(pauses, 100);
+        assert!(matches!(
+            opened().lock(|| panic!("a recorder is waited for")),
+            Err(TryLockError::WouldBlock)
+        ));
     }
 }
