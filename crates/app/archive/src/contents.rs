@@ -131,7 +131,7 @@ impl EpochContents {
             Err(StoreError::NotFound(_)) => {
                 return Ok((GapMap::default(), Some(format!("{} is missing", path.display()))));
             }
-            Err(error @ (StoreError::Misplaced { .. } | StoreError::Short { .. })) => {
+            Err(error) if error.is_damage() => {
                 return Ok((GapMap::default(), Some(ArchiveError::from(error).first_line())));
             }
             Err(error) => return Err(error.into()),

@@ -113,7 +113,7 @@ impl ArchiveError {
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Segment { .. } | Self::Arrow(_) => true,
-            Self::Store(error) => matches!(error, StoreError::Short { .. } | StoreError::Misplaced { .. }),
+            Self::Store(error) => error.is_damage(),
             Self::Index { .. } | Self::Gaps { .. } | Self::Description { .. } => !self.is_later_version(),
             // What the disk itself said of the file came through the library.
             Self::Parquet(error) => !matches!(error, parquet::errors::ParquetError::External(_)),

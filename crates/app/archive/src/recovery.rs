@@ -218,7 +218,7 @@ fn mend_gap_map(
     let bytes = match read_whole(store, &folder.join(GAPS)) {
         Ok(bytes) => Some(bytes),
         Err(StoreError::NotFound(_)) => None,
-        Err(StoreError::Misplaced { .. }) => Some(Vec::new()),
+        Err(error) if error.is_damage() => Some(Vec::new()),
         Err(error) => return Err(error.into()),
     };
     let Some(bytes) = bytes else {
@@ -466,7 +466,7 @@ fn has_entries(store: &dyn Store, path: &Path) -> Result<bool, StoreError> {
     match read_whole(store, path) {
         Ok(bytes) => Ok(bytes.iter().skip(HEADER_BYTES).any(|byte| *byte != 0)),
         Err(StoreError::NotFound(_)) => Ok(false),
-        Err(StoreError::Misplaced { .. }) => Ok(true),
+        Err(error) if error.is_damage() => Ok(true),
         Err(error) => Err(error),
     }
 }

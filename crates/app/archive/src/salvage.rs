@@ -194,7 +194,7 @@ impl Look<'_> {
                 let fault = Some(format!("{} is missing", path.display()));
                 return Ok(OnDisk { bytes: Vec::new(), index: None, fault });
             }
-            Err(error @ (StoreError::Misplaced { .. } | StoreError::Short { .. })) => {
+            Err(error) if error.is_damage() => {
                 let fault = Some(ArchiveError::from(error).first_line());
                 return Ok(OnDisk { bytes: Vec::new(), index: None, fault });
             }

@@ -228,7 +228,10 @@ impl Sealed {
         let start = number * BLOCK_BYTES as u64;
         let size = (inner.data_bytes - start).min(BLOCK_BYTES as u64);
         let mut block = vec![0; usize::try_from(size).expect("a block is small")];
-        inner.file.read_at(start, &mut block).map_err(io::Error::other)?;
+        inner.file.read_at(start, &mut block).map_err(|error| {
+            let is_damage = error.is_damage();
+            io::Error::new(if is_damage { io::ErrorKind::InvalidData } else { io::ErrorKind::Other }, error)
+        })?;
         let expected = usize::try_from(number).ok().and_then(|number| inner.blocks.get(number));
         if expected != Some(&crc32c([&block[..]])) {
             let said = format!("what begins at byte {start} does not match its checksum");

@@ -236,6 +236,18 @@ pub enum StoreError {
         /// How long it should be at least.
         needed: u64,
     },
+    /// The disk cannot give back what it took.
+    #[error(
+        "the disk cannot read {}: {cause}\nsee the kernel's log (dmesg), and copy the archive to another disk",
+        path.display()
+    )]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// What the system answered.
+        #[source]
+        cause: std::io::Error,
+    },
     /// Anything else the system says.
     #[error("{} {}: {cause}", action, path.display())]
     System {
@@ -250,6 +262,12 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Tells whether a file is not what was stored: a fault of the disk or of whoever changed it, and no reason to leave the
+    /// rest unread.
+    pub(crate) const fn is_damage(&self) -> bool {
+        matches!(self, Self::Misplaced { .. } | Self::Short { .. } | Self::Unreadable { .. })
+    }
+
     /// Sorts what the system says about `path` while doing `action`.
     #[must_use]
     pub fn from_system(action: &'static str, path: &Path, cause: std::io::Error) -> Self {

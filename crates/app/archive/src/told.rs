@@ -75,7 +75,7 @@ pub(crate) fn read_account(
     let bytes = match read_whole(store, path) {
         Ok(bytes) => bytes,
         Err(StoreError::NotFound(_)) => return Ok((Value::Null, None)),
-        Err(error @ (StoreError::Misplaced { .. } | StoreError::Short { .. })) => {
+        Err(error) if error.is_damage() => {
             let said = error.to_string().lines().next().unwrap_or_default().to_owned();
             return Ok((Value::Null, Some(said)));
         }

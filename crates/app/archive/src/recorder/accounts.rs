@@ -15,7 +15,7 @@ pub(crate) fn make_room(store: &dyn Store, folder: &Path, session: u32) -> Resul
         Ok(bytes) => bytes,
         Err(StoreError::NotFound(_)) => return Ok(()),
         // What cannot be read gives way when the account is written.
-        Err(StoreError::Misplaced { .. }) => return Ok(()),
+        Err(error) if error.is_damage() => return Ok(()),
         Err(error) => return Err(error),
     };
     let Ok(found) = stamped::read(&bytes) else { return set_aside(store, &folder.join(ACCOUNT)).map(drop) };

@@ -33,7 +33,12 @@ struct Disk {
 struct Inode {
     live: Vec<u8>,
     durable: Vec<u8>,
+    /// A byte that cannot be read, nor any other of its sector.
+    bad: Option<usize>,
 }
+
+/// What a disk reads or refuses as one. Units: bytes.
+const SECTOR_BYTES: usize = 512;
 
 #[derive(Clone)]
 enum Change {
@@ -98,7 +103,7 @@ impl Forgetful {
         }
         let torn = |inode: &Inode| {
             let content = inode.torn(&mut random);
-            Inode { durable: content.clone(), live: content }
+            Inode { durable: content.clone(), live: content, bad: inode.bad }
         };
         let inodes = disk.inodes.iter().map(torn).collect();
         let after = Disk { inodes, durable_names: names.clone(), names, ..Disk::default() };
@@ -111,6 +116,13 @@ impl Forgetful {
         let inode = disk.names[path];
         disk.inodes[inode].live[offset] ^= 1;
         disk.inodes[inode].durable[offset] ^= 1;
+    }
+
+    /// Lets the sector of a file's byte not be read any more.
+    pub(crate) fn wear_out(&self, path: &Path, offset: usize) {
+        let mut disk = self.disk();
+        let inode = disk.names[path];
+        disk.inodes[inode].bad = Some(offset);
     }
 
     /// Returns a disk with the same files, all of them durable, which then goes its own way.
@@ -134,7 +146,7 @@ impl Forgetful {
     pub(crate) fn put(&self, path: &Path, content: &[u8]) {
         let mut disk = self.disk();
         let inode = disk.inodes.len();
-        disk.inodes.push(Inode { live: content.to_vec(), durable: content.to_vec() });
+        disk.inodes.push(Inode { live: content.to_vec(), durable: content.to_vec(), bad: None });
         disk.names.insert(path.to_owned(), inode);
         disk.durable_names.insert(path.to_owned(), inode);
     }
@@ -150,7 +162,7 @@ impl Forgetful {
 
 impl Inode {
     fn torn(&self, random: &mut Random) -> Vec<u8> {
-        let Self { live, durable } = self;
+        let Self { live, durable, .. } = self;
         let common = live.iter().zip(durable).take_while(|(a, b)| a == b).count();
         match random.below(4) {
             0 => durable.clone(),
@@ -366,7 +378,15 @@ impl Readable for Handle {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
         let disk = self.disk.disk();
         let offset = usize::try_from(offset).unwrap();
-        let live = &disk.inodes[self.inode].live;
+        let Inode { live, bad, .. } = &disk.inodes[self.inode];
+        let is_read = |bad: usize| {
+            let sector = bad / SECTOR_BYTES * SECTOR_BYTES;
+            sector < offset + buffer.len() && offset < sector + SECTOR_BYTES
+        };
+        if bad.is_some_and(is_read) {
+            let cause = std::io::Error::from_raw_os_error(5); // EIO
+            return Err(StoreError::Unreadable { path: self.path.clone(), cause });
+        }
         let short = || StoreError::Short { path: self.path.clone(), needed: (offset + buffer.len()) as u64 };
         let bytes = live.get(offset..offset + buffer.len()).ok_or_else(short)?;
         buffer.copy_from_slice(bytes);

@@ -329,6 +329,30 @@ fn cut_and_zeroed_files_are_right_values_or_holes_or_errors() {
 }
 
 #[test]
+fn sectors_that_cannot_be_read_are_holes_or_errors() {
+    for (base, kind) in [(closed(), "closed"), (killed(), "killed")] {
+        let readings = readings(&base);
+        let mut random = Random::new(11);
+        for path in files(&base) {
+            let size = read_whole(&base, &path).unwrap().len() as u64;
+            for _ in 0..tries().min(size) {
+                let offset = random.below(size) as usize;
+                let disk = base.copy();
+                disk.wear_out(&path, offset);
+                let told = format!("{kind}: byte {offset} of {} cannot be read", path.display());
+                if path.to_str().unwrap().contains("segment-") {
+                    let found = read(&(Arc::new(disk.copy()) as Arc<dyn Store>), &name(), &told);
+                    let kept =
+                        found.map_or(0, |found| found.samples.iter().map(|it| it.end - it.start).sum());
+                    assert!(kept > 0, "{told}: the other segments are read");
+                }
+                judge(&base, disk, &readings, &path, &told);
+            }
+        }
+    }
+}
+
+#[test]
 fn files_that_are_removed_or_anothers_are_said() {
     for (base, kind) in [(closed(), "closed"), (killed(), "killed")] {
         let readings = readings(&base);
