@@ -134,6 +134,14 @@ pub enum CreateError {
         /// What the system said.
         source: io::Error,
     },
+    /// This user may not make files there.
+    #[error("this user may not write into {directory}\nlet its owner allow that, or use another directory")]
+    Unwritable {
+        /// Where the ring was to be.
+        directory: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// This user is no member of the group.
     #[error(
         "the ring {path} cannot be given to group {group}: this user is no member of it\nsee `id`, and name another group"

@@ -129,6 +129,18 @@ fn another_user_reads_the_rings_of_root_and_not_those_of_strangers() {
 }
 
 #[test]
+fn a_user_that_may_not_write_into_the_folder_of_the_rings_is_told_so() {
+    let memory = memory();
+    fs::set_permissions(memory.path(), Permissions::from_mode(0o755)).unwrap();
+    let publish = ["pub", "test/mine", "--wave", "ramp", "--bus", &host_bus(&memory)];
+    let Some(refused) = run_as_nobody(&publish) else { return };
+    let said = String::from_utf8(refused.stderr).unwrap();
+    let folder = memory.path().display();
+    assert!(said.contains(&format!("this user may not write into {folder}")), "{said}");
+    assert!(!refused.status.success() && !said.contains("belongs to another user"), "{said}");
+}
+
+#[test]
 fn a_publisher_that_was_killed_ends_unconfirmed_and_its_successor_is_read() {
     let memory = memory();
     let bus = host_bus(&memory);

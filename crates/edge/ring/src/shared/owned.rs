@@ -237,17 +237,22 @@ fn is_named(file: &File, path: &Path) -> bool {
 
 fn full(path: &Path, size_bytes: usize, source: io::Error) -> CreateError {
     if source.kind() == io::ErrorKind::StorageFull {
-        let directory = path.parent().unwrap_or(Path::new(".")).to_owned();
-        return CreateError::Full { directory, size_bytes, source };
+        return CreateError::Full { directory: directory_of(path), size_bytes, source };
     }
     refused(path, source)
 }
 
 fn refused(path: &Path, source: io::Error) -> CreateError {
-    let path = path.to_owned();
-    if source.kind() == io::ErrorKind::PermissionDenied {
-        CreateError::Foreign { path, source }
-    } else {
-        CreateError::System { path, source }
+    let is_there = || fs::symlink_metadata(path).is_ok();
+    match source.kind() {
+        io::ErrorKind::PermissionDenied if is_there() => {
+            CreateError::Foreign { path: path.to_owned(), source }
+        }
+        io::ErrorKind::PermissionDenied => CreateError::Unwritable { directory: directory_of(path), source },
+        _ => CreateError::System { path: path.to_owned(), source },
     }
+}
+
+fn directory_of(path: &Path) -> PathBuf {
+    path.parent().unwrap_or(Path::new(".")).to_owned()
 }
