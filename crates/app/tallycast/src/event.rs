@@ -23,7 +23,7 @@ pub enum Event {
     Block(Block),
     /// Elements that are missing at this place.
     Gap(StreamGap),
-    /// News of a gap told before: its stages changed.
+    /// News of a gap told before: its stages changed, or the block behind it tells when it ended.
     Settled(StreamGap),
     /// An account was ended.
     Ended(StreamAccount),
@@ -63,7 +63,7 @@ pub struct StreamGap {
     pub gap: Gap,
     /// When the first missing sample was taken.
     pub t0: WallTime,
-    /// When the first sample behind the gap was taken.
+    /// When the first sample behind the gap was taken; by the rate as long as that one did not come.
     pub t1: WallTime,
 }
 

@@ -25,7 +25,7 @@ use units::{Epoch, StreamId};
 use crate::assembly::{Assembly, Piece, RecordBuffer};
 use crate::event::{Event, StreamAccount, StreamInfo};
 use crate::host_view::Reach;
-use crate::life::Life;
+use crate::life::{Life, Times};
 use host::HostEnd;
 pub(crate) use resumed::Rest;
 
@@ -421,8 +421,10 @@ impl Flow {
     fn book(&mut self, epoch: Epoch, piece: Piece, events: &mut Vec<Event>) -> Option<()> {
         let index = piece.position / u64::from(self.schema.elements_per_sample());
         let elements = (piece.size_bytes / self.schema.dtype.size_bytes()) as u64;
-        if self.lives.get_mut(&epoch)?.is_at(index, piece.t0) {
-            self.tell_untimed(epoch, events);
+        match self.lives.get_mut(&epoch)?.is_at(index, piece.t0, self.schema.rate) {
+            Times::GoOn => {}
+            Times::Known => self.tell_untimed(epoch, events),
+            Times::Changed => self.tell_ends_at(epoch, piece.position, events),
         }
         let life = self.lives.get_mut(&epoch)?;
         life.leg.delivered(piece.position..piece.position + elements);

@@ -1,7 +1,25 @@
 //! One epoch of a stream as one subscriber reads it: its account, and when its gaps were.
 
+use std::collections::VecDeque;
+
 use ledger::{AccountState, Gap, Leg, NetworkRows};
 use units::{Epoch, SampleRate, WallTime};
+
+/// The most places that are remembered at which times went on otherwise than by the rate. Gaps are told, and settled, soon after.
+const MAX_ANCHORS: usize = 64;
+/// Times that differ by so much go on by the rate. Units: nanoseconds.
+const ROUNDING_NS: u64 = 1_000;
+
+/// What a block's time says of those before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Times {
+    /// It is the first that is known.
+    Known,
+    /// It follows by the rate.
+    GoOn,
+    /// It does not follow by the rate: the publisher was held up, or its clock was set.
+    Changed,
+}
 
 /// One epoch as a subscriber reads it.
 pub(crate) struct Life {
@@ -11,8 +29,9 @@ pub(crate) struct Life {
     pub(crate) follows: Option<(Epoch, u32)>,
     pub(crate) leg: Leg,
     pub(crate) datagrams: Option<NetworkRows>,
-    /// A sample's index and time, from which other times are computed; none before the first block.
-    anchor: Option<(u64, WallTime)>,
+    /// Samples' indices and times, from which other times are computed: of the first sample, and of each from which on times do
+    /// not follow those before by the rate. None before the first block.
+    anchors: VecDeque<(u64, WallTime)>,
     /// The ring overtook this reader since the last record of this epoch.
     pub(crate) lapped: bool,
     pub(crate) ended: bool,
@@ -29,7 +48,7 @@ impl Life {
             follows: None,
             leg,
             datagrams: None,
-            anchor: None,
+            anchors: VecDeque::new(),
             lapped: false,
             ended: false,
             absence: None,
@@ -39,17 +58,27 @@ impl Life {
 
     /// Begins the next account of the same epoch, for which the same times hold.
     pub(crate) fn succeeded_by(&self, leg: Leg) -> Self {
-        Self { join: self.join.saturating_add(1), anchor: self.anchor, ..Self::new(leg) }
+        Self { join: self.join.saturating_add(1), anchors: self.anchors.clone(), ..Self::new(leg) }
     }
 
-    /// Learns when a sample was taken; tells whether no time was known before.
-    pub(crate) const fn is_at(&mut self, index: u64, time: WallTime) -> bool {
-        self.anchor.replace((index, time)).is_none()
+    /// Learns when a sample was taken; tells what that says of times.
+    pub(crate) fn is_at(&mut self, index: u64, time: WallTime, rate: SampleRate) -> Times {
+        let times = match self.time_of(index, rate) {
+            None => Times::Known,
+            Some(by_rate) if time.nanos_since(by_rate).unsigned_abs() <= ROUNDING_NS => return Times::GoOn,
+            Some(_) => Times::Changed,
+        };
+        if self.anchors.len() == MAX_ANCHORS {
+            self.anchors.pop_front();
+        }
+        self.anchors.push_back((index, time));
+        times
     }
 
-    /// Returns when a sample was or will be taken, `None` before the first block.
+    /// Returns when a sample was or will be taken, by the block that it is in or behind; `None` before the first block.
     pub(crate) fn time_of(&self, index: u64, rate: SampleRate) -> Option<WallTime> {
-        self.anchor.map(|(anchor, time)| rate.time_of(index, anchor, time))
+        let within = self.anchors.iter().rfind(|(anchor, _)| *anchor <= index);
+        within.or(self.anchors.front()).map(|&(anchor, time)| rate.time_of(index, anchor, time))
     }
 
     /// Ends the account.

@@ -36,6 +36,13 @@ impl Flow {
         events.extend(told.map(Event::Settled));
     }
 
+    /// Tells once more of gaps that end here: their end was told by the rate, and the block behind them says otherwise.
+    pub(super) fn tell_ends_at(&self, epoch: Epoch, position: u64, events: &mut Vec<Event>) {
+        let Some(life) = self.lives.get(&epoch) else { return };
+        let ending = life.leg.gaps().filter(|gap| gap.positions.end == position && !gap.is_empty());
+        self.tell_settled(epoch, ending.cloned().collect(), events);
+    }
+
     /// Tells of the time without a publisher and of the gaps that waited for the epoch's first block.
     pub(super) fn tell_untimed(&mut self, epoch: Epoch, events: &mut Vec<Event>) {
         events.extend(self.absence_before(epoch).map(Event::Gap));

@@ -65,6 +65,11 @@ impl Scene {
 
     /// Writes blocks of fifty samples or less.
     fn blocks(&mut self, epoch: Epoch, positions: Range<u64>) {
+        self.late_blocks(epoch, positions, 0);
+    }
+
+    /// The same, taken so many milliseconds later than the rate says.
+    fn late_blocks(&mut self, epoch: Epoch, positions: Range<u64>, late_ms: i64) {
         let mut at = positions.start;
         while at < positions.end {
             let end = positions.end.min(at + 100);
@@ -72,7 +77,7 @@ impl Scene {
             let block = BlockRecord {
                 epoch,
                 position: at,
-                t0: time_in(epoch, at / E),
+                t0: time_in(epoch, at / E).offset(late_ms * 1_000_000),
                 clock: Clock::System,
                 payload: &payload,
             };
@@ -200,6 +205,29 @@ fn the_hole_of_an_outage_is_dated_by_the_account_before() {
     let hole = gaps(&events)[0];
     assert_eq!((hole.t0, hole.t1), (time_in(A, 10), time_in(A, 20)));
     assert_eq!(words(&events)[3..], ["began 1 at 10", "gap 20..40", "settled 20..40"]);
+}
+
+#[test]
+fn a_gap_lies_between_the_times_of_the_blocks_beside_it() {
+    let mut scene = Scene::new();
+    scene.began(A, 0);
+    scene.blocks(A, 0..20);
+    scene.gap(A, unsettled(20..40));
+    // The publisher was held up meanwhile, and later again.
+    scene.late_blocks(A, 40..60, 70);
+    scene.late_blocks(A, 60..80, 500);
+    scene.settled(A, injected(20..40));
+    scene.blocks(A, 80..100);
+    let events = scene.read();
+    let told: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Gap(gap) | Event::Settled(gap) => Some((gap.t0, gap.t1, gap.gap.unsettled)),
+            _ => None,
+        })
+        .collect();
+    let (from, by_rate, behind) = (time_in(A, 10), time_in(A, 20), time_in(A, 90));
+    assert_eq!(told, [(from, by_rate, 20), (from, behind, 20), (from, behind, 0)]);
 }
 
 /// The accounts of one epoch as events tell them apart.
