@@ -26,6 +26,12 @@ export const SURROUNDINGS: BrowserContextOptions = {
   viewport: { width: 1200, height: 800 }, colorScheme: 'dark', locale: 'en-US', timezoneId: 'Europe/Berlin',
 };
 
+/**
+ * What would lie on data and holes at places that time decides: grid lines, and the line where live memory ends. Blended with
+ * a trace or a hatch it has the colour of something else.
+ */
+const INVISIBLE = ['--grid', '--ink-dim'];
+
 /** Opens the page in a context of its own; what goes wrong on it is added to `errors`. */
 export async function open(browser: Browser, address: string, errors: string[], options: BrowserContextOptions = {}): Promise<Page> {
   const context = await browser.newContext({ ...SURROUNDINGS, ...options });
@@ -33,13 +39,18 @@ export async function open(browser: Browser, address: string, errors: string[], 
   page.on('pageerror', (error) => errors.push(error.message));
   page.on('console', (message) => { if (message.type() === 'error' && !message.text().includes('net::ERR')) errors.push(message.text()); });
   overhear(page);
+  await page.addInitScript((names) => {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(`:root { ${names.map((name) => `${name}: transparent !important;`).join(' ')} }`);
+    document.adoptedStyleSheets.push(sheet);
+  }, INVISIBLE);
   await page.goto(address);
   if ((await page.locator('#top-bar').count()) === 0) throw new Error(`${address} shows no page:\n${await page.innerText('body')}`);
   return page;
 }
 
 /** Waits until `probe` holds; the watchdog's message says what was waited for. */
-export async function until(what: string, probe: () => boolean | Promise<boolean>, patienceMs = 60_000): Promise<void> {
+export async function until(what: string, probe: () => boolean | Promise<boolean>, patienceMs = 180_000): Promise<void> {
   const end = Date.now() + patienceMs;
   while (!(await probe())) {
     if (Date.now() > end) throw new Error(`waited ${patienceMs} ms in vain for: ${what}`);

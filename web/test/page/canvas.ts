@@ -8,8 +8,6 @@ import { talkOf } from './overheard';
 
 /** A pixel bears an ink if each part of its colour is as near as this: faint ones are coarse. */
 const LIKENESS = 24;
-/** The least part that ink has in a pixel that it shares with a grid line. */
-const LEAST_SHARE = 0.3;
 /** Fainter than this is no ink but the blending of an edge. */
 const FAINTEST = 20;
 
@@ -37,13 +35,12 @@ export async function dataBox(page: Page, plot = 0): Promise<Box> {
  * Inks may be alike: a pixel bears the one whose colour is nearest to its own, if it is near at all.
  */
 export function inkedRows(page: Page, ink: Ink, plot = 0): Promise<readonly number[]> {
-  return page.evaluate(([wanted, at, likeness, faintest, leastShare]) => {
+  return page.evaluate(([wanted, at, likeness, faintest]) => {
     const element = document.querySelectorAll<HTMLElement>('.plot')[at];
     const over = element?.querySelector<HTMLElement>('.u-over');
     const context = element?.querySelector('canvas')?.getContext('2d');
     if (element === undefined || over === null || over === undefined || context === null || context === undefined) return [];
     const { colours, mine } = inks(element);
-    const grid = partsOf(getComputedStyle(document.documentElement).getPropertyValue('--grid'));
     const { offsetWidth: width, offsetHeight: height } = over;
     const { data } = context.getImageData(over.offsetLeft, over.offsetTop, width, height);
     const rows = Array.from({ length: width }, () => 0);
@@ -54,25 +51,17 @@ export function inkedRows(page: Page, ink: Ink, plot = 0): Promise<readonly numb
     }
     return rows;
 
-    /** The ink that a pixel bears: of none enough where the nearest has too small a share, whatever else looks like it. */
+    /** The ink that a pixel bears, if it bears one. */
     function nearest(i: number): number {
       let best: number = likeness;
       let found = -1;
       for (const [k, colour] of colours.entries()) {
-        const { distance, share } = compare(i, colour);
+        const distance = Math.max(...[0, 1, 2].map((part) => Math.abs((data[i + part] ?? 0) - (colour[part] ?? 0))));
         if (distance >= best) continue;
         best = distance;
-        found = share < leastShare ? -1 : k;
+        found = k;
       }
       return found;
-    }
-
-    /** How far a pixel's colour is from that of an ink, be it alone or partly over a grid line, and the ink's share of it. */
-    function compare(i: number, colour: Uint8ClampedArray): { distance: number; share: number } {
-      const parts = [0, 1, 2].map((part) => [data[i + part] ?? 0, colour[part] ?? 0, grid[part] ?? 0] as const);
-      const [along, whole] = parts.reduce(([a, w], [own, ink, line]) => [a + (own - line) * (ink - line), w + (ink - line) ** 2], [0, 0]);
-      const share = Math.max(0, Math.min(1, along / whole));
-      return { share, distance: Math.max(...parts.map(([own, ink, line]) => Math.abs(own - line - share * (ink - line)))) };
     }
 
     /** All inks of a plot: the traces', then the places'. */
@@ -92,7 +81,7 @@ export function inkedRows(page: Page, ink: Ink, plot = 0): Promise<readonly numb
       pen.fillRect(0, 0, 1, 1);
       return pen.getImageData(0, 0, 1, 1).data;
     }
-  }, [ink, plot, LIKENESS, FAINTEST, LEAST_SHARE] as const);
+  }, [ink, plot, LIKENESS, FAINTEST] as const);
 }
 
 /** Returns the columns between two shares of the width. */

@@ -18,7 +18,7 @@ export interface Ended {
 }
 
 /** Ending takes as long as accounts take to close: settling, and a busy machine. */
-const ENDING_MS = 60_000;
+const ENDING_MS = 180_000;
 const running = new Set<Program>();
 process.on('exit', () => running.forEach((program) => program.kill()));
 
