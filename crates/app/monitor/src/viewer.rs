@@ -237,7 +237,7 @@ impl Viewer {
             frame: self.next_frame,
             view: number,
             live: follows,
-            thinned_further: view.delivery.pace.further() > 1,
+            thinned_further: view.further() > 1,
             now: scenery.now.wall,
             from: grid.from,
             column_ns: grid.column_ns,
@@ -343,11 +343,16 @@ impl View {
         self.request.end_ns.is_none()
     }
 
+    /// Returns how many times as coarse as asked for its frames are: of the past there is one, and time to draw it finely.
+    const fn further(&self) -> u32 {
+        if self.follows() { self.delivery.pace.further() } else { 1 }
+    }
+
     fn signature(&self, scenery: Scenery<'_>) -> (ColumnGrid, Signature) {
         let Scenery { history, now } = scenery;
         let slots: Vec<_> = self.traces.iter().map(|trace| history.stream(&trace.request.stream)).collect();
         let end = self.request.end_ns.map_or_else(|| edge(&slots, now), WallTime::from_nanos);
-        let further = self.delivery.pace.further();
+        let further = self.further();
         let grid = self.request.grid(end, further);
         let mark = |slot: &Option<Arc<StreamSlot>>| slot.as_deref().map(|slot| self.mark(slot, &grid, now));
         let streams: Vec<_> = slots.iter().map(mark).collect();

@@ -96,6 +96,27 @@ fn a_view_without_credit_takes_none_from_the_others() {
 }
 
 #[test]
+fn a_held_view_is_as_fine_as_it_asks_for_however_slow_it_was() {
+    let mut scene = Scene::new();
+    scene.follow(1);
+    for _ in 0..60 {
+        scene.pass(40);
+        drop(scene.frame());
+    }
+    scene.say(r#"{"type":"shown","frame":0}"#).unwrap();
+    scene.pass(40);
+    let following = scene.frame().unwrap();
+    assert!(following.thinned_further && following.column_count < 100, "it did not keep up");
+    scene.say(r#"{"type":"shown","frame":1}"#).unwrap();
+    scene
+        .say(r#"{"type":"view","view":1,"traces":[{"stream":"lab/x","channel":"x"}],"width_px":100,"span_ns":1000000000,"end_ns":101000000000}"#)
+        .unwrap();
+    scene.pass(40);
+    let held = scene.frame().unwrap();
+    assert_eq!((held.thinned_further, held.column_count), (false, 100));
+}
+
+#[test]
 fn a_view_that_takes_long_to_draw_waits_longer() {
     let mut scene = Scene::new();
     scene.follow(1);
