@@ -17,10 +17,13 @@ import { cleanUp, publish, startMonitor, subscribe, type Monitor } from './bus';
 import { privateBus, type Program } from './command';
 
 const STREAM = 'figure4/sine';
-/** 50 datagrams a second of 100 samples each, so that every hole is wide enough to see: 20 ms. */
-const PUBLISH = [STREAM, '--wave', 'sine', '--rate', '5k', '--frequency', '2', '--amplitude', '0.9', '--unit', 'V', '--linger', '20ms', '--loss', '5%'];
+/**
+ * 50 datagrams a second of 10 samples each, so that every hole is wide enough to see: 20 ms. The monitor keeps half a minute of
+ * so slow a stream sample by sample: of what is older, extremes may be drawn up to a bucket aside (`sample::Column::exact`).
+ */
+const PUBLISH = [STREAM, '--wave', 'sine', '--rate', '500', '--frequency', '2', '--amplitude', '0.9', '--unit', 'V', '--linger', '20ms', '--loss', '5%'];
 const SPAN_NS = 2_000_000_000n;
-const SPAN_SAMPLES = 10_000;
+const SPAN_SAMPLES = 1_000;
 /** Blended edges of holes belong to neither side. */
 const EDGE_PX = 2;
 /** So many holes make a picture. */
