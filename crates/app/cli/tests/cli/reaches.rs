@@ -132,7 +132,7 @@ fn another_user_reads_the_rings_of_root_and_not_those_of_strangers() {
 fn a_user_that_may_not_write_into_the_folder_of_the_rings_is_told_so() {
     let memory = memory();
     fs::set_permissions(memory.path(), Permissions::from_mode(0o755)).unwrap();
-    let publish = ["pub", "test/mine", "--wave", "ramp", "--bus", &host_bus(&memory)];
+    let publish = ["pub", "test/mine", "--wave", "ramp", "--rate", "10", "--bus", &host_bus(&memory)];
     let Some(refused) = run_as_nobody(&publish) else { return };
     let said = String::from_utf8(refused.stderr).unwrap();
     let folder = memory.path().display();
