@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use ledger::{AccountState, Gap, Leg, NetworkRows};
 use units::{Epoch, SampleRate, WallTime};
 
-/// The most places that are remembered at which times went on otherwise than by the rate. Gaps are told, and settled, soon after.
-const MAX_ANCHORS: usize = 64;
+/// The most places that are remembered at which times went on otherwise than by the rate: each block of a jittering clock is one,
+/// and a gap settles within two seconds.
+const MAX_ANCHORS: usize = 4_096;
 /// Times that differ by so much go on by the rate. Units: nanoseconds.
 const ROUNDING_NS: u64 = 1_000;
 
