@@ -20,6 +20,7 @@ use std::path::Path;
 
 use parquet::column::reader::ColumnReader;
 use parquet::errors::ParquetError as CrateError;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 use sample::{Channel, Dtype, Schema, StreamName};
@@ -171,6 +172,20 @@ struct Run {
     rows: Range<usize>,
 }
 
+/// Refuses a footer by which a column lies before the file or has less than no bytes: the library panics there.
+fn check_places(metadata: &ParquetMetaData) -> Result<(), CrateError> {
+    for chunk in metadata.row_groups().iter().flat_map(RowGroupMetaData::columns) {
+        let first = chunk.dictionary_page_offset().unwrap_or(0);
+        if first.min(chunk.data_page_offset()).min(chunk.compressed_size()) < 0 {
+            let column = chunk.column_path();
+            return Err(CrateError::General(format!(
+                "its footer is damaged: no such place as that of {column}"
+            )));
+        }
+    }
+    Ok(())
+}
+
 impl ParquetTable {
     /// Opens a file and reads its footer and its first times.
     ///
@@ -179,6 +194,7 @@ impl ParquetTable {
     pub fn open(path: &Path, name: StreamName, options: &FileOptions) -> Result<Self, SourceError> {
         let opened = File::open(path).map_err(crate::OpenError::from)?;
         let file = SerializedFileReader::new(opened).map_err(ParquetError::from)?;
+        check_places(file.metadata()).map_err(ParquetError::from)?;
         let metadata = file.metadata().file_metadata();
         if metadata.num_rows() <= 0 {
             return Err(ParquetError::Empty.into());

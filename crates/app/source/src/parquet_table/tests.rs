@@ -78,6 +78,25 @@ fn refusal(file: &tempfile::NamedTempFile, options: &FileOptions) -> String {
 }
 
 #[test]
+fn a_footer_with_places_before_the_file_is_refused() {
+    let file = write("message m { required double x; }", &[Content::Double(vec![1.0], None)], 1);
+    let metadata = SerializedFileReader::new(file.reopen().unwrap()).unwrap().metadata().clone();
+    assert!(check_places(&metadata).is_ok());
+    let chunk = || metadata.row_group(0).column(0).clone().into_builder();
+    let chunks = [
+        chunk().set_total_compressed_size(-1),
+        chunk().set_data_page_offset(-1),
+        chunk().set_dictionary_page_offset(Some(-1)),
+    ];
+    for chunk in chunks {
+        let group = metadata.row_group(0).clone().into_builder();
+        let group = group.set_column_metadata(vec![chunk.build().unwrap()]).build().unwrap();
+        let damaged = metadata.clone().into_builder().set_row_groups(vec![group]).build();
+        assert!(check_places(&damaged).unwrap_err().to_string().contains("its footer is damaged"));
+    }
+}
+
+#[test]
 fn columns_of_one_type_stay_as_they_are_over_all_groups() {
     let message = "message m { required int32 a (INTEGER(16, true)); required int32 b (INTEGER(16, true)); }";
     let file = write(message, &[Content::Int32(vec![1, -2]), Content::Int32(vec![3, 4])], 2);
