@@ -30,7 +30,7 @@ use crate::index::{Entry, Index};
 use crate::parquet_file::ParquetSegment;
 use crate::recorder::accounts::make_room;
 use crate::recorder::gap_file::{GapFile, NO_EVIDENCE};
-use crate::salvage::{Look, Tail, arrow_paths};
+use crate::salvage::{Look, Tail, arrow_paths, ends_there};
 use crate::segment::{END_OF_STREAM, SegmentReader};
 use crate::stamped::stamp;
 use crate::store::{Readable, Store, StoreError, copy_aside, read_whole, replace, set_aside};
@@ -430,16 +430,6 @@ impl Trimming<'_> {
         self.trims.extend(trims);
         Ok(())
     }
-}
-
-/// Tells whether a segment ends with the marker, right behind its last batch.
-fn ends_there(data: &dyn Readable, end: u64, size_bytes: u64) -> Result<bool, StoreError> {
-    let mut marker = END_OF_STREAM;
-    if size_bytes != end + marker.len() as u64 {
-        return Ok(false);
-    }
-    data.read_at(end, &mut marker)?;
-    Ok(marker == END_OF_STREAM)
 }
 
 /// Tells whether the batch of an entry lies where it says, byte for byte.

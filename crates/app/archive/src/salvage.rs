@@ -259,7 +259,9 @@ impl Look<'_> {
         };
         let mut index = Index::new(header);
         entries.into_values().for_each(|entry| index.take(entry));
-        let ended = on_disk.index.as_ref().is_some_and(|index| index.ended);
+        // A segment that was closed stays closed, although its index does not tell any more.
+        let ended = on_disk.index.as_ref().is_some_and(|index| index.ended)
+            || ends_there(walk.data, index.acknowledged_bytes(), walk.size)?;
         index.ended = ended;
         let slots = on_disk.slots();
         Ok(Found {
@@ -281,6 +283,16 @@ impl OnDisk {
         let behind = self.bytes.get(HEADER_BYTES..).unwrap_or_default();
         behind.chunks(ENTRY_BYTES).filter(|chunk| chunk.iter().any(|byte| *byte != 0)).count()
     }
+}
+
+/// Tells whether a segment ends with the marker, right behind its last batch.
+pub(crate) fn ends_there(data: &dyn Readable, end: u64, size_bytes: u64) -> Result<bool, StoreError> {
+    let mut marker = END_OF_STREAM;
+    if size_bytes != end + marker.len() as u64 {
+        return Ok(false);
+    }
+    data.read_at(end, &mut marker)?;
+    Ok(marker == END_OF_STREAM)
 }
 
 /// A segment that is walked from batch to batch.

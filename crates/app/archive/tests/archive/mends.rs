@@ -48,6 +48,22 @@ fn a_segment_whose_index_is_lost_becomes_parquet_if_it_is_whole_and_stays_if_not
 }
 
 #[test]
+fn what_was_recovered_once_is_left_alone_by_the_next_recovery() {
+    let (base, _) = closed_in_arrow();
+    for path in named(&base, ".index") {
+        let disk = base.copy();
+        disk.flip(&path, 0);
+        let recovered = |ms| {
+            drop(open(&(Arc::new(disk.clone()) as Arc<dyn Store>), at_ms(ms)).unwrap());
+            disk.paths().into_iter().map(|path| (read_whole(&disk, &path).unwrap(), path)).collect::<Vec<_>>()
+        };
+        let once = recovered(2_000);
+        assert!(once.len() > base.paths().len(), "the damaged index is kept aside");
+        assert!(recovered(3_000) == once, "{}", path.display());
+    }
+}
+
+#[test]
 fn a_recording_begins_where_its_account_says_if_the_line_of_its_session_is_spoiled() {
     let disk = Forgetful::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
