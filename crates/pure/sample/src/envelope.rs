@@ -82,7 +82,7 @@ impl Envelope {
     /// Makes the memory of the element at `element` within a sample; `None` if a sample is shorter.
     ///
     /// # Panics
-    /// If the configuration has a zero, buckets of no power of two, or of 2³² samples.
+    /// If the configuration has a zero, buckets of no power of two, or of more than 2¹⁵ samples.
     #[must_use]
     pub fn new(schema: &Schema, element: usize, config: EnvelopeConfig) -> Option<Self> {
         Some(Self {
@@ -272,19 +272,25 @@ impl Envelope {
     /// Adds the finest bucket that covers the first of `slots`, whose samples are no longer kept; returns
     /// where it ends.
     ///
-    /// A bucket belongs to the column that it begins in, or to the grid's first, and to those that lie wholly
-    /// inside it: so no peak is lost, and none shows twice where columns are wider than buckets.
+    /// What a bucket holds belongs to the column in which its first sample lies, or to the grid's first, and to those that lie
+    /// wholly among its samples: so no peak is lost, none shows twice where columns are wider than buckets, and nothing shows in a
+    /// hole that is not within the bucket.
     fn summarise_coarsely(&self, slots: Range<u64>, first: u64, column: &mut Column) -> u64 {
         column.exact = false;
         let Some(found) = self.pyramid.covering(slots.start) else {
             // Forgotten by all levels: the archive's.
             return self.pyramid.first_slot().map_or(slots.end, |kept| kept.max(slots.start + 1));
         };
-        let begins_here = found.slots.start >= slots.start || slots.start == first;
-        if begins_here || found.slots.end > slots.end {
+        let begins_in = |place: u64| slots.contains(&place) || slots.start == first && place < slots.start;
+        let Range { start, end } = found.present;
+        let shows = end > slots.start && (begins_in(start) || start < slots.start && end >= slots.end);
+        if shows {
             column.merge(&found.content);
+            column.expected += end - start;
+        }
+        if begins_in(found.slots.start) {
             let known = found.slots.start.max(self.start)..found.slots.end.min(self.tail.next());
-            column.expected += known.end - known.start;
+            column.expected += (known.end - known.start).saturating_sub(end - start);
         }
         found.slots.end
     }

@@ -13,8 +13,11 @@ const LEVEL_SHIFT: u32 = 2;
 struct Bucket {
     min: f32,
     max: f32,
-    present: u32,
-    not_a_number: u32,
+    present: u16,
+    not_a_number: u16,
+    /// The first and the last slot, counted from the bucket's own first, of which a sample came.
+    first: u16,
+    last: u16,
 }
 
 #[derive(Clone, Debug)]
@@ -39,17 +42,23 @@ pub(super) struct Found {
     pub(super) content: Column,
     /// The slots it covers.
     pub(super) slots: Range<u64>,
+    /// Those from the first to the last of which a sample came: where it has something to show.
+    pub(super) present: Range<u64>,
 }
 
 impl Bucket {
-    const EMPTY: Self = Self { min: f32::NAN, max: f32::NAN, present: 0, not_a_number: 0 };
+    const EMPTY: Self =
+        Self { min: f32::NAN, max: f32::NAN, present: 0, not_a_number: 0, first: u16::MAX, last: 0 };
 
-    fn take(&mut self, part: &Column) {
+    /// Takes samples that all came, from the slot `at` of the bucket on.
+    fn take(&mut self, at: u64, part: &Column) {
         self.min = self.min.min(part.min);
         self.max = self.max.max(part.max);
-        // A bucket holds at most 2^shift samples, which `Pyramid::new` keeps below 2³².
-        self.present += part.present as u32;
-        self.not_a_number += part.not_a_number as u32;
+        // A bucket holds at most 2^15 samples: `Pyramid::new` sees to it.
+        self.present += part.present as u16;
+        self.not_a_number += part.not_a_number as u16;
+        self.first = self.first.min(at as u16);
+        self.last = self.last.max((at + part.present - 1) as u16);
     }
 }
 
@@ -65,7 +74,12 @@ impl Level {
             not_a_number: u64::from(bucket.not_a_number),
             exact: true,
         };
-        Some(Found { content, slots: number << self.shift..(number + 1) << self.shift })
+        let slots = number << self.shift..(number + 1) << self.shift;
+        let present = match bucket.present {
+            0 => slots.start..slots.start,
+            _ => slots.start + u64::from(bucket.first)..slots.start + u64::from(bucket.last) + 1,
+        };
+        Some(Found { content, slots, present })
     }
 
     /// Returns the bucket of `slot`, the last one from now on, making room for it and for holes before it.
@@ -94,13 +108,13 @@ impl Pyramid {
     /// Makes `levels` empty levels, the finest with buckets of `bucket_samples`.
     ///
     /// # Panics
-    /// If a number is zero, `bucket_samples` is not a power of two, or the coarsest bucket would hold 2³² samples
-    /// or more.
+    /// If a number is zero, `bucket_samples` is not a power of two, or the coarsest bucket would hold more than 2¹⁵
+    /// samples.
     pub(super) fn new(bucket_samples: u64, levels: u32, buckets_per_level: usize) -> Self {
         assert!(bucket_samples.is_power_of_two(), "a bucket holds a power of two of samples");
         assert!(levels > 0 && buckets_per_level > 0, "an envelope has some buckets");
         let shift = |level| bucket_samples.trailing_zeros() + level * LEVEL_SHIFT;
-        assert!(shift(levels - 1) < u32::BITS, "a bucket counts its samples in 32 bits");
+        assert!(shift(levels - 1) < u16::BITS, "a bucket counts its samples in 16 bits");
         let level = |number| Level { shift: shift(number), first: 0, buckets: VecDeque::new() };
         Self { levels: (0..levels).map(level).collect(), buckets_per_level }
     }
@@ -118,7 +132,8 @@ impl Pyramid {
             let mut part = Column::EMPTY;
             part.take(now);
             for level in &mut self.levels {
-                level.reach(slot, self.buckets_per_level).take(&part);
+                let at = slot & ((1 << level.shift) - 1);
+                level.reach(slot, self.buckets_per_level).take(at, &part);
             }
             slot += now.len() as u64;
             values = rest;

@@ -150,6 +150,30 @@ fn no_peak_is_lost_when_only_buckets_are_left() {
 }
 
 #[test]
+fn a_hole_as_long_as_a_bucket_shows_nothing_when_only_buckets_are_left() {
+    let config = EnvelopeConfig { tail_samples: 64, ..SMALL };
+    let mut seen = 0;
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let mut scene = Scene::new("1k", config);
+        scene.fill(&mut random, 4_000);
+        let (from, column_ns) = (scene.plain[100].0, 500_000 + random.below(4_000_000));
+        let grid = ColumnGrid { from: from.offset(random.below(8_000_000) as i64), column_ns, count: 300 };
+        let holes = scene.plain.chunk_by(|a, b| a.1.is_none() == b.1.is_none());
+        let holes = holes.filter(|run| run[0].1.is_none() && run.len() >= 8);
+        let holes: Vec<_> = holes.map(|run| run[0].0..run[run.len() - 1].0.offset(1_000_000)).collect();
+        for (number, column) in (0..).zip(scene.envelope.columns(&grid)) {
+            let (left, right) = (grid.edge(number), grid.edge(number + 1));
+            if holes.iter().any(|hole| hole.start <= left && right <= hole.end) {
+                assert!(column.max.is_nan() && column.present == 0, "seed {seed}, column {number}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 500, "{seen} columns lay in holes");
+}
+
+#[test]
 fn memory_is_bounded_and_the_oldest_goes_first() {
     let config = EnvelopeConfig { tail_samples: 10, bucket_samples: 4, levels: 2, buckets_per_level: 8 };
     let mut scene = Scene::new("1k", config);
