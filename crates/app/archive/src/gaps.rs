@@ -219,11 +219,7 @@ impl GapRecord {
                 }
             }
         }
-        let origin = match value.get("origin")?.as_str()? {
-            "reader" => Origin::Reader,
-            "archive" => Origin::Archive,
-            _ => return None,
-        };
+        let origin = origin_of(value.get("origin")?.as_str()?)?;
         Some(Self {
             key: GapKey { session: u32::try_from(number("session")?).ok()?, origin, id: number("id")? },
             kind: kind_of(value.get("kind")?.as_str()?)?,
@@ -252,6 +248,14 @@ fn kind_name(kind: GapKind) -> &'static str {
 
 fn kind_of(name: &str) -> Option<GapKind> {
     KINDS.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
+}
+
+fn origin_of(name: &str) -> Option<Origin> {
+    match name {
+        "reader" => Some(Origin::Reader),
+        "archive" => Some(Origin::Archive),
+        _ => None,
+    }
 }
 
 impl Line {
@@ -297,11 +301,19 @@ impl Line {
         line.rsplit_once(CRC_MARK).and_then(crc).unwrap_or(false)
     }
 
-    /// Tells whether a line without its end is whole and of a kind that came later: old readers pass over it.
+    /// Tells whether a line without its end is whole and of a kind that came later, or tells of a gap of such a kind: old readers
+    /// pass over it.
     fn is_of_later_kind(line: &str) -> bool {
         let value: Option<Value> = serde_json::from_str(line).ok().filter(|_| Self::is_whole(line));
-        let kind = value.as_ref().and_then(|value| value.get("line")?.as_str());
-        kind.is_some_and(|kind| !["head", "session", "gap", "trim", "mended"].contains(&kind))
+        let named = |name: &str| value.as_ref().and_then(|value| value.get(name)?.as_str());
+        match named("line") {
+            Some("gap") => {
+                named("kind").is_some_and(|kind| kind_of(kind).is_none())
+                    || named("origin").is_some_and(|origin| origin_of(origin).is_none())
+            }
+            Some(kind) => !["head", "session", "trim", "mended"].contains(&kind),
+            None => false,
+        }
     }
 
     /// Reads a line without its end; `None` if it is torn, damaged or of a kind not known here.
@@ -504,6 +516,20 @@ mod tests {
         assert_eq!((found.lost[Stage::Injected], found.unexplained), (0, 1 + 4));
         assert_eq!(found.lost[Stage::ReceiverSocketBuffer], u64::MAX / 2, "the other stage is as it was");
         assert!(found.evidence.last().unwrap().contains("4 elements lost in receiver_tunnel"), "{found:?}");
+    }
+
+    #[test]
+    fn a_gap_of_a_kind_or_an_origin_of_a_later_version_is_passed_over_and_no_damage() {
+        let known = Line::Gap(Box::new(gap(0))).encode();
+        let (content, _) = known.rsplit_once(CRC_MARK).unwrap();
+        for (now, later) in [("\"missing\"", "\"postponed\""), ("\"reader\"", "\"relay\"")] {
+            assert!(content.contains(now));
+            let content = content.replace(now, later);
+            let later = format!("{content}{CRC_MARK}{:08x}{LINE_END}\n", crc32c([content.as_bytes()]));
+            let text = Line::Head(None).encode() + &later + &Line::Gap(Box::new(gap(1))).encode();
+            let map = GapMap::decode(text.as_bytes()).unwrap();
+            assert_eq!((map.gaps.len(), map.damaged, map.spoiled), (1, 0, 0));
+        }
     }
 
     #[test]
