@@ -108,9 +108,10 @@ describe('time', () => {
     await page.mouse.up();
     expect(await paused(page)).toBe(true);
     await until('an end in the address', () => query(page).get('end') !== null);
-    // Time goes on meanwhile: on a busy machine farther than one drag reaches.
+    // Time goes on meanwhile: each drag back reaches twice as far as the one before.
     while (await paused(page)) {
       await page.mouse.move(x, y);
+      await page.mouse.wheel(0, 400);
       await page.mouse.down();
       await page.mouse.move(x - 400, y, { steps: 5 });
       await page.mouse.up();
