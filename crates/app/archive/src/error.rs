@@ -115,7 +115,7 @@ impl ArchiveError {
             Self::Segment { .. } | Self::Arrow(_) => true,
             Self::Store(error) => error.is_damage(),
             Self::Index { .. } | Self::Gaps { .. } | Self::Description { .. } => !self.is_later_version(),
-            // What the disk itself said of the file came through the library.
+            // What the system refused came through the library.
             Self::Parquet(error) => !matches!(error, parquet::errors::ParquetError::External(_)),
             _ => false,
         }

@@ -289,7 +289,7 @@ impl Iterator for Batches {
     }
 }
 
-/// Names the file that the library complains of; what the disk itself said of it is no damage.
+/// Names the file that the library complains of; what the system refused, such as permission, is no damage.
 fn damaged(path: &Path, error: ParquetError) -> ArchiveError {
     let of_disk = |cause: &io::Error| cause.kind() != io::ErrorKind::InvalidData;
     match &error {

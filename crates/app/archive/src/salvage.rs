@@ -349,13 +349,17 @@ impl Walk<'_> {
         Ok(entries)
     }
 
+    /// Reads a stretch; `None` where the segment does not have it, or the disk cannot read it: a batch there is damaged.
     fn read(&self, at: u64, length: u64) -> Result<Option<Vec<u8>>, StoreError> {
         if at.checked_add(length).is_none_or(|end| end > self.size) {
             return Ok(None);
         }
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-        self.data.read_at(at, &mut bytes)?;
-        Ok(Some(bytes))
+        match self.data.read_at(at, &mut bytes) {
+            Ok(()) => Ok(Some(bytes)),
+            Err(error) if error.is_damage() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns where the metadata of the message at a place end.
@@ -430,7 +434,7 @@ impl Walk<'_> {
         let mut at = behind.next_multiple_of(ALIGNMENT as u64);
         while at + ENTRY_BYTES as u64 <= self.size {
             let length = (self.size - at).min((SCAN_BYTES + ENTRY_BYTES) as u64);
-            let Some(bytes) = self.read(at, length)? else { return Ok(None) };
+            let bytes = self.read(at, length)?.unwrap_or_default();
             for window in bytes.windows(ENTRY_BYTES).step_by(ALIGNMENT) {
                 if let Some(entry) = Entry::decode_in_stream(window, &self.salt)
                     && entry.offset > behind
