@@ -243,7 +243,8 @@ fn full(path: &Path, size_bytes: usize, source: io::Error) -> CreateError {
 }
 
 fn refused(path: &Path, source: io::Error) -> CreateError {
-    let is_there = || fs::symlink_metadata(path).is_ok();
+    // Its page may be there alone, left by another user.
+    let is_there = || [path, &wait_path(path)].iter().any(|path| fs::symlink_metadata(path).is_ok());
     match source.kind() {
         io::ErrorKind::PermissionDenied if is_there() => {
             CreateError::Foreign { path: path.to_owned(), source }
