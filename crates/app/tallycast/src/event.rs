@@ -23,7 +23,7 @@ pub enum Event {
     Block(Block),
     /// Elements that are missing at this place.
     Gap(StreamGap),
-    /// News of a gap told before: its stages changed, or the block behind it tells when it ended.
+    /// News of a gap told before: its stages changed, or the block behind it corrected its end.
     Settled(StreamGap),
     /// An account was ended.
     Ended(StreamAccount),
@@ -63,7 +63,7 @@ pub struct StreamGap {
     pub gap: Gap,
     /// When the first missing sample was taken.
     pub t0: WallTime,
-    /// When the first sample behind the gap was taken; by the rate as long as that one did not come.
+    /// When the first sample behind the gap was taken; extrapolated at the sample rate until that sample arrives.
     pub t1: WallTime,
 }
 

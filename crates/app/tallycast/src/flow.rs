@@ -423,8 +423,8 @@ impl Flow {
         let elements = (piece.size_bytes / self.schema.dtype.size_bytes()) as u64;
         match self.lives.get_mut(&epoch)?.is_at(index, piece.t0, self.schema.rate) {
             Times::GoOn => {}
-            Times::Known => self.tell_untimed(epoch, events),
-            Times::Changed => self.tell_ends_at(epoch, piece.position, events),
+            Times::First => self.tell_untimed(epoch, events),
+            Times::Changed => self.correct_end(epoch, piece.position, events),
         }
         let life = self.lives.get_mut(&epoch)?;
         life.leg.delivered(piece.position..piece.position + elements);

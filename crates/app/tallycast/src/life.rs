@@ -14,8 +14,8 @@ const ROUNDING_NS: u64 = 1_000;
 /// What a block's time says of those before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Times {
-    /// It is the first that is known.
-    Known,
+    /// No time was known before.
+    First,
     /// It follows by the rate.
     GoOn,
     /// It does not follow by the rate: the publisher was held up, or its clock was set.
@@ -65,7 +65,7 @@ impl Life {
     /// Learns when a sample was taken; tells what that says of times.
     pub(crate) fn is_at(&mut self, index: u64, time: WallTime, rate: SampleRate) -> Times {
         let times = match self.time_of(index, rate) {
-            None => Times::Known,
+            None => Times::First,
             Some(by_rate) if time.nanos_since(by_rate).unsigned_abs() <= ROUNDING_NS => return Times::GoOn,
             Some(_) => Times::Changed,
         };

@@ -271,7 +271,7 @@ impl Leg {
     }
 
     /// Returns the newest gaps in the order of the stream.
-    pub fn gaps(&self) -> impl Iterator<Item = &Gap> {
+    pub fn gaps(&self) -> impl DoubleEndedIterator<Item = &Gap> {
         self.gaps.values().map(Entry::gap)
     }
 

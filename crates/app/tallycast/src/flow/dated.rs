@@ -36,11 +36,11 @@ impl Flow {
         events.extend(told.map(Event::Settled));
     }
 
-    /// Tells once more of gaps that end here: their end was told by the rate, and the block behind them says otherwise.
-    pub(super) fn tell_ends_at(&self, epoch: Epoch, position: u64, events: &mut Vec<Event>) {
-        let Some(life) = self.lives.get(&epoch) else { return };
-        let ending = life.leg.gaps().filter(|gap| gap.positions.end == position && !gap.is_empty());
-        self.tell_settled(epoch, ending.cloned().collect(), events);
+    /// Corrects the end of the gap before a block: it was extrapolated at the rate, and the block says otherwise.
+    pub(super) fn correct_end(&self, epoch: Epoch, position: u64, events: &mut Vec<Event>) {
+        let last = self.lives.get(&epoch).and_then(|life| life.leg.gaps().next_back());
+        let before = last.filter(|gap| gap.positions.end == position && !gap.is_empty());
+        self.tell_settled(epoch, before.cloned().into_iter().collect(), events);
     }
 
     /// Tells of the time without a publisher and of the gaps that waited for the epoch's first block.
