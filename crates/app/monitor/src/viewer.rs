@@ -343,7 +343,7 @@ impl View {
         self.request.end_ns.is_none()
     }
 
-    /// Returns how many times as coarse as asked for its frames are: of the past there is one, and time to draw it finely.
+    /// Returns how many times as coarse as asked for its frames are. Only a view that follows is thinned: a held one is drawn once.
     const fn further(&self) -> u32 {
         if self.follows() { self.delivery.pace.further() } else { 1 }
     }

@@ -38,9 +38,14 @@ impl Scene {
     }
 
     fn follow(&mut self, view: u32) {
+        self.ask(view, "null");
+    }
+
+    /// Asks for a view of a second that ends at a time, or follows.
+    fn ask(&mut self, view: u32, end_ns: &str) {
         let trace = r#"{"stream":"lab/x","channel":"x"}"#;
         self.say(&format!(
-            r#"{{"type":"view","view":{view},"traces":[{trace}],"width_px":100,"span_ns":1000000000,"end_ns":null}}"#
+            r#"{{"type":"view","view":{view},"traces":[{trace}],"width_px":100,"span_ns":1000000000,"end_ns":{end_ns}}}"#
         ))
         .unwrap();
     }
@@ -108,9 +113,7 @@ fn a_held_view_is_as_fine_as_it_asks_for_however_slow_it_was() {
     let following = scene.frame().unwrap();
     assert!(following.thinned_further && following.column_count < 100, "it did not keep up");
     scene.say(r#"{"type":"shown","frame":1}"#).unwrap();
-    scene
-        .say(r#"{"type":"view","view":1,"traces":[{"stream":"lab/x","channel":"x"}],"width_px":100,"span_ns":1000000000,"end_ns":101000000000}"#)
-        .unwrap();
+    scene.ask(1, "101000000000");
     scene.pass(40);
     let held = scene.frame().unwrap();
     assert_eq!((held.thinned_further, held.column_count), (false, 100));
@@ -211,9 +214,7 @@ fn a_paused_view_is_shown_what_became_of_a_gap_in_its_window() {
     scene.next_index = 500;
     scene.pass(2_500);
     // From 0 to 1 s of the stream.
-    scene
-        .say(r#"{"type":"view","view":1,"traces":[{"stream":"lab/x","channel":"x"}],"width_px":100,"span_ns":1000000000,"end_ns":101000000000}"#)
-        .unwrap();
+    scene.ask(1, "101000000000");
     let first = scene.frame().unwrap();
     assert_eq!(first.traces[0].gaps[0].cause, GapCause::Unsettled);
     scene.pass(40);
@@ -257,11 +258,7 @@ fn what_a_paused_viewer_passes_over_is_its_own_choice() {
     scene.follow(1);
     scene.pass(500);
     assert!(scene.frame().is_some());
-    scene
-        .say(
-            r#"{"type":"view","view":1,"traces":[{"stream":"lab/x","channel":"x"}],"width_px":100,"span_ns":1000000000,"end_ns":100400000000}"#,
-        )
-        .unwrap();
+    scene.ask(1, "100400000000");
     scene.pass(40);
     assert!(scene.frame().is_some());
     (0..2).for_each(|frame| scene.say(&format!(r#"{{"type":"shown","frame":{frame}}}"#)).unwrap());
