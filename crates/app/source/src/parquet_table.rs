@@ -172,14 +172,14 @@ struct Run {
     rows: Range<usize>,
 }
 
-/// Refuses a footer by which a column lies before the file or has less than no bytes: the library panics there.
+/// Refuses a footer with a negative offset or size: the library panics on one.
 fn check_places(metadata: &ParquetMetaData) -> Result<(), CrateError> {
     for chunk in metadata.row_groups().iter().flat_map(RowGroupMetaData::columns) {
         let first = chunk.dictionary_page_offset().unwrap_or(0);
         if first.min(chunk.data_page_offset()).min(chunk.compressed_size()) < 0 {
             let column = chunk.column_path();
             return Err(CrateError::General(format!(
-                "its footer is damaged: no such place as that of {column}"
+                "its footer is damaged: column {column} has a negative offset or size"
             )));
         }
     }
