@@ -40,7 +40,7 @@ enum Command {
     /// Run every test a machine can run, installing what is missing; ends with a table and one line of totals.
     Test(runner::Options),
     /// Check the rules the repository keeps about itself (CONVENTIONS.md, the lines marked "tidy").
-    Tidy,
+    Tidy(tidy::Options),
     /// Set everything up, build and run `tallycast demo` with the arguments given.
     Demo(demo::Options),
     /// Fetch the recorded signals that cannot be shipped into data/external.
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<Verdict> {
     match command {
         Command::Test(options) => runner::run(&options),
-        Command::Tidy => tidy::run(),
+        Command::Tidy(options) => tidy::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Data => data::run().map(|()| Verdict::Fine),
         Command::Page => page::run().map(|()| Verdict::Fine),

@@ -6,6 +6,7 @@
 
 mod files;
 mod machine_paths;
+mod messages;
 mod names;
 mod pages;
 mod proofs;
@@ -38,8 +39,19 @@ impl fmt::Display for Offence {
     }
 }
 
+/// What is asked of the check.
+#[derive(clap::Args, Debug, Default)]
+pub(crate) struct Options {
+    /// Write the catalogue of messages anew before the rules are checked.
+    #[arg(long)]
+    update: bool,
+}
+
 /// Checks every rule and prints each offence on a line of its own.
-pub(crate) fn run() -> anyhow::Result<Verdict> {
+pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
+    if options.update {
+        std::fs::write(workspace::root().join(messages::PAGE), messages::catalogue(&files::list()?))?;
+    }
     let (files, offences) = check()?;
     for offence in &offences {
         println!("{offence}");
@@ -77,6 +89,7 @@ fn check() -> anyhow::Result<(usize, Vec<Offence>)> {
             offences.extend(tasks::check_text(&file.path, text));
         }
     }
+    offences.extend(messages::check(&files));
     offences.sort();
     offences.dedup();
     Ok((files.len(), offences))

@@ -44,7 +44,7 @@ impl Place {
     #[must_use]
     pub fn new(way: Way) -> Self {
         // A port that nobody uses tells buses apart, on the network and in the names of rings.
-        let port = ports::free();
+        let port = support::ports::free();
         let network = format!("udp://239.84.0.0:{port}?iface=lo");
         let shared = format!("{network}&shm=on&access=owner");
         let (publishers, readers) = match way {

@@ -8,7 +8,7 @@ use tallycast::{AccountState, Dtype, GapKind, Node, Publisher, Reach, Stage, Sta
 
 /// Returns a node on a bus of its own within this host, or over the loopback interface beside that.
 fn node(with_network: bool) -> Node {
-    let port = ports::free();
+    let port = support::ports::free();
     let bus = if with_network {
         format!("udp://239.84.0.0:{port}?iface=lo&ttl=0&shm=on&access=owner")
     } else {
@@ -190,7 +190,7 @@ fn a_reader_that_leaves_takes_what_began_until_then() {
 #[test]
 fn what_a_killed_publisher_wrote_before_its_reader_looked_is_read_once() {
     let [life, death] = ["life", "death"].map(|what| {
-        let port = ports::free();
+        let port = support::ports::free();
         let directory = format!("/dev/shm/tallycast-begin-{what}-{}-{port}", std::process::id());
         std::fs::create_dir(&directory).expect("a directory");
         Directory(directory)

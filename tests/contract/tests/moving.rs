@@ -13,7 +13,7 @@ struct Buses {
 
 impl Buses {
     fn new() -> Self {
-        let network = ports::private_bus();
+        let network = support::ports::private_bus();
         let bus = |text: &str| text.parse::<Bus>().expect("a bus");
         Self { here: bus(&format!("{network}&shm=on&access=owner")), beyond: node(bus(&network)) }
     }

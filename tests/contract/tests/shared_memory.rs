@@ -60,7 +60,7 @@ fn a_stopped_reader_takes_nothing_from_another() {
 
 /// Returns a node on a bus of its own port.
 fn node(bus: impl Fn(u16) -> String) -> Node {
-    let bus: Bus = bus(ports::free()).parse().expect("a bus");
+    let bus: Bus = bus(support::ports::free()).parse().expect("a bus");
     Node::builder().bus(bus).station("test").build().expect("a node")
 }
 
@@ -95,7 +95,7 @@ fn a_host_without_room_for_rings_is_read_by_the_network_and_a_bus_of_rings_alone
 #[test]
 fn an_address_overrules_shared_memory_at_either_end() {
     let node = node(|port| format!("udp://239.84.0.0:{port}?iface=lo&shm=on&access=owner"));
-    let group = format!("239.84.7.7:{}", ports::free()).parse().expect("an address");
+    let group = format!("239.84.7.7:{}", support::ports::free()).parse().expect("an address");
     let publisher =
         node.publisher("lab/to").dtype(Dtype::U8).rate(100).to(group).open().expect("a publisher");
     let mut subscriber = node.subscriber("lab/to").open().expect("a subscriber");

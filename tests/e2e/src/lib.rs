@@ -13,9 +13,9 @@ mod web;
 
 pub use accounts::Accounts;
 pub use lan::{Host, Lan};
-pub use ports::private_bus;
 pub use process::{Command, WATCHDOG, binary, wait_until};
 pub use program::Program;
+pub use support::ports::private_bus;
 pub use web::{get_json, get_on};
 
 /// Returns a lan with these hosts, or says why the scene cannot run here and returns `None`.

@@ -119,7 +119,7 @@ fn sequence_numbers_wrap() {
 #[test]
 fn two_ends_meet_without_a_listener() {
     let Some(program) = program() else { return };
-    let (ours, free) = (interop::port(true), ports::free());
+    let (ours, free) = (interop::port(true), support::ports::free());
     let (here, there) = (ours.local_address().port().to_string(), free.to_string());
     let arguments = ["rendezvous", "127.0.0.1", &here, &there, "stream", "receive", "1000000", "2"];
     let mut peer = Peer::start(program, &arguments);

@@ -2,6 +2,8 @@
 //!
 //! Start with [`verbs::Verb`], one file per verb. Exit codes: 0 fine, 1 found something, 2 could not run.
 
+#[cfg(test)]
+mod golden;
 #[macro_use]
 mod messages;
 mod moment;

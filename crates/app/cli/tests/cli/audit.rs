@@ -5,13 +5,14 @@ use std::slice;
 
 use serde_json::{Value, json};
 
-use crate::program::run_as_nobody;
+use crate::program::{check_keys, run_as_nobody};
 use crate::schema::Schema;
 
 const AUDIT_SCHEMA: &str = include_str!("../../../../../docs/formats/doctor-audit.schema.json");
 
 /// Reads the lines of an audit, each of which the published schema accepts.
 fn audit_lines(output: &[u8]) -> Vec<Value> {
+    check_keys(&["doctor", "audit"], output);
     let schema = Schema::parse(AUDIT_SCHEMA);
     let text = std::str::from_utf8(output).expect("UTF-8");
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

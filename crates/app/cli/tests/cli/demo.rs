@@ -27,7 +27,7 @@ struct Demo {
 impl Demo {
     fn start(more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let address = ports::free_address();
+        let address = support::ports::free_address();
         let (bus, listen, archive) = (bus_from_now(), address.to_string(), folder.path().join("archive"));
         let place = ["--bus", &bus, "--listen", &listen, "--dir", archive.to_str().unwrap()];
         let demo = ["demo", "--headless", "--duration", "1h", "--json"];

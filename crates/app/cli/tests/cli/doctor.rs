@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::program::{Running, run_as_nobody, wait_for};
+use crate::program::{Running, check_keys, run_as_nobody, wait_for};
 
 /// Starts to watch a port, and has taken the first look; tells whether it names datagrams.
 fn watch(port: u16, more: &[&str]) -> (Running, bool) {
@@ -36,7 +36,7 @@ impl Narrow {
 
     /// Opens it at a port that nobody else sends to; `None` where the host has no such address.
     fn at(here: IpAddr) -> Option<Self> {
-        let socket = UdpSocket::bind((here, ports::free())).ok()?;
+        let socket = UdpSocket::bind((here, support::ports::free())).ok()?;
         rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 8_192).unwrap();
         socket.set_nonblocking(true).unwrap();
         Some(Self(socket))
@@ -129,6 +129,7 @@ fn what_was_watched_is_told_the_same_from_its_event_file() {
         .args(["doctor", "replay", "--json", file])
         .output()
         .unwrap();
+    check_keys(&["doctor", "replay"], &output.stdout);
     let text = String::from_utf8(output.stdout).unwrap();
     let replayed: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -283,6 +284,7 @@ impl Steady {
         let journal = ["--json", "--journal", journal.to_str().expect("a path")];
         let output = command.args([&["doctor"], arguments, &journal].concat()).output().expect("it runs");
         print!("{}", String::from_utf8_lossy(&output.stderr));
+        check_keys(&[&["doctor"], arguments].concat(), &output.stdout);
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         (text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect(), output.status.code())
     }

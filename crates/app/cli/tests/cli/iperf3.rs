@@ -110,7 +110,7 @@ impl Drop for Server {
 
 /// Returns a port that nobody is given who asks for none.
 fn free_port() -> String {
-    ports::free().to_string()
+    support::ports::free().to_string()
 }
 
 /// Begins a command that runs on one processor.

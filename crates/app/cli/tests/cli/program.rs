@@ -6,9 +6,9 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-pub(crate) use ports::private_bus;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+pub(crate) use support::ports::private_bus;
 
 /// How long a test waits before it says what it was waiting for. Not a measure of anything.
 const WATCHDOG: Duration = Duration::from_secs(120);
@@ -66,7 +66,52 @@ pub(crate) fn run_with(arguments: &[&str], variables: &[(&str, &str)], input: &s
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
+    let output = child.wait_with_output().unwrap();
+    check_keys(arguments, &output.stdout);
+    output
+}
+
+/// Checks the keys of everything in an output that is JSON: the whole, or its lines.
+pub(crate) fn check_keys(arguments: &[&str], output: &[u8]) {
+    let verb = published_name(arguments);
+    match serde_json::from_slice(output) {
+        Ok(value) => check_keys_of(&verb, &value),
+        Err(_) => {
+            let lines =
+                output.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+            lines.for_each(|value| check_keys_of(&verb, &value));
+        }
+    }
+}
+
+/// Checks the keys of one object; each event of a verb has a list of its own. What `bench` reports has schemas instead.
+fn check_keys_of(verb: &str, value: &Value) {
+    if !matches!(value, Value::Object(_) | Value::Array(_)) || verb.starts_with("bench") {
+        return;
+    }
+    match value["event"].as_str() {
+        // The account of a stream is the same for every verb, and of the monitor.
+        Some("account" | "look") if !["send", "recv"].contains(&verb) => {
+            support::keys::check("account", value)
+        }
+        Some(event) if ["send", "recv"].contains(&verb) => {
+            support::keys::check(&format!("transfer/{event}"), value)
+        }
+        Some(event) => support::keys::check(&format!("{verb}/{event}"), value),
+        None => support::keys::check(verb, value),
+    }
+}
+
+/// Returns the name under which the JSON of a command is published: its verb, and the verb's own where it has some.
+fn published_name(arguments: &[&str]) -> String {
+    let verb = arguments.first().copied().unwrap_or_default();
+    let own = arguments.get(1).filter(|it| !it.starts_with('-'));
+    match own {
+        Some(own) if ["archive", "bench", "bridge", "config", "doctor"].contains(&verb) => {
+            format!("{verb}-{own}")
+        }
+        _ => verb.to_owned(),
+    }
 }
 
 /// Runs the program to its end while nobody reads its standard error; returns its exit code.
@@ -109,9 +154,11 @@ impl Running {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
+        let verb = published_name(arguments);
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
                 let value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"));
+                check_keys_of(&verb, &value);
                 if sender.send(value).is_err() {
                     break;
                 }

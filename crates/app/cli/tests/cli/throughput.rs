@@ -401,7 +401,7 @@ fn a_server_of_another_version_is_told_with_both_versions() {
 
 #[test]
 fn nobody_there_and_what_cannot_be_are_said_with_the_way_out() {
-    let unused = ports::free().to_string();
+    let unused = support::ports::free().to_string();
     let nobody = refusal(&["bench", "-c", "127.0.0.1", "-p", &unused]);
     assert!(nobody.contains("no bench server answers") && nobody.contains("tallycast bench -s"), "{nobody}");
     let said = |arguments: &[&str]| refusal(&[&["bench", "throughput"], arguments].concat());

@@ -133,7 +133,7 @@ fn a_killed_receiver_that_comes_back_gets_the_rest() {
     let (from, to) = (folder(), tempfile::tempdir().unwrap());
     let directory = to.path().to_str().unwrap();
     // One that nobody takes before the receiver is back.
-    let (killed, address) = receiver(&[directory, &format!("udt://127.0.0.1:{}", ports::free())]);
+    let (killed, address) = receiver(&[directory, &format!("udt://127.0.0.1:{}", support::ports::free())]);
     let mut sender = sender(&from.path().join("shot"), &address, &["--rate", SLOW]);
     part_arrived(to.path());
     killed.signal(Signal::KILL);

@@ -145,7 +145,7 @@ fn patience_runs_out_before_anything_was_answered_and_lasts_until_somebody_is_th
     );
     drop(listener);
     // Nobody is there at first.
-    let port = ports::free();
+    let port = support::ports::free();
     let at = format!("udt://127.0.0.1:{port}");
     let mut sender = Running::start(&["send", &file, &at, "--patience", "10min", "--json"]);
     let refused = sender.lines_until(|line| line["event"] == "broken").pop().unwrap();
@@ -164,7 +164,7 @@ fn interrupt(child: &Child) {
 
 #[test]
 fn a_raw_receiver_ends_although_its_peer_never_stops() {
-    let port = ports::free();
+    let port = support::ports::free();
     let at = format!("udt://127.0.0.1:{port}");
     let mut receiver =
         command(&["recv", "--raw", &at]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

@@ -25,7 +25,7 @@ pub(crate) const FEED_RATE: u32 = 1_000;
 /// A bus that nobody else uses, and whose readers begin with what they hear first: one that is kept from its processor may
 /// miss a stream's beginning.
 pub(crate) fn bus() -> Bus {
-    format!("{}&start=now", ports::private_bus()).parse().unwrap()
+    format!("{}&start=now", support::ports::private_bus()).parse().unwrap()
 }
 
 pub(crate) fn node(bus: &Bus) -> Node {
@@ -129,16 +129,31 @@ pub(crate) fn ask(address: SocketAddr, head: &str, body: &str) -> Answer {
 }
 
 /// Asks with exactly these headers.
-pub(crate) fn ask_as(address: SocketAddr, head: &str, body: &str) -> Answer {
+pub(crate) fn ask_as(address: SocketAddr, request: &str, body: &str) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(WATCHDOG)).unwrap();
-    write!(stream, "{head}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+    write!(stream, "{request}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
     let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Answer { status, head, body: bytes[end + 4..].to_vec() }
+    let body = bytes[end + 4..].to_vec();
+    let path = request.split(' ').nth(1).unwrap_or_default();
+    if let (true, Ok(value)) = (path.starts_with("/api/"), serde_json::from_slice(&body)) {
+        support::keys::check(&published_name(path, status), &value);
+    }
+    Answer { status, head, body }
+}
+
+/// Returns the name under which what a path answers with is published.
+fn published_name(path: &str, status: u16) -> String {
+    let path = path.split('?').next().unwrap_or_default();
+    match (status, path) {
+        (200, "/api/account") => "account".to_owned(),
+        (200, path) => path.trim_start_matches('/').to_owned(),
+        _ => "api/refused".to_owned(),
+    }
 }
 
 pub(crate) fn get(address: SocketAddr, path: &str) -> Answer {
@@ -202,7 +217,14 @@ impl Page {
                 continue;
             }
             match read.unwrap() {
-                Message::Text(text) => return Said::Json(serde_json::from_str(&text).unwrap()),
+                Message::Text(text) => {
+                    let message: Value = serde_json::from_str(&text).unwrap();
+                    match message["type"].as_str().unwrap() {
+                        "account" => support::keys::check("account", &message),
+                        kind => support::keys::check(&format!("page/{kind}"), &message),
+                    }
+                    return Said::Json(message);
+                }
                 Message::Binary(bytes) => return Said::Frame(ViewFrame::decode(&bytes).unwrap()),
                 Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
                 Message::Close(_) => panic!("the server closed the connection"),

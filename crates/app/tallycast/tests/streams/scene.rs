@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-pub(crate) use ports::free_address;
+pub(crate) use support::ports::free_address;
 use tallycast::{Account, AccountState, Bus, Event, Node, StreamAccount, Subscriber};
 
 pub(crate) use crate::accounts::sum;
@@ -17,13 +17,13 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// A bus of its own for each test: a port that nobody uses.
 pub(crate) fn bus() -> Bus {
-    ports::private_bus().parse().unwrap()
+    support::ports::private_bus().parse().unwrap()
 }
 
 /// Another one, whose readers begin with what they hear first: over the network, a reader that is kept from its processor may
 /// miss a stream's beginning.
 pub(crate) fn bus_from_now() -> Bus {
-    format!("{}&start=now", ports::private_bus()).parse().unwrap()
+    format!("{}&start=now", support::ports::private_bus()).parse().unwrap()
 }
 
 /// A process on a bus.

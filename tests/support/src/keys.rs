@@ -1,0 +1,120 @@
+//! Golden files of the keys of published JSON: a key that changes its name or its type is a failing test.
+//!
+//! `tests/golden/keys/NAME.txt` lists every path that an object of that name may have, with the type of its value, one a line:
+//! `accounts[].datagrams.received: number`. Every test that reads such an object [checks](check) it. A new key is added to
+//! the file by running the tests with `INSTA_UPDATE=always`, as snapshots are, and by hand where it comes only now and then:
+//! `null` alone stands behind a path whose value no test has seen.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::{env, fs};
+
+use serde_json::Value;
+
+/// Objects whose keys are data, not names that are published: their keys are written as `*`.
+const MAPS: &[&str] =
+    &["inputs", "labels", "lost", "lost_elements", "unknown_extensions", "unmatched", "unused"];
+
+/// Checks that every key of `value` is published under `name`, with the type that its value has.
+///
+/// # Panics
+/// If one is not.
+pub fn check(name: &str, value: &Value) {
+    static FILES: Mutex<()> = Mutex::new(());
+    let mut seen = BTreeSet::new();
+    collect("", value, &mut seen);
+    let _guard = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = file(name);
+    let mut published = read(&path);
+    let is_known = |line: &str| published.contains(line) || is_null_of(line, &published);
+    let unknown: Vec<&String> = seen.iter().filter(|line| !is_known(line)).collect();
+    if unknown.is_empty() {
+        return;
+    }
+    assert!(
+        env::var("INSTA_UPDATE").is_ok_and(|it| it == "always"),
+        "{} does not list {unknown:#?}; keys that are published do not change, new ones are added with INSTA_UPDATE=always",
+        path.display()
+    );
+    let unknown: Vec<String> = unknown.into_iter().cloned().collect();
+    published.extend(unknown);
+    let text: String = published.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+    fs::create_dir_all(path.parent().expect("a folder")).expect("the folder of golden files can be made");
+    fs::write(&path, text).expect("a golden file can be written");
+}
+
+/// Tells whether a line is the `null` of a path that is published with another type, or with something below it.
+fn is_null_of(line: &str, published: &BTreeSet<String>) -> bool {
+    let is_of = |path: &str| {
+        let below = published.iter().filter_map(|other| other.strip_prefix(path));
+        below.into_iter().any(|rest| rest.starts_with([':', '.', '[']))
+    };
+    line.strip_suffix(": null").is_some_and(is_of)
+}
+
+fn file(name: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../golden/keys")).join(format!("{name}.txt"))
+}
+
+fn read(path: &PathBuf) -> BTreeSet<String> {
+    fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+/// Adds the path and the type of every value that is neither an object nor an array.
+fn collect(path: &str, value: &Value, seen: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            let is_map = MAPS.iter().any(|map| path.rsplit('.').next() == Some(map));
+            for (key, value) in fields {
+                let key = if is_map { "*" } else { key };
+                let separator = if path.is_empty() { "" } else { "." };
+                collect(&format!("{path}{separator}{key}"), value, seen);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                collect(&format!("{path}[]"), item, seen);
+            }
+        }
+        Value::Null => {
+            seen.insert(format!("{path}: null"));
+        }
+        Value::Bool(_) => {
+            seen.insert(format!("{path}: boolean"));
+        }
+        Value::Number(_) => {
+            seen.insert(format!("{path}: number"));
+        }
+        Value::String(_) => {
+            seen.insert(format!("{path}: string"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn nothing_may_stand_where_something_is_published() {
+        let published =
+            ["socket.drops: number", "spark[][]: number", "why: string"].map(str::to_owned).into();
+        for known in ["socket: null", "spark[]: null", "why: null"] {
+            assert!(is_null_of(known, &published), "{known}");
+        }
+        for unknown in ["sock: null", "why: number", "whys: null"] {
+            assert!(!is_null_of(unknown, &published), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn every_value_has_a_path_and_a_type() {
+        let mut seen = BTreeSet::new();
+        let value = json!({ "rows": [{ "a": 1 }, { "a": null, "b": [[true]] }], "labels": { "shot": "7" } });
+        collect("", &value, &mut seen);
+        let expected = ["labels.*: string", "rows[].a: null", "rows[].a: number", "rows[].b[][]: boolean"];
+        assert_eq!(seen.iter().collect::<Vec<_>>(), expected);
+    }
+}

@@ -1,0 +1,113 @@
+//! The catalogue of every message the product has for people: errors, warnings, notes.
+//!
+//! People search logs for messages and manuals quote them, so a change of one is seen in `tests/golden/messages.txt`,
+//! which `cargo xtask tidy --update` writes. The same page is where all of them can be read, one behind the other.
+
+use std::collections::BTreeSet;
+
+use super::Offence;
+use super::files::File;
+
+/// Where the catalogue is.
+pub(super) const PAGE: &str = "tests/golden/messages.txt";
+
+/// What is followed by the text of a message.
+const MARKERS: &[&str] = &[
+    "#[error(",
+    "bail!(",
+    "anyhow!(",
+    "ensure!(",
+    ".context(",
+    ".with_context(",
+    "eprintln!(",
+    "warn!(",
+    "error!(",
+    "info!(",
+];
+
+/// Returns the catalogue: `crate: message`, one a line.
+pub(super) fn catalogue(files: &[File]) -> String {
+    let mut lines = BTreeSet::new();
+    for file in files {
+        let Some(package) = package_of(&file.path) else { continue };
+        let Some(text) = &file.text else { continue };
+        lines.extend(messages(text).into_iter().map(|message| format!("{package}: {message}\n")));
+    }
+    lines.into_iter().collect()
+}
+
+/// Compares the catalogue with its page.
+pub(super) fn check(files: &[File]) -> Option<Offence> {
+    let page =
+        files.iter().find(|file| file.path == PAGE).and_then(|file| file.text.clone()).unwrap_or_default();
+    let now = catalogue(files);
+    let differs =
+        |(index, (page, now)): (usize, (&str, &str))| (page != now).then_some((index + 1, now.to_owned()));
+    let lines = page.lines().chain(std::iter::once("")).zip(now.lines().chain(std::iter::once("")));
+    let (line, message) = lines.enumerate().find_map(differs)?;
+    Some(Offence::new(
+        PAGE,
+        line,
+        format!("`{message}` is not what stands here: run `cargo xtask tidy --update`"),
+    ))
+}
+
+/// Returns the package that a file of the product's own sources belongs to.
+fn package_of(path: &str) -> Option<&str> {
+    let (folder, rest) = path.strip_prefix("crates/")?.split_once('/')?.1.split_once('/')?;
+    let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
+    (rest.starts_with("src/") && path.ends_with(".rs") && !is_test).then_some(folder)
+}
+
+/// Returns the messages of a source file, above its tests.
+fn messages(source: &str) -> Vec<String> {
+    let code = source.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let mut found = Vec::new();
+    for marker in MARKERS {
+        for (at, _) in code.match_indices(marker) {
+            found.extend(literal(&code[at + marker.len()..]));
+        }
+    }
+    found
+}
+
+/// Returns the first string literal of a call's arguments, with its continuation lines joined.
+fn literal(arguments: &str) -> Option<String> {
+    let end = arguments.find([';', '{', '#']).unwrap_or(arguments.len());
+    let start = arguments.find('"').filter(|start| *start < end)? + 1;
+    let mut text = String::new();
+    let mut characters = arguments[start..].chars();
+    loop {
+        match characters.next()? {
+            '"' => return text.contains(' ').then_some(text),
+            '\\' => match characters.next()? {
+                '\n' => characters = characters.as_str().trim_start().chars(),
+                other => text.extend(['\\', other]),
+            },
+            other => text.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_message_is_the_first_literal_behind_its_marker() {
+        let source = "#[error(\"port {0} is \\\n        taken\")]\nA(u16),\nbail!(\"no answer: {x}\");\n\
+            #[error(transparent)]\nB(#[from] io::Error),\nwarn!(port, \"one two\");\n\
+            #[cfg(test)]\nmod tests {\nbail!(\"not this one\");\n}";
+        let mut found = messages(source);
+        found.sort();
+        assert_eq!(found, ["no answer: {x}", "one two", "port {0} is taken"]);
+    }
+
+    #[test]
+    fn only_the_products_own_sources_are_looked_through() {
+        assert_eq!(package_of("crates/edge/ring/src/ring/create.rs"), Some("ring"));
+        assert_eq!(package_of("crates/edge/ring/tests/ring.rs"), None);
+        assert_eq!(package_of("crates/edge/ring/src/tests.rs"), None);
+        assert_eq!(package_of("xtask/src/main.rs"), None);
+    }
+}
