@@ -55,7 +55,7 @@ fn head(content: &[u8]) -> Numbered {
     let (stream, elements_per_sample) = Description::decode(content).map_or((StreamId(0), 1), |described| {
         (stream_id(&described.name, &described.schema), described.schema.elements_per_sample())
     });
-    let epoch = Epoch { start_ns: 1, life: 2 };
+    let epoch = Epoch { start_ns: 1, incarnation: 2 };
     Numbered { stream, epoch, number: 3, first_index: 4, element_offset: 0, elements_per_sample }
 }
 

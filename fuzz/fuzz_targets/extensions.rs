@@ -95,7 +95,7 @@ fn listed(forged: &Forged<'_>) -> Vec<u8> {
 
 /// A datagram of any kind without extensions.
 fn plain(kind: u8) -> Datagram<'static> {
-    let epoch = Epoch { start_ns: 1_000, life: 2 };
+    let epoch = Epoch { start_ns: 1_000, incarnation: 2 };
     let stream = StreamId(3);
     let head =
         Numbered { stream, epoch, number: 4, first_index: 5, element_offset: 0, elements_per_sample: 2 };

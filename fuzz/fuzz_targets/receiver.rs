@@ -147,7 +147,7 @@ fn address(publisher: u8) -> SocketAddr {
 }
 
 fn epoch(start: u8) -> Epoch {
-    Epoch { start_ns: u64::from(start), life: 1 }
+    Epoch { start_ns: u64::from(start), incarnation: 1 }
 }
 
 fn dropped(numbers: (u8, u8), network: bool) -> DropNotice {
@@ -155,7 +155,7 @@ fn dropped(numbers: (u8, u8), network: bool) -> DropNotice {
     let first = u64::from(numbers.0);
     DropNotice {
         stream: wire::stream_id(&description.name, &description.schema),
-        life: 1,
+        incarnation: 1,
         numbers: first..first + u64::from(numbers.1) + 1,
         stage: if network { Stage::Network } else { Stage::ReceiverSocketBuffer },
         reason: KernelName::new("SOCKET_RCVBUFF"),

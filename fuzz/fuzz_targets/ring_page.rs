@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut again = vec![u8::try_from(lives.len()).expect("a page counts its lives in a byte")];
     for life in &lives {
         again.extend(life.epoch.start_ns.to_le_bytes());
-        again.extend(life.epoch.life.to_le_bytes());
+        again.extend(life.epoch.incarnation.to_le_bytes());
         again.push(u8::from(life.ended));
     }
     let gaps = lives.iter().flat_map(|life| life.gaps.iter().map(|gap| (life.epoch, gap)));

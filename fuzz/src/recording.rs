@@ -22,7 +22,7 @@ pub const LOST: std::ops::Range<u64> = 40..50;
 /// Elements of one sample.
 pub const PER_SAMPLE: u64 = 3;
 /// The life of its publisher.
-pub const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, life: 7 };
+pub const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, incarnation: 7 };
 
 /// The run it is in.
 #[must_use]

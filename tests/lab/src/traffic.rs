@@ -46,7 +46,7 @@ pub(crate) fn datagram(number: u64, payload_bytes: usize) -> Vec<u8> {
     let elements = u32::try_from(payload_bytes / 4).expect("a datagram's size");
     let head = Numbered {
         stream: StreamId(0x1ab),
-        epoch: Epoch { start_ns: 1, life: 1 },
+        epoch: Epoch { start_ns: 1, incarnation: 1 },
         number,
         first_index: number,
         element_offset: 0,

@@ -100,7 +100,7 @@ impl Source {
                 station: "bench".to_owned(),
                 unknown: sample::UnknownEntries::new(),
             },
-            epoch: Epoch { start_ns: 1, life: 1 },
+            epoch: Epoch { start_ns: 1, incarnation: 1 },
             datagram_bytes: blocks.datagram_bytes,
             linger: Duration::ZERO,
             clock: Clock::System,

@@ -19,7 +19,7 @@ use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
 use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
 
 const T0_NS: i64 = 1_763_756_051_123_456_789;
-const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, life: 0xc0ffee };
+const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, incarnation: 0xc0ffee };
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).ok_or("say where: sample_archive DIR")?;

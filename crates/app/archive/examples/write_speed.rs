@@ -41,7 +41,7 @@ fn measure(label: &str, root: &Path, schema: &Arc<Schema>, block_bytes: usize) -
     let now = || Instant::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
     let mut recorder = Recorder::open(Arc::clone(&store), "speed".parse()?, Options::default(), now())?;
     let name = Arc::new("lab/probe".parse()?);
-    let epoch = Epoch { start_ns: 1, life: 1 };
+    let epoch = Epoch { start_ns: 1, incarnation: 1 };
     let description =
         Description { name: Arc::clone(&name), epoch, schema: Arc::clone(schema), station: String::new() };
     recorder.handle(now(), Input::Began(Began { description, first_index: 0, reader: String::new() }))?;

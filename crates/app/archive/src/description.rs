@@ -139,7 +139,7 @@ mod tests {
         schema.labels.insert("device".into(), "cam 1".into());
         Description {
             name: Arc::new("lab/camera".parse().unwrap()),
-            epoch: Epoch { start_ns: u64::MAX, life: u64::MAX },
+            epoch: Epoch { start_ns: u64::MAX, incarnation: u64::MAX },
             schema: Arc::new(schema),
             station: "daq-3".into(),
         }

@@ -89,8 +89,8 @@ pub(crate) fn epoch_folder(run: &RunName, stream: &StreamName, epoch: Epoch) -> 
 
 /// Reads an epoch as it is displayed.
 pub(crate) fn epoch_of(text: &str) -> Option<Epoch> {
-    let (start, life) = text.split_once('-')?;
-    Some(Epoch { start_ns: start.parse().ok()?, life: u64::from_str_radix(life, 16).ok()? })
+    let (start, incarnation) = text.split_once('-')?;
+    Some(Epoch { start_ns: start.parse().ok()?, incarnation: u64::from_str_radix(incarnation, 16).ok()? })
 }
 
 /// Returns the path of a segment's file.
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn names_lead_back_to_what_they_name() {
-        let epoch = Epoch { start_ns: 12, life: 0xab };
+        let epoch = Epoch { start_ns: 12, incarnation: 0xab };
         let run: RunName = "shot-7".parse().unwrap();
         let folder = epoch_folder(&run, &"w7x/ecrh".parse().unwrap(), epoch);
         assert_eq!(folder, Path::new("run=shot-7/stream=w7x%2Fecrh/epoch=12-00000000000000ab"));
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn long_paths_stay_within_what_file_systems_take_and_stay_apart() {
         let run: RunName = "r".parse().unwrap();
-        let epoch = Epoch { start_ns: 1, life: 1 };
+        let epoch = Epoch { start_ns: 1, incarnation: 1 };
         let name = |last: &str| format!("{}{last}", "ä/".repeat(65)).parse::<StreamName>().unwrap();
         let [one, two] = [name("x"), name("y")].map(|name| epoch_folder(&run, &name, epoch));
         assert_ne!(one, two);

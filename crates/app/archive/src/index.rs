@@ -38,7 +38,7 @@ pub(crate) mod layout {
         pub(crate) const ENTRY_BYTES: Range<usize> = 16..20;
         pub(crate) const ELEMENTS_PER_SAMPLE: Range<usize> = 20..24;
         pub(crate) const EPOCH_START_NS: Range<usize> = 24..32;
-        pub(crate) const EPOCH_LIFE: Range<usize> = 32..40;
+        pub(crate) const EPOCH_INCARNATION: Range<usize> = 32..40;
         pub(crate) const SEGMENT: Range<usize> = 40..44;
         pub(crate) const SESSION: Range<usize> = 44..48;
         pub(crate) const SCHEMA_BYTES: Range<usize> = 48..52;
@@ -154,7 +154,7 @@ impl Header {
         put_u32(&mut bytes, header::ENTRY_BYTES, ENTRY_BYTES as u32);
         put_u32(&mut bytes, header::ELEMENTS_PER_SAMPLE, self.elements_per_sample);
         put_u64(&mut bytes, header::EPOCH_START_NS, self.epoch.start_ns);
-        put_u64(&mut bytes, header::EPOCH_LIFE, self.epoch.life);
+        put_u64(&mut bytes, header::EPOCH_INCARNATION, self.epoch.incarnation);
         put_u32(&mut bytes, header::SEGMENT, self.segment);
         put_u32(&mut bytes, header::SESSION, self.session);
         put_u32(&mut bytes, header::SCHEMA_BYTES, self.schema_bytes);
@@ -194,7 +194,7 @@ impl Header {
         Ok(Self {
             epoch: Epoch {
                 start_ns: u64_at(bytes, header::EPOCH_START_NS),
-                life: u64_at(bytes, header::EPOCH_LIFE),
+                incarnation: u64_at(bytes, header::EPOCH_INCARNATION),
             },
             elements_per_sample: u32_at(bytes, header::ELEMENTS_PER_SAMPLE),
             segment: u32_at(bytes, header::SEGMENT),
@@ -418,7 +418,7 @@ mod tests {
     use super::*;
 
     fn a_header() -> Header {
-        let epoch = Epoch { start_ns: 1_700_000_000_000_000_000, life: 0x1234_5678_9abc_def0 };
+        let epoch = Epoch { start_ns: 1_700_000_000_000_000_000, incarnation: 0x1234_5678_9abc_def0 };
         Header {
             epoch,
             elements_per_sample: 3,
@@ -527,7 +527,7 @@ mod tests {
             ("entry_bytes", header::ENTRY_BYTES),
             ("elements_per_sample", header::ELEMENTS_PER_SAMPLE),
             ("epoch_start_ns", header::EPOCH_START_NS),
-            ("epoch_life", header::EPOCH_LIFE),
+            ("epoch_life", header::EPOCH_INCARNATION),
             ("segment", header::SEGMENT),
             ("session", header::SESSION),
             ("schema_bytes", header::SCHEMA_BYTES),

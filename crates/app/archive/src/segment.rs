@@ -257,7 +257,8 @@ fn split_parts<'a>(parts: &[&'a [u8]], at: usize) -> (Vec<&'a [u8]>, Vec<&'a [u8
 /// Returns what the batches of a segment are bound to: stream, epoch, number.
 pub(crate) fn identity_of(description: &Description, number: u32) -> Vec<u8> {
     let Description { name, epoch, .. } = description;
-    let numbers = [&epoch.start_ns.to_le_bytes()[..], &epoch.life.to_le_bytes(), &number.to_le_bytes()];
+    let numbers =
+        [&epoch.start_ns.to_le_bytes()[..], &epoch.incarnation.to_le_bytes(), &number.to_le_bytes()];
     [name.as_str().as_bytes(), &numbers.concat()].concat()
 }
 

@@ -113,7 +113,7 @@ mod tests {
         let schema = SampleSchema::new(Dtype::I32, SampleRate::hz(1_000).unwrap(), channels).unwrap();
         Arc::new(Description {
             name: Arc::new("lab/probe".parse().unwrap()),
-            epoch: Epoch { start_ns: 1_763_756_051_000_000_000, life: 7 },
+            epoch: Epoch { start_ns: 1_763_756_051_000_000_000, incarnation: 7 },
             schema: Arc::new(schema),
             station: "daq-3".into(),
         })

@@ -110,7 +110,7 @@ fn datagrams_json(datagrams: &Datagrams) -> Value {
         "from": datagrams.source.to_string(),
         "to": datagrams.destination.to_string(),
         "stream": datagrams.stream.map(|(stream, _)| hex(stream)),
-        "life": datagrams.stream.map(|(_, life)| hex(life)),
+        "life": datagrams.stream.map(|(_, incarnation)| hex(incarnation)),
         "numbers": numbers,
         "count": datagrams.count,
     })

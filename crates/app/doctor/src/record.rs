@@ -274,7 +274,7 @@ fn event_json(event: &DropEvent) -> Value {
         "source": event.source.to_string(),
         "destination": event.destination.to_string(),
         "fragment": event.fragment.map(|it| json!([it.id, it.is_first])),
-        "numbers": event.numbers.map(|it| json!([it.stream, it.life, it.first, it.last])),
+        "numbers": event.numbers.map(|it| json!([it.stream, it.incarnation, it.first, it.last])),
         "count": event.count,
     })
 }
@@ -352,9 +352,9 @@ fn read_event(value: &Value) -> Option<DropEvent> {
     let optional = |value: &Value| u32_of(value);
     let fragment = |it: &Value| Some(Fragment { id: u32_of(&it[0])?, is_first: it[1].as_bool()? });
     let numbers = |it: &Value| {
-        let (stream, life) = (it[0].as_u64()?, it[1].as_u64()?);
+        let (stream, incarnation) = (it[0].as_u64()?, it[1].as_u64()?);
         let (first, last) = (it[2].as_u64()?, it[3].as_u64()?);
-        (first <= last && last < u64::MAX).then_some(Numbers { stream, life, first, last })
+        (first <= last && last < u64::MAX).then_some(Numbers { stream, incarnation, first, last })
     };
     Some(DropEvent {
         at: Instant::from_nanos(value["at_ns"].as_u64()?),
@@ -423,7 +423,7 @@ mod tests {
             source: "127.0.0.1:4000".parse().unwrap(),
             destination: "127.0.0.1:7400".parse().unwrap(),
             fragment: None,
-            numbers: Some(Numbers { stream: u64::MAX, life: 1, first: 3, last: 11 }),
+            numbers: Some(Numbers { stream: u64::MAX, incarnation: 1, first: 3, last: 11 }),
             count: 9,
         };
         let wanted = Wanted { ports: [7_400].into(), ..Wanted::default() };

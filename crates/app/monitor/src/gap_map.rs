@@ -328,7 +328,7 @@ mod tests {
         KnownGap {
             id,
             join: 1,
-            epoch: Epoch { start_ns: 1, life: 1 },
+            epoch: Epoch { start_ns: 1, incarnation: 1 },
             from: time(from_s),
             to: time(from_s + 1),
             first_index: u64::try_from(from_s).unwrap() * 10,

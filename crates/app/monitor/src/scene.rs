@@ -19,7 +19,7 @@ pub(crate) fn info(name: &str, rate_hz: u32) -> StreamInfo {
     StreamInfo {
         name: Arc::new(name.parse().unwrap()),
         id: StreamId(1),
-        epoch: Epoch { start_ns: 1, life: 1 },
+        epoch: Epoch { start_ns: 1, incarnation: 1 },
         schema: Arc::new(schema),
         station: "bench".to_owned(),
         first_index: 0,

@@ -259,7 +259,7 @@ mod tests {
     fn assembly(channels: usize) -> Assembly {
         let channels = (0..channels).map(|index| Channel::new(index.to_string(), "")).collect();
         let schema = Schema::new(Dtype::U8, SampleRate::hz(1_000).unwrap(), channels).unwrap();
-        let (epoch, spare) = (Epoch { start_ns: 0, life: 0 }, SparePool::default());
+        let (epoch, spare) = (Epoch { start_ns: 0, incarnation: 0 }, SparePool::default());
         Assembly::new(Arc::new("a/b".parse().unwrap()), Arc::new(schema), epoch, spare)
     }
 

@@ -201,25 +201,25 @@ mod tests {
     use sample::SampleBuffer;
     use units::{RangeSet, WallTime};
 
-    fn began(life: u64, join: u32) -> Event {
-        Event::Began(Arc::new(info(life, join)))
+    fn began(incarnation: u64, join: u32) -> Event {
+        Event::Began(Arc::new(info(incarnation, join)))
     }
 
-    fn gap(life: u64) -> Event {
-        Event::Gap(missing(&info(life, 1)))
+    fn gap(incarnation: u64) -> Event {
+        Event::Gap(missing(&info(incarnation, 1)))
     }
 
-    fn ended(life: u64, state: AccountState) -> Event {
-        Event::Ended(account(&info(life, 1), state))
+    fn ended(incarnation: u64, state: AccountState) -> Event {
+        Event::Ended(account(&info(incarnation, 1), state))
     }
 
     /// Returns how many gaps lie before a block of this life, after what came before.
-    fn gaps_before_block(came: impl IntoIterator<Item = Event>, life: u64) -> usize {
+    fn gaps_before_block(came: impl IntoIterator<Item = Event>, incarnation: u64) -> usize {
         let mut view = BlockView::default();
         for event in came {
             assert!(view.take(event).is_none());
         }
-        let info = info(life, 1);
+        let info = info(incarnation, 1);
         let block = Block {
             stream: info.name,
             schema: info.schema,

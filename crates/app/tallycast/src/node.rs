@@ -591,8 +591,8 @@ mod tests {
         let begin = |heard, start_ns| node.inner.lives.begin(StreamId(1), heard, start_ns).start_ns;
         assert_eq!(begin(None, 5_000), 5_000);
         assert_eq!(begin(None, 1_000), 5_001, "remembered");
-        assert_eq!(begin(Some(Epoch { start_ns: 9_000, life: 1 }), 6_000), 9_001, "heard");
-        assert_eq!(begin(Some(Epoch { start_ns: 1, life: 1 }), 6_000), 9_002);
+        assert_eq!(begin(Some(Epoch { start_ns: 9_000, incarnation: 1 }), 6_000), 9_001, "heard");
+        assert_eq!(begin(Some(Epoch { start_ns: 1, incarnation: 1 }), 6_000), 9_002);
         assert_eq!(begin(None, 10_000), 10_000);
         assert_eq!(node.inner.lives.begin(StreamId(2), None, 7).start_ns, 7, "another stream");
     }

@@ -10,13 +10,13 @@ use crate::event::{StreamAccount, StreamGap, StreamInfo};
 use crate::host_view::Reach;
 
 /// A life of the stream, and which of the reader's accounts of it begins.
-pub(crate) fn info(life: u64, join: u32) -> StreamInfo {
+pub(crate) fn info(incarnation: u64, join: u32) -> StreamInfo {
     let rate = SampleRate::hz(1_000).expect("a rate");
     let schema = Schema::new(Dtype::F4, rate, vec![Channel::new("a", "V")]).expect("a schema");
     StreamInfo {
         name: Arc::new("lab/probe".parse().expect("a name")),
         id: StreamId(1),
-        epoch: Epoch { start_ns: life, life },
+        epoch: Epoch { start_ns: incarnation, incarnation },
         schema: Arc::new(schema),
         station: "rig".to_owned(),
         first_index: 0,

@@ -25,7 +25,7 @@ enum { MAX_JUMP = 1 << 20 };
 
 // A stream on its way from one sender to one destination, at one checkpoint of one device.
 struct flow {
-	u64 stream, life;
+	u64 stream, incarnation;
 	u8 source[16], destination[16];
 	u32 namespace, device;
 	u16 source_port, destination_port;
@@ -154,11 +154,11 @@ static long take_segment(u32 index, struct train *train)
 	if (!(run.flags & IS_NUMBERED))
 		return 0;
 	struct flow *flow = &train->flow;
-	if (train->end != run.first || flow->stream != run.stream || flow->life != run.life || flow->profile != run.profile) {
+	if (train->end != run.first || flow->stream != run.stream || flow->incarnation != run.incarnation || flow->profile != run.profile) {
 		tell(train);
 		train->first = run.first;
 		flow->stream = run.stream;
-		flow->life = run.life;
+		flow->incarnation = run.incarnation;
 		flow->profile = run.profile;
 	}
 	train->end = run.first + 1;
@@ -206,7 +206,7 @@ ONCE int check(struct sk_buff *skb, enum checkpoint checkpoint)
 	if (!(run.flags & IS_NUMBERED))
 		return 0;
 	flow.stream = run.stream;
-	flow.life = run.life;
+	flow.incarnation = run.incarnation;
 	flow.profile = run.profile;
 	pass(&flow, run.first, run.first + 1);
 	return 0;

@@ -161,7 +161,7 @@ fn read_flow(bytes: &[u8]) -> Option<Passage> {
             source: address(16, 56),
             destination: address(32, 58),
             stream: word(bytes, 0),
-            life: word(bytes, 8),
+            incarnation: word(bytes, 8),
         },
         checkpoint: *checkpoint,
         namespace: (places & u64::from(u32::MAX)) as u32,
@@ -229,7 +229,7 @@ mod tests {
             source: "10.0.0.1:4000".parse().unwrap(),
             destination: "[fd00::]:7400".parse().unwrap(),
             stream: 5,
-            life: 6,
+            incarnation: 6,
         };
         let expected = Passage { way, checkpoint: Checkpoint::Receive, namespace: 4_026_531_840, device: 2 };
         assert_eq!((*at, *passage, jump), (Instant::from_nanos(99), expected, &Jump::Over(3..5)));

@@ -250,7 +250,8 @@ impl Names {
     fn event(&self, run: &Run) -> DropEvent {
         let known = |number: u32| (number != 0).then_some(number);
         let fragment = Fragment { id: run.ip_id, is_first: !run.is_later_fragment() };
-        let numbers = Numbers { stream: run.stream, life: run.life, first: run.first, last: run.last };
+        let numbers =
+            Numbers { stream: run.stream, incarnation: run.incarnation, first: run.first, last: run.last };
         DropEvent {
             at: Instant::from_nanos(run.begin_ns),
             reason: self.reason(run.reason),

@@ -13,7 +13,7 @@ pub struct Run {
     pub(crate) location: u64,
     pub(crate) cookie: u64,
     pub(crate) stream: u64,
-    pub(crate) life: u64,
+    pub(crate) incarnation: u64,
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
     pub(crate) reason: u32,
@@ -64,8 +64,15 @@ impl Run {
         self.last.wrapping_sub(self.first).saturating_add(1)
     }
 
-    const fn with_number(self, stream: u64, life: u64, number: u64) -> Self {
-        Self { stream, life, first: number, last: number, flags: self.flags | Self::IS_NUMBERED, ..self }
+    const fn with_number(self, stream: u64, incarnation: u64, number: u64) -> Self {
+        Self {
+            stream,
+            incarnation,
+            first: number,
+            last: number,
+            flags: self.flags | Self::IS_NUMBERED,
+            ..self
+        }
     }
 }
 
@@ -86,7 +93,7 @@ pub fn read_run(bytes: &[u8]) -> Option<Run> {
         location: word(8),
         cookie: word(16),
         stream: word(24),
-        life: word(32),
+        incarnation: word(32),
         source: address(40, 84),
         destination: address(56, 86),
         reason: half(72),
@@ -117,7 +124,7 @@ pub fn read_copy(bytes: &[u8], profiles: &[Profile]) -> Vec<Run> {
     let named = |index: usize| {
         let payload = payload(index)?;
         let named = profiles.iter().find_map(|profile| profile.read(payload))?;
-        Some(run.with_number(named.stream, named.life, named.number))
+        Some(run.with_number(named.stream, named.incarnation, named.number))
     };
     let runs: Vec<Run> = (0..segments).filter_map(named).collect();
     let unnamed = segments - runs.len();

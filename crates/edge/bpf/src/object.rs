@@ -105,15 +105,15 @@ fn padded<T: Copy + Default, const ROOM: usize>(
 fn raw_profile(profile: &Profile) -> [u8; PROFILE_BYTES] {
     let at = |field: Option<fate::Field>| field.map_or(0, |field| field.at).to_le_bytes();
     let bytes = |field: Option<fate::Field>| [field.map_or(0, |field| field.bytes)];
-    let (stream, life, number) = (profile.stream, profile.life, Some(profile.number));
+    let (stream, incarnation, number) = (profile.stream, profile.incarnation, Some(profile.number));
     let parts: [&[u8]; 10] = [
         &profile.magic.to_le_bytes(),
         &profile.magic_mask.to_le_bytes(),
         &at(stream),
-        &at(life),
+        &at(incarnation),
         &at(number),
         &bytes(stream),
-        &bytes(life),
+        &bytes(incarnation),
         &bytes(number),
         &[u8::from(profile.is_big_endian)],
         &profile.payload_bytes().to_le_bytes(),

@@ -58,8 +58,8 @@ enum flags {
 // Where a protocol has its stream and its number; offsets in the payload, sizes in bytes, 0 for what it has not.
 struct profile {
 	u32 magic, mask;   // of the first four bytes, little-endian
-	u16 stream_at, life_at, number_at;
-	u8 stream_bytes, life_bytes, number_bytes, is_big_endian;
+	u16 stream_at, incarnation_at, number_at;
+	u8 stream_bytes, incarnation_bytes, number_bytes, is_big_endian;
 	u16 payload_bytes;   // the shortest payload that has them all
 };
 
@@ -72,7 +72,7 @@ const volatile struct profile PROFILE[MAX_PROFILES] = {};
 // Drops alike of one processor: same place, reason, socket and addresses, and numbers that follow each other.
 struct run {
 	u64 serial;        // which run of its processor; written last of all, `serial_again` first
-	u64 location, cookie, stream, life;
+	u64 location, cookie, stream, incarnation;
 	u8 source[16], destination[16];
 	u32 reason, namespace, device;
 	u16 source_port, destination_port;
@@ -169,7 +169,7 @@ INLINE void read_payload(const unsigned char *payload, u32 bytes, struct run *ru
 			continue;
 		u8 is_big_endian = PROFILE[i].is_big_endian;
 		run->stream = read_number(payload + PROFILE[i].stream_at, PROFILE[i].stream_bytes, is_big_endian);
-		run->life = read_number(payload + PROFILE[i].life_at, PROFILE[i].life_bytes, is_big_endian);
+		run->incarnation = read_number(payload + PROFILE[i].incarnation_at, PROFILE[i].incarnation_bytes, is_big_endian);
 		run->first = read_number(payload + PROFILE[i].number_at, PROFILE[i].number_bytes, is_big_endian);
 		run->last = run->first;
 		run->profile = i;

@@ -70,7 +70,7 @@ fn what_is_passed_over_is_told_at_every_checkpoint_and_what_comes_late() {
         let passed = checkpoints.passed();
         assert_eq!(passed.len(), 3, "{passed:?}");
         for (passage, seen) in passed {
-            assert_eq!((passage.way.stream, passage.way.life), (9, 0));
+            assert_eq!((passage.way.stream, passage.way.incarnation), (9, 0));
             assert_eq!(passage.way.source, writer.local_addr().expect("it is bound"));
             assert_eq!((seen.first, seen.next, seen.datagrams), (65_533, 8, 9));
         }

@@ -13,7 +13,7 @@ use units::{Epoch, StreamId, WallTime};
 use wire::{Clock, Data, Numbered};
 
 const STREAM: u64 = 0x1234_5678_9abc_def0;
-const LIFE: u64 = 77;
+const INCARNATION: u64 = 77;
 
 const ADDRESSES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 
@@ -62,7 +62,7 @@ fn datagram(number: u64, payload_bytes: usize) -> Vec<u8> {
     let data = Data {
         head: Numbered {
             stream: StreamId(STREAM),
-            epoch: Epoch { start_ns: 1, life: LIFE },
+            epoch: Epoch { start_ns: 1, incarnation: INCARNATION },
             number,
             first_index: number,
             element_offset: 0,
@@ -107,8 +107,8 @@ fn drain(hook: &mut Hook) -> Vec<DropEvent> {
 fn named(events: &[DropEvent]) -> BTreeSet<u64> {
     let mut numbers = BTreeSet::new();
     for event in events {
-        let Numbers { stream, life, first, last } = event.numbers.expect("it works on loopback");
-        assert_eq!((stream, life, event.count), (STREAM, LIFE, last - first + 1));
+        let Numbers { stream, incarnation, first, last } = event.numbers.expect("it works on loopback");
+        assert_eq!((stream, incarnation, event.count), (STREAM, INCARNATION, last - first + 1));
         for number in first..=last {
             assert!(numbers.insert(number), "{number} is named twice");
         }
@@ -302,7 +302,7 @@ fn an_rtp_packet_and_a_profile_of_ones_own_are_named() {
             .send_to(&payload, to)
             .expect("it works on loopback");
         let events = drain(&mut hook);
-        let expected = Numbers { stream, life: 0, first: number, last: number };
+        let expected = Numbers { stream, incarnation: 0, first: number, last: number };
         assert_eq!(events[0].numbers, Some(expected), "{profile}");
     }
 }

@@ -20,7 +20,7 @@ impl Put for Vec<u8> {
 
     fn epoch(&mut self, epoch: Epoch) {
         self.u64(epoch.start_ns);
-        self.u64(epoch.life);
+        self.u64(epoch.incarnation);
     }
 
     fn range(&mut self, range: &Range<u64>) {
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn epoch(&mut self) -> Option<Epoch> {
-        Some(Epoch { start_ns: self.u64()?, life: self.u64()? })
+        Some(Epoch { start_ns: self.u64()?, incarnation: self.u64()? })
     }
 
     pub(crate) fn range(&mut self) -> Option<Range<u64>> {

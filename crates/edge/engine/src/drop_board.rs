@@ -143,9 +143,9 @@ fn find(path: &Path) -> Option<(Reader, Arc<Liveness>)> {
 }
 
 fn encode(notice: &DropNotice, out: &mut Vec<u8>) {
-    let DropNotice { stream, life, numbers, stage, reason, destination, socket } = notice;
+    let DropNotice { stream, incarnation, numbers, stage, reason, destination, socket } = notice;
     out.u64(stream.0);
-    out.u64(*life);
+    out.u64(*incarnation);
     out.range(numbers);
     out.u64(socket.unwrap_or(0));
     out.push(stage.code());
@@ -156,13 +156,13 @@ fn encode(notice: &DropNotice, out: &mut Vec<u8>) {
 fn decode(bytes: &[u8]) -> Option<DropNotice> {
     let mut cursor = Cursor::new(bytes);
     let stream = StreamId(cursor.u64()?);
-    let (life, numbers) = (cursor.u64()?, cursor.range()?);
+    let (incarnation, numbers) = (cursor.u64()?, cursor.range()?);
     let socket = Some(cursor.u64()?).filter(|socket| *socket != 0);
     let stage = Stage::from_code(cursor.u8()?)?;
     let reason = KernelName::new(cursor.text()?);
     let destination = cursor.text()?.parse().ok()?;
     let is_whole = cursor.is_empty() && numbers.start < numbers.end;
-    is_whole.then_some(DropNotice { stream, life, numbers, stage, reason, destination, socket })
+    is_whole.then_some(DropNotice { stream, incarnation, numbers, stage, reason, destination, socket })
 }
 
 #[cfg(test)]
@@ -173,7 +173,7 @@ mod tests {
     fn notice() -> DropNotice {
         DropNotice {
             stream: StreamId(5),
-            life: 6,
+            incarnation: 6,
             numbers: 7..9,
             stage: Stage::ReceiverSocketBuffer,
             reason: KernelName::new("SOCKET_RCVBUFF @ udp_queue_rcv_one_skb"),

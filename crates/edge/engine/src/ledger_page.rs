@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use ledger::{GapKind, MAX_POSITION, Stage, StageCounts};
 
-    const EPOCH: Epoch = Epoch { start_ns: 3, life: 4 };
+    const EPOCH: Epoch = Epoch { start_ns: 3, incarnation: 4 };
 
     fn gap(start: u64) -> Gap {
         Gap {
@@ -232,8 +232,8 @@ mod tests {
         assert_eq!(read_ledger_page(&page_of(&gaps)), None);
         let lives = |epochs: &[u64]| {
             let mut bytes = vec![u8::try_from(epochs.len()).unwrap()];
-            for life in epochs {
-                bytes.epoch(Epoch { life: *life, ..EPOCH });
+            for incarnation in epochs {
+                bytes.epoch(Epoch { incarnation: *incarnation, ..EPOCH });
                 bytes.push(0);
             }
             read_ledger_page(&bytes).map(|lives| lives.len())

@@ -139,7 +139,7 @@ impl<'a> BlockRecord<'a> {
     pub fn head(&self) -> [u8; BLOCK_HEAD_BYTES] {
         let mut head = [0; BLOCK_HEAD_BYTES];
         head[0..8].copy_from_slice(&self.epoch.start_ns.to_le_bytes());
-        head[8..16].copy_from_slice(&self.epoch.life.to_le_bytes());
+        head[8..16].copy_from_slice(&self.epoch.incarnation.to_le_bytes());
         head[16..24].copy_from_slice(&self.position.to_le_bytes());
         head[24..32].copy_from_slice(&self.t0.as_nanos().to_le_bytes());
         head[32] = self.clock.code();
@@ -480,7 +480,7 @@ mod tests {
     use sample::{Channel, Dtype};
     use units::{Random, SampleRate};
 
-    const EPOCH: Epoch = Epoch { start_ns: 3, life: 4 };
+    const EPOCH: Epoch = Epoch { start_ns: 3, incarnation: 4 };
 
     fn gap() -> Gap {
         let mut lost = StageCounts::of(Stage::ReceiverSocketBuffer, 7);
@@ -529,7 +529,7 @@ mod tests {
             Record::Settled(EPOCH, gap()),
             Record::Ended { epoch: EPOCH, state: AccountState::Cut, datagrams: Some(datagrams) },
             Record::Ended { epoch: EPOCH, state: AccountState::Closed, datagrams: None },
-            Record::TwoPublishers { winner: EPOCH, other: Epoch { start_ns: 1, life: 1 } },
+            Record::TwoPublishers { winner: EPOCH, other: Epoch { start_ns: 1, incarnation: 1 } },
         ]
     }
 

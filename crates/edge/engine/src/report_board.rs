@@ -233,7 +233,7 @@ mod tests {
     use ledger::{AccountState, NetworkRows, ReaderRows};
 
     const STREAM: StreamId = StreamId(5);
-    const EPOCH: Epoch = Epoch { start_ns: 1, life: 2 };
+    const EPOCH: Epoch = Epoch { start_ns: 1, incarnation: 2 };
 
     fn report(reader: u64, name: &str, delivered: u64) -> Vec<u8> {
         let elements = ReaderRows { next: delivered, per_sample: 1, delivered, ..ReaderRows::default() };
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(names, [("attic", None), ("desk", Some(200.0))]);
         assert_eq!(heard.age(readers[1]), second + Duration::from_millis(250));
         assert_eq!(readers[1].from, from);
-        assert!(heard.of(STREAM, Epoch { life: 3, ..EPOCH }).is_empty(), "another life");
+        assert!(heard.of(STREAM, Epoch { incarnation: 3, ..EPOCH }).is_empty(), "another life");
         drop(other);
         heard.look_at(now);
         assert_eq!(heard.of(STREAM, EPOCH).len(), 1, "its publisher has gone");

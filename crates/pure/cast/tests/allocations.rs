@@ -37,7 +37,7 @@ impl Line {
                 station: "host".to_owned(),
                 unknown: sample::UnknownEntries::new(),
             },
-            epoch: Epoch { start_ns: 1, life: 1 },
+            epoch: Epoch { start_ns: 1, incarnation: 1 },
             datagram_bytes,
             linger: Duration::ZERO,
             clock: Clock::System,

@@ -22,7 +22,7 @@ fn sender(rate: SampleRate, now: Instant) -> Sender {
             station: "host".to_owned(),
             unknown: sample::UnknownEntries::new(),
         },
-        epoch: Epoch { start_ns: 1, life: 1 },
+        epoch: Epoch { start_ns: 1, incarnation: 1 },
         datagram_bytes: 548,
         linger: Duration::ZERO,
         clock: Clock::System,

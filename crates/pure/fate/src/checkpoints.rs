@@ -61,7 +61,7 @@ pub struct Way {
     /// The stream, 0 where its protocol has none.
     pub stream: u64,
     /// Its life, 0 where its protocol has none.
-    pub life: u64,
+    pub incarnation: u64,
 }
 
 /// Where a stream is seen to pass.
@@ -310,7 +310,7 @@ impl Passage {
 impl Way {
     fn of(event: &DropEvent, numbers: Numbers) -> Self {
         let DropEvent { source, destination, .. } = *event;
-        Self { source, destination, stream: numbers.stream, life: numbers.life }
+        Self { source, destination, stream: numbers.stream, incarnation: numbers.incarnation }
     }
 }
 
@@ -329,7 +329,12 @@ fn event(at: Instant, passage: &Passage, numbers: Range<u64>) -> DropEvent {
         source: way.source,
         destination: way.destination,
         fragment: None,
-        numbers: Some(Numbers { stream: way.stream, life: way.life, first: numbers.start, last }),
+        numbers: Some(Numbers {
+            stream: way.stream,
+            incarnation: way.incarnation,
+            first: numbers.start,
+            last,
+        }),
         count: numbers.end - numbers.start,
     }
 }
@@ -342,7 +347,7 @@ mod tests {
 
     fn way() -> Way {
         let event = dropped("");
-        Way { source: event.source, destination: event.destination, stream: 5, life: 1 }
+        Way { source: event.source, destination: event.destination, stream: 5, incarnation: 1 }
     }
 
     fn passage(checkpoint: Checkpoint, device: u32) -> Passage {
@@ -367,7 +372,7 @@ mod tests {
     }
 
     fn named(reason: &str, first: u64, last: u64) -> DropEvent {
-        let numbers = Some(Numbers { stream: 5, life: 1, first, last });
+        let numbers = Some(Numbers { stream: 5, incarnation: 1, first, last });
         DropEvent { numbers, count: last - first + 1, ..dropped(reason) }
     }
 

@@ -58,7 +58,7 @@ pub struct Numbers {
     /// The stream, as its protocol has it.
     pub stream: u64,
     /// Its life, 0 where its protocol has none.
-    pub life: u64,
+    pub incarnation: u64,
     /// The first number.
     pub first: u64,
     /// The last one.

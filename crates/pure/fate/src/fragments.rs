@@ -105,7 +105,7 @@ mod tests {
 
     fn fragment(reason: &str, id: u32, number: Option<u64>, seconds: u64) -> DropEvent {
         let fragment = Some(Fragment { id, is_first: number.is_some() });
-        let numbers = number.map(|number| Numbers { stream: 1, life: 0, first: number, last: number });
+        let numbers = number.map(|number| Numbers { stream: 1, incarnation: 0, first: number, last: number });
         let at = Instant::ORIGIN + Duration::from_secs(seconds);
         DropEvent { at, fragment, numbers, ..event(reason) }
     }

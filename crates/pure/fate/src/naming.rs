@@ -73,7 +73,7 @@ struct Bag {
 
 impl Bag {
     fn take(&mut self, event: &DropEvent) {
-        let stream = event.numbers.map(|numbers| (numbers.stream, numbers.life));
+        let stream = event.numbers.map(|numbers| (numbers.stream, numbers.incarnation));
         let flow = Flow { source: event.source, destination: event.destination, stream };
         let (numbers, count) = self.datagrams.entry(flow).or_default();
         numbers.extend(event.numbers.map(|it| it.first..it.last.saturating_add(1)));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     fn numbered(reason: &str, first: u64, last: u64) -> DropEvent {
-        let numbers = Some(Numbers { stream: 5, life: 1, first, last });
+        let numbers = Some(Numbers { stream: 5, incarnation: 1, first, last });
         DropEvent { numbers, count: last - first + 1, socket: Some(COOKIE), ..event(reason) }
     }
 

@@ -29,14 +29,14 @@ impl Notices {
 }
 
 fn notice(event: &DropEvent, sockets: &[Socket]) -> Option<DropNotice> {
-    let (numbers, stage) = (event.numbers.filter(|numbers| numbers.life != 0)?, event.stage()?);
+    let (numbers, stage) = (event.numbers.filter(|numbers| numbers.incarnation != 0)?, event.stage()?);
     let socket = match event.socket {
         None if stage.is_counted_by_socket() => Some(only_socket(event, sockets)?),
         known => known,
     };
     Some(DropNotice {
         stream: StreamId(numbers.stream),
-        life: numbers.life,
+        incarnation: numbers.incarnation,
         numbers: numbers.first..numbers.last.checked_add(1)?,
         stage,
         reason: KernelName::new(&event.name()),
@@ -59,9 +59,9 @@ mod tests {
     use crate::drops::{Fragment, Numbers};
     use ledger::Stage;
 
-    fn numbered(reason: &str, life: u64) -> DropEvent {
+    fn numbered(reason: &str, incarnation: u64) -> DropEvent {
         DropEvent {
-            numbers: Some(Numbers { stream: 5, life, first: 7, last: 9 }),
+            numbers: Some(Numbers { stream: 5, incarnation, first: 7, last: 9 }),
             location: Some("udp_queue_rcv_one_skb".into()),
             ..event(reason)
         }
@@ -78,7 +78,7 @@ mod tests {
         let told = notices.take(&[numbered("UDP_CSUM", 6)], &[]);
         let expected = DropNotice {
             stream: StreamId(5),
-            life: 6,
+            incarnation: 6,
             numbers: 7..10,
             stage: Stage::ReceiverChecksum,
             reason: KernelName::new("UDP_CSUM @ udp_queue_rcv_one_skb"),
@@ -109,7 +109,7 @@ mod tests {
     fn a_datagram_in_fragments_is_told_once() {
         let mut notices = Notices::default();
         let part = |is_first| {
-            let numbers = Some(Numbers { stream: 5, life: 6, first: 7, last: 7 }).filter(|_| is_first);
+            let numbers = Some(Numbers { stream: 5, incarnation: 6, first: 7, last: 7 }).filter(|_| is_first);
             DropEvent { fragment: Some(Fragment { id: 1, is_first }), numbers, ..event("FRAG_REASM_TIMEOUT") }
         };
         let told = notices.take(&[part(true), part(false), part(false)], &[]);

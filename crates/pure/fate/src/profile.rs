@@ -13,7 +13,7 @@ pub struct Profile {
     /// The stream; `None` where a socket carries only one.
     pub stream: Option<Field>,
     /// The life of the stream: numbers begin anew with each; `None` where nothing tells them apart.
-    pub life: Option<Field>,
+    pub incarnation: Option<Field>,
     /// The datagram's number.
     pub number: Field,
     /// The most significant byte comes first.
@@ -35,7 +35,7 @@ pub struct Named {
     /// The stream, 0 where its protocol has none.
     pub stream: u64,
     /// Its life, 0 where its protocol has none.
-    pub life: u64,
+    pub incarnation: u64,
     /// The datagram's number.
     pub number: u64,
 }
@@ -47,7 +47,7 @@ impl Profile {
         magic: 0x0001_4354,
         magic_mask: 0xfcff_ffff,
         stream: Some(Field::new(16, 8)),
-        life: Some(Field::new(32, 8)),
+        incarnation: Some(Field::new(32, 8)),
         number: Field::new(40, 8),
         is_big_endian: false,
     };
@@ -57,7 +57,7 @@ impl Profile {
         magic: 0x80,
         magic_mask: 0xc0,
         stream: Some(Field::new(8, 4)),
-        life: None,
+        incarnation: None,
         number: Field::new(2, 2),
         is_big_endian: true,
     };
@@ -65,7 +65,7 @@ impl Profile {
     /// Returns how long a payload must be to have all of it.
     #[must_use]
     pub fn payload_bytes(&self) -> u16 {
-        let fields = [self.stream, self.life, Some(self.number)];
+        let fields = [self.stream, self.incarnation, Some(self.number)];
         let end = |field: Field| field.at.saturating_add(field.bytes.into());
         fields.into_iter().flatten().map(end).fold(4, u16::max)
     }
@@ -86,7 +86,7 @@ impl Profile {
         let optional = |field: Option<Field>| field.map_or(Some(0), |field| self.number(payload, field));
         Some(Named {
             stream: optional(self.stream)?,
-            life: optional(self.life)?,
+            incarnation: optional(self.incarnation)?,
             number: self.number(payload, self.number)?,
         })
     }
@@ -136,19 +136,19 @@ impl FromStr for Profile {
 }
 
 fn parse(text: &str) -> Option<Profile> {
-    let (mut stream, mut life, mut number, mut is_big_endian) = (None, None, None, false);
+    let (mut stream, mut incarnation, mut number, mut is_big_endian) = (None, None, None, false);
     for part in text.split(',') {
         let (name, value) = part.split_once('=')?;
         match (name, value) {
             ("number", _) => number = Some(Field::parse(value)?),
             ("stream", _) => stream = Some(Field::parse(value)?),
-            ("life", _) => life = Some(Field::parse(value)?),
+            ("life", _) => incarnation = Some(Field::parse(value)?),
             ("order", "big") => is_big_endian = true,
             ("order", "little") => is_big_endian = false,
             _ => return None,
         }
     }
-    Some(Profile { magic: 0, magic_mask: 0, stream, life, number: number?, is_big_endian })
+    Some(Profile { magic: 0, magic_mask: 0, stream, incarnation, number: number?, is_big_endian })
 }
 
 impl fmt::Display for Profile {
@@ -160,7 +160,7 @@ impl fmt::Display for Profile {
             return formatter.write_str("rtp");
         }
         write!(formatter, "number={}:{}", self.number.at, self.number.bytes)?;
-        for (name, field) in [("stream", self.stream), ("life", self.life)] {
+        for (name, field) in [("stream", self.stream), ("life", self.incarnation)] {
             if let Some(field) = field {
                 write!(formatter, ",{name}={}:{}", field.at, field.bytes)?;
             }
@@ -176,7 +176,10 @@ mod tests {
     #[test]
     fn an_rtp_packet_names_its_source_and_number() {
         let packet = [0x80, 0x60, 0x12, 0x34, 0, 0, 0, 0, 0xde, 0xad, 0xbe, 0xef, 1];
-        assert_eq!(Profile::RTP.read(&packet), Some(Named { stream: 0xdead_beef, life: 0, number: 0x1234 }));
+        assert_eq!(
+            Profile::RTP.read(&packet),
+            Some(Named { stream: 0xdead_beef, incarnation: 0, number: 0x1234 })
+        );
         assert_eq!(Profile::RTP.read(&packet[..11]), None, "cut");
         assert_eq!(Profile::RTP.read(&[0x40; 12]), None, "version 1");
         assert_eq!(Profile::RTP.payload_bytes(), 12);
@@ -186,12 +189,12 @@ mod tests {
     fn a_profile_of_ones_own_reads_either_order() {
         let payload = [1, 2, 3, 4, 5, 6, 7, 8];
         let named = |text: &str| text.parse::<Profile>().unwrap().read(&payload).unwrap();
-        assert_eq!(named("number=0:4"), Named { stream: 0, life: 0, number: 0x0403_0201 });
+        assert_eq!(named("number=0:4"), Named { stream: 0, incarnation: 0, number: 0x0403_0201 });
         assert_eq!(
             named("number=4:4,stream=0:2,order=big"),
-            Named { stream: 0x0102, life: 0, number: 0x0506_0708 }
+            Named { stream: 0x0102, incarnation: 0, number: 0x0506_0708 }
         );
-        assert_eq!(named("number=0:8,life=1:1").life, 2);
+        assert_eq!(named("number=0:8,life=1:1").incarnation, 2);
     }
 
     #[test]

@@ -70,7 +70,7 @@ mod tests {
         let block = Block {
             stream: Arc::new("lab/probe".parse().unwrap()),
             schema: Arc::new(schema),
-            epoch: Epoch { start_ns: 0, life: 0 },
+            epoch: Epoch { start_ns: 0, incarnation: 0 },
             first_index: 0,
             t0: WallTime::from_nanos(0),
             samples: 2,

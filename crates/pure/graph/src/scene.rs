@@ -16,7 +16,7 @@ pub(crate) struct Stream {
 impl Stream {
     pub(crate) fn new(name: &'static str, rate: &str) -> Self {
         let schema = Schema::new(Dtype::F8, rate.parse().unwrap(), vec![Channel::new("x", "V")]).unwrap();
-        let epoch = Epoch { start_ns: 1, life: 1 };
+        let epoch = Epoch { start_ns: 1, incarnation: 1 };
         Self { name, schema: Arc::new(schema), epoch, anchor: WallTime::from_nanos(1_000_000_000) }
     }
 

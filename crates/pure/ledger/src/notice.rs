@@ -14,7 +14,7 @@ pub struct DropNotice {
     /// The stream.
     pub stream: StreamId,
     /// Which life of its publisher: the random part of the epoch, which every datagram carries.
-    pub life: u64,
+    pub incarnation: u64,
     /// Their numbers.
     pub numbers: Range<u64>,
     /// Where they were lost.

@@ -94,7 +94,7 @@ mod tests {
         Block {
             stream: Arc::new("lab/probe".parse().unwrap()),
             schema: Arc::new(Schema::new(Dtype::I16, SampleRate::hz(4).unwrap(), channels).unwrap()),
-            epoch: Epoch { start_ns: 0, life: 0 },
+            epoch: Epoch { start_ns: 0, incarnation: 0 },
             first_index: 8,
             t0: WallTime::from_nanos(1_000),
             samples: (bytes.len() / 4) as u64,

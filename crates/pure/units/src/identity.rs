@@ -17,18 +17,18 @@ pub struct Epoch {
     /// When this life began. Units: nanoseconds since 1970 UTC.
     pub start_ns: u64,
     /// A random number drawn at the start.
-    pub life: u64,
+    pub incarnation: u64,
 }
 
 impl Epoch {
-    /// Returns the epoch that replaces `heard`, for a publisher that starts at `start_ns` with `life`.
+    /// Returns the epoch that replaces `heard`, for a publisher that starts at `start_ns` with `incarnation`.
     ///
     /// A publisher that remembers or hears a higher start takes that start + 1 (rule 1), so that a clock
     /// set back does not make a new life look old.
     #[must_use]
-    pub fn succeeding(heard: Option<Self>, start_ns: u64, life: u64) -> Self {
+    pub fn succeeding(heard: Option<Self>, start_ns: u64, incarnation: u64) -> Self {
         let earliest = heard.map_or(0, |epoch| epoch.start_ns.saturating_add(1));
-        Self { start_ns: start_ns.max(earliest), life }
+        Self { start_ns: start_ns.max(earliest), incarnation }
     }
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for StreamId {
 
 impl fmt::Display for Epoch {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}-{:016x}", self.start_ns, self.life)
+        write!(formatter, "{}-{:016x}", self.start_ns, self.incarnation)
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_new_life_wins_even_when_the_clock_went_back() {
-        let old = Epoch { start_ns: 1_000, life: u64::MAX };
+        let old = Epoch { start_ns: 1_000, incarnation: u64::MAX };
         let new = Epoch::succeeding(Some(old), 400, 1);
         assert_eq!(new.start_ns, 1_001);
         assert!(new > old);

@@ -250,7 +250,7 @@ impl Predecessor {
     pub(crate) fn value(self) -> layout::Predecessor {
         layout::Predecessor {
             epoch_start_ns: self.epoch.start_ns.into(),
-            epoch_life: self.epoch.life.into(),
+            epoch_life: self.epoch.incarnation.into(),
             next_number: self.next_number.into(),
             next_index: self.next_index.into(),
             element_offset: self.element_offset.into(),
@@ -266,7 +266,7 @@ impl Predecessor {
             return Err(refused);
         }
         Ok(Self {
-            epoch: Epoch { start_ns: value.epoch_start_ns.get(), life: value.epoch_life.get() },
+            epoch: Epoch { start_ns: value.epoch_start_ns.get(), incarnation: value.epoch_life.get() },
             next_number: value.next_number.get(),
             next_index: value.next_index.get(),
             element_offset: value.element_offset.get(),

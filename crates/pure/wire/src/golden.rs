@@ -184,7 +184,7 @@ fn stream() -> StreamId {
 }
 
 fn epoch() -> Epoch {
-    Epoch { start_ns: 1_764_000_000_000_000_000, life: 0x0123_4567_89ab_cdef }
+    Epoch { start_ns: 1_764_000_000_000_000_000, incarnation: 0x0123_4567_89ab_cdef }
 }
 
 fn head() -> Numbered {
@@ -285,7 +285,7 @@ fn parts_with(predecessor: Option<Predecessor>, addresses: &[IpAddr]) -> Descrip
 
 fn predecessor() -> Predecessor {
     Predecessor {
-        epoch: Epoch { start_ns: 1_763_900_000_000_000_000, life: 0xfedc_ba98_7654_3210 },
+        epoch: Epoch { start_ns: 1_763_900_000_000_000_000, incarnation: 0xfedc_ba98_7654_3210 },
         next_number: 2_000,
         next_index: 72_000,
         element_offset: 0,

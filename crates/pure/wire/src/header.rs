@@ -193,7 +193,7 @@ impl Common {
             payload_bytes: u32::try_from(payload_bytes).expect("a payload fits into a datagram").into(),
             stream: stream.0.into(),
             epoch_start_ns: epoch.start_ns.into(),
-            epoch_life: epoch.life.into(),
+            epoch_life: epoch.incarnation.into(),
         }
     }
 
@@ -202,7 +202,7 @@ impl Common {
     }
 
     pub(crate) fn epoch(&self) -> Epoch {
-        Epoch { start_ns: self.epoch_start_ns.get(), life: self.epoch_life.get() }
+        Epoch { start_ns: self.epoch_start_ns.get(), incarnation: self.epoch_life.get() }
     }
 }
 

@@ -112,7 +112,7 @@ proptest! {
             blocks.push(Block {
                 stream: Arc::new("a/b".parse().unwrap()),
                 schema: Arc::clone(&schema),
-                epoch: Epoch { start_ns: 5, life: 6 },
+                epoch: Epoch { start_ns: 5, incarnation: 6 },
                 first_index: next_index,
                 t0: since.offset(jitter),
                 samples,
@@ -138,7 +138,7 @@ fn an_image_larger_than_a_batch_comes_back() {
     let block = Block {
         stream: Arc::new("camera".parse().unwrap()),
         schema: Arc::clone(&schema),
-        epoch: Epoch { start_ns: 5, life: 6 },
+        epoch: Epoch { start_ns: 5, incarnation: 6 },
         first_index: 7,
         t0: WallTime::from_nanos(9),
         samples: 3,

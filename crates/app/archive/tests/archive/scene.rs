@@ -16,7 +16,7 @@ pub(crate) fn amount(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |text| text.parse().expect("a whole number"))
 }
 
-pub(crate) const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, life: 0xc0ffee };
+pub(crate) const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, incarnation: 0xc0ffee };
 /// Elements in one sample.
 pub(crate) const PER_SAMPLE: u64 = 3;
 /// Two channels: a value, and an array of two.

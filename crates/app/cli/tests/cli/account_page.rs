@@ -61,7 +61,7 @@ fn account() -> StreamAccount {
     StreamAccount {
         stream: Arc::new("lab/probe".parse().unwrap()),
         id: StreamId(7),
-        epoch: Epoch { start_ns: 1_763_756_051_000_000_000, life: 0xc0ffee },
+        epoch: Epoch { start_ns: 1_763_756_051_000_000_000, incarnation: 0xc0ffee },
         join: 1,
         follows: None,
         reader: "desk".to_owned(),

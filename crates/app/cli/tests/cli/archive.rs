@@ -275,7 +275,7 @@ fn an_archive_is_verified_and_what_is_damaged_is_said_with_exit_codes() {
     let root = folder.path();
     let root_text = root.to_str().unwrap();
     let (name, epoch) =
-        ("lab/ramp".parse::<StreamName>().unwrap(), tallycast::Epoch { start_ns: 7, life: 9 });
+        ("lab/ramp".parse::<StreamName>().unwrap(), tallycast::Epoch { start_ns: 7, incarnation: 9 });
     let channels = vec![sample::Channel::new("u", "V")];
     let schema = sample::Schema::new(tallycast::Dtype::F8, "1k".parse().unwrap(), channels).unwrap();
     let schema = std::sync::Arc::new(schema);

@@ -18,7 +18,7 @@ use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
 
 use crate::program::{Running, private_bus, run};
 
-const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, life: 7 };
+const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, incarnation: 7 };
 /// The recorder joined late.
 const FIRST: u64 = 1_000;
 /// Behind this sample the publisher's clock was set forward, and nothing is missing.

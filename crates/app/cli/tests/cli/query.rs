@@ -16,7 +16,7 @@ use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
 
 use crate::program::{run, run_with};
 
-const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, life: 7 };
+const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, incarnation: 7 };
 const PERIOD_NS: i64 = 1_000_000;
 
 /// Writes 100 samples of two channels; 40 to 50 lost in the middle, and 100 to 120 behind the last.
@@ -110,7 +110,7 @@ fn gaps_behind_the_last_sample_are_shown_and_exported() {
 #[test]
 fn an_export_finds_the_epoch_by_the_range_and_asks_only_where_several_lie_in_it() {
     let (folder, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let earlier = Epoch { start_ns: EPOCH.start_ns - 3_600_000_000_000, life: 8 };
+    let earlier = Epoch { start_ns: EPOCH.start_ns - 3_600_000_000_000, incarnation: 8 };
     recorded(folder.path());
     record(folder.path(), earlier);
     let export = |name: &str, range: &[&str]| {

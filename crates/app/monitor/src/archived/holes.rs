@@ -81,7 +81,7 @@ impl<'a> Holes<'a> {
                 id: 0,
                 join: 0,
                 kind: GapKind::Missing,
-                epoch: epoch.unwrap_or(Epoch { start_ns: 0, life: 0 }),
+                epoch: epoch.unwrap_or(Epoch { start_ns: 0, incarnation: 0 }),
                 from,
                 to,
                 first_index: 0,

@@ -246,7 +246,7 @@ mod tests {
         StreamInfo {
             id: wire::stream_id(&name, &schema),
             name: Arc::new(name),
-            epoch: Epoch { start_ns, life: 0 },
+            epoch: Epoch { start_ns, incarnation: 0 },
             schema: Arc::new(schema),
             station: "rig".to_owned(),
             first_index: 0,

@@ -15,8 +15,8 @@ use wire::{Clock, Description};
 
 use crate::event::StreamGap;
 
-const A: Epoch = Epoch { start_ns: 1, life: 1 };
-const B: Epoch = Epoch { start_ns: 2, life: 2 };
+const A: Epoch = Epoch { start_ns: 1, incarnation: 1 };
+const B: Epoch = Epoch { start_ns: 2, incarnation: 2 };
 const E: u64 = 2;
 const RING_BYTES: usize = 1 << 12;
 /// So many elements as do not fit into the ring together.
@@ -161,12 +161,12 @@ fn injected(positions: Range<u64>) -> Gap {
 fn words(events: &[Event]) -> Vec<String> {
     let span = |gap: &StreamGap| format!("{}..{}", gap.gap.positions.start, gap.gap.positions.end);
     let word = |event: &Event| match event {
-        Event::Began(info) => format!("began {} at {}", info.epoch.life, info.first_index),
+        Event::Began(info) => format!("began {} at {}", info.epoch.incarnation, info.first_index),
         Event::Block(block) => format!("block {}..{}", block.first_index, block.next_index()),
         Event::Gap(gap) if gap.gap.kind == GapKind::PublisherAbsent => "absent".to_owned(),
         Event::Gap(gap) => format!("gap {}", span(gap)),
         Event::Settled(gap) => format!("settled {}", span(gap)),
-        Event::Ended(account) => format!("ended {} {}", account.epoch.life, account.account.state),
+        Event::Ended(account) => format!("ended {} {}", account.epoch.incarnation, account.account.state),
     };
     events.iter().map(word).collect()
 }
@@ -554,7 +554,7 @@ fn the_time_between_two_epochs_is_told_once_and_outside_the_accounts() {
 fn lives_whose_end_nobody_told_do_not_pile_up() {
     let mut scene = Scene::new();
     for start_ns in 0..100 {
-        let epoch = Epoch { start_ns, life: start_ns };
+        let epoch = Epoch { start_ns, incarnation: start_ns };
         scene.began(epoch, 0);
         scene.blocks(epoch, 0..10);
         scene.ended(epoch, AccountState::Closed);

@@ -161,8 +161,8 @@ const fn may_go_on(state: AccountState, reach: Reach) -> bool {
 mod tests {
     use super::*;
 
-    const FIRST: Epoch = Epoch { start_ns: 1, life: 1 };
-    const SECOND: Epoch = Epoch { start_ns: 2, life: 2 };
+    const FIRST: Epoch = Epoch { start_ns: 1, incarnation: 1 };
+    const SECOND: Epoch = Epoch { start_ns: 2, incarnation: 2 };
     const TICK: Duration = Duration::from_millis(1);
 
     /// What a subscriber heard, at times that a test says.

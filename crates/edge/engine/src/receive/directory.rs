@@ -183,7 +183,7 @@ mod tests {
     fn announcement(stream: u64) -> Announcement {
         Announcement {
             stream: StreamId(stream),
-            epoch: Epoch { start_ns: 1, life: 1 },
+            epoch: Epoch { start_ns: 1, incarnation: 1 },
             name: format!("lab/{stream}").parse().unwrap(),
             group: ([239, 84, 0, 1], 7_400).into(),
             report_port: 0,
@@ -221,7 +221,7 @@ mod tests {
         directory.select("lab/*".parse().unwrap(), None);
         let seconds = |count| Instant::ORIGIN + Duration::from_secs(count);
         let forged = |name: &str| Announcement {
-            epoch: Epoch { start_ns: u64::MAX, life: 9 },
+            epoch: Epoch { start_ns: u64::MAX, incarnation: 9 },
             name: name.parse().unwrap(),
             group: ([239, 84, 9, 9], 7_400).into(),
             ..announcement(1)
@@ -252,7 +252,7 @@ mod tests {
     fn of_two_lives_at_one_address_the_later_one_counts() {
         let mut directory = Directory::new();
         let host = ([10, 0, 0, 1], 9).into();
-        let later = Announcement { epoch: Epoch { start_ns: 2, life: 2 }, ..announcement(1) };
+        let later = Announcement { epoch: Epoch { start_ns: 2, incarnation: 2 }, ..announcement(1) };
         directory.heard(Instant::ORIGIN, later.clone(), host);
         assert!(!directory.heard(Instant::ORIGIN, announcement(1), host));
         let current = directory.current(Instant::ORIGIN);

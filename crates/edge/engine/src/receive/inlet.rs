@@ -452,8 +452,8 @@ mod tests {
     use units::{SampleRate, WallTime};
     use wire::Clock;
 
-    const A: Epoch = Epoch { start_ns: 1, life: 1 };
-    const B: Epoch = Epoch { start_ns: 2, life: 2 };
+    const A: Epoch = Epoch { start_ns: 1, incarnation: 1 };
+    const B: Epoch = Epoch { start_ns: 2, incarnation: 2 };
     const PORT: PortToken = 7;
 
     fn description(stream: u64, hz: u32) -> (StreamId, Arc<Description>) {

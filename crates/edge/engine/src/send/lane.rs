@@ -189,7 +189,7 @@ impl Lane {
             announcement,
             next_announcement: Some(now),
             announce_interval: FIRST_ANNOUNCE_INTERVAL,
-            random: Random::for_purpose(config.epoch.life, "announcements"),
+            random: Random::for_purpose(config.epoch.incarnation, "announcements"),
             next_status: now,
             next_index: 0,
             elements_per_sample: u64::from(schema.elements_per_sample()),
@@ -270,7 +270,9 @@ impl Lane {
     /// Books datagrams that left the socket, and that the kernel was seen to free before they left the host.
     pub(super) fn on_drop(&mut self, now: Instant, notice: &DropNotice) {
         let destination = self.destinations.iter().position(|known| *known == notice.destination);
-        let Some(destination) = destination.filter(|_| notice.life == self.epoch().life) else { return };
+        let Some(destination) = destination.filter(|_| notice.incarnation == self.epoch().incarnation) else {
+            return;
+        };
         let stage = notice.stage;
         self.warn_once(stage, &format!("kfree_skb {}", notice.reason));
         for number in notice.numbers.clone().take(MAX_NUMBERS_PER_NOTICE) {
@@ -867,5 +869,5 @@ fn machine(
         beginning: config.beginning,
         predecessor,
     };
-    Sender::new(sender, config.epoch.life, now)
+    Sender::new(sender, config.epoch.incarnation, now)
 }

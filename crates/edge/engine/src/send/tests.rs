@@ -39,7 +39,7 @@ pub(crate) fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {
             station: "test".to_owned(),
             unknown: sample::UnknownEntries::new(),
         },
-        epoch: Epoch { start_ns: 1, life: 2 },
+        epoch: Epoch { start_ns: 1, incarnation: 2 },
         clock: Clock::System,
         destinations,
         datagram_bytes: wire::DATAGRAM_BYTES_IPV4,
@@ -232,12 +232,12 @@ fn readers_are_asked_for_by_their_publishers_life() {
     let (_listener, open) = listener();
     let agent = SendAgent::start(send_config(), false).unwrap();
     let outlet = agent.open(outlet_config(vec![open])).unwrap();
-    assert!(agent.readers(Epoch { start_ns: 1, life: 2 }).is_empty());
+    assert!(agent.readers(Epoch { start_ns: 1, incarnation: 2 }).is_empty());
     let stream =
         wire::stream_id(&"lab/probe".parse().unwrap(), &outlet_config(Vec::new()).description.schema);
     let report = wire::Report {
         stream,
-        epoch: Epoch { start_ns: 1, life: 2 },
+        epoch: Epoch { start_ns: 1, incarnation: 2 },
         reader: units::ReaderId(7),
         name: "reader".to_owned(),
         state: ledger::AccountState::Open,
@@ -253,14 +253,14 @@ fn readers_are_asked_for_by_their_publishers_life() {
     reader.send_to(&datagram[..size], (Ipv4Addr::LOCALHOST, agent.report_port)).unwrap();
     let deadline = clock::monotonic() + WATCHDOG;
     let told = loop {
-        let told = agent.readers(Epoch { start_ns: 1, life: 2 });
+        let told = agent.readers(Epoch { start_ns: 1, incarnation: 2 });
         if !told.is_empty() {
             break told;
         }
         assert!(clock::monotonic() < deadline, "the report was not heard");
     };
     assert_eq!(told[0].report, report);
-    assert!(agent.readers(Epoch { start_ns: 1, life: 3 }).is_empty(), "of another life");
+    assert!(agent.readers(Epoch { start_ns: 1, incarnation: 3 }).is_empty(), "of another life");
     drop(outlet);
 }
 

@@ -382,13 +382,13 @@ mod tests {
 
     const HEAD: Numbered = Numbered {
         stream: StreamId(1),
-        epoch: Epoch { start_ns: 2, life: 2 },
+        epoch: Epoch { start_ns: 2, incarnation: 2 },
         number: 0,
         first_index: 0,
         element_offset: 0,
         elements_per_sample: 1,
     };
-    const BEFORE: Epoch = Epoch { start_ns: 1, life: 1 };
+    const BEFORE: Epoch = Epoch { start_ns: 1, incarnation: 1 };
 
     fn at(millis: u64) -> Instant {
         Instant::from_nanos(millis * 1_000_000)

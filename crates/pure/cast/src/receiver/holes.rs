@@ -61,7 +61,7 @@ mod tests {
     fn tally(number: u64, watched: bool, withheld: &[Range<u64>], total: u64) -> Tally {
         let head = Numbered {
             stream: StreamId(1),
-            epoch: Epoch { start_ns: 1, life: 1 },
+            epoch: Epoch { start_ns: 1, incarnation: 1 },
             number,
             first_index: 0,
             element_offset: 0,

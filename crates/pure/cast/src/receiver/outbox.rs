@@ -302,7 +302,7 @@ mod tests {
 
     const BLOCK: BlockItem = BlockItem {
         stream: StreamId(1),
-        epoch: Epoch { start_ns: 1, life: 1 },
+        epoch: Epoch { start_ns: 1, incarnation: 1 },
         positions: 0..1,
         t0: WallTime::from_nanos(0),
         clock: Clock::System,

@@ -123,7 +123,7 @@ mod tests {
     use units::{Epoch, SampleRate, StreamId};
 
     fn head(number: u64, first_index: u64) -> Numbered {
-        let (stream, epoch) = (StreamId(1), Epoch { start_ns: 1, life: 1 });
+        let (stream, epoch) = (StreamId(1), Epoch { start_ns: 1, incarnation: 1 });
         Numbered { stream, epoch, number, first_index, element_offset: 0, elements_per_sample: 1 }
     }
 

@@ -128,7 +128,7 @@ impl Rivals {
 mod tests {
     use super::*;
 
-    const OLD: Epoch = Epoch { start_ns: 1, life: 1 };
+    const OLD: Epoch = Epoch { start_ns: 1, incarnation: 1 };
 
     fn at(millis: u64) -> Instant {
         Instant::from_nanos(millis * 1_000_000)
@@ -157,8 +157,11 @@ mod tests {
     #[test]
     fn made_up_lives_push_each_other_out() {
         let mut rivals = Rivals::default();
-        for life in 0..1_000 {
-            assert_eq!(rivals.heard(Epoch { start_ns: 1, life }, at(life * 2_000)), Sign::Afterglow);
+        for incarnation in 0..1_000 {
+            assert_eq!(
+                rivals.heard(Epoch { start_ns: 1, incarnation }, at(incarnation * 2_000)),
+                Sign::Afterglow
+            );
         }
         assert_eq!(rivals.ghosts.len(), MAX_GHOSTS);
     }

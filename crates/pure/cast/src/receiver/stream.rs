@@ -302,7 +302,7 @@ impl Stream {
     /// Books datagrams that the kernel was seen to free.
     pub(super) fn on_drop(&mut self, notice: &DropNotice, with: &mut Surroundings<'_>) {
         let lives = self.current.iter_mut().chain(&mut self.replaced);
-        for life in lives.filter(|life| life.epoch.life == notice.life) {
+        for life in lives.filter(|life| life.epoch.incarnation == notice.incarnation) {
             life.dropped(with.now, notice, with.brackets, with.out);
         }
         self.leave_if_told(with);

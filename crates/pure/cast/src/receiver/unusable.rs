@@ -40,7 +40,7 @@ impl Unusable {
 mod tests {
     use super::*;
 
-    const LIFE: Epoch = Epoch { start_ns: 1, life: 1 };
+    const LIFE: Epoch = Epoch { start_ns: 1, incarnation: 1 };
 
     #[test]
     fn an_account_begins_above_what_cannot_be_used() {
@@ -50,7 +50,7 @@ mod tests {
         unusable.remember(LIFE, 5);
         assert!(unusable.overtook(LIFE, 0) && unusable.overtook(LIFE, 7));
         assert!(!unusable.overtook(LIFE, 8));
-        assert!(!unusable.overtook(Epoch { start_ns: 2, life: 1 }, 7), "another life");
+        assert!(!unusable.overtook(Epoch { start_ns: 2, incarnation: 1 }, 7), "another life");
     }
 
     #[test]

@@ -249,7 +249,7 @@ mod tests {
     /// An epoch that says that it began so many milliseconds after the reader.
     fn epoch(millis: i64) -> Epoch {
         let start = i64::try_from(WALL_S).unwrap() * 1_000_000_000 + millis * 1_000_000;
-        Epoch { start_ns: u64::try_from(start).unwrap(), life: 1 }
+        Epoch { start_ns: u64::try_from(start).unwrap(), incarnation: 1 }
     }
 
     /// Tells whether a reader that began at 10 s waited for an epoch of 1,000 samples per second.
@@ -289,7 +289,7 @@ mod tests {
         let word =
             Predecessor { epoch, next_number: sent, next_index: sent, element_offset: 0, is_final: true };
         let epoch =
-            Epoch { start_ns: epoch.start_ns + u64::try_from(apart_ms * 1_000_000).unwrap(), life: 2 };
+            Epoch { start_ns: epoch.start_ns + u64::try_from(apart_ms * 1_000_000).unwrap(), incarnation: 2 };
         let successor = Numbered {
             stream: units::StreamId(1),
             epoch,

@@ -287,7 +287,7 @@ mod tests {
     fn report(reader: u64, receive_buffer_bytes: u32) -> Report {
         Report {
             stream: StreamId(1),
-            epoch: Epoch { start_ns: 1, life: 1 },
+            epoch: Epoch { start_ns: 1, incarnation: 1 },
             reader: ReaderId(reader),
             name: String::new(),
             state: AccountState::Open,

@@ -240,7 +240,7 @@ impl Plan {
                 let start_ns = if self.ending == Ending::Restart { 5_000 } else { 500 };
                 let forgets = self.ending == Ending::ClockSetBack && self.forgets;
                 let epoch = if forgets {
-                    Epoch { start_ns, life: 22 }
+                    Epoch { start_ns, incarnation: 22 }
                 } else {
                     Epoch::succeeding(Some(LIFE), start_ns, 22)
                 };
@@ -256,7 +256,7 @@ impl Plan {
     }
 
     fn second_publisher(&mut self) -> Publisher {
-        let epoch = Epoch { start_ns: 2_000, life: 33 };
+        let epoch = Epoch { start_ns: 2_000, incarnation: 33 };
         let begin = self.random.below(1_000);
         publisher(&self.shape, epoch, at(begin)..at(FED_UNTIL), Holes::NONE)
     }

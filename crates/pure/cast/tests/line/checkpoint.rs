@@ -35,7 +35,7 @@ struct Life {
 
 impl Checkpoint {
     pub(super) fn see(&mut self, head: &Numbered) {
-        let life = self.lives.entry((head.stream, head.epoch.life)).or_default();
+        let life = self.lives.entry((head.stream, head.epoch.incarnation)).or_default();
         if !life.came.is_empty() && head.number.abs_diff(life.end) > MAX_JUMP {
             return;
         }
@@ -63,7 +63,7 @@ impl Checkpoint {
             seen.missing = missing;
             notices.extend(due.into_iter().map(|numbers| DropNotice {
                 stream: *stream,
-                life: *life,
+                incarnation: *life,
                 numbers,
                 stage: Stage::Network,
                 reason: KernelName::new("HOLE @ netif_receive_skb"),

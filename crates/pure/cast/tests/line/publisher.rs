@@ -249,7 +249,7 @@ impl Publisher {
                     let predecessor = config.predecessor;
                     self.lives.push(LifeAsSent { predecessor, ..LifeAsSent::new(config.epoch) });
                     self.feed = feed;
-                    let seed = config.epoch.life;
+                    let seed = config.epoch.incarnation;
                     let begun =
                         sender.insert(Sender::new(config, seed, now).expect("a description that fits"));
                     begun.handle(now, Input::Watched(self.is_watched));

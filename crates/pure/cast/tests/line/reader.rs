@@ -343,7 +343,7 @@ impl Witness {
             }
             let notice = DropNotice {
                 stream: head.stream,
-                life: head.epoch.life,
+                incarnation: head.epoch.incarnation,
                 numbers: head.number..head.number + 1,
                 stage: Stage::ReceiverSocketBuffer,
                 reason: KernelName::new("SOCKET_RCVBUFF"),

@@ -67,7 +67,7 @@ impl StreamShape {
     }
 
     pub(crate) fn feed(&self, epoch: Epoch, span: core::ops::Range<Instant>, holes: Holes) -> Feed {
-        Feed::new(description(self).schema, epoch.life, self.block_samples, span, holes)
+        Feed::new(description(self).schema, epoch.incarnation, self.block_samples, span, holes)
     }
 }
 
@@ -78,7 +78,7 @@ impl Default for StreamShape {
 }
 
 /// The first life of a publisher.
-pub(crate) const LIFE: Epoch = Epoch { start_ns: 1_000, life: 11 };
+pub(crate) const LIFE: Epoch = Epoch { start_ns: 1_000, incarnation: 11 };
 
 /// Sets the simplest scene: a publisher, and one reader of all it sends.
 pub(crate) fn watched(seed: u64, publisher: Publisher, port: Port) -> (Scene, NodeId) {
@@ -163,7 +163,7 @@ pub(crate) fn publisher(
     holes: Holes,
 ) -> Publisher {
     let (start, end) = (span.start, span.end);
-    Publisher::new(shape.config(epoch), shape.feed(epoch, span, holes), epoch.life, start)
+    Publisher::new(shape.config(epoch), shape.feed(epoch, span, holes), epoch.incarnation, start)
         .told(end + FLUSH, Command::Finish)
 }
 

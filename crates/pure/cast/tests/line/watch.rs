@@ -70,7 +70,7 @@ impl Watch {
                 assert_eq!(payload.len() as u64, (positions.end - positions.start) * size as u64);
                 self.expected.clear();
                 self.expected.resize(payload.len(), 0);
-                fill(epoch.life, positions.start, size, &mut self.expected);
+                fill(epoch.incarnation, positions.start, size, &mut self.expected);
                 let arrived = self.arrivals.remove(&(epoch, positions.start));
                 let same = self.expected == payload;
                 let following = self.following(stream, epoch);

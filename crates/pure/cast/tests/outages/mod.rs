@@ -229,7 +229,7 @@ impl Plan {
         for Successor { end, begin } in &self.successors {
             let is_set_back = matches!(end, Some((_, End::DieAndSetClockBack)));
             let start_ns = if is_set_back { epoch.start_ns - 100 } else { epoch.start_ns + 1 };
-            epoch = Epoch { start_ns, life: epoch.life + 1 };
+            epoch = Epoch { start_ns, incarnation: epoch.incarnation + 1 };
             let feed = self.shape.feed(epoch, at(*begin)..at(self.fed_until.max(*begin)), holes);
             let restart = Restart { config: self.shape.config(epoch), feed };
             publisher = match end {

@@ -103,7 +103,7 @@ fn data_before_the_description_were_received_and_could_not_be_used() {
 
 #[test]
 fn the_beginning_of_a_life_that_came_during_an_outage_is_missing() {
-    let next = Epoch { start_ns: 5_000, life: 22 };
+    let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let feed = HELD.feed(next, at(1_500)..at(5_000), Holes::NONE);
     let restart = Command::Restart(Box::new(Restart { config: HELD.config(next), feed }));
     let publisher = publisher(&HELD, LIFE, Instant::ORIGIN..at(5_000), Holes::NONE);
@@ -128,7 +128,7 @@ fn a_beginning_that_fills_its_ring_is_held_no_longer() {
 
 /// A publisher that ends an epoch after two seconds and begins the next half a second later, as one that remembers.
 fn restarted() -> Publisher {
-    let next = Epoch { start_ns: 5_000, life: 22 };
+    let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let feed = HELD.feed(next, at(2_500)..at(5_000), Holes::NONE);
     let restart = Command::Restart(Box::new(Restart { config: HELD.config(next), feed }));
     let publisher = publisher(&HELD, LIFE, Instant::ORIGIN..at(2_000), Holes::NONE);
@@ -184,7 +184,7 @@ fn a_new_life_waits_for_its_descriptor_but_not_for_ever_and_loses_nothing() {
 fn lives() -> Publisher {
     let publisher = publisher(&HELD, LIFE, Instant::ORIGIN..at(1_000), Holes::NONE);
     (1..4).fold(publisher, |publisher, second| {
-        let epoch = Epoch { start_ns: 5_000 + second, life: 20 + second };
+        let epoch = Epoch { start_ns: 5_000 + second, incarnation: 20 + second };
         let (begin, end) = (1_500 * second, 1_500 * second + 1_000);
         let feed = HELD.feed(epoch, at(begin)..at(end), Holes::NONE);
         let restart = Command::Restart(Box::new(Restart { config: HELD.config(epoch), feed }));
@@ -218,7 +218,7 @@ fn a_life_that_began_and_ended_in_an_outage_is_missing_from_its_first_sample_to_
 fn samples_that_were_paused_at_the_end_of_a_life_are_counted_by_the_word_of_its_successor() {
     // Nobody is heard of the reader: everything is paused, and has no number.
     let shape = StreamShape { hz: 10, block_samples: 1, sending: Sending::OnDemand, ..StreamShape::PLAIN };
-    let next = Epoch { start_ns: 5_000, life: 22 };
+    let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let feed = shape.feed(next, at(2_500)..at(5_000), Holes::NONE);
     let restart = Command::Restart(Box::new(Restart { config: shape.config(next), feed }));
     let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(5_000), Holes::NONE);

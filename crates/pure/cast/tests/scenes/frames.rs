@@ -104,8 +104,9 @@ fn the_parts_of_a_long_description_leave_one_by_one() {
     let mut config = shape.config(LIFE);
     let rate = config.description.schema.rate;
     config.description.schema = Schema::new(Dtype::I16, rate, channels.collect()).expect("a schema");
-    let feed = Feed::new(config.description.schema.clone(), LIFE.life, 1, at(0)..at(3_000), Holes::NONE);
-    let publisher = Publisher::new(config, feed, LIFE.life, at(0)).told(at(3_100), Command::Finish);
+    let feed =
+        Feed::new(config.description.schema.clone(), LIFE.incarnation, 1, at(0)..at(3_000), Holes::NONE);
+    let publisher = Publisher::new(config, feed, LIFE.incarnation, at(0)).told(at(3_100), Command::Finish);
     let (mut network, node) = watched(1, publisher, Port::default());
     let (_, account) = accounts(&mut network, node, at(6_000)).remove(0);
     assert_eq!(account.elements.first, 0, "who listens from the beginning misses nothing");

@@ -104,7 +104,7 @@ fn a_publisher_that_comes_back_is_believed_although_another_spoke_for_it_in_its_
 
 #[test]
 fn new_lives_that_wait_for_their_descriptors_are_let_in_in_the_order_in_which_they_came() {
-    let epoch = |start_ns| Epoch { start_ns, life: 11 };
+    let epoch = |start_ns| Epoch { start_ns, incarnation: 11 };
     let mut victim = Victim::new();
     (1..5).for_each(|number| victim.data(number));
     victim.data_at(epoch(3_000), 0, 0);
@@ -121,7 +121,7 @@ fn new_lives_that_wait_for_their_descriptors_are_let_in_in_the_order_in_which_th
 fn what_waits_for_its_descriptor_is_in_an_account_when_the_reader_leaves() {
     let mut victim = Victim::new();
     (1..5).for_each(|number| victim.data(number));
-    victim.data_at(Epoch { start_ns: 2_000, life: 11 }, 0, 0);
+    victim.data_at(Epoch { start_ns: 2_000, incarnation: 11 }, 0, 0);
     victim.receiver.handle(victim.now, Input::LeaveAll);
     victim.drain();
     assert_eq!((victim.began, victim.delivered), (2, 50));
@@ -197,7 +197,8 @@ fn a_publisher_that_has_moved_is_followed_and_what_was_held_is_not_lost() {
 #[test]
 fn a_standby_that_repeats_its_nonce_goes_before_whoever_does_not() {
     for ends in [true, false] {
-        let (forged, standby) = (Epoch { start_ns: 9_000, life: 9 }, Epoch { start_ns: 2_000, life: 2 });
+        let (forged, standby) =
+            (Epoch { start_ns: 9_000, incarnation: 9 }, Epoch { start_ns: 2_000, incarnation: 2 });
         let mut victim = Victim::new();
         let description = victim.description.clone();
         (1..5).for_each(|number| victim.data(number));
@@ -234,7 +235,7 @@ fn of_two_that_answer_nothing_one_takes_over_once_both_had_their_time() {
     (1..5).for_each(|number| victim.data(number));
     for host in [13, 77] {
         victim.host = host;
-        let epoch = Epoch { start_ns: 9_000 + u64::from(host), life: 9 };
+        let epoch = Epoch { start_ns: 9_000 + u64::from(host), incarnation: 9 };
         victim.send_description(&description, Numbered { epoch, ..victim.head });
     }
     victim.host = 66;
@@ -380,7 +381,7 @@ fn a_forged_first_datagram_does_not_move_the_beginning_that_a_reader_waited_for(
 fn a_forged_higher_epoch_is_a_new_account_and_its_silence_gives_the_stream_back() {
     let mut victim = Victim::new();
     (1..5).for_each(|number| victim.data(number));
-    victim.data_at(Epoch { start_ns: u64::MAX, life: 9 }, 3, 30);
+    victim.data_at(Epoch { start_ns: u64::MAX, incarnation: 9 }, 3, 30);
     assert_eq!(victim.began, 1, "its descriptor might come");
     victim.pass(MILLISECOND * 1_200);
     assert_eq!(victim.began, 2);
@@ -398,8 +399,8 @@ fn a_forged_higher_epoch_is_a_new_account_and_its_silence_gives_the_stream_back(
 fn flapping_epochs_leave_few_accounts() {
     let mut victim = Victim::new();
     for start_ns in 0..10_000 {
-        victim.data_at(Epoch { start_ns: 2_000 + start_ns, life: 1 }, 3, 30);
-        victim.data_at(Epoch { start_ns: 2_000 + start_ns, life: 1 }, 9, 90);
+        victim.data_at(Epoch { start_ns: 2_000 + start_ns, incarnation: 1 }, 3, 30);
+        victim.data_at(Epoch { start_ns: 2_000 + start_ns, incarnation: 1 }, 9, 90);
         victim.data(start_ns);
         assert!(victim.receiver.accounts().count() <= 5);
     }
@@ -581,7 +582,7 @@ fn reports_of_strangers_are_bounded_and_cannot_hurry_the_others() {
     for count in 0..100_000_u64 {
         let report = Report {
             stream: if count % 3 == 0 { StreamId(random.next_u64()) } else { stream },
-            epoch: if count % 5 == 0 { Epoch { start_ns: 1, life: random.next_u64() } } else { LIFE },
+            epoch: if count % 5 == 0 { Epoch { start_ns: 1, incarnation: random.next_u64() } } else { LIFE },
             reader: ReaderId(random.next_u64()),
             name: "stranger".to_owned(),
             state: AccountState::Open,
@@ -706,7 +707,7 @@ proptest! {
     #[test]
     fn no_sequence_of_forged_datagrams_breaks_the_law(sequence in proptest::collection::vec(forged(), 1..120)) {
         let mut victim = Victim::new();
-        let epoch = |epoch| Epoch { start_ns: 1_000 + epoch, life: 11 };
+        let epoch = |epoch| Epoch { start_ns: 1_000 + epoch, incarnation: 11 };
         for forged in sequence {
             match forged {
                 Forged::Data { epoch: of, number, index } => victim.data_at(epoch(of), number, index.min(u64::MAX - 10)),

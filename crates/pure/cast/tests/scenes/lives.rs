@@ -30,7 +30,7 @@ fn states(accounts: &[(crate::line::truth::Truth, Account)]) -> Vec<AccountState
 
 #[test]
 fn a_restarted_publisher_is_a_new_account_at_once() {
-    let next = Epoch { start_ns: 5_000, life: 22 };
+    let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let publisher = plain().told(at(1_000), Command::Die).told(at(1_200), restart(next, 1_200));
     let (mut network, reader) = watched(1, publisher, Port { down: Link::lan(), ..Port::default() });
     let accounts = accounts(&mut network, reader, at(15_000));
@@ -50,7 +50,7 @@ fn a_clock_set_back_does_not_make_a_new_life_look_old() {
 }
 
 /// An epoch that began before the first one by a clock that was set back meanwhile.
-const EARLIER: Epoch = Epoch { start_ns: LIFE.start_ns - 1, life: 22 };
+const EARLIER: Epoch = Epoch { start_ns: LIFE.start_ns - 1, incarnation: 22 };
 
 #[test]
 fn a_clock_set_back_does_not_make_a_publisher_wait_that_remembers_nothing() {
@@ -112,7 +112,7 @@ fn told_by_a_successor(publisher: Publisher, successor: Epoch) -> Vec<(Epoch, u6
 fn a_life_unheard_after_a_clock_was_set_back_is_counted_by_its_successors_word() {
     // The successor began before the first life by its clock, as the one between did, or after it: the clock was set again.
     for start_ns in [LIFE.start_ns, LIFE.start_ns + 1] {
-        let successor = Epoch { start_ns, life: 1 };
+        let successor = Epoch { start_ns, incarnation: 1 };
         let lives = publisher(&TENFOLD, LIFE, at(0)..at(12_000), Holes::NONE)
             .told(at(2_005), Command::Die)
             .told(at(3_000), tenfold_restart(EARLIER, 3_000));
@@ -124,7 +124,7 @@ fn a_life_unheard_after_a_clock_was_set_back_is_counted_by_its_successors_word()
 #[test]
 fn a_life_unheard_by_a_reader_that_waited_is_counted_before_the_first_that_is_heard() {
     let first = publisher(&TENFOLD, LIFE, at(3_000)..at(12_000), Holes::NONE);
-    let successor = Epoch { start_ns: LIFE.start_ns + 1, life: 12 };
+    let successor = Epoch { start_ns: LIFE.start_ns + 1, incarnation: 12 };
     let expected = [(LIFE, 0, 0, 145), (successor, 0, 255, 45)];
     assert_eq!(told_by_a_successor(first, successor), expected);
 }
@@ -133,7 +133,7 @@ fn a_life_unheard_by_a_reader_that_waited_is_counted_before_the_first_that_is_he
 fn a_life_that_began_before_the_reader_did_is_not_counted_by_its_successors_word() {
     // By its clock it began 20 s before its successor.
     let first = publisher(&TENFOLD, LIFE, at(3_000)..at(12_000), Holes::NONE);
-    let successor = Epoch { start_ns: LIFE.start_ns + 20_000_000_000, life: 12 };
+    let successor = Epoch { start_ns: LIFE.start_ns + 20_000_000_000, incarnation: 12 };
     assert_eq!(told_by_a_successor(first, successor), [(successor, 0, 255, 45)]);
 }
 
@@ -164,7 +164,7 @@ fn an_earlier_publisher_beside_one_that_lives_is_held_and_told_of_and_follows_it
     let mut config = SHAPE.config(EARLIER);
     config.description.report_port = SHARED_PORTS + 2;
     let feed = SHAPE.feed(EARLIER, at(500)..at(8_000), Holes::NONE);
-    let second = Publisher::new(config, feed, EARLIER.life, at(500)).told(at(8_200), Command::Finish);
+    let second = Publisher::new(config, feed, EARLIER.incarnation, at(500)).told(at(8_200), Command::Finish);
     network.add("second publisher", Part::Publisher(Box::new(second)), Port::default());
     let accounts = accounts(&mut network, node, at(20_000));
     assert_eq!(states(&accounts), [AccountState::Closed; 2]);
@@ -183,7 +183,7 @@ fn an_earlier_publisher_beside_one_that_lives_is_held_and_told_of_and_follows_it
 #[test]
 fn copies_of_a_life_that_was_listened_to_do_not_bring_it_back() {
     // Each datagram comes once more, up to three seconds later: also those of the life before.
-    let next = Epoch { start_ns: 5_000, life: 22 };
+    let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let publisher = plain().told(at(1_000), Command::Finish).told(at(1_100), restart(next, 1_100));
     let down = Link::lan().duplicate(1.0, core::time::Duration::from_secs(3));
     let (mut network, reader) = watched(1, publisher, Port { down, ..Port::default() });
@@ -194,7 +194,7 @@ fn copies_of_a_life_that_was_listened_to_do_not_bring_it_back() {
 #[test]
 fn reports_on_the_life_before_a_restart_are_not_a_second_publisher() {
     // The reader hears nothing of the new life for a while and goes on reporting on the old one.
-    let next = Epoch { start_ns: 5_000, life: 22 };
+    let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let publisher = plain().told(at(1_000), Command::Die).told(at(1_000), restart(next, 1_000));
     let down = Link::lan().outage(at(990)..at(2_500));
     let (mut network, reader) = watched(1, publisher, Port { down, ..Port::default() });
@@ -273,7 +273,7 @@ fn a_reader_that_leaves_in_the_middle_of_a_frame_is_not_left_waiting_for_its_res
 }
 
 /// A later life of the stream than that of the first publisher.
-const SECOND: Epoch = Epoch { start_ns: 2_000, life: 33 };
+const SECOND: Epoch = Epoch { start_ns: 2_000, incarnation: 33 };
 
 /// Two publishers on one host that do not know of each other, and a reader.
 fn rivals(end: u64, port: Port) -> (Scene, NodeId) {
@@ -282,7 +282,8 @@ fn rivals(end: u64, port: Port) -> (Scene, NodeId) {
     let mut config = SHAPE.config(SECOND);
     config.description.report_port = SHARED_PORTS + 2;
     let feed = SHAPE.feed(SECOND, at(500)..at(end), Holes::NONE);
-    let second = Publisher::new(config, feed, SECOND.life, at(500)).told(at(end + 200), Command::Finish);
+    let second =
+        Publisher::new(config, feed, SECOND.incarnation, at(500)).told(at(end + 200), Command::Finish);
     network.add("second publisher", Part::Publisher(Box::new(second)), Port::default());
     (network, node)
 }
@@ -405,7 +406,7 @@ fn a_silence_that_ends_while_losses_settle_is_one_account() {
 
 #[test]
 fn a_new_life_may_hear_its_reports_at_another_port() {
-    let next = Epoch { start_ns: 5_000, life: 22 };
+    let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let mut config = SHAPE.config(next);
     config.description.report_port = 9_999;
     let feed = SHAPE.feed(next, at(2_900)..at(8_000), Holes::NONE);

@@ -73,7 +73,7 @@ fn what_somebody_saw_the_buffer_refuse_is_put_down_to_it_and_to_nothing_else() {
 fn streams(count: u64, shape: impl Fn(u64) -> StreamShape, port: Port) -> (Scene, NodeId) {
     let mut network = Network::new(1);
     for index in 0..count {
-        let epoch = Epoch { start_ns: 1_000 + index, life: 100 + index };
+        let epoch = Epoch { start_ns: 1_000 + index, incarnation: 100 + index };
         // They do not all begin in one nanosecond.
         let begin = Instant::from_nanos(index * 777_777);
         let publisher = publisher(&shape(index), epoch, begin..at(2_000), Holes::NONE);

@@ -96,7 +96,7 @@ fn withheld_nothing(tally: &mut Tally) {
 fn freed(victim: &mut Victim, numbers: std::ops::Range<u64>) {
     let notice = DropNotice {
         stream: victim.head.stream,
-        life: victim.head.epoch.life,
+        incarnation: victim.head.epoch.incarnation,
         numbers,
         stage: Stage::ReceiverHook,
         reason: KernelName::new("NETFILTER_DROP @ nft_do_chain"),
@@ -161,7 +161,7 @@ fn a_reader_that_changes_its_mind_keeps_its_account() {
 fn a_reader_that_leaves_does_not_follow_the_publishers_next_life() {
     let mut victim = leaving_with_a_loss();
     let later = Numbered { number: 0, first_index: 0, ..victim.head };
-    let later = Numbered { epoch: units::Epoch { start_ns: u64::MAX, life: 1 }, ..later };
+    let later = Numbered { epoch: units::Epoch { start_ns: u64::MAX, incarnation: 1 }, ..later };
     let description = victim.description.clone();
     victim.send_description(&description, later);
     victim.data_at(later.epoch, 1, 0);

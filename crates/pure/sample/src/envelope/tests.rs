@@ -25,7 +25,7 @@ impl Scene {
         let rate = rate.parse().unwrap();
         let schema = Schema::new(Dtype::F8, rate, vec![Channel::new("a", "V")]).unwrap();
         let envelope = Envelope::new(&schema, 0, config).unwrap();
-        let epoch = Epoch { start_ns: 1, life: 1 };
+        let epoch = Epoch { start_ns: 1, incarnation: 1 };
         Self { rate, schema: Arc::new(schema), epoch, plain: Vec::new(), envelope }
     }
 
@@ -226,7 +226,7 @@ fn a_restart_of_the_publisher_is_a_hole_even_when_it_is_quick() {
     let mut scene = Scene::new("1k", SMALL);
     let t0 = WallTime::from_nanos(0);
     scene.envelope.push(&scene.block(7, t0, &[1.0, 2.0]));
-    scene.epoch = Epoch { start_ns: 2, life: 2 };
+    scene.epoch = Epoch { start_ns: 2, incarnation: 2 };
     scene.envelope.push(&scene.block(0, WallTime::from_nanos(3_000_000), &[3.0]));
     let values = |envelope: &Envelope| -> Vec<Option<f64>> {
         let points = envelope.points(t0, WallTime::from_nanos(10_000_000));
@@ -239,7 +239,7 @@ fn a_restart_of_the_publisher_is_a_hole_even_when_it_is_quick() {
 fn a_clock_that_was_set_back_begins_the_memory_anew() {
     let mut scene = Scene::new("1k", SMALL);
     scene.envelope.push(&scene.block(0, WallTime::from_nanos(60_000_000_000), &[1.0, 2.0]));
-    scene.epoch = Epoch { start_ns: 2, life: 2 };
+    scene.epoch = Epoch { start_ns: 2, incarnation: 2 };
     let t0 = WallTime::from_nanos(50_000_000_000);
     scene.envelope.push(&scene.block(0, t0, &[3.0]));
     assert_eq!(scene.envelope.memory_from(), Some(t0));

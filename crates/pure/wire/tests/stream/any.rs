@@ -108,11 +108,11 @@ prop_compose! {
     fn numbered_with_predecessor()(
         head in numbered(),
         is_known in any::<bool>(),
-        (back, life, next_number, is_final) in any::<(u64, u64, u64, bool)>(),
+        (back, incarnation, next_number, is_final) in any::<(u64, u64, u64, bool)>(),
     ) -> (Numbered, Option<Predecessor>) {
         let start_ns = head.epoch.start_ns.checked_sub(1 + back % head.epoch.start_ns.max(1));
         let predecessor = start_ns.filter(|_| is_known).map(|start_ns| Predecessor {
-            epoch: Epoch { start_ns, life },
+            epoch: Epoch { start_ns, incarnation },
             next_number,
             next_index: head.first_index,
             element_offset: head.element_offset,
@@ -139,8 +139,8 @@ fn waiting() -> impl Strategy<Value = Option<Waiting>> {
 }
 
 prop_compose! {
-    fn epoch()(start_ns in any::<u64>(), life in any::<u64>()) -> Epoch {
-        Epoch { start_ns, life }
+    fn epoch()(start_ns in any::<u64>(), incarnation in any::<u64>()) -> Epoch {
+        Epoch { start_ns, incarnation }
     }
 }
 
@@ -352,7 +352,7 @@ prop_compose! {
 pub(crate) fn head_of(description: &Description) -> Numbered {
     Numbered {
         stream: stream_id(&description.name, &description.schema),
-        epoch: Epoch { start_ns: 1, life: 2 },
+        epoch: Epoch { start_ns: 1, incarnation: 2 },
         number: 3,
         first_index: 4,
         element_offset: 0,

@@ -132,7 +132,7 @@ fn a_new_epoch_begins_a_new_description() {
     let parts = DescriptorParts::new(&description, MIN_DATAGRAM_BYTES).unwrap();
     let mut assembler = DescriptorAssembler::new();
     assembler.accept(&parts.part(0, head).unwrap()).unwrap();
-    let next = Numbered { epoch: Epoch { start_ns: 9, life: 9 }, ..head };
+    let next = Numbered { epoch: Epoch { start_ns: 9, incarnation: 9 }, ..head };
     let made: Vec<_> = (1..parts.count())
         .chain(0..1)
         .map(|index| assembler.accept(&parts.part(index, next).unwrap()).unwrap())
@@ -156,7 +156,7 @@ fn the_largest_description_fits_into_the_smallest_datagrams() {
     assert_eq!(parts.count(), 561);
     // With the longest extensions there are more and smaller parts, and with those of later versions still more.
     let predecessor = Predecessor {
-        epoch: Epoch { start_ns: 0, life: 0 },
+        epoch: Epoch { start_ns: 0, incarnation: 0 },
         next_number: 1,
         next_index: 1,
         element_offset: 0,

@@ -139,9 +139,9 @@ fn a_predecessor_began_earlier_and_has_a_position() {
         descriptor(Some(PREDECESSOR), &[]),
         with(&descriptor(None, &[]), &listed(&[(2, 0, value_of(&PREDECESSOR))]))
     );
-    let epoch = Epoch { start_ns: 2, life: 3 };
+    let epoch = Epoch { start_ns: 2, incarnation: 3 };
     assert_eq!(reason(Predecessor { epoch, ..PREDECESSOR }), refused, "the same life");
-    let epoch = Epoch { start_ns: 3, life: 0 };
+    let epoch = Epoch { start_ns: 3, incarnation: 0 };
     assert_eq!(reason(Predecessor { epoch, ..PREDECESSOR }), refused, "a later life");
     assert_eq!(reason(Predecessor { element_offset: 1, ..PREDECESSOR }), refused, "beyond its sample");
     assert_eq!(reason(Predecessor { next_number: u64::MAX, ..PREDECESSOR }), Ok(()));
@@ -190,7 +190,7 @@ fn a_publisher_tells_of_the_addresses_that_can_be_sources() {
 }
 
 const PREDECESSOR: Predecessor = Predecessor {
-    epoch: Epoch { start_ns: 2, life: 2 },
+    epoch: Epoch { start_ns: 2, incarnation: 2 },
     next_number: 9,
     next_index: 7,
     element_offset: 0,
@@ -203,7 +203,7 @@ const WAITING: Waiting = Waiting { since: WallTime::from_nanos(1), from_beginnin
 fn value_of(predecessor: &Predecessor) -> Vec<u8> {
     let mut value = Vec::new();
     value.extend(predecessor.epoch.start_ns.to_le_bytes());
-    value.extend(predecessor.epoch.life.to_le_bytes());
+    value.extend(predecessor.epoch.incarnation.to_le_bytes());
     value.extend(predecessor.next_number.to_le_bytes());
     value.extend(predecessor.next_index.to_le_bytes());
     value.extend(predecessor.element_offset.to_le_bytes());
@@ -214,7 +214,7 @@ fn value_of(predecessor: &Predecessor) -> Vec<u8> {
 fn head() -> Numbered {
     Numbered {
         stream: StreamId(1),
-        epoch: Epoch { start_ns: 2, life: 3 },
+        epoch: Epoch { start_ns: 2, incarnation: 3 },
         number: 4,
         first_index: 5,
         element_offset: 0,

@@ -197,7 +197,7 @@ fn every_kind_has_a_code_of_its_own() {
 fn head() -> Numbered {
     Numbered {
         stream: StreamId(1),
-        epoch: Epoch { start_ns: 2, life: 3 },
+        epoch: Epoch { start_ns: 2, incarnation: 3 },
         number: 4,
         first_index: 5,
         element_offset: 0,

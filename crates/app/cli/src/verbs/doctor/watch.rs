@@ -289,7 +289,7 @@ impl Told<'_> {
     fn tell_all(&mut self, losses: &Losses) -> std::io::Result<()> {
         let mut named = losses.verdicts.iter().flat_map(|it| &it.datagrams);
         if let Some(names) = &mut self.names
-            && named.any(|it| it.stream.is_some_and(|(_, life)| life != 0))
+            && named.any(|it| it.stream.is_some_and(|(_, incarnation)| incarnation != 0))
         {
             names.learn();
         }

@@ -187,7 +187,7 @@ impl Dice {
     }
 
     fn record<'a>(&mut self, payload: &'a [u8]) -> Record<'a> {
-        let epoch = self.roll(&[A, A, A, B, Epoch { start_ns: u64::MAX, life: 0 }]);
+        let epoch = self.roll(&[A, A, A, B, Epoch { start_ns: u64::MAX, incarnation: 0 }]);
         match self.roll(&[0, 1, 1, 1, 2, 2, 3, 4, 5]) {
             0 => Record::Began { epoch, first_index: self.number() },
             1 => {
