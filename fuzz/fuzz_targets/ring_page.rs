@@ -8,16 +8,16 @@ use libfuzzer_sys::fuzz_target;
 use units::Epoch;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some(lives) = read_ledger_page(bytes) else { return };
-    let mut again = vec![u8::try_from(lives.len()).expect("a page counts its lives in a byte")];
-    for life in &lives {
-        again.extend(life.epoch.start_ns.to_le_bytes());
-        again.extend(life.epoch.incarnation.to_le_bytes());
-        again.push(u8::from(life.ended));
+    let Some(epochs) = read_ledger_page(bytes) else { return };
+    let mut again = vec![u8::try_from(epochs.len()).expect("a page counts its lives in a byte")];
+    for known in &epochs {
+        again.extend(known.epoch.start_ns.to_le_bytes());
+        again.extend(known.epoch.incarnation.to_le_bytes());
+        again.push(u8::from(known.ended));
     }
-    let gaps = lives.iter().flat_map(|life| life.gaps.iter().map(|gap| (life.epoch, gap)));
+    let gaps = epochs.iter().flat_map(|known| known.gaps.iter().map(|gap| (known.epoch, gap)));
     gaps.for_each(|(epoch, gap)| write(epoch, gap, &mut again));
-    assert_eq!(read_ledger_page(&again), Some(lives));
+    assert_eq!(read_ledger_page(&again), Some(epochs));
 });
 
 /// Writes a gap as it stands on the page, which is as in a record.

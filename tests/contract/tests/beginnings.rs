@@ -31,7 +31,7 @@ fn read_ended(mut reader: Watched, epochs: usize) -> contract::Seen {
 }
 
 /// The publisher comes, sends and goes before its reader looks round again.
-fn short_lives(with_network: bool) {
+fn short_epochs(with_network: bool) {
     let node = node(with_network);
     let reader = Watched::open(node.subscriber("lab/begin"));
     for epoch in 0..3_u32 {
@@ -54,13 +54,13 @@ fn short_lives(with_network: bool) {
 }
 
 #[test]
-fn a_reader_that_waited_gets_every_sample_of_lives_that_ended_before_it_looked() {
-    short_lives(false);
+fn a_waiting_reader_gets_every_sample_of_epochs_that_ended_before_it_looked() {
+    short_epochs(false);
 }
 
 #[test]
 fn a_reader_that_waited_gets_every_sample_where_there_is_a_network_too() {
-    short_lives(true);
+    short_epochs(true);
 }
 
 #[test]
@@ -105,11 +105,11 @@ fn what_the_ring_does_not_hold_any_more_is_a_counted_gap_from_the_first_sample_o
 
 /// More lives than rings are kept for a reader that does not look: what it cannot have is counted, life by life.
 #[test]
-fn of_lives_that_a_reader_has_no_room_for_every_sample_is_counted() {
+fn epochs_without_a_ring_left_are_counted_sample_by_sample() {
     let node = node(false);
     let reader = Watched::open(node.subscriber("lab/begin"));
-    let lives = 80_u64;
-    for _ in 0..lives {
+    let epochs = 80_u64;
+    for _ in 0..epochs {
         let mut publisher = publisher(&node);
         publisher.send(&[1_u32, 2, 3]).expect("sent");
         publisher.skip(2, Stage::Source).expect("skipped");
@@ -123,7 +123,7 @@ fn of_lives_that_a_reader_has_no_room_for_every_sample_is_counted() {
         assert_eq!(rows.delivered + rows.lost[Stage::ReaderLag], 3);
         lost += rows.lost[Stage::ReaderLag];
     }
-    assert_eq!((seen.samples() + lost, seen.began), (3 * lives, 80));
+    assert_eq!((seen.samples() + lost, seen.began), (3 * epochs, 80));
     assert!(lost > 0);
 }
 
@@ -176,9 +176,9 @@ fn a_pattern_that_comes_later_waits_from_then_on() {
 fn a_reader_that_leaves_takes_what_began_until_then() {
     let node = node(false);
     let reader = Watched::open(node.subscriber("lab/begin"));
-    for life in 0..3_u32 {
+    for epoch in 0..3_u32 {
         let mut publisher = publisher(&node);
-        publisher.send(&[2 * life, 2 * life + 1]).expect("sent");
+        publisher.send(&[2 * epoch, 2 * epoch + 1]).expect("sent");
     }
     let seen = reader.leave();
     assert_eq!(seen.values(), [0, 1, 2, 3, 4, 5]);
@@ -189,7 +189,7 @@ fn a_reader_that_leaves_takes_what_began_until_then() {
 /// A copy of a ring's file is a ring whose writer holds no lock on it: one that was killed.
 #[test]
 fn what_a_killed_publisher_wrote_before_its_reader_looked_is_read_once() {
-    let [life, death] = ["life", "death"].map(|what| {
+    let [alive, dead] = ["alive", "dead"].map(|what| {
         let port = support::ports::free();
         let directory = format!("/dev/shm/tallycast-begin-{what}-{}-{port}", std::process::id());
         std::fs::create_dir(&directory).expect("a directory");
@@ -198,13 +198,13 @@ fn what_a_killed_publisher_wrote_before_its_reader_looked_is_read_once() {
     let node = |directory: &Directory| {
         Node::open(format!("shm://killed?dir={}", directory.0).parse().expect("a bus")).expect("a node")
     };
-    let reading = node(&death);
+    let reading = node(&dead);
     let mut reader = Watched::open(reading.subscriber("lab/begin"));
-    let mut publisher = publisher(&node(&life));
+    let mut publisher = publisher(&node(&alive));
     publisher.send(&[1_u32, 2, 3]).expect("sent");
-    for file in std::fs::read_dir(&life.0).expect("it is there") {
+    for file in std::fs::read_dir(&alive.0).expect("it is there") {
         let from = file.expect("a file").path();
-        let to = Path::new(&death.0).join(from.file_name().expect("a name"));
+        let to = Path::new(&dead.0).join(from.file_name().expect("a name"));
         if from.extension().is_some_and(|it| it == "ring") {
             std::fs::copy(&from, &to).expect("room for a copy");
         }

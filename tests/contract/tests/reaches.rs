@@ -31,7 +31,7 @@ macro_rules! contract {
 
             #[test]
             fn a_publisher_that_comes_back_begins_a_new_epoch() {
-                super::two_lives(&Place::new($way));
+                super::two_epochs(&Place::new($way));
             }
 
             #[test]
@@ -147,14 +147,14 @@ fn leaving_reader(place: &Place) {
     close(publisher);
 }
 
-fn two_lives(place: &Place) {
-    let mut first = place.publisher("lab/lives").open().expect("a publisher");
-    let mut reader = place.joined("lab/lives");
+fn two_epochs(place: &Place) {
+    let mut first = place.publisher("lab/epochs").open().expect("a publisher");
+    let mut reader = place.joined("lab/epochs");
     first.send_when_due(&values(0..1000)).expect("sent");
     close(first);
     reader.until(|seen| seen.closed() == 1);
     let began = reader.seen.began;
-    let mut second = place.publisher("lab/lives").open().expect("a publisher again");
+    let mut second = place.publisher("lab/epochs").open().expect("a publisher again");
     reader.until(|seen| seen.began > began);
     second.send_when_due(&values(0..1000)).expect("sent");
     close(second);

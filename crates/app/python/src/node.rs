@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use serde_json::{Value, json};
-use tallycast::{Announced, Bus, Lives, Node, OnHost, schema_json};
+use tallycast::{Announced, Bus, LastEpochs, Node, OnHost, schema_json};
 
 use crate::errors::config;
 use crate::fork::Home;
@@ -27,7 +27,7 @@ static NODES: Mutex<Option<Nodes>> = Mutex::new(None);
 struct Nodes {
     home: Home,
     open: BTreeMap<BusAndStation, Weak<Node>>,
-    lives: Lives,
+    last_epochs: LastEpochs,
 }
 
 /// What was opened on a node, and keeps it alive: dropped in its own process without the interpreter, forgotten in a forked child.
@@ -49,7 +49,7 @@ pub(crate) fn node(py: Python<'_>, bus: Option<&str>, station: Option<&str>) -> 
     if let Some(node) = nodes.open.get(&key).and_then(Weak::upgrade) {
         return Ok(node);
     }
-    let builder = Node::builder().bus(bus).lives(nodes.lives.clone());
+    let builder = Node::builder().bus(bus).last_epochs(nodes.last_epochs.clone());
     let builder = match station {
         Some(station) => builder.station(station),
         None => builder,
@@ -62,7 +62,7 @@ pub(crate) fn node(py: Python<'_>, bus: Option<&str>, station: Option<&str>) -> 
 
 impl Nodes {
     fn new() -> Self {
-        Self { home: Home::here(), open: BTreeMap::new(), lives: Lives::default() }
+        Self { home: Home::here(), open: BTreeMap::new(), last_epochs: LastEpochs::default() }
     }
 }
 

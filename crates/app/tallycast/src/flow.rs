@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::record::{BlockRecord, Record};
-use engine::{Inlet, LifeOnPage, ReceiveAgent};
+use engine::{EpochOnPage, Inlet, ReceiveAgent};
 use ledger::{Account, AccountState, Gap, Leg, NetworkRows};
 use ring::{Read, Reader};
 use sample::{Block, SparePool, StreamName};
@@ -25,7 +25,7 @@ use units::{Epoch, StreamId};
 use crate::assembly::{Assembly, Piece, RecordBuffer};
 use crate::event::{Event, StreamAccount, StreamInfo};
 use crate::host_view::Reach;
-use crate::life::{Life, Times};
+use crate::reader_epoch::{ReaderEpoch, Times};
 use host::HostEnd;
 pub(crate) use resumed::Rest;
 
@@ -34,7 +34,7 @@ const MAX_RECORDS_PER_TURN: usize = 256;
 /// How many bytes of samples it gives before that: a small piece may complete a large sample.
 const MAX_BYTES_PER_TURN: usize = 1 << 20;
 /// Only the newest epochs can still be spoken of.
-const MAX_LIVES: usize = 8;
+const MAX_EPOCHS: usize = 8;
 
 /// Whether an account lists its gaps one by one, which are thousands where much was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,12 +46,12 @@ pub(crate) enum GapList {
 /// What a flow asks of the books behind its ring.
 pub(crate) trait Bridge: Send + Sync {
     /// Returns the newest lives of a stream, over all their accounts; `None` if that cannot be told now.
-    fn lives_of(&self, stream: StreamId) -> Option<Vec<LifeOnPage>>;
+    fn epochs_of(&self, stream: StreamId) -> Option<Vec<EpochOnPage>>;
 }
 
 impl Bridge for ReceiveAgent {
-    fn lives_of(&self, stream: StreamId) -> Option<Vec<LifeOnPage>> {
-        Some(Self::lives_of(self, stream))
+    fn epochs_of(&self, stream: StreamId) -> Option<Vec<EpochOnPage>> {
+        Some(Self::epochs_of(self, stream))
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Flow {
     reader: Reader,
     record: RecordBuffer,
     current: Option<Epoch>,
-    lives: BTreeMap<Epoch, Life>,
+    epochs: BTreeMap<Epoch, ReaderEpoch>,
     assembly: Option<Assembly>,
     /// What the blocks of all lives give back.
     spare: SparePool,
@@ -124,7 +124,7 @@ impl Flow {
             reader,
             record: RecordBuffer::default(),
             current: None,
-            lives: BTreeMap::new(),
+            epochs: BTreeMap::new(),
             assembly: None,
             spare: SparePool::default(),
             blocks: Vec::new(),
@@ -190,14 +190,15 @@ impl Flow {
 
     /// Returns the accounts of the epochs that are still open here.
     pub(crate) fn accounts(&self, reader_name: &str, gaps: GapList) -> Vec<StreamAccount> {
-        let open = self.lives.iter().filter(|(_, life)| !life.ended);
-        open.map(|(epoch, life)| self.account(*epoch, life, reader_name, gaps)).collect()
+        let open = self.epochs.iter().filter(|(_, reader_epoch)| !reader_epoch.ended);
+        open.map(|(epoch, reader_epoch)| self.account(*epoch, reader_epoch, reader_name, gaps)).collect()
     }
 
     /// Returns an account of an epoch that has ended as it stands, while news of it may come.
     pub(crate) fn ended_account(&self, epoch: Epoch, join: u32, reader_name: &str) -> Option<StreamAccount> {
-        let life = self.lives.get(&epoch).filter(|life| life.ended && life.join == join)?;
-        Some(self.account(epoch, life, reader_name, GapList::Full))
+        let reader_epoch =
+            self.epochs.get(&epoch).filter(|reader_epoch| reader_epoch.ended && reader_epoch.join == join)?;
+        Some(self.account(epoch, reader_epoch, reader_name, GapList::Full))
     }
 
     /// Reads one record; tells whether there may be more.
@@ -265,8 +266,8 @@ impl Flow {
             }
             Record::Settled(epoch, gap) => {
                 self.catch_up(epoch, totals, events);
-                let Some(life) = self.lives.get_mut(&epoch) else { return };
-                let news = life.learn(&[gap]);
+                let Some(reader_epoch) = self.epochs.get_mut(&epoch) else { return };
+                let news = reader_epoch.learn(&[gap]);
                 self.tell_settled(epoch, news, events);
             }
             Record::Ended { epoch, state, datagrams } => {
@@ -285,25 +286,25 @@ impl Flow {
 
     fn on_lapped(&mut self) {
         let mut others_open = false;
-        for (epoch, life) in &mut self.lives {
-            life.lapped = true;
-            others_open |= !life.ended && self.current != Some(*epoch);
+        for (epoch, reader_epoch) in &mut self.epochs {
+            reader_epoch.lapped = true;
+            others_open |= !reader_epoch.ended && self.current != Some(*epoch);
         }
         self.ask_bridge |= others_open;
     }
 
     fn on_began(&mut self, at: Place, reader_name: &str, events: &mut Vec<Event>) {
-        match self.lives.get(&at.epoch) {
+        match self.epochs.get(&at.epoch) {
             // The ring took the end of the account before: this reader's goes on.
-            Some(life) if self.goes_on(life, at) => self.go_on(at, events),
-            Some(life) => {
-                let next = Life::succeeded_by(life, self.leg_at(at));
+            Some(reader_epoch) if self.goes_on(reader_epoch, at) => self.go_on(at, events),
+            Some(reader_epoch) => {
+                let next = ReaderEpoch::succeeded_by(reader_epoch, self.leg_at(at));
                 self.cut(at.epoch, reader_name, events);
                 self.begin(at.epoch, next, events);
             }
             None => {
-                let life = Life::new(self.leg_at(at));
-                self.begin(at.epoch, life, events);
+                let reader_epoch = ReaderEpoch::new(self.leg_at(at));
+                self.begin(at.epoch, reader_epoch, events);
             }
         }
     }
@@ -311,17 +312,18 @@ impl Flow {
     /// Sees to it that the epoch of a record is the present one and its account open and at the record's
     /// place; false if no account can begin here.
     fn enter(&mut self, at: Place, reader_name: &str, events: &mut Vec<Event>) -> bool {
-        let Some(life) = self.lives.get(&at.epoch) else { return self.begin_behind(at, events) };
-        if self.goes_on(life, at) {
+        let Some(reader_epoch) = self.epochs.get(&at.epoch) else { return self.begin_behind(at, events) };
+        if self.goes_on(reader_epoch, at) {
             self.go_on(at, events);
             return true;
         }
         // The ring took the beginning of another account of the epoch. It follows the one before unless the
         // bridge listened to another life meanwhile.
-        let follows = life.ended && !self.resumed && life.leg.leads_to(at.totals, at.position);
-        let leg = life.leg.continued().filter(|_| follows);
+        let follows =
+            reader_epoch.ended && !self.resumed && reader_epoch.leg.leads_to(at.totals, at.position);
+        let leg = reader_epoch.leg.continued().filter(|_| follows);
         let Some(leg) = leg.or_else(|| self.is_at_sample(at).then(|| self.leg_at(at))) else { return false };
-        let next = life.succeeded_by(leg);
+        let next = reader_epoch.succeeded_by(leg);
         self.cut(at.epoch, reader_name, events);
         self.begin(at.epoch, next, events);
         self.overtaken(at, events);
@@ -329,18 +331,21 @@ impl Flow {
     }
 
     /// Tells whether the present account goes on at this place, at once or behind what the ring took.
-    fn goes_on(&self, life: &Life, at: Place) -> bool {
-        let is_here = if life.lapped {
-            life.leg.leads_to(at.totals, at.position)
+    fn goes_on(&self, reader_epoch: &ReaderEpoch, at: Place) -> bool {
+        let is_here = if reader_epoch.lapped {
+            reader_epoch.leg.leads_to(at.totals, at.position)
         } else {
-            life.leg.next_position() == at.position
+            reader_epoch.leg.next_position() == at.position
         };
-        is_here && !life.ended && self.current == Some(at.epoch)
+        is_here && !reader_epoch.ended && self.current == Some(at.epoch)
     }
 
     fn go_on(&mut self, at: Place, events: &mut Vec<Event>) {
-        let Some(life) = self.lives.get_mut(&at.epoch).filter(|life| life.lapped) else { return };
-        life.end_by = None;
+        let Some(reader_epoch) = self.epochs.get_mut(&at.epoch).filter(|reader_epoch| reader_epoch.lapped)
+        else {
+            return;
+        };
+        reader_epoch.end_by = None;
         self.catch_up(at.epoch, at.totals, events);
     }
 
@@ -354,36 +359,38 @@ impl Flow {
             if !self.is_at_sample(at) {
                 return false; // The middle of a sample: the account begins with the next.
             }
-            let life = Life::new(self.leg_at(at));
-            self.begin(at.epoch, life, events);
+            let reader_epoch = ReaderEpoch::new(self.leg_at(at));
+            self.begin(at.epoch, reader_epoch, events);
             return true;
         };
-        let life = Life::new(self.leg_at(head));
-        self.begin(at.epoch, life, events);
+        let reader_epoch = ReaderEpoch::new(self.leg_at(head));
+        self.begin(at.epoch, reader_epoch, events);
         self.overtaken(at, events);
         true
     }
 
     /// Books that the ring took everything from the beginning of an account to here.
     fn overtaken(&mut self, at: Place, events: &mut Vec<Event>) {
-        if let Some(life) = self.lives.get_mut(&at.epoch) {
-            life.lapped = true;
+        if let Some(reader_epoch) = self.epochs.get_mut(&at.epoch) {
+            reader_epoch.lapped = true;
             self.catch_up(at.epoch, at.totals, events);
         }
     }
 
     /// Opens an account of an epoch, which is the present one from now on.
-    fn begin(&mut self, epoch: Epoch, mut life: Life, events: &mut Vec<Event>) {
+    fn begin(&mut self, epoch: Epoch, mut reader_epoch: ReaderEpoch, events: &mut Vec<Event>) {
         self.flush(events);
         let before = self.current.or(self.followed.take());
-        life.follows = before.and_then(|before| Some((before, self.lives.get(&before)?.join)));
-        let (first_index, join) = (life.leg.rows().first, life.join);
-        let absence = self.absence_of_reader(epoch, &life);
-        self.lives.insert(epoch, life);
+        reader_epoch.follows = before.and_then(|before| Some((before, self.epochs.get(&before)?.join)));
+        let (first_index, join) = (reader_epoch.leg.rows().first, reader_epoch.join);
+        let absence = self.absence_of_reader(epoch, &reader_epoch);
+        self.epochs.insert(epoch, reader_epoch);
         self.current = Some(epoch);
         // Of the lives before, some may have ended where this reader was not.
-        self.ask_bridge |=
-            self.lives.iter().any(|(other, life)| *other != epoch && life.lapped && !life.ended);
+        self.ask_bridge |= self
+            .epochs
+            .iter()
+            .any(|(other, reader_epoch)| *other != epoch && reader_epoch.lapped && !reader_epoch.ended);
         self.assembly =
             Some(Assembly::new(Arc::clone(&self.name), Arc::clone(&self.schema), epoch, self.spare.clone()));
         events.push(Event::Began(Arc::new(StreamInfo {
@@ -421,13 +428,13 @@ impl Flow {
     fn book(&mut self, epoch: Epoch, piece: Piece, events: &mut Vec<Event>) -> Option<()> {
         let index = piece.position / u64::from(self.schema.elements_per_sample());
         let elements = (piece.size_bytes / self.schema.dtype.size_bytes()) as u64;
-        match self.lives.get_mut(&epoch)?.is_at(index, piece.t0, self.schema.rate) {
+        match self.epochs.get_mut(&epoch)?.is_at(index, piece.t0, self.schema.rate) {
             Times::GoOn => {}
             Times::First => self.tell_untimed(epoch, events),
             Times::Changed => self.correct_end(epoch, piece.position, events),
         }
-        let life = self.lives.get_mut(&epoch)?;
-        life.leg.delivered(piece.position..piece.position + elements);
+        let reader_epoch = self.epochs.get_mut(&epoch)?;
+        reader_epoch.leg.delivered(piece.position..piece.position + elements);
         Some(())
     }
 
@@ -436,9 +443,11 @@ impl Flow {
         let is_left_over = self.current.is_some_and(|current| at.epoch < current);
         if is_left_over {
             self.catch_up(at.epoch, at.totals, events);
-            let fits = |life: &&mut Life| !life.ended && life.leg.next_position() == at.position;
-            let Some(life) = self.lives.get_mut(&at.epoch).filter(fits) else { return };
-            let told = life.leg.gap(gap).clone();
+            let fits = |reader_epoch: &&mut ReaderEpoch| {
+                !reader_epoch.ended && reader_epoch.leg.next_position() == at.position
+            };
+            let Some(reader_epoch) = self.epochs.get_mut(&at.epoch).filter(fits) else { return };
+            let told = reader_epoch.leg.gap(gap).clone();
             return self.tell_gap(at.epoch, told, events);
         }
         if !self.enter(at, reader_name, events) {
@@ -448,8 +457,8 @@ impl Flow {
             assembly.gap(&gap.positions, &mut self.blocks);
         }
         self.hand_over(events);
-        let Some(life) = self.lives.get_mut(&at.epoch) else { return };
-        let told = life.leg.gap(gap).clone();
+        let Some(reader_epoch) = self.epochs.get_mut(&at.epoch) else { return };
+        let told = reader_epoch.leg.gap(gap).clone();
         self.tell_gap(at.epoch, told, events);
     }
 
@@ -465,21 +474,32 @@ impl Flow {
             self.flush(events);
         }
         // The bridge has settled everything: what is open here was settled in what the ring took.
-        if self.lives.get(&epoch).is_some_and(|life| !life.ended && life.leg.is_unsettled()) {
+        if self
+            .epochs
+            .get(&epoch)
+            .is_some_and(|reader_epoch| !reader_epoch.ended && reader_epoch.leg.is_unsettled())
+        {
             self.consult(events);
         }
-        let Some(life) = self.lives.get_mut(&epoch).filter(|life| !life.ended) else { return };
-        life.datagrams = datagrams;
-        life.end(state);
+        let Some(reader_epoch) = self.epochs.get_mut(&epoch).filter(|reader_epoch| !reader_epoch.ended)
+        else {
+            return;
+        };
+        reader_epoch.datagrams = datagrams;
+        reader_epoch.end(state);
         self.tell_end(epoch, reader_name, events);
     }
 
     /// Books what the ring took back of an epoch, at a record with these totals.
     fn catch_up(&mut self, epoch: Epoch, totals: [u64; 2], events: &mut Vec<Event>) {
-        let Some(life) = self.lives.get_mut(&epoch).filter(|life| life.lapped && !life.ended) else { return };
-        life.lapped = false;
-        let Some(gap) = life.leg.lapped(totals).cloned() else { return };
-        self.ask_bridge |= life.leg.is_unsettled();
+        let Some(reader_epoch) =
+            self.epochs.get_mut(&epoch).filter(|reader_epoch| reader_epoch.lapped && !reader_epoch.ended)
+        else {
+            return;
+        };
+        reader_epoch.lapped = false;
+        let Some(gap) = reader_epoch.leg.lapped(totals).cloned() else { return };
+        self.ask_bridge |= reader_epoch.leg.is_unsettled();
         if let Some(assembly) = &mut self.assembly
             && self.current == Some(epoch)
         {
@@ -492,20 +512,21 @@ impl Flow {
     /// Asks the bridge for the stages of what was missing where this reader was lapped, and for lives that
     /// have ended there.
     fn consult(&mut self, events: &mut Vec<Event>) {
-        let Some(known) = self.bridge.lives_of(self.stream()) else {
+        let Some(known) = self.bridge.epochs_of(self.stream()) else {
             self.ask_bridge = true;
             return;
         };
         // What the bridge said before it answered lies in the ring below this place.
         let head = self.reader.position() + self.reader.lag_bytes();
-        let open: Vec<Epoch> = self.lives.iter().filter(|(_, life)| !life.ended).map(|(it, _)| *it).collect();
+        let open: Vec<Epoch> =
+            self.epochs.iter().filter(|(_, reader_epoch)| !reader_epoch.ended).map(|(it, _)| *it).collect();
         for epoch in open {
-            let Some(life) = self.lives.get_mut(&epoch) else { continue };
+            let Some(reader_epoch) = self.epochs.get_mut(&epoch) else { continue };
             let on_page = known.iter().find(|it| it.epoch == epoch);
             if on_page.is_none_or(|it| it.ended) {
-                life.end_by = Some(head);
+                reader_epoch.end_by = Some(head);
             }
-            let news = on_page.map_or_else(Vec::new, |it| life.learn(&it.gaps));
+            let news = on_page.map_or_else(Vec::new, |it| reader_epoch.learn(&it.gaps));
             self.tell_settled(epoch, news, events);
         }
     }
@@ -533,23 +554,33 @@ impl Flow {
         Leg::join(self.schema.elements_per_sample(), at.totals, at.position)
     }
 
-    fn account(&self, epoch: Epoch, life: &Life, reader_name: &str, gaps: GapList) -> StreamAccount {
+    fn account(
+        &self,
+        epoch: Epoch,
+        reader_epoch: &ReaderEpoch,
+        reader_name: &str,
+        gaps: GapList,
+    ) -> StreamAccount {
         let gaps = match gaps {
-            GapList::Full => life.leg.gaps().cloned().collect(),
+            GapList::Full => reader_epoch.leg.gaps().cloned().collect(),
             GapList::Empty => Vec::new(),
         };
-        let account =
-            Account { state: life.leg.state(), datagrams: life.datagrams, elements: life.leg.rows(), gaps };
+        let account = Account {
+            state: reader_epoch.leg.state(),
+            datagrams: reader_epoch.datagrams,
+            elements: reader_epoch.leg.rows(),
+            gaps,
+        };
         StreamAccount {
             stream: Arc::clone(&self.name),
             id: self.stream(),
             epoch,
-            join: life.join,
-            follows: life.follows,
+            join: reader_epoch.join,
+            follows: reader_epoch.follows,
             reader: reader_name.to_owned(),
             reach: self.reach,
             account,
-            samples: Some(life.leg.samples()),
+            samples: Some(reader_epoch.leg.samples()),
             reclassified: Vec::new(),
             settled_early: 0,
             port: None,

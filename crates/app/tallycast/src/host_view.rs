@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use engine::{
-    HostRing, HostRingError, HostRings, HostStream, LeftRing, LifeOnPage, ReaderSign, ReceiveFrom, RingName,
+    EpochOnPage, HostRing, HostRingError, HostRings, HostStream, LeftRing, ReaderSign, ReceiveFrom, RingName,
     RingWriter, read_ledger_page,
 };
 use ring::Ring;
@@ -323,7 +323,7 @@ fn take_away(lying: &mut BTreeMap<u64, StreamId>, left: &LeftRing, stream: Strea
 pub(crate) struct PageBridge(pub(crate) Ring);
 
 impl Bridge for PageBridge {
-    fn lives_of(&self, _stream: StreamId) -> Option<Vec<LifeOnPage>> {
+    fn epochs_of(&self, _stream: StreamId) -> Option<Vec<EpochOnPage>> {
         let mut page = Vec::new();
         if self.0.page(&mut page) { read_ledger_page(&page) } else { None }
     }

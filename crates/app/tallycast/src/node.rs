@@ -27,7 +27,7 @@ use crate::subscriber::{Pinned, Subscriber, Wishes};
 /// How often a look at the announcements is repeated while waiting for them.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// The most streams whose last life is remembered.
-const MAX_REMEMBERED_LIVES: usize = 16_384;
+const MAX_REMEMBERED_EPOCHS: usize = 16_384;
 /// A camera frame of 64 million pixels in four bytes each; what a stream claims beyond is not believed.
 const DEFAULT_MAX_SAMPLE_BYTES: usize = 1 << 28;
 
@@ -46,14 +46,14 @@ struct Inner {
     rings: Option<HostRings>,
     send: Mutex<Option<Arc<SendAgent>>>,
     receive: Mutex<Option<Arc<ReceiveAgent>>>,
-    lives: Lives,
+    last_epochs: LastEpochs,
 }
 
 /// The last life that each stream was given by one node, or by several that are made one after the other.
 ///
 /// A stream's next life is later than those, even if the clock was set back meanwhile.
 #[derive(Clone, Debug, Default)]
-pub struct Lives {
+pub struct LastEpochs {
     last: Arc<Mutex<BTreeMap<StreamId, Epoch>>>,
 }
 
@@ -64,7 +64,7 @@ pub struct NodeBuilder {
     station: Option<String>,
     settle: Option<Duration>,
     receives_for: ReceivesFor,
-    lives: Lives,
+    last_epochs: LastEpochs,
 }
 
 /// Describes a subscriber before it is opened.
@@ -201,10 +201,10 @@ impl NodeBuilder {
         self
     }
 
-    /// Remembers the lives of streams in `lives`, beyond the node's own end; otherwise they are forgotten with it.
+    /// Remembers the lives of streams in `epochs`, beyond the node's own end; otherwise they are forgotten with it.
     #[must_use]
-    pub fn lives(mut self, lives: Lives) -> Self {
-        self.lives = lives;
+    pub fn last_epochs(mut self, last_epochs: LastEpochs) -> Self {
+        self.last_epochs = last_epochs;
         self
     }
 
@@ -230,8 +230,8 @@ impl NodeBuilder {
         let mut book = BookConfig::default();
         book.settle = self.settle.unwrap_or(book.settle);
         let (send, receive) = (Mutex::new(None), Mutex::new(None));
-        let lives = self.lives;
-        let inner = Inner { bus, interface, station, book, receives_for, rings, send, receive, lives };
+        let last_epochs = self.last_epochs;
+        let inner = Inner { bus, interface, station, book, receives_for, rings, send, receive, last_epochs };
         Ok(Node { inner: Arc::new(inner) })
     }
 }
@@ -378,7 +378,7 @@ impl Node {
         let announced = agent.map_or_else(Vec::new, |agent| agent.announced());
         let heard = announced.iter().find(|it| it.announcement.stream == stream);
         let start_ns = u64::try_from(sys::clock::wall().as_nanos()).unwrap_or(0);
-        self.inner.lives.begin(stream, heard.map(|it| it.announcement.epoch), start_ns)
+        self.inner.last_epochs.begin(stream, heard.map(|it| it.announcement.epoch), start_ns)
     }
 
     pub(crate) fn send_agent(&self) -> Result<Arc<SendAgent>, NodeError> {
@@ -433,19 +433,19 @@ impl Node {
     }
 }
 
-impl Lives {
+impl LastEpochs {
     /// Returns an epoch later than the last one of this stream here and the one `heard`, even if the clock was
     /// set back meanwhile.
     fn begin(&self, stream: StreamId, heard: Option<Epoch>, start_ns: u64) -> Epoch {
-        let mut lives = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let latest = heard.max(lives.get(&stream).copied());
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let latest = heard.max(last.get(&stream).copied());
         let epoch = Epoch::succeeding(latest, start_ns, random());
-        if lives.len() >= MAX_REMEMBERED_LIVES && !lives.contains_key(&stream) {
+        if last.len() >= MAX_REMEMBERED_EPOCHS && !last.contains_key(&stream) {
             // Those that began earliest are the least likely to be met by a clock that was set back.
-            let oldest = lives.iter().min_by_key(|(_, epoch)| **epoch).map(|(stream, _)| *stream);
-            oldest.map(|stream| lives.remove(&stream));
+            let oldest = last.iter().min_by_key(|(_, epoch)| **epoch).map(|(stream, _)| *stream);
+            oldest.map(|stream| last.remove(&stream));
         }
-        lives.insert(stream, epoch);
+        last.insert(stream, epoch);
         epoch
     }
 }
@@ -585,16 +585,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_was_set_back_does_not_make_a_new_life_look_old() {
+    fn a_clock_step_back_does_not_make_a_new_epoch_look_old() {
         let bus: Bus = "udp://239.84.0.0:7400?iface=lo".parse().unwrap();
         let node = Node::open(bus).unwrap();
-        let begin = |heard, start_ns| node.inner.lives.begin(StreamId(1), heard, start_ns).start_ns;
+        let begin = |heard, start_ns| node.inner.last_epochs.begin(StreamId(1), heard, start_ns).start_ns;
         assert_eq!(begin(None, 5_000), 5_000);
         assert_eq!(begin(None, 1_000), 5_001, "remembered");
         assert_eq!(begin(Some(Epoch { start_ns: 9_000, incarnation: 1 }), 6_000), 9_001, "heard");
         assert_eq!(begin(Some(Epoch { start_ns: 1, incarnation: 1 }), 6_000), 9_002);
         assert_eq!(begin(None, 10_000), 10_000);
-        assert_eq!(node.inner.lives.begin(StreamId(2), None, 7).start_ns, 7, "another stream");
+        assert_eq!(node.inner.last_epochs.begin(StreamId(2), None, 7).start_ns, 7, "another stream");
     }
 
     #[test]

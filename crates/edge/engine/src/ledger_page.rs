@@ -18,11 +18,11 @@ use crate::record;
 /// The most gaps that are kept for the page; one takes a hundred bytes or two.
 const MAX_GAPS: usize = 128;
 /// The most lives; a receiver has fewer that can still be told of.
-const MAX_LIVES: usize = 8;
+const MAX_EPOCHS: usize = 8;
 
 /// What is known of one life of a stream, for readers that missed being told.
 #[derive(Clone, PartialEq, Debug)]
-pub struct LifeOnPage {
+pub struct EpochOnPage {
     /// The publisher's life.
     pub epoch: Epoch,
     /// Whether nothing more will be told of it.
@@ -34,7 +34,7 @@ pub struct LifeOnPage {
 /// The page as its writer keeps it.
 #[derive(Default)]
 pub(crate) struct LedgerPage {
-    lives: VecDeque<(Epoch, bool)>,
+    epochs: VecDeque<(Epoch, bool)>,
     gaps: VecDeque<(Epoch, Gap)>,
     changed: bool,
 }
@@ -42,19 +42,19 @@ pub(crate) struct LedgerPage {
 impl LedgerPage {
     pub(crate) fn began(&mut self, epoch: Epoch) {
         self.changed = true;
-        if let Some((_, ended)) = self.lives.iter_mut().find(|(known, _)| *known == epoch) {
+        if let Some((_, ended)) = self.epochs.iter_mut().find(|(known, _)| *known == epoch) {
             *ended = false;
             return;
         }
-        if self.lives.len() == MAX_LIVES {
-            self.lives.pop_front();
+        if self.epochs.len() == MAX_EPOCHS {
+            self.epochs.pop_front();
         }
-        self.lives.push_back((epoch, false));
+        self.epochs.push_back((epoch, false));
     }
 
     pub(crate) fn ended(&mut self, epoch: Epoch) {
         self.changed = true;
-        if let Some((_, ended)) = self.lives.iter_mut().find(|(known, _)| *known == epoch) {
+        if let Some((_, ended)) = self.epochs.iter_mut().find(|(known, _)| *known == epoch) {
             *ended = true;
         }
     }
@@ -74,8 +74,8 @@ impl LedgerPage {
     }
 
     /// Returns the lives, and whether each has ended.
-    pub(crate) fn lives(&self) -> impl Iterator<Item = (Epoch, bool)> + '_ {
-        self.lives.iter().copied()
+    pub(crate) fn epochs(&self) -> impl Iterator<Item = (Epoch, bool)> + '_ {
+        self.epochs.iter().copied()
     }
 
     /// Writes the page, if it changed since it was written last, for a page of so many bytes: the newest gaps
@@ -85,8 +85,8 @@ impl LedgerPage {
             return false;
         }
         out.clear();
-        out.push(u8::try_from(self.lives.len()).expect("bounded above"));
-        for (epoch, ended) in &self.lives {
+        out.push(u8::try_from(self.epochs.len()).expect("bounded above"));
+        for (epoch, ended) in &self.epochs {
             out.epoch(*epoch);
             out.push(u8::from(*ended));
         }
@@ -114,15 +114,15 @@ pub(crate) fn write_page(writer: &mut Writer, page: &mut LedgerPage, scratch: &m
 /// have ended. What no writer of a page writes is none either: lives that stand there twice, too many of anything,
 /// gaps that cannot be.
 #[must_use]
-pub fn read_ledger_page(bytes: &[u8]) -> Option<Vec<LifeOnPage>> {
+pub fn read_ledger_page(bytes: &[u8]) -> Option<Vec<EpochOnPage>> {
     let mut cursor = Cursor::new(bytes);
-    let mut lives: Vec<LifeOnPage> = Vec::new();
-    for _ in 0..cursor.u8().filter(|count| usize::from(*count) <= MAX_LIVES)? {
+    let mut epochs: Vec<EpochOnPage> = Vec::new();
+    for _ in 0..cursor.u8().filter(|count| usize::from(*count) <= MAX_EPOCHS)? {
         let (epoch, ended) = (cursor.epoch()?, cursor.u8()? != 0);
-        if lives.iter().any(|life| life.epoch == epoch) {
+        if epochs.iter().any(|known| known.epoch == epoch) {
             return None;
         }
-        lives.push(LifeOnPage { epoch, ended, gaps: Vec::new() });
+        epochs.push(EpochOnPage { epoch, ended, gaps: Vec::new() });
     }
     for gaps in 0.. {
         if cursor.is_empty() {
@@ -132,11 +132,11 @@ pub fn read_ledger_page(bytes: &[u8]) -> Option<Vec<LifeOnPage>> {
         if gaps == MAX_GAPS || record::check_gap(&gap).is_err() {
             return None;
         }
-        if let Some(life) = lives.iter_mut().find(|life| life.epoch == epoch) {
-            life.gaps.push(gap);
+        if let Some(known) = epochs.iter_mut().find(|known| known.epoch == epoch) {
+            known.gaps.push(gap);
         }
     }
-    Some(lives)
+    Some(epochs)
 }
 
 #[cfg(test)]
@@ -171,7 +171,7 @@ mod tests {
         page.gap(EPOCH, &news);
         assert!(page.take_news(1000, &mut bytes));
         let gaps = vec![gap(20), news];
-        assert_eq!(read_ledger_page(&bytes), Some(vec![LifeOnPage { epoch: EPOCH, ended: false, gaps }]));
+        assert_eq!(read_ledger_page(&bytes), Some(vec![EpochOnPage { epoch: EPOCH, ended: false, gaps }]));
         assert!(!page.take_news(1000, &mut bytes));
         page.ended(EPOCH);
         assert!(page.take_news(1000, &mut bytes));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_was_never_written_does_not_say_that_lives_have_ended() {
+    fn an_unwritten_page_does_not_say_that_epochs_have_ended() {
         assert_eq!(read_ledger_page(&[]), None);
         assert_eq!(read_ledger_page(&[0]), Some(Vec::new()));
     }
@@ -193,9 +193,9 @@ mod tests {
         }
         assert!(page.take_news(2000, &mut bytes));
         assert!(bytes.len() <= 2000);
-        let lives = read_ledger_page(&bytes).unwrap();
-        assert_eq!(lives[0].gaps[0], gap(9990));
-        assert!(lives[0].gaps.len() > 10);
+        let epochs = read_ledger_page(&bytes).unwrap();
+        assert_eq!(epochs[0].gaps[0], gap(9990));
+        assert!(epochs[0].gaps.len() > 10);
     }
 
     /// A page with one life and these gaps, whoever would write them.
@@ -230,17 +230,17 @@ mod tests {
         let gaps: Vec<_> = (0..=MAX_GAPS as u64).map(|index| gap(10 * index)).collect();
         assert!(read_ledger_page(&page_of(&gaps[..MAX_GAPS])).is_some());
         assert_eq!(read_ledger_page(&page_of(&gaps)), None);
-        let lives = |epochs: &[u64]| {
+        let read = |epochs: &[u64]| {
             let mut bytes = vec![u8::try_from(epochs.len()).unwrap()];
             for incarnation in epochs {
                 bytes.epoch(Epoch { incarnation: *incarnation, ..EPOCH });
                 bytes.push(0);
             }
-            read_ledger_page(&bytes).map(|lives| lives.len())
+            read_ledger_page(&bytes).map(|epochs| epochs.len())
         };
-        assert_eq!(lives(&[1, 2, 3, 4, 5, 6, 7, 8]), Some(MAX_LIVES));
-        assert_eq!(lives(&[1, 2, 3, 4, 5, 6, 7, 8, 9]), None);
-        assert_eq!(lives(&[1, 2, 1]), None, "a life stands there once");
+        assert_eq!(read(&[1, 2, 3, 4, 5, 6, 7, 8]), Some(MAX_EPOCHS));
+        assert_eq!(read(&[1, 2, 3, 4, 5, 6, 7, 8, 9]), None);
+        assert_eq!(read(&[1, 2, 1]), None, "a life stands there once");
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
         assert!(page.take_news(1000, &mut bytes));
         for len in 1..bytes.len() {
             let read = read_ledger_page(&bytes[..len]);
-            assert!(read.is_none_or(|lives| lives[0].gaps.is_empty()), "{len}");
+            assert!(read.is_none_or(|epochs| epochs[0].gaps.is_empty()), "{len}");
         }
     }
 }

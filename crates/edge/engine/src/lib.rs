@@ -25,7 +25,7 @@ pub use host::{
     AgentSign, HostRing, HostRingError, HostRings, HostStream, LeftRing, ReaderSign, RingName, RingWriter,
     Waiting, Withheld,
 };
-pub use ledger_page::{LifeOnPage, read_ledger_page};
+pub use ledger_page::{EpochOnPage, read_ledger_page};
 pub use receive::{
     AdmissionCounts, Announced, Attendance, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
     ReceiveFrom, ReceivesFor, StreamAccountView, UnjoinedStreams, Waits,

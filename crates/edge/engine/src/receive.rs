@@ -29,7 +29,7 @@ use units::StreamId;
 
 use crate::bell::AgentBell;
 use crate::host::{HostRings, RingWriter};
-use crate::ledger_page::LifeOnPage;
+use crate::ledger_page::EpochOnPage;
 use crate::thread::{AgentThread, ThreadTuning};
 pub use admission::AdmissionCounts;
 use agent::Agent;
@@ -168,7 +168,7 @@ enum Command {
     Unlisten(SocketAddr),
     Left(mpsc::Sender<Vec<PortStatus>>),
     Accounts(mpsc::Sender<Vec<StreamAccountView>>),
-    LivesOf(StreamId, mpsc::Sender<Vec<LifeOnPage>>),
+    EpochsOf(StreamId, mpsc::Sender<Vec<EpochOnPage>>),
     Announced(mpsc::Sender<Vec<Announced>>),
     Ports(mpsc::Sender<Vec<PortStatus>>),
     Unjoined(mpsc::Sender<UnjoinedStreams>),
@@ -247,8 +247,8 @@ impl ReceiveAgent {
     /// Returns what a reader that was lapped may look up of a stream's lives: the gaps that are remembered of accounts as
     /// they stand, and the newest of those before them.
     #[must_use]
-    pub fn lives_of(&self, stream: StreamId) -> Vec<LifeOnPage> {
-        self.ask(|reply| Command::LivesOf(stream, reply)).unwrap_or_default()
+    pub fn epochs_of(&self, stream: StreamId) -> Vec<EpochOnPage> {
+        self.ask(|reply| Command::EpochsOf(stream, reply)).unwrap_or_default()
     }
 
     /// Returns the streams that are announced.

@@ -226,10 +226,10 @@ impl SendAgent {
 }
 
 /// Remembers how far a life came; of too many streams the one that began earliest is forgotten.
-fn remember(ended: &mut BTreeMap<StreamId, Predecessor>, (stream, life): (StreamId, Predecessor)) {
-    ended.insert(stream, life);
+fn remember(ended: &mut BTreeMap<StreamId, Predecessor>, (stream, predecessor): (StreamId, Predecessor)) {
+    ended.insert(stream, predecessor);
     if ended.len() > MAX_REMEMBERED {
-        let oldest = ended.iter().min_by_key(|(_, life)| life.epoch).map(|(stream, _)| *stream);
+        let oldest = ended.iter().min_by_key(|(_, predecessor)| predecessor.epoch).map(|(stream, _)| *stream);
         oldest.map(|stream| ended.remove(&stream));
     }
 }

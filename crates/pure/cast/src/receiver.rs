@@ -11,9 +11,9 @@
 //! Source: `docs/protocol/stream.md`, "Receiving"; architecture, "The account, precisely".
 
 mod challengers;
+mod epoch;
 mod extensions;
 mod holes;
-mod life;
 mod newcomer;
 mod outbox;
 mod pin;
@@ -351,7 +351,7 @@ impl Receiver {
     /// Tells whether any account waits for evidence of what is missing.
     #[must_use]
     pub fn is_unsettled(&self) -> bool {
-        self.streams.values().flat_map(Stream::lives).any(|life| life.book.is_unsettled())
+        self.streams.values().flat_map(Stream::epochs).any(|state| state.book.is_unsettled())
     }
 
     /// Tells whether the description of any stream has come whole, and is that of its stream.
@@ -363,7 +363,7 @@ impl Receiver {
     /// Tells whether any account is open.
     #[must_use]
     pub fn has_open_accounts(&self) -> bool {
-        self.streams.values().flat_map(Stream::lives).any(|life| !life.ended)
+        self.streams.values().flat_map(Stream::epochs).any(|state| !state.ended)
     }
 
     /// Returns the wanted streams whose publishers fell silent without a last word, and when each was heard last: their
@@ -380,18 +380,18 @@ impl Receiver {
 
     /// Returns the accounts of all lives that are listened to or still settle.
     pub fn accounts(&self) -> impl Iterator<Item = AccountView> + '_ {
-        self.streams.values().flat_map(Stream::lives).map(|life| life.view(life.book.account()))
+        self.streams.values().flat_map(Stream::epochs).map(|state| state.view(state.book.account()))
     }
 
     /// Returns the accounts of one stream.
     pub fn accounts_of(&self, stream: StreamId) -> impl Iterator<Item = AccountView> + '_ {
-        let lives = self.streams.get(&stream).into_iter().flat_map(Stream::lives);
-        lives.map(|life| life.view(life.book.account()))
+        let epochs = self.streams.get(&stream).into_iter().flat_map(Stream::epochs);
+        epochs.map(|state| state.view(state.book.account()))
     }
 
     /// Returns the same as [`Receiver::accounts`] without the lists of gaps; the sums count them all.
     pub fn summaries(&self) -> impl Iterator<Item = AccountView> + '_ {
-        self.streams.values().flat_map(Stream::lives).map(|life| life.view(life.book.summary()))
+        self.streams.values().flat_map(Stream::epochs).map(|state| state.view(state.book.summary()))
     }
 
     /// Checks the law over both books of every account, without looking at single gaps.
@@ -401,7 +401,7 @@ impl Receiver {
     /// # Errors
     /// [`Imbalance`] of the first book that is off: a defect of ours.
     pub fn check(&self) -> Result<(), Imbalance> {
-        self.streams.values().flat_map(Stream::lives).try_for_each(|life| life.book.check())
+        self.streams.values().flat_map(Stream::epochs).try_for_each(|state| state.book.check())
     }
 
     /// Returns the description of a stream, once it is known.

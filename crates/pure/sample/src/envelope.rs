@@ -52,7 +52,7 @@ impl Default for EnvelopeConfig {
 pub struct Envelope {
     reader: ElementReader,
     /// The publisher's current life, and which slot its first sample heard has.
-    life: Option<Life>,
+    origin: Option<EpochOrigin>,
     /// Slots count the samples of all lives in one line, with one missing slot at the seam of two.
     start: u64,
     timeline: Timeline,
@@ -63,7 +63,7 @@ pub struct Envelope {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Life {
+struct EpochOrigin {
     epoch: Epoch,
     first_index: u64,
     first_slot: u64,
@@ -87,7 +87,7 @@ impl Envelope {
     pub fn new(schema: &Schema, element: usize, config: EnvelopeConfig) -> Option<Self> {
         Some(Self {
             reader: ElementReader::new(schema, element)?,
-            life: None,
+            origin: None,
             start: 0,
             timeline: Timeline::new(schema.rate),
             tail: Tail::new(config.tail_samples),
@@ -189,30 +189,30 @@ impl Envelope {
     /// Returns since when this memory holds anything; older data are the archive's.
     #[must_use]
     pub fn memory_from(&self) -> Option<WallTime> {
-        self.life.map(|_| self.timeline.time_of(self.start.max(self.pyramid.first_slot().unwrap_or(0))))
+        self.origin.map(|_| self.timeline.time_of(self.start.max(self.pyramid.first_slot().unwrap_or(0))))
     }
 
     /// Returns since when every sample is kept one by one, as [`Envelope::points`] needs.
     #[must_use]
     pub fn points_from(&self) -> Option<WallTime> {
-        self.life.map(|_| self.timeline.time_of(self.tail.first()))
+        self.origin.map(|_| self.timeline.time_of(self.tail.first()))
     }
 
     /// Returns the slot of the block's first sample, beginning a new life if it is of one.
     fn slot_of(&mut self, block: &Block) -> u64 {
         let next = self.tail.next();
-        let life = match self.life {
-            Some(life) if life.epoch == block.epoch => life,
-            before => Life {
+        let origin = match self.origin {
+            Some(origin) if origin.epoch == block.epoch => origin,
+            before => EpochOrigin {
                 epoch: block.epoch,
                 first_index: block.first_index,
                 // One missing slot keeps the lives apart, however fast the publisher came back.
                 first_slot: if before.is_some() { next + 1 } else { next },
             },
         };
-        self.life = Some(life);
+        self.origin = Some(origin);
         // What is older than a life's first sample heard was asked for by nobody and lies before its slot.
-        (life.first_slot + block.first_index).saturating_sub(life.first_index)
+        (origin.first_slot + block.first_index).saturating_sub(origin.first_index)
     }
 
     fn take(&mut self, slot: u64, values: &[f64]) {

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_life_wins_even_when_the_clock_went_back() {
+    fn a_new_epoch_wins_even_when_the_clock_went_back() {
         let old = Epoch { start_ns: 1_000, incarnation: u64::MAX };
         let new = Epoch::succeeding(Some(old), 400, 1);
         assert_eq!(new.start_ns, 1_001);

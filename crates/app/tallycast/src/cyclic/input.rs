@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_life_with_samples_of_another_size_is_read_in_a_cycle_of_its_own() {
+    fn a_new_epoch_with_another_sample_size_is_read_in_its_own_cycle() {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let node = node(&directory);
         let (mut narrow, mut wide) = (publisher(&node, &["a"]), publisher(&node, &["a", "b"]));

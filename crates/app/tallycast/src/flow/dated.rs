@@ -7,7 +7,7 @@ use units::Epoch;
 
 use super::Flow;
 use crate::event::{Event, StreamGap};
-use crate::life::Life;
+use crate::reader_epoch::ReaderEpoch;
 
 /// Names the time without a publisher, once an epoch; above all positions that come to pass, and still a whole
 /// number for every reader of JSON.
@@ -24,8 +24,8 @@ impl Flow {
         match self.stream_gap(epoch, absence.clone()) {
             Some(gap) => events.push(Event::Gap(gap)),
             None => {
-                if let Some(life) = self.lives.get_mut(&epoch) {
-                    life.absence = Some(absence);
+                if let Some(reader_epoch) = self.epochs.get_mut(&epoch) {
+                    reader_epoch.absence = Some(absence);
                 }
             }
         }
@@ -38,7 +38,7 @@ impl Flow {
 
     /// Corrects the end of the gap before a block: it was extrapolated at the rate, and the block says otherwise.
     pub(super) fn correct_end(&self, epoch: Epoch, position: u64, events: &mut Vec<Event>) {
-        let last = self.lives.get(&epoch).and_then(|life| life.leg.gaps().next_back());
+        let last = self.epochs.get(&epoch).and_then(|reader_epoch| reader_epoch.leg.gaps().next_back());
         let before = last.filter(|gap| gap.positions.end == position && !gap.is_empty());
         self.tell_settled(epoch, before.cloned().into_iter().collect(), events);
     }
@@ -46,11 +46,13 @@ impl Flow {
     /// Tells of the time without a publisher and of the gaps that waited for the epoch's first block.
     pub(super) fn tell_untimed(&mut self, epoch: Epoch, events: &mut Vec<Event>) {
         events.extend(self.absence_before(epoch).map(Event::Gap));
-        if let Some(absence) = self.lives.get_mut(&epoch).and_then(|life| life.absence.take()) {
+        if let Some(absence) =
+            self.epochs.get_mut(&epoch).and_then(|reader_epoch| reader_epoch.absence.take())
+        {
             self.tell_gap(epoch, absence, events);
         }
-        let Some(life) = self.lives.get(&epoch) else { return };
-        for gap in life.leg.gaps() {
+        let Some(reader_epoch) = self.epochs.get(&epoch) else { return };
+        for gap in reader_epoch.leg.gaps() {
             self.tell_gap(epoch, gap.clone(), events);
         }
     }
@@ -59,15 +61,15 @@ impl Flow {
     ///
     /// Source: architecture, "The account, precisely", rule 14.
     fn absence_before(&self, epoch: Epoch) -> Option<StreamGap> {
-        let life = self.lives.get(&epoch)?;
-        let (_, before) = self.lives.range(..epoch).next_back()?;
+        let reader_epoch = self.epochs.get(&epoch)?;
+        let (_, before) = self.epochs.range(..epoch).next_back()?;
         if before.lapped && !before.ended {
             return None; // Its end is in what the ring took.
         }
         let rate = self.schema.rate;
         let t0 = before.time_of(before.leg.rows().next, rate)?;
-        let t1 = life.time_of(0, rate)?;
-        let position = life.leg.rows().first * u64::from(self.schema.elements_per_sample());
+        let t1 = reader_epoch.time_of(0, rate)?;
+        let position = reader_epoch.leg.rows().first * u64::from(self.schema.elements_per_sample());
         let gap = Gap::outside_accounts(GapKind::PublisherAbsent, ABSENCE_ID, position..position);
         let absence = StreamGap { t0, t1, ..self.stream_gap(epoch, gap)? };
         (t0 < t1).then_some(absence)
@@ -77,9 +79,9 @@ impl Flow {
     /// came another way meanwhile, or another publisher of the name was listened to.
     ///
     /// Source: architecture, "The account, precisely", rules 14 and 16.
-    pub(super) fn absence_of_reader(&mut self, epoch: Epoch, next: &Life) -> Option<Gap> {
+    pub(super) fn absence_of_reader(&mut self, epoch: Epoch, next: &ReaderEpoch) -> Option<Gap> {
         self.resumed = false;
-        let before = self.lives.get(&epoch).filter(|life| life.ended)?;
+        let before = self.epochs.get(&epoch).filter(|reader_epoch| reader_epoch.ended)?;
         let per_sample = u64::from(self.schema.elements_per_sample());
         let positions = before.leg.next_position()..next.leg.rows().first * per_sample;
         (positions.start < positions.end)
@@ -88,14 +90,14 @@ impl Flow {
 
     fn stream_gap(&self, epoch: Epoch, gap: Gap) -> Option<StreamGap> {
         let per_sample = u64::from(self.schema.elements_per_sample());
-        let life = self.lives.get(&epoch)?;
+        let reader_epoch = self.epochs.get(&epoch)?;
         Some(StreamGap {
             stream: Arc::clone(&self.name),
             epoch,
-            join: life.join,
+            join: reader_epoch.join,
             elements_per_sample: self.schema.elements_per_sample(),
-            t0: life.time_of(gap.positions.start / per_sample, self.schema.rate)?,
-            t1: life.time_of(gap.positions.end.div_ceil(per_sample), self.schema.rate)?,
+            t0: reader_epoch.time_of(gap.positions.start / per_sample, self.schema.rate)?,
+            t1: reader_epoch.time_of(gap.positions.end.div_ceil(per_sample), self.schema.rate)?,
             gap,
         })
     }

@@ -3,16 +3,19 @@
 use ledger::{AccountState, Gap};
 use units::Epoch;
 
-use super::{Flow, GapList, MAX_LIVES};
+use super::{Flow, GapList, MAX_EPOCHS};
 use crate::event::Event;
-use crate::life::Life;
+use crate::reader_epoch::ReaderEpoch;
 
 impl Flow {
     /// Cuts the accounts whose end was in what the ring took.
     pub(super) fn cut_overdue(&mut self, reader_name: &str, events: &mut Vec<Event>) {
         let position = self.reader.position();
-        let overdue = |life: &Life| !life.ended && life.end_by.is_some_and(|place| place <= position);
-        let epochs = self.lives.iter().filter(|(_, life)| overdue(life)).map(|(epoch, _)| *epoch);
+        let overdue = |reader_epoch: &ReaderEpoch| {
+            !reader_epoch.ended && reader_epoch.end_by.is_some_and(|place| place <= position)
+        };
+        let epochs =
+            self.epochs.iter().filter(|(_, reader_epoch)| overdue(reader_epoch)).map(|(epoch, _)| *epoch);
         for epoch in epochs.collect::<Vec<_>>() {
             self.cut(epoch, reader_name, events);
         }
@@ -23,8 +26,8 @@ impl Flow {
         if self.current == Some(epoch) {
             self.flush(events);
         }
-        if let Some(life) = self.lives.get_mut(&epoch).filter(|life| !life.ended) {
-            life.end(AccountState::Cut);
+        if let Some(reader_epoch) = self.epochs.get_mut(&epoch).filter(|reader_epoch| !reader_epoch.ended) {
+            reader_epoch.end(AccountState::Cut);
             self.tell_end(epoch, reader_name, events);
         }
     }
@@ -37,14 +40,15 @@ impl Flow {
 
     /// Ends every open account where this reader stands, for good.
     pub(super) fn end_open(&mut self, state: AccountState, reader_name: &str, events: &mut Vec<Event>) {
-        let open: Vec<_> = self.lives.iter().filter(|(_, life)| !life.ended).map(|(it, _)| *it).collect();
+        let open: Vec<_> =
+            self.epochs.iter().filter(|(_, reader_epoch)| !reader_epoch.ended).map(|(it, _)| *it).collect();
         for epoch in open {
             if self.current == Some(epoch) {
                 self.close_last_sample(epoch, events);
                 self.flush(events);
             }
-            if let Some(life) = self.lives.get_mut(&epoch) {
-                life.end(state);
+            if let Some(reader_epoch) = self.epochs.get_mut(&epoch) {
+                reader_epoch.end(state);
                 self.tell_end(epoch, reader_name, events);
             }
         }
@@ -53,8 +57,11 @@ impl Flow {
     /// Books that the rest of a sample, of which something was delivered, does not come: the sample is handed over
     /// with what there is of it.
     fn close_last_sample(&mut self, epoch: Epoch, events: &mut Vec<Event>) {
-        let Some(life) = self.lives.get_mut(&epoch).filter(|life| !life.lapped) else { return };
-        let start = life.leg.next_position();
+        let Some(reader_epoch) = self.epochs.get_mut(&epoch).filter(|reader_epoch| !reader_epoch.lapped)
+        else {
+            return;
+        };
+        let start = reader_epoch.leg.next_position();
         let positions = start..start.next_multiple_of(u64::from(self.schema.elements_per_sample()));
         if positions.is_empty() {
             return;
@@ -62,25 +69,25 @@ impl Flow {
         if let Some(assembly) = &mut self.assembly {
             assembly.gap(&positions, &mut self.blocks);
         }
-        let told = life.leg.gap(Gap::unexplained(positions)).clone();
+        let told = reader_epoch.leg.gap(Gap::unexplained(positions)).clone();
         self.hand_over(events);
         self.tell_gap(epoch, told, events);
     }
 
     pub(super) fn tell_end(&mut self, epoch: Epoch, reader_name: &str, events: &mut Vec<Event>) {
-        let Some(life) = self.lives.get(&epoch) else { return };
-        events.push(Event::Ended(self.account(epoch, life, reader_name, GapList::Full)));
-        self.forget_lives(reader_name, events);
+        let Some(reader_epoch) = self.epochs.get(&epoch) else { return };
+        events.push(Event::Ended(self.account(epoch, reader_epoch, reader_name, GapList::Full)));
+        self.forget_epochs(reader_name, events);
     }
 
-    fn forget_lives(&mut self, reader_name: &str, events: &mut Vec<Event>) {
-        while self.lives.len() > MAX_LIVES {
-            let oldest = self.lives.keys().copied().find(|epoch| self.current != Some(*epoch));
+    fn forget_epochs(&mut self, reader_name: &str, events: &mut Vec<Event>) {
+        while self.epochs.len() > MAX_EPOCHS {
+            let oldest = self.epochs.keys().copied().find(|epoch| self.current != Some(*epoch));
             let Some(oldest) = oldest else { break };
-            let Some(mut life) = self.lives.remove(&oldest) else { break };
-            if !life.ended {
-                life.end(AccountState::Cut);
-                events.push(Event::Ended(self.account(oldest, &life, reader_name, GapList::Full)));
+            let Some(mut reader_epoch) = self.epochs.remove(&oldest) else { break };
+            if !reader_epoch.ended {
+                reader_epoch.end(AccountState::Cut);
+                events.push(Event::Ended(self.account(oldest, &reader_epoch, reader_name, GapList::Full)));
             }
         }
     }

@@ -11,7 +11,7 @@ use ring::{Doorbell, Read};
 use super::{Flow, Place};
 use crate::event::Event;
 use crate::host_view::{PageBridge, Reach};
-use crate::life::Life;
+use crate::reader_epoch::ReaderEpoch;
 
 /// How a flow comes from another process's ring.
 pub(super) struct HostEnd {
@@ -49,8 +49,9 @@ impl Flow {
         let here = self.read_until(head).filter(|at| self.is_at_sample(*at) && !self.was_had(*at));
         if let Some(at) = here {
             let leg = self.leg_at(at);
-            let life = self.lives.get(&at.epoch).map(|life| life.succeeded_by(self.leg_at(at)));
-            self.begin(at.epoch, life.unwrap_or_else(|| Life::new(leg)), events);
+            let reader_epoch =
+                self.epochs.get(&at.epoch).map(|reader_epoch| reader_epoch.succeeded_by(self.leg_at(at)));
+            self.begin(at.epoch, reader_epoch.unwrap_or_else(|| ReaderEpoch::new(leg)), events);
         } else {
             // Whatever was read before by another way: what lies before that record was not lost here.
             self.current = None;

@@ -10,12 +10,12 @@ use units::Epoch;
 
 use super::{Flow, Place};
 use crate::host_view::Reach;
-use crate::life::Life;
+use crate::reader_epoch::ReaderEpoch;
 
 /// What is kept of a flow that has ended, for the next of the same stream.
 pub(crate) struct Rest {
     pub(crate) name: Arc<StreamName>,
-    pub(super) lives: BTreeMap<Epoch, Life>,
+    pub(super) epochs: BTreeMap<Epoch, ReaderEpoch>,
     pub(super) current: Option<Epoch>,
     /// The epoch that the next account follows.
     followed: Option<Epoch>,
@@ -24,7 +24,7 @@ pub(crate) struct Rest {
 impl Flow {
     /// Goes on with what another flow of the same stream knew: that one has ended, this one comes another way.
     pub(crate) fn resume(&mut self, before: Rest) {
-        (self.lives, self.resumed) = (before.lives, true);
+        (self.epochs, self.resumed) = (before.epochs, true);
         // A publisher's ring holds the life that is there now, whatever a clock that was set says of its beginning.
         self.current = before.current.filter(|_| self.reach != Reach::Shm);
         self.followed = before.followed;
@@ -33,23 +33,24 @@ impl Flow {
     /// Returns what is to be kept of a flow that has ended: neither its ring nor what tells of its writer.
     pub(crate) fn into_rest(self) -> Rest {
         let followed = self.current.or(self.followed);
-        Rest { name: self.name, lives: self.lives, current: self.current, followed }
+        Rest { name: self.name, epochs: self.epochs, current: self.current, followed }
     }
 
     /// Tells whether nothing is open here and nothing is to be read: the stream may as well come another way.
     pub(crate) fn is_idle(&mut self) -> bool {
-        !self.is_ready() && self.lives.values().all(|life| life.ended)
+        !self.is_ready() && self.epochs.values().all(|reader_epoch| reader_epoch.ended)
     }
 
     /// Returns up to which position this reader had an epoch before, by another way of the data.
     fn had_until(&self, epoch: Epoch) -> u64 {
-        let life = self.lives.get(&epoch).filter(|life| life.ended);
-        let is_over = life.is_some_and(|life| life.leg.state() == AccountState::Closed);
+        let reader_epoch = self.epochs.get(&epoch).filter(|reader_epoch| reader_epoch.ended);
+        let is_over =
+            reader_epoch.is_some_and(|reader_epoch| reader_epoch.leg.state() == AccountState::Closed);
         let is_older = self.resumed && self.current.is_some_and(|current| epoch < current);
         if is_over || is_older {
             return u64::MAX;
         }
-        life.filter(|_| self.resumed).map_or(0, |life| life.leg.next_position())
+        reader_epoch.filter(|_| self.resumed).map_or(0, |reader_epoch| reader_epoch.leg.next_position())
     }
 
     pub(super) fn was_had(&self, at: Place) -> bool {

@@ -23,10 +23,10 @@ const RING_BYTES: usize = 1 << 12;
 const TOO_MANY: u64 = 4_000;
 
 #[derive(Default)]
-struct KnownAccounts(Mutex<Vec<LifeOnPage>>);
+struct KnownAccounts(Mutex<Vec<EpochOnPage>>);
 
 impl Bridge for KnownAccounts {
-    fn lives_of(&self, _: StreamId) -> Option<Vec<LifeOnPage>> {
+    fn epochs_of(&self, _: StreamId) -> Option<Vec<EpochOnPage>> {
         Some(self.0.lock().unwrap().clone())
     }
 }
@@ -100,7 +100,7 @@ impl Scene {
     }
 
     fn bridge_knows(&self, epoch: Epoch, gaps: Vec<Gap>) {
-        self.bridge.0.lock().unwrap().push(LifeOnPage { epoch, ended: false, gaps });
+        self.bridge.0.lock().unwrap().push(EpochOnPage { epoch, ended: false, gaps });
     }
 
     /// Reads to the end; every open account adds up.
@@ -418,7 +418,7 @@ fn a_lapped_reader_books_what_it_missed_at_any_record_of_the_epoch() {
 }
 
 #[test]
-fn what_is_left_of_a_replaced_life_is_booked_there_and_nowhere_else() {
+fn the_rest_of_a_replaced_epoch_is_booked_to_that_epoch_only() {
     let mut scene = Scene::new();
     scene.began(A, 0);
     scene.blocks(A, 0..18);
@@ -482,7 +482,7 @@ fn an_account_whose_end_the_ring_took_too_is_cut_where_reading_stopped() {
 }
 
 #[test]
-fn a_life_that_the_bridge_still_settles_is_waited_for() {
+fn an_epoch_that_the_bridge_still_settles_is_waited_for() {
     let mut scene = Scene::new();
     scene.began(A, 0);
     scene.blocks(A, 0..10);
@@ -551,7 +551,7 @@ fn the_time_between_two_epochs_is_told_once_and_outside_the_accounts() {
 }
 
 #[test]
-fn lives_whose_end_nobody_told_do_not_pile_up() {
+fn epochs_without_an_end_do_not_accumulate() {
     let mut scene = Scene::new();
     for start_ns in 0..100 {
         let epoch = Epoch { start_ns, incarnation: start_ns };
@@ -560,7 +560,7 @@ fn lives_whose_end_nobody_told_do_not_pile_up() {
         scene.ended(epoch, AccountState::Closed);
         scene.read();
     }
-    assert!(scene.flow.lives.len() <= MAX_LIVES);
+    assert!(scene.flow.epochs.len() <= MAX_EPOCHS);
 }
 
 #[test]

@@ -25,7 +25,7 @@ use super::{
 use crate::bell::AgentBell;
 use crate::drop_board::{DropNews, concerns_reader};
 use crate::interface_watch::{Change, InterfaceWatch, Use};
-use crate::ledger_page::LifeOnPage;
+use crate::ledger_page::EpochOnPage;
 
 const WAKEUP: u64 = 0;
 const ANNOUNCEMENTS: u64 = 1;
@@ -270,8 +270,8 @@ impl Agent {
             Command::Accounts(reply) => {
                 let _ = reply.send(self.accounts(|machine| machine.summaries().collect()));
             }
-            Command::LivesOf(stream, reply) => {
-                let _ = reply.send(self.lives_of(stream));
+            Command::EpochsOf(stream, reply) => {
+                let _ = reply.send(self.epochs_of(stream));
             }
             Command::Announced(reply) => {
                 let _ = reply.send(self.directory.current(clock::monotonic()));
@@ -289,15 +289,15 @@ impl Agent {
 
     /// Returns what became of a stream's lives: the gaps of accounts that are over, which are kept beside the ring, and those
     /// that the standing books remember.
-    fn lives_of(&self, stream: StreamId) -> Vec<LifeOnPage> {
-        let mut lives = self.inlets.lives_of(stream);
+    fn epochs_of(&self, stream: StreamId) -> Vec<EpochOnPage> {
+        let mut epochs = self.inlets.epochs_of(stream);
         let port = self.inlets.port_of(stream).and_then(|token| self.ports.get(&token));
         for view in port.into_iter().flat_map(|port| port.machine.accounts_of(stream)) {
-            if let Some(life) = lives.iter_mut().find(|life| life.epoch == view.epoch) {
-                life.gaps.extend(view.account.gaps);
+            if let Some(known) = epochs.iter_mut().find(|known| known.epoch == view.epoch) {
+                known.gaps.extend(view.account.gaps);
             }
         }
-        lives
+        epochs
     }
 
     /// Shows the accounts of every port that `of` chooses.

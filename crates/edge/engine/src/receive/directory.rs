@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_lives_at_one_address_the_later_one_counts() {
+    fn of_two_epochs_at_one_address_the_later_one_counts() {
         let mut directory = Directory::new();
         let host = ([10, 0, 0, 1], 9).into();
         let later = Announcement { epoch: Epoch { start_ns: 2, incarnation: 2 }, ..announcement(1) };

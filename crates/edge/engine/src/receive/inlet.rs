@@ -13,7 +13,7 @@ use units::{Epoch, StreamId};
 use wire::Description;
 
 use crate::host::{HostRings, RingWriter};
-use crate::ledger_page::{LedgerPage, LifeOnPage, write_page};
+use crate::ledger_page::{EpochOnPage, LedgerPage, write_page};
 use crate::record::{BlockRecord, Record, kind};
 
 /// A ring holds about so much of its stream, so that a reader may be away for that long.
@@ -28,7 +28,7 @@ const RING_BUDGET_BYTES: usize = 1 << 29;
 /// was received into, a processor's own cache of 2 MiB holds that. Source: measured, `docs/measured.md`.
 const REWIND_BYTES: u64 = 1 << 19;
 /// The lives whose totals are kept: a receiver has fewer that can still be told of.
-const MAX_LIVES: usize = 8;
+const MAX_EPOCHS: usize = 8;
 /// What a record takes beside its payload, at most, for the estimate of a ring's size.
 const RECORD_OVERHEAD_BYTES: f64 = 96.0;
 /// The most gaps of accounts that are over that are kept for readers that were lapped: as many as a book remembers.
@@ -106,14 +106,14 @@ struct Way {
     port: Option<PortToken>,
     open_accounts: usize,
     /// The lives that are or were listened to, the newest last.
-    lives: Vec<Life>,
+    epochs: Vec<EpochTotals>,
     /// What accounts that are over were missing, the newest last.
     gaps_of_ended: VecDeque<(Epoch, Gap)>,
 }
 
 /// A life of a publisher, over all its accounts: so a reader that was lapped over the end of one and the
 /// beginning of the next takes differences as anywhere else.
-struct Life {
+struct EpochTotals {
     epoch: Epoch,
     /// Cumulative elements delivered and missing.
     totals: [u64; 2],
@@ -185,11 +185,11 @@ impl Inlets {
     }
 
     /// Returns the lives of a stream with what the accounts of each that are over were missing.
-    pub(super) fn lives_of(&self, stream: StreamId) -> Vec<LifeOnPage> {
+    pub(super) fn epochs_of(&self, stream: StreamId) -> Vec<EpochOnPage> {
         let Some(way) = self.ways.get(&stream) else { return Vec::new() };
         let gaps = |epoch| way.gaps_of_ended.iter().filter(move |(of, _)| *of == epoch);
         let gaps = |epoch| gaps(epoch).map(|(_, gap)| gap.clone()).collect();
-        way.page.lives().map(|(epoch, ended)| LifeOnPage { epoch, ended, gaps: gaps(epoch) }).collect()
+        way.page.epochs().map(|(epoch, ended)| EpochOnPage { epoch, ended, gaps: gaps(epoch) }).collect()
     }
 
     /// Returns the streams of which the ports should hear where they are received now.
@@ -369,7 +369,7 @@ impl Way {
             ring_bytes,
             port: None,
             open_accounts: 0,
-            lives: Vec::new(),
+            epochs: Vec::new(),
             gaps_of_ended: VecDeque::new(),
         }
     }
@@ -393,8 +393,8 @@ impl Way {
         pieces: impl Iterator<Item = &'p [u8]> + Clone,
         advance: [u64; 2],
     ) {
-        let index = self.life(epoch);
-        let totals = &mut self.lives[index].totals;
+        let index = self.index_of(epoch);
+        let totals = &mut self.epochs[index].totals;
         let written = self.writer.write_pieces(kind, *totals, pieces);
         written.expect("records of one datagram fit into the smallest ring");
         self.written = true;
@@ -403,20 +403,20 @@ impl Way {
     }
 
     fn rewind(&mut self) -> bool {
-        let totals = self.lives.last().map_or([0, 0], |life| life.totals);
+        let totals = self.epochs.last().map_or([0, 0], |known| known.totals);
         self.writer.rewind(REWIND_BYTES, totals)
     }
 
     /// Finds a life, or makes room for it.
-    fn life(&mut self, epoch: Epoch) -> usize {
-        if let Some(index) = self.lives.iter().rposition(|life| life.epoch == epoch) {
+    fn index_of(&mut self, epoch: Epoch) -> usize {
+        if let Some(index) = self.epochs.iter().rposition(|known| known.epoch == epoch) {
             return index;
         }
-        if self.lives.len() == MAX_LIVES {
-            self.lives.remove(0);
+        if self.epochs.len() == MAX_EPOCHS {
+            self.epochs.remove(0);
         }
-        self.lives.push(Life { epoch, totals: [0, 0] });
-        self.lives.len() - 1
+        self.epochs.push(EpochTotals { epoch, totals: [0, 0] });
+        self.epochs.len() - 1
     }
 }
 
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_go_on_over_the_accounts_of_a_life() {
+    fn totals_continue_over_the_accounts_of_an_epoch() {
         let registry = Arc::new(Registry::default());
         let mut inlets = Inlets::new(Arc::clone(&registry), None);
         began(&mut inlets, A, 5);
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_life_lost_before_a_silence_is_known_behind_it() {
+    fn losses_of_an_epoch_before_a_silence_are_known_after_it() {
         let mut inlets = Inlets::new(Arc::new(Registry::default()), None);
         for account in 0..3 {
             let first = account * 6_000;
@@ -538,35 +538,35 @@ mod tests {
         }
         began(&mut inlets, A, 18_000);
         began(&mut inlets, B, 0);
-        let lives = inlets.lives_of(StreamId(1));
-        let told: Vec<_> = lives.iter().map(|life| (life.epoch, life.ended, life.gaps.len())).collect();
+        let epochs = inlets.epochs_of(StreamId(1));
+        let told: Vec<_> = epochs.iter().map(|known| (known.epoch, known.ended, known.gaps.len())).collect();
         assert_eq!(told, [(A, false, MAX_GAPS_OF_ENDED), (B, false, 0)]);
-        assert_eq!(lives[0].gaps.last().unwrap().positions, 17_999..18_000, "the newest are kept");
-        assert_eq!(inlets.lives_of(StreamId(2)), []);
+        assert_eq!(epochs[0].gaps.last().unwrap().positions, 17_999..18_000, "the newest are kept");
+        assert_eq!(inlets.epochs_of(StreamId(2)), []);
     }
 
     #[test]
-    fn a_life_is_on_the_page_of_the_ring_as_soon_as_it_is_in_it() {
+    fn an_epoch_is_on_the_ledger_page_as_soon_as_it_is_in_the_ring() {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let host = HostRings::new(directory.path(), "test", ring::shared::Access::Owner);
         let registry = Arc::new(Registry::default());
         let mut inlets = Inlets::new(Arc::clone(&registry), Some(host));
-        let lives = || {
+        let on_page = || {
             let mut page = Vec::new();
             assert!(registry.inlets()[0].ring.page(&mut page));
-            let lives = read_ledger_page(&page).unwrap();
-            lives.iter().map(|life| (life.epoch, life.ended)).collect::<Vec<_>>()
+            let epochs = read_ledger_page(&page).unwrap();
+            epochs.iter().map(|known| (known.epoch, known.ended)).collect::<Vec<_>>()
         };
         began(&mut inlets, A, 0);
-        assert_eq!(lives(), [(A, false)]);
+        assert_eq!(on_page(), [(A, false)]);
         inlets.ring_bell();
         ended(&mut inlets, A);
         began(&mut inlets, B, 0);
-        assert_eq!(lives(), [(A, true), (B, false)]);
+        assert_eq!(on_page(), [(A, true), (B, false)]);
     }
 
     #[test]
-    fn the_rest_of_a_replaced_life_is_not_counted_for_its_successor() {
+    fn the_rest_of_a_replaced_epoch_is_not_counted_for_its_successor() {
         let registry = Arc::new(Registry::default());
         let mut inlets = Inlets::new(Arc::clone(&registry), None);
         began(&mut inlets, A, 0);

@@ -11,7 +11,7 @@ use units::{SampleRate, WallTime};
 use wire::{Clock, Description};
 
 use super::*;
-use crate::{HostRings, LifeOnPage, read_ledger_page};
+use crate::{EpochOnPage, HostRings, read_ledger_page};
 
 /// Long enough that a test which reaches it has failed.
 const WATCHDOG: Duration = Duration::from_secs(30);
@@ -228,7 +228,7 @@ fn a_flood_of_reports_leaves_the_publishers_their_turn() {
 }
 
 #[test]
-fn readers_are_asked_for_by_their_publishers_life() {
+fn readers_are_listed_per_epoch() {
     let (_listener, open) = listener();
     let agent = SendAgent::start(send_config(), false).unwrap();
     let outlet = agent.open(outlet_config(vec![open])).unwrap();
@@ -265,7 +265,7 @@ fn readers_are_asked_for_by_their_publishers_life() {
 }
 
 #[test]
-fn a_ring_whose_publisher_has_sent_nothing_yet_says_which_life_it_holds() {
+fn the_ring_of_a_publisher_that_has_sent_nothing_names_its_epoch() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let host = HostRings::new(directory.path(), "test", Access::Owner);
     let config = OutletConfig { host: Some(host.clone()), ..outlet_config(Vec::new()) };
@@ -273,8 +273,8 @@ fn a_ring_whose_publisher_has_sent_nothing_yet_says_which_life_it_holds() {
     let stream = host.open(&host.names()[0]).unwrap();
     let mut page = Vec::new();
     assert!(stream.inlet.ring.page(&mut page));
-    let lives = read_ledger_page(&page).unwrap();
-    assert_eq!(lives, [LifeOnPage { epoch: config.epoch, ended: false, gaps: Vec::new() }]);
+    let epochs = read_ledger_page(&page).unwrap();
+    assert_eq!(epochs, [EpochOnPage { epoch: config.epoch, ended: false, gaps: Vec::new() }]);
 }
 
 #[test]

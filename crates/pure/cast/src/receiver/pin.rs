@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_is_believed_where_it_began_where_it_moved_to_and_where_it_says() {
+    fn an_epoch_is_believed_from_its_first_its_new_and_its_listed_addresses() {
         let mut pin = Pin::new(ip(1));
         assert!(pin.is_at(ip(1)) && !pin.is_at(ip(2)));
         pin.moves_to(ip(2));

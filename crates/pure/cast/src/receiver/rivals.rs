@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_that_goes_on_for_more_than_a_tally_interval_is_news_once() {
+    fn a_replaced_epoch_active_beyond_a_tally_interval_is_reported_once() {
         let mut rivals = Rivals::default();
         rivals.replaced(OLD, at(0), None);
         assert_eq!(rivals.heard(OLD, at(1_000)), Sign::Afterglow);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_lives_push_each_other_out() {
+    fn forged_epochs_evict_each_other() {
         let mut rivals = Rivals::default();
         for incarnation in 0..1_000 {
             assert_eq!(

@@ -17,7 +17,7 @@ use wire::{
 };
 
 use super::challengers::Challengers;
-use super::life::{Life, Taken};
+use super::epoch::{ReceiverEpoch, Taken};
 use super::newcomer::Newcomer;
 use super::outbox::Outbox;
 use super::plausible::Verdict;
@@ -56,10 +56,10 @@ pub(super) struct Stream {
     /// What came too early to be used, or was in an account that has ended.
     unusable: Unusable,
     beginnings: Beginnings,
-    current: Option<Life>,
-    replaced: Vec<Life>,
+    current: Option<ReceiverEpoch>,
+    replaced: Vec<ReceiverEpoch>,
     /// The latest life that was replaced and whose account has ended: its successor may still tell how far it came.
-    departed: Option<Life>,
+    departed: Option<ReceiverEpoch>,
     rivals: Rivals,
     reports: ReportClock,
     /// How many readers the publisher hears.
@@ -197,15 +197,15 @@ impl Stream {
     }
 
     pub(super) fn on_data(&mut self, data: &Data<'_>, with: &mut Surroundings<'_>) {
-        let Some(life) = self.life_for(&data.head, with) else { return };
-        let taken = life.on_data(with.now, data, with.brackets, with.out);
+        let Some(state) = self.epoch_for(&data.head, with) else { return };
+        let taken = state.on_data(with.now, data, with.brackets, with.out);
         self.count(taken, with);
     }
 
     /// Takes datagrams that came in one piece: together, if each of them is what is expected next.
     pub(super) fn on_run(&mut self, run: &Run<'_>, with: &mut Surroundings<'_>) {
-        if let Some(life) = self.undisturbed_life(run, with.arrival.from)
-            && life.on_run(with.now, run, with.brackets, with.out)
+        if let Some(state) = self.undisturbed_epoch(run, with.arrival.from)
+            && state.on_run(with.now, run, with.brackets, with.out)
         {
             return self.count(Taken::Accepted, with);
         }
@@ -216,19 +216,19 @@ impl Stream {
 
     /// Returns the present life if a datagram of this stream has nothing to decide: neither whether it is wanted nor
     /// to which life it belongs.
-    fn undisturbed_life(&mut self, run: &Run<'_>, from: SocketAddr) -> Option<&mut Life> {
+    fn undisturbed_epoch(&mut self, run: &Run<'_>, from: SocketAddr) -> Option<&mut ReceiverEpoch> {
         let head = &run.first.head;
         let schema = &self.description.as_ref()?.schema;
         let is_as_described = head.elements_per_sample == schema.elements_per_sample();
         let listens = self.wanted || self.leaving.is_some();
-        let life = self.current.as_mut()?;
-        let is_its = life.epoch == head.epoch && life.pin.is_at(from.ip());
-        (run.datagrams() > 1 && is_as_described && listens && is_its && !life.ended).then_some(life)
+        let state = self.current.as_mut()?;
+        let is_its = state.epoch == head.epoch && state.pin.is_at(from.ip());
+        (run.datagrams() > 1 && is_as_described && listens && is_its && !state.ended).then_some(state)
     }
 
     pub(super) fn on_tally(&mut self, tally: &Tally, with: &mut Surroundings<'_>) {
-        let Some(life) = self.life_for(&tally.head, with) else { return };
-        let taken = life.on_tally(with.now, tally, with.brackets, with.out);
+        let Some(state) = self.epoch_for(&tally.head, with) else { return };
+        let taken = state.on_tally(with.now, tally, with.brackets, with.out);
         if taken == Taken::Accepted {
             self.reports.announced(with.now, tally.report_interval);
             self.crowd = tally.readers;
@@ -252,7 +252,7 @@ impl Stream {
             Ok(None) => {}
             Err(_) => with.stats.malformed += 1,
         }
-        let is_newest = self.current.as_ref().is_none_or(|life| life.epoch <= part.head.epoch)
+        let is_newest = self.current.as_ref().is_none_or(|state| state.epoch <= part.head.epoch)
             || self.gives_way_to(part.head.epoch);
         if let Some(word) = part.predecessor.as_ref().filter(|_| is_newest) {
             if self.newcomer.oldest().is_some_and(|oldest| oldest < part.head.epoch) {
@@ -262,11 +262,11 @@ impl Stream {
             self.hear_of_predecessor(word, &part.head, with);
         }
         self.introduce(part.head.epoch, with);
-        let Some(life) = self.life_for(&part.head, with) else { return };
+        let Some(state) = self.epoch_for(&part.head, with) else { return };
         if !part.addresses.is_empty() {
-            life.pin.lists(part.addresses.iter().map(|address| address.ip()));
+            state.pin.lists(part.addresses.iter().map(|address| address.ip()));
         }
-        let taken = life.on_control(with.now, &part.head, with.brackets, with.out);
+        let taken = state.on_control(with.now, &part.head, with.brackets, with.out);
         self.count(taken, with);
     }
 
@@ -277,8 +277,8 @@ impl Stream {
         let description = Arc::new(description);
         let gives_way = self.gives_way_to(epoch);
         match &mut self.current {
-            Some(life) if life.epoch > epoch && !gives_way => return,
-            Some(life) if life.epoch == epoch => life.description = Arc::clone(&description),
+            Some(state) if state.epoch > epoch && !gives_way => return,
+            Some(state) if state.epoch == epoch => state.description = Arc::clone(&description),
             Some(_) | None => {}
         }
         self.description = Some(description);
@@ -286,36 +286,39 @@ impl Stream {
 
     /// Notes a datagram that could not be read although its header told its number.
     pub(super) fn on_damaged(&mut self, head: &Numbered, with: &mut Surroundings<'_>) {
-        let is_believed = |life: &Life| !life.is_alive() || life.pin.is_at(with.arrival.from.ip());
-        if self.current.as_ref().is_none_or(is_believed) && !self.lives().any(|life| life.epoch == head.epoch)
+        let is_believed =
+            |state: &ReceiverEpoch| !state.is_alive() || state.pin.is_at(with.arrival.from.ip());
+        if self.current.as_ref().is_none_or(is_believed)
+            && !self.epochs().any(|state| state.epoch == head.epoch)
         {
             self.beginnings.heard(head.epoch, with.now);
             self.beginnings.came_too_early(head.epoch, head.number);
         }
-        let lives = self.current.iter_mut().chain(&mut self.replaced);
+        let epochs = self.current.iter_mut().chain(&mut self.replaced);
         let from = with.arrival.from.ip();
-        for life in lives.filter(|life| life.epoch == head.epoch && life.pin.is_at(from)) {
-            life.damaged(with.now, head, with.brackets, with.out);
+        for state in epochs.filter(|state| state.epoch == head.epoch && state.pin.is_at(from)) {
+            state.damaged(with.now, head, with.brackets, with.out);
         }
     }
 
     /// Books datagrams that the kernel was seen to free.
     pub(super) fn on_drop(&mut self, notice: &DropNotice, with: &mut Surroundings<'_>) {
-        let lives = self.current.iter_mut().chain(&mut self.replaced);
-        for life in lives.filter(|life| life.epoch.incarnation == notice.incarnation) {
-            life.dropped(with.now, notice, with.brackets, with.out);
+        let epochs = self.current.iter_mut().chain(&mut self.replaced);
+        for state in epochs.filter(|state| state.epoch.incarnation == notice.incarnation) {
+            state.dropped(with.now, notice, with.brackets, with.out);
         }
         self.leave_if_told(with);
     }
 
     /// Lets time pass: accounts settle, reports fall due.
     pub(super) fn advance(&mut self, with: &mut Surroundings<'_>) {
-        for life in self.current.iter_mut().chain(&mut self.replaced) {
-            life.advance(with.now, with.brackets, with.out);
+        for state in self.current.iter_mut().chain(&mut self.replaced) {
+            state.advance(with.now, with.brackets, with.out);
         }
-        let current = self.current.as_ref().map(|life| life.epoch);
-        let over = self.replaced.extract_if(.., |life| life.ended).filter(|life| Some(life.epoch) < current);
-        self.departed = over.chain(self.departed.take()).max_by_key(|life| life.epoch);
+        let current = self.current.as_ref().map(|state| state.epoch);
+        let over =
+            self.replaced.extract_if(.., |state| state.ended).filter(|state| Some(state.epoch) < current);
+        self.departed = over.chain(self.departed.take()).max_by_key(|state| state.epoch);
         if self.newcomer.until().is_some_and(|until| until <= with.now) {
             self.introduce_all(with);
         }
@@ -332,18 +335,18 @@ impl Stream {
     }
 
     fn report(&mut self, with: &mut Surroundings<'_>) {
-        let Some(life) = &self.current else { return };
-        let report = self.reader.report(life, with.now);
+        let Some(state) = &self.current else { return };
+        let report = self.reader.report(state, with.now);
         if let Some((epoch, report_to)) = self.rivals.take_turn(with.now) {
             // A report on another epoch than its own tells a publisher of the other life.
-            with.out.report(life.report_address(), Report { epoch, ..report.clone() });
+            with.out.report(state.report_address(), Report { epoch, ..report.clone() });
             if let Some(address) = report_to {
                 with.out.report(address, report);
             }
             return;
         }
-        self.told_end = life.ended;
-        with.out.report(life.report_address(), report);
+        self.told_end = state.ended;
+        with.out.report(state.report_address(), report);
     }
 
     /// Notes whether another socket of the process receives this stream: once is enough.
@@ -380,9 +383,9 @@ impl Stream {
     /// Leaves the stream as soon as no word is to come that could explain a loss.
     fn leave_if_told(&mut self, with: &mut Surroundings<'_>) {
         let Some(leaving) = self.leaving else { return };
-        let current = self.current.as_ref().filter(|life| !life.ended && life.book.is_unsettled());
-        let waits = current.is_some_and(|life| {
-            let publisher_tells = !leaving.publisher_told && life.book.expects_more();
+        let current = self.current.as_ref().filter(|state| !state.ended && state.book.is_unsettled());
+        let waits = current.is_some_and(|state| {
+            let publisher_tells = !leaving.publisher_told && state.book.expects_more();
             with.now < leaving.witness_until || publisher_tells && with.now < leaving.publisher_until
         });
         if !waits {
@@ -397,8 +400,8 @@ impl Stream {
 
     /// Returns when the publisher was heard last, if the stream is wanted and its account ended without the final tally.
     pub(super) fn silent_since(&self) -> Option<Instant> {
-        let silent = |life: &&Life| life.ended && life.is_unconfirmed();
-        self.current.as_ref().filter(|_| self.wanted).filter(silent).map(|life| life.last_heard)
+        let silent = |state: &&ReceiverEpoch| state.ended && state.is_unconfirmed();
+        self.current.as_ref().filter(|_| self.wanted).filter(silent).map(|state| state.last_heard)
     }
 
     /// Leaves the stream, and forgets its accounts.
@@ -407,8 +410,8 @@ impl Stream {
         self.departed = None;
         drop(self.challengers.clear());
         self.leave(with);
-        for life in self.current.take().into_iter().chain(std::mem::take(&mut self.replaced)) {
-            self.unusable.remember(life.epoch, life.book.next_number().saturating_sub(1));
+        for state in self.current.take().into_iter().chain(std::mem::take(&mut self.replaced)) {
+            self.unusable.remember(state.epoch, state.book.next_number().saturating_sub(1));
         }
     }
 
@@ -416,35 +419,35 @@ impl Stream {
     pub(super) fn leave(&mut self, with: &mut Surroundings<'_>) {
         // What was received is in an account, or counted.
         self.introduce_all(with);
-        for life in self.current.iter_mut().chain(&mut self.replaced) {
-            life.cut(with.now, with.brackets, with.out);
+        for state in self.current.iter_mut().chain(&mut self.replaced) {
+            state.cut(with.now, with.brackets, with.out);
         }
-        if let Some(life) = self.current.as_ref()
+        if let Some(state) = self.current.as_ref()
             && self.has_reports()
             && self.crowd <= MAX_CROWD_FOR_FAREWELL
         {
-            with.out.report(life.report_address(), self.reader.report(life, with.now));
+            with.out.report(state.report_address(), self.reader.report(state, with.now));
         }
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let current = self.current.as_ref().and_then(Life::next_deadline);
-        let replaced = self.replaced.iter().filter_map(Life::next_deadline).min();
+        let current = self.current.as_ref().and_then(ReceiverEpoch::next_deadline);
+        let replaced = self.replaced.iter().filter_map(ReceiverEpoch::next_deadline).min();
         let report = self.has_reports().then(|| self.reports.due());
-        let lives = Instant::earlier(current, replaced);
+        let epochs = Instant::earlier(current, replaced);
         let held = Instant::earlier(self.challengers_due(), self.newcomer.until());
         let others = Instant::earlier(held, self.leaving.map(Leaving::deadline));
-        Instant::earlier(lives, Instant::earlier(report, others))
+        Instant::earlier(epochs, Instant::earlier(report, others))
     }
 
     /// Returns for every book of this stream its key and the highest number seen.
     pub(super) fn books(&self) -> impl Iterator<Item = (BookKey, u64)> + '_ {
-        let lives = self.current.iter().chain(&self.replaced).filter(|life| !life.ended);
-        lives.map(|life| (life.key, life.book.next_number().saturating_sub(1)))
+        let epochs = self.current.iter().chain(&self.replaced).filter(|state| !state.ended);
+        epochs.map(|state| (state.key, state.book.next_number().saturating_sub(1)))
     }
 
     /// Returns the lives whose accounts are shown.
-    pub(super) fn lives(&self) -> impl Iterator<Item = &Life> {
+    pub(super) fn epochs(&self) -> impl Iterator<Item = &ReceiverEpoch> {
         self.current.iter().chain(&self.replaced)
     }
 
@@ -458,8 +461,8 @@ impl Stream {
     }
 
     /// Finds or begins the life that a datagram belongs to; `None` if the datagram is not to be used.
-    fn life_for(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
-        if self.current.as_ref().is_none_or(|life| life.epoch != head.epoch) {
+    fn epoch_for(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut ReceiverEpoch> {
+        if self.current.as_ref().is_none_or(|state| state.epoch != head.epoch) {
             self.beginnings.heard_datagram(head, with.now);
         }
         if self.description.is_none() {
@@ -480,13 +483,13 @@ impl Stream {
             self.on_damaged(head, with);
             return None;
         }
-        match self.current.as_ref().map(|life| life.epoch.cmp(&head.epoch)) {
-            Some(Ordering::Greater) if !self.gives_way_to(head.epoch) => self.replaced_life(head, with),
-            Some(Ordering::Equal) => self.current_life(head, with),
-            Some(Ordering::Less) if self.replaced.iter().any(|life| life.misses(head)) => {
+        match self.current.as_ref().map(|state| state.epoch.cmp(&head.epoch)) {
+            Some(Ordering::Greater) if !self.gives_way_to(head.epoch) => self.replaced_epoch(head, with),
+            Some(Ordering::Equal) => self.current_epoch(head, with),
+            Some(Ordering::Less) if self.replaced.iter().any(|state| state.misses(head)) => {
                 with.stats.replaced += 1;
                 let from = with.arrival.from.ip();
-                self.replaced.iter_mut().find(|life| life.misses(head) && life.pin.is_at(from))
+                self.replaced.iter_mut().find(|state| state.misses(head) && state.pin.is_at(from))
             }
             Some(_) if self.waits_for_descriptor(head.epoch) => {
                 self.request_description(head.epoch, with);
@@ -500,12 +503,12 @@ impl Stream {
                 if self.newcomer.oldest().is_some() {
                     // The life before has ended meanwhile: what was held comes first.
                     self.introduce_all(with);
-                    return self.life_for(head, with);
+                    return self.epoch_for(head, with);
                 }
                 if let Some(ip) = self.survivor() {
                     // Of the same publisher, between the present life and this one.
                     self.take_over(ip, with);
-                    return self.life_for(head, with);
+                    return self.epoch_for(head, with);
                 }
                 self.begin(head, with)
             }
@@ -513,23 +516,23 @@ impl Stream {
     }
 
     /// Judges whether a datagram of the present life can be used.
-    fn current_life(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
-        let life = self.current.as_mut()?;
-        if life.ended && head.number < life.book.next_number() {
+    fn current_epoch(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut ReceiverEpoch> {
+        let state = self.current.as_mut()?;
+        if state.ended && head.number < state.book.next_number() {
             with.stats.after_end += 1;
             return None;
         }
-        let verdict = life.judge(with.now, head);
+        let verdict = state.judge(with.now, head);
         match verdict {
             Verdict::Plausible | Verdict::Confirmed => {}
             Verdict::Suspicious => return self.doubt(head, with),
             Verdict::Elsewhere => {
-                life.cut(with.now, with.brackets, with.out);
+                state.cut(with.now, with.brackets, with.out);
                 self.beginnings.begins_again(head.epoch);
                 return self.begin_at(head, verdict, with);
             }
         }
-        if self.current.as_ref().is_some_and(|life| life.ended) {
+        if self.current.as_ref().is_some_and(|state| state.ended) {
             self.resume(head, with)?;
         }
         if verdict == Verdict::Confirmed {
@@ -539,7 +542,7 @@ impl Stream {
     }
 
     /// Keeps a datagram that is beyond belief until a second one agrees.
-    fn doubt(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
+    fn doubt(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut ReceiverEpoch> {
         with.stats.suspicious += 1;
         self.doubted = Some((head.epoch, with.arrival.bytes.to_vec()));
         None
@@ -547,19 +550,19 @@ impl Stream {
 
     /// Takes the datagram in after all that was beyond belief until a second one agreed.
     fn believe_doubted(&mut self, with: &mut Surroundings<'_>) {
-        let Some(life) = &mut self.current else { return };
-        let Some((_, bytes)) = self.doubted.take_if(|(epoch, _)| *epoch == life.epoch) else { return };
+        let Some(state) = &mut self.current else { return };
+        let Some((_, bytes)) = self.doubted.take_if(|(epoch, _)| *epoch == state.epoch) else { return };
         let taken = match Datagram::decode(&bytes) {
-            Ok(Datagram::Data(data)) => life.on_data(with.now, &data, with.brackets, with.out),
-            Ok(Datagram::Tally(tally)) => life.on_tally(with.now, &tally, with.brackets, with.out),
-            Ok(Datagram::Descriptor(part)) => life.on_control(with.now, &part.head, with.brackets, with.out),
+            Ok(Datagram::Data(data)) => state.on_data(with.now, &data, with.brackets, with.out),
+            Ok(Datagram::Tally(tally)) => state.on_tally(with.now, &tally, with.brackets, with.out),
+            Ok(Datagram::Descriptor(part)) => state.on_control(with.now, &part.head, with.brackets, with.out),
             Ok(_) | Err(_) => return,
         };
         self.count(taken, with);
     }
 
     /// Begins a new life at its first datagram that can be true.
-    fn begin(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
+    fn begin(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut ReceiverEpoch> {
         let schema = &self.description.as_ref()?.schema;
         match self.beginnings.judge(head, schema, with.now) {
             Verdict::Suspicious if self.wanted => self.doubt(head, with),
@@ -575,7 +578,7 @@ impl Stream {
         head: &Numbered,
         verdict: Verdict,
         with: &mut Surroundings<'_>,
-    ) -> Option<&mut Life> {
+    ) -> Option<&mut ReceiverEpoch> {
         let description = self.description.clone()?;
         let waited = self.wanted && self.beginnings.waited_for(head, description.schema.rate, with.now);
         let misses_samples = waited && head.position() > 0;
@@ -585,27 +588,27 @@ impl Stream {
         self.retire(head.epoch, with);
         self.rivals.forget(head.epoch);
         // One account of a life at a time: the one that still settles ends before the next begins.
-        for life in self.replaced.iter_mut().filter(|life| life.epoch == head.epoch) {
-            life.cut(with.now, with.brackets, with.out);
+        for state in self.replaced.iter_mut().filter(|state| state.epoch == head.epoch) {
+            state.cut(with.now, with.brackets, with.out);
         }
-        self.replaced.retain(|life| life.epoch != head.epoch);
+        self.replaced.retain(|state| state.epoch != head.epoch);
         let first = if misses_samples { head.at(0, 0) } else { *head };
         let heard = (with.now, with.arrival.from);
-        let mut life = Life::join(with.next_key(), self.config, &first, description, heard);
+        let mut state = ReceiverEpoch::join(with.next_key(), self.config, &first, description, heard);
         let early = self.beginnings.begun(head.epoch);
         if misses_samples {
-            with.brackets.opened_below(life.key, head.number);
+            with.brackets.opened_below(state.key, head.number);
         }
         for numbers in early.iter().filter(|numbers| numbers.end > first.number) {
-            life.name_undecoded(numbers.start.max(first.number)..numbers.end, with.brackets);
+            state.name_undecoded(numbers.start.max(first.number)..numbers.end, with.brackets);
         }
         if waited {
             // The group is heard: the publisher need not hold the beginning any longer for this reader's sake.
             let waiting = self.beginnings.wish();
             let request = Request { waiting, ..self.request(head.epoch, Wanted::Data) };
-            with.out.request(life.report_address(), request);
+            with.out.request(state.report_address(), request);
         }
-        self.begun(life, first.first_index, with);
+        self.begun(state, first.first_index, with);
         if verdict != Verdict::Plausible {
             // The one that agrees with this one came before it.
             self.believe_doubted(with);
@@ -616,11 +619,11 @@ impl Stream {
     /// Tells whether an account may begin here: of a wanted stream, at the start of a sample, above all that came too early to be
     /// used, for that is not a loss, and above an account before, for nothing is delivered twice.
     fn may_begin(&self, head: &Numbered) -> bool {
-        self.wanted && Life::may_join(head) && !self.unusable.overtook(head.epoch, head.number)
+        self.wanted && ReceiverEpoch::may_join(head) && !self.unusable.overtook(head.epoch, head.number)
     }
 
     /// Counts a datagram that came before an account could begin.
-    fn too_early(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
+    fn too_early(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut ReceiverEpoch> {
         with.stats.undescribed += 1;
         self.beginnings.came_too_early(head.epoch, head.number);
         self.unusable.remember(head.epoch, head.number);
@@ -632,10 +635,11 @@ impl Stream {
     /// Of a crowd, only those ask that joined since the tally before: whoever is heard ends the pause for all.
     fn wake_publisher(&mut self, tally: &Tally, with: &mut Surroundings<'_>) {
         let asks = tally.paused && !tally.last && !self.is_leaving() && with.now >= self.next_request;
-        let Some(life) = self.current.as_ref().filter(|life| asks && life.epoch == tally.head.epoch) else {
+        let Some(state) = self.current.as_ref().filter(|state| asks && state.epoch == tally.head.epoch)
+        else {
             return;
         };
-        let (to, epoch) = (life.report_address(), life.epoch);
+        let (to, epoch) = (state.report_address(), state.epoch);
         self.next_request = with.now + REQUEST_INTERVAL;
         with.out.request(to, self.request(epoch, Wanted::Data));
     }
@@ -659,7 +663,7 @@ impl Stream {
             with.stats.malformed += 1;
         }
         // New losses and the end of an account are told early, inside the budget.
-        let news = self.current.as_ref().is_some_and(|life| life.ended || life.book.is_unsettled());
+        let news = self.current.as_ref().is_some_and(|state| state.ended || state.book.is_unsettled());
         if news && self.has_reports() {
             self.reports.hurry(with.now);
         }
@@ -673,17 +677,17 @@ pub(super) const fn at_port(mut address: SocketAddr, port: u16) -> SocketAddr {
 }
 
 impl ReaderIdentity {
-    fn report(&self, life: &Life, now: Instant) -> Report {
+    fn report(&self, state: &ReceiverEpoch, now: Instant) -> Report {
         Report {
-            stream: life.stream,
-            epoch: life.epoch,
+            stream: state.stream,
+            epoch: state.epoch,
             reader: self.id,
             name: self.name.clone(),
-            state: life.book.state(),
-            age: now.since(life.last_heard),
+            state: state.book.state(),
+            age: now.since(state.last_heard),
             receive_buffer_bytes: self.receive_buffer_bytes,
-            datagrams: life.book.network_rows(),
-            elements: life.book.reader_rows(),
+            datagrams: state.book.network_rows(),
+            elements: state.book.reader_rows(),
             waiting: None,
         }
     }

@@ -40,24 +40,24 @@ impl Unusable {
 mod tests {
     use super::*;
 
-    const LIFE: Epoch = Epoch { start_ns: 1, incarnation: 1 };
+    const EPOCH: Epoch = Epoch { start_ns: 1, incarnation: 1 };
 
     #[test]
     fn an_account_begins_above_what_cannot_be_used() {
         let mut unusable = Unusable::default();
-        assert!(!unusable.overtook(LIFE, 0));
-        unusable.remember(LIFE, 7);
-        unusable.remember(LIFE, 5);
-        assert!(unusable.overtook(LIFE, 0) && unusable.overtook(LIFE, 7));
-        assert!(!unusable.overtook(LIFE, 8));
+        assert!(!unusable.overtook(EPOCH, 0));
+        unusable.remember(EPOCH, 7);
+        unusable.remember(EPOCH, 5);
+        assert!(unusable.overtook(EPOCH, 0) && unusable.overtook(EPOCH, 7));
+        assert!(!unusable.overtook(EPOCH, 8));
         assert!(!unusable.overtook(Epoch { start_ns: 2, incarnation: 1 }, 7), "another life");
     }
 
     #[test]
     fn a_forged_number_does_not_stop_the_true_ones() {
         let mut unusable = Unusable::default();
-        unusable.remember(LIFE, 7);
-        unusable.remember(LIFE, u64::MAX);
-        assert!(unusable.overtook(LIFE, 7) && !unusable.overtook(LIFE, 8));
+        unusable.remember(EPOCH, 7);
+        unusable.remember(EPOCH, u64::MAX);
+        assert!(unusable.overtook(EPOCH, 7) && !unusable.overtook(EPOCH, 8));
     }
 }

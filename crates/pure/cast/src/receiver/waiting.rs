@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_is_missed_if_it_began_while_the_reader_waited() {
+    fn an_epoch_is_missed_if_it_began_while_the_reader_waited() {
         let is_missed =
             |apart_ms, sent, since| is_missed(&mut waiting_for_ten_seconds(), apart_ms, sent, since);
         assert!(is_missed(8_000, 50, 2_000));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_that_was_heard_is_missed_only_if_nothing_came_of_it_and_nothing_else_was_listened_to() {
+    fn an_announced_epoch_is_missed_only_without_data_and_without_another_current_epoch() {
         let heard = || {
             let mut beginnings = waiting_for_ten_seconds();
             beginnings.heard(epoch(0), at(12_000));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_that_began_before_the_reader_did_is_not_missed_later() {
+    fn an_epoch_that_began_before_the_reader_is_not_missed_later() {
         let mut beginnings = waiting_for_ten_seconds();
         assert!(!is_missed(&mut beginnings, 8_001, 50, 2_000));
         assert!(!is_missed(&mut beginnings, 8_001, 50, 0), "a successor that pauses seems to be younger");

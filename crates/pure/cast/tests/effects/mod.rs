@@ -14,7 +14,7 @@ use wire::{DATAGRAM_BYTES_IPV4, Kind, MIN_DATAGRAM_BYTES};
 use crate::line::feed::Holes;
 use crate::line::publisher::{Command, Publisher, Refusal, Restart};
 use crate::line::reader::Move;
-use crate::line::scene::{LIFE, Scene, StreamShape, forged, publisher, reader};
+use crate::line::scene::{EPOCH, Scene, StreamShape, forged, publisher, reader};
 use crate::line::truth::verify;
 use crate::line::watch::Following;
 use crate::line::{GROUP, Part, Stranger, at};
@@ -228,7 +228,7 @@ impl Plan {
 
     fn publisher(&mut self) -> Publisher {
         let fed = Instant::ORIGIN..at(FED_UNTIL);
-        let publisher = publisher(&self.shape, LIFE, fed, self.holes)
+        let publisher = publisher(&self.shape, EPOCH, fed, self.holes)
             .refusing(self.refusal)
             .told(at(self.random.below(500)), Command::Inject(self.injected));
         let turn = 1_000 + self.random.below(1_000);
@@ -242,7 +242,7 @@ impl Plan {
                 let epoch = if forgets {
                     Epoch { start_ns, incarnation: 22 }
                 } else {
-                    Epoch::succeeding(Some(LIFE), start_ns, 22)
+                    Epoch::succeeding(Some(EPOCH), start_ns, 22)
                 };
                 let begin = turn + self.random.below(300);
                 let feed = self.shape.feed(epoch, at(begin)..at(FED_UNTIL), self.holes);
@@ -264,7 +264,7 @@ impl Plan {
     fn stranger(&mut self) -> Stranger {
         let number = u64::MAX - 1 - self.random.below(1 << 40);
         let first_index = self.random.next_u64() / u64::from(self.shape.elements) / 2;
-        let bytes = forged(&self.shape, LIFE, number, first_index);
+        let bytes = forged(&self.shape, EPOCH, number, first_index);
         Stranger(vec![(at(1_500 + self.random.below(500)), bytes)])
     }
 

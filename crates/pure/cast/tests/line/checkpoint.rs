@@ -19,12 +19,12 @@ const MAX_JUMP: u64 = 1 << 20;
 /// What came in, and what is missing below it.
 #[derive(Default)]
 pub(super) struct Checkpoint {
-    lives: BTreeMap<(StreamId, u64), Life>,
+    epochs: BTreeMap<(StreamId, u64), EpochSeen>,
     next_look: Instant,
 }
 
 #[derive(Default)]
-struct Life {
+struct EpochSeen {
     came: RangeSet,
     first: u64,
     end: u64,
@@ -35,15 +35,15 @@ struct Life {
 
 impl Checkpoint {
     pub(super) fn see(&mut self, head: &Numbered) {
-        let life = self.lives.entry((head.stream, head.epoch.incarnation)).or_default();
-        if !life.came.is_empty() && head.number.abs_diff(life.end) > MAX_JUMP {
+        let seen = self.epochs.entry((head.stream, head.epoch.incarnation)).or_default();
+        if !seen.came.is_empty() && head.number.abs_diff(seen.end) > MAX_JUMP {
             return;
         }
-        if life.came.is_empty() {
-            life.first = head.number;
+        if seen.came.is_empty() {
+            seen.first = head.number;
         }
-        life.came.insert(head.number..head.number + 1);
-        life.end = life.end.max(head.number + 1);
+        seen.came.insert(head.number..head.number + 1);
+        seen.end = seen.end.max(head.number + 1);
     }
 
     /// Returns what has been missing for long enough, and when to look again.
@@ -53,7 +53,7 @@ impl Checkpoint {
             return (notices, self.next_look);
         }
         self.next_look = now + GRACE;
-        for ((stream, life), seen) in &mut self.lives {
+        for ((stream, incarnation), seen) in &mut self.epochs {
             let mut missing: RangeSet = core::iter::once(seen.first..seen.end).collect();
             missing.remove_all(seen.came.iter());
             missing.remove_all(seen.told.iter());
@@ -63,7 +63,7 @@ impl Checkpoint {
             seen.missing = missing;
             notices.extend(due.into_iter().map(|numbers| DropNotice {
                 stream: *stream,
-                incarnation: *life,
+                incarnation: *incarnation,
                 numbers,
                 stage: Stage::Network,
                 reason: KernelName::new("HOLE @ netif_receive_skb"),

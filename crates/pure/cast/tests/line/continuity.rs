@@ -10,7 +10,7 @@ use ledger::AccountState;
 use sim::{Network, NodeId};
 
 use super::Part;
-use super::publisher::LifeAsSent;
+use super::publisher::EpochAsSent;
 use super::reader::{Reader, What};
 use super::truth::account_of;
 
@@ -23,11 +23,11 @@ const MAX_HELD_BYTES: u64 = 1 << 20;
 /// # Panics
 /// If the end of an epoch is known and its last account does not reach there, or if an end was made up.
 pub(crate) fn check_continuity(network: &Network<Part>, publisher: NodeId, node: NodeId) {
-    let lives = &network.node(publisher).publisher().lives;
-    for (place, life) in lives.iter().enumerate() {
-        let (before, successor) = (&lives[..place], lives.get(place + 1));
-        if let Err(what) = ends_where_it_has_to(network, node, before, life, successor) {
-            panic!("{what}: {:?} in {}", life.epoch, network.scenario());
+    let epochs = &network.node(publisher).publisher().epochs;
+    for (place, as_sent) in epochs.iter().enumerate() {
+        let (before, successor) = (&epochs[..place], epochs.get(place + 1));
+        if let Err(what) = ends_where_it_has_to(network, node, before, as_sent, successor) {
+            panic!("{what}: {:?} in {}", as_sent.epoch, network.scenario());
         }
     }
 }
@@ -35,31 +35,32 @@ pub(crate) fn check_continuity(network: &Network<Part>, publisher: NodeId, node:
 fn ends_where_it_has_to(
     network: &Network<Part>,
     node: NodeId,
-    before: &[LifeAsSent],
-    life: &LifeAsSent,
-    successor: Option<&LifeAsSent>,
+    before: &[EpochAsSent],
+    as_sent: &EpochAsSent,
+    successor: Option<&EpochAsSent>,
 ) -> Result<(), String> {
     let reader = network.node(node).reader();
-    let heard = |life: &LifeAsSent, what: What| {
-        reader.diary.iter().any(|seen| seen.epoch == life.epoch && seen.readable && seen.what == what)
+    let heard = |as_sent: &EpochAsSent, what: What| {
+        reader.diary.iter().any(|seen| seen.epoch == as_sent.epoch && seen.readable && seen.what == what)
     };
     let told = successor.filter(|successor| heard(successor, What::Descriptor)).and_then(|it| it.predecessor);
-    let Some(last) = reader.watch.followed.iter().rposition(|following| following.epoch == life.epoch) else {
+    let Some(last) = reader.watch.followed.iter().rposition(|following| following.epoch == as_sent.epoch)
+    else {
         // One that began by a clock that was set back, and was heard and not believed, is not waited for any more.
-        let was_heard = reader.diary.iter().any(|seen| seen.epoch == life.epoch);
-        let is_next = !was_heard || before.iter().all(|it| it.epoch < life.epoch);
+        let was_heard = reader.diary.iter().any(|seen| seen.epoch == as_sent.epoch);
+        let is_next = !was_heard || before.iter().all(|it| it.epoch < as_sent.epoch);
         let is_told = told.is_some_and(|told| told.next_number > 0) && is_next;
-        let is_known = heard(life, What::Descriptor) && !is_crowded_out(reader, life) || is_told;
+        let is_known = heard(as_sent, What::Descriptor) && !is_crowded_out(reader, as_sent) || is_told;
         return if is_known { Err("an epoch without an account".to_owned()) } else { Ok(()) };
     };
     let account = account_of(reader, last);
-    let (end, offered) = (account.elements.next, life.end.unwrap_or(life.totals.samples.offered));
+    let (end, offered) = (account.elements.next, as_sent.end.unwrap_or(as_sent.totals.samples.offered));
     let reached = told.map_or(0, |told| told.next_index + u64::from(told.element_offset > 0));
     let is_closed = account.state == AccountState::Closed;
     if !account.closed() || account.state == AccountState::Open {
         return Err(format!("something is pending in the end: {account:?}"));
     }
-    if heard(life, What::FinalTally) {
+    if heard(as_sent, What::FinalTally) {
         return if is_closed && end == offered {
             Ok(())
         } else {
@@ -74,8 +75,8 @@ fn ends_where_it_has_to(
 }
 
 /// Tells whether so much of other lives came behind a life that none of it can still be held: it was counted, and no more.
-fn is_crowded_out(reader: &Reader, life: &LifeAsSent) -> bool {
-    let behind = reader.diary.iter().rev().take_while(|seen| seen.epoch != life.epoch);
+fn is_crowded_out(reader: &Reader, as_sent: &EpochAsSent) -> bool {
+    let behind = reader.diary.iter().rev().take_while(|seen| seen.epoch != as_sent.epoch);
     let (datagrams, bytes) = behind.fold((0, 0), |(datagrams, bytes), seen| {
         // Elements of four bytes.
         (datagrams + 1, bytes + 4 * seen.elements)

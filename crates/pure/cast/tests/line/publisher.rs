@@ -26,7 +26,7 @@ pub(crate) struct Publisher {
     commands: Vec<(Instant, Command)>,
     buffer: Vec<u8>,
     /// What this publisher did, life by life: the truth that accounts are compared with.
-    pub(crate) lives: Vec<LifeAsSent>,
+    pub(crate) epochs: Vec<EpochAsSent>,
     pub(crate) events: Vec<(Instant, SenderEvent)>,
     pub(crate) last_report: Option<Report>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Restart {
 
 /// What one life of a publisher did with its numbers.
 #[derive(Debug)]
-pub(crate) struct LifeAsSent {
+pub(crate) struct EpochAsSent {
     pub(crate) epoch: Epoch,
     /// Numbers that went to the network.
     pub(crate) sent: RangeSet,
@@ -91,7 +91,7 @@ impl Publisher {
             late_refusals: Vec::new(),
             commands: Vec::new(),
             buffer,
-            lives: vec![LifeAsSent::new(epoch)],
+            epochs: vec![EpochAsSent::new(epoch)],
             events: Vec::new(),
             last_report: None,
         }
@@ -200,7 +200,7 @@ impl Publisher {
         if let Datagram::Tally(tally) = &decoded
             && tally.last
         {
-            self.lives.last_mut().expect("a life").end = Some(tally.head.first_index);
+            self.epochs.last_mut().expect("a life").end = Some(tally.head.first_index);
         }
         if self.random.chance(self.refusal.socket) {
             self.refuse(now, destination, number, size_bytes, Stage::SenderSocket);
@@ -210,7 +210,7 @@ impl Publisher {
             let mut datagram = datagram.to_vec();
             (self.translate)(&mut datagram);
             socket.send(Address::Group(GROUP), &datagram);
-            self.lives.last_mut().expect("a life").sent.insert(number..number + 1);
+            self.epochs.last_mut().expect("a life").sent.insert(number..number + 1);
         }
     }
 
@@ -218,9 +218,9 @@ impl Publisher {
         if let Some(sender) = &mut self.sender {
             sender.handle(now, Input::Refused { destination, number, stage, size_bytes });
         }
-        let life = self.lives.last_mut().expect("a life");
-        life.refused.insert(number, stage);
-        life.refused_late += u64::from(life.end.is_some());
+        let as_sent = self.epochs.last_mut().expect("a life");
+        as_sent.refused.insert(number, stage);
+        as_sent.refused_late += u64::from(as_sent.end.is_some());
         self.check();
     }
 
@@ -228,9 +228,9 @@ impl Publisher {
         let Some(sender) = &self.sender else { return };
         let totals = sender.totals();
         assert!(totals.samples.is_balanced(), "the publisher's samples do not add up: {totals:?}");
-        let life = self.lives.last_mut().expect("a life");
-        life.next_number = sender.next_head().number;
-        life.totals = totals;
+        let as_sent = self.epochs.last_mut().expect("a life");
+        as_sent.next_number = sender.next_head().number;
+        as_sent.totals = totals;
     }
 
     fn obey(&mut self, now: Instant) {
@@ -247,7 +247,7 @@ impl Publisher {
                     config.predecessor = sender.as_ref().map(Sender::as_predecessor);
                     self.late_refusals.clear();
                     let predecessor = config.predecessor;
-                    self.lives.push(LifeAsSent { predecessor, ..LifeAsSent::new(config.epoch) });
+                    self.epochs.push(EpochAsSent { predecessor, ..EpochAsSent::new(config.epoch) });
                     self.feed = feed;
                     let seed = config.epoch.incarnation;
                     let begun =
@@ -259,7 +259,7 @@ impl Publisher {
     }
 }
 
-impl LifeAsSent {
+impl EpochAsSent {
     fn new(epoch: Epoch) -> Self {
         Self {
             epoch,

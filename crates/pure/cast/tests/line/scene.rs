@@ -78,7 +78,7 @@ impl Default for StreamShape {
 }
 
 /// The first life of a publisher.
-pub(crate) const LIFE: Epoch = Epoch { start_ns: 1_000, incarnation: 11 };
+pub(crate) const EPOCH: Epoch = Epoch { start_ns: 1_000, incarnation: 11 };
 
 /// Sets the simplest scene: a publisher, and one reader of all it sends.
 pub(crate) fn watched(seed: u64, publisher: Publisher, port: Port) -> (Scene, NodeId) {

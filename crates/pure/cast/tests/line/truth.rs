@@ -7,7 +7,7 @@ use sim::{Address, Fate, LostBy, Network, NodeId};
 use units::Epoch;
 use wire::Datagram;
 
-use super::publisher::LifeAsSent;
+use super::publisher::EpochAsSent;
 use super::reader::{Reader, What};
 use super::watch::Following;
 use super::{GROUP, Part};
@@ -76,8 +76,8 @@ pub(crate) fn verify(network: &Network<Part>, node: NodeId) -> Vec<(Truth, Accou
     let mut verified = Vec::new();
     for (place, following) in reader.watch.followed.iter().enumerate() {
         let account = account_of(reader, place);
-        let (_, life) = life_of(network, following.epoch);
-        if account.datagrams.is_some_and(|rows| rows.first >= life.next_number) {
+        let (_, as_sent) = epoch_as_sent(network, following.epoch);
+        if account.datagrams.is_some_and(|rows| rows.first >= as_sent.next_number) {
             assert_eq!(account.check(), Ok(()));
             continue;
         }
@@ -160,14 +160,14 @@ pub(super) fn account_of(reader: &Reader, place: usize) -> Account {
 
 fn truth_of(network: &Network<Part>, node: NodeId, following: &Following, account: &Account) -> Truth {
     let rows = account.datagrams.expect("a reader with a socket");
-    let (publisher, life) = life_of(network, following.epoch);
+    let (publisher, as_sent) = epoch_as_sent(network, following.epoch);
     let ways = ways(network, node, publisher, following);
     let last = ways.get(&rows.next.saturating_sub(1));
     let heard_to_the_end =
         matches!(last, Some(Way::Arrived { .. })) && hears_tallies(network.node(node).reader(), following);
-    let mut truth = Truth { withheld_late: life.refused_late, heard_to_the_end, ..Truth::default() };
+    let mut truth = Truth { withheld_late: as_sent.refused_late, heard_to_the_end, ..Truth::default() };
     for number in rows.first..rows.next {
-        match (life.withheld(number), ways.get(&number)) {
+        match (as_sent.withheld(number), ways.get(&number)) {
             (_, Some(Way::Arrived { elements })) => {
                 truth.arrived += 1;
                 truth.arrived_elements += elements;
@@ -184,7 +184,7 @@ fn truth_of(network: &Network<Part>, node: NodeId, following: &Following, accoun
         }
     }
     if account.state == AccountState::Cut {
-        for stage in (rows.next..life.next_number).filter_map(|number| life.withheld(number)) {
+        for stage in (rows.next..as_sent.next_number).filter_map(|number| as_sent.withheld(number)) {
             truth.withheld_behind_the_cut[stage] += 1;
         }
     }
@@ -201,14 +201,14 @@ fn hears_tallies(reader: &Reader, following: &Following) -> bool {
     times.windows(2).all(|pair| pair[1].since(pair[0]) < BookConfig::default().settle)
 }
 
-fn life_of(network: &Network<Part>, epoch: Epoch) -> (NodeId, &LifeAsSent) {
+fn epoch_as_sent(network: &Network<Part>, epoch: Epoch) -> (NodeId, &EpochAsSent) {
     let publishers = network.nodes().filter_map(|(id, part)| match part {
         Part::Publisher(publisher) => Some((id, publisher)),
         Part::Reader(_) | Part::Stranger(_) => None,
     });
     publishers
-        .flat_map(|(id, publisher)| publisher.lives.iter().map(move |life| (id, life)))
-        .find(|(_, life)| life.epoch == epoch)
+        .flat_map(|(id, publisher)| publisher.epochs.iter().map(move |as_sent| (id, as_sent)))
+        .find(|(_, as_sent)| as_sent.epoch == epoch)
         .expect("an epoch of a publisher of the scene")
 }
 

@@ -18,7 +18,7 @@ use crate::line::continuity::check_continuity;
 use crate::line::feed::Holes;
 use crate::line::publisher::{Command, Publisher, Restart};
 use crate::line::reader::Reader;
-use crate::line::scene::{LIFE, StreamShape, publisher, reader};
+use crate::line::scene::{EPOCH, StreamShape, publisher, reader};
 use crate::line::truth::verify;
 use crate::line::{GROUP, Part, at};
 
@@ -224,8 +224,8 @@ impl Plan {
     fn publisher(&self) -> Publisher {
         let holes = Holes { ring_blocks: self.ring_blocks, ..Holes::NONE };
         let fed = Instant::ORIGIN..at(self.fed_until);
-        let mut publisher = publisher(&self.shape, LIFE, fed, holes);
-        let mut epoch = LIFE;
+        let mut publisher = publisher(&self.shape, EPOCH, fed, holes);
+        let mut epoch = EPOCH;
         for Successor { end, begin } in &self.successors {
             let is_set_back = matches!(end, Some((_, End::DieAndSetClockBack)));
             let start_ns = if is_set_back { epoch.start_ns - 100 } else { epoch.start_ns + 1 };

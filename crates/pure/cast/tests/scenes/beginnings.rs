@@ -11,7 +11,7 @@ use crate::line::continuity::check_continuity;
 use crate::line::feed::Holes;
 use crate::line::publisher::{Command, Publisher, Restart};
 use crate::line::reader::Move;
-use crate::line::scene::{LIFE, StreamShape, accounts, announcement, publisher, reader, watched_by};
+use crate::line::scene::{EPOCH, StreamShape, accounts, announcement, publisher, reader, watched_by};
 
 const HELD: StreamShape =
     StreamShape { beginning: Beginning::Held { most_bytes: usize::MAX }, ..StreamShape::PLAIN };
@@ -19,7 +19,7 @@ const HELD: StreamShape =
 const PER_MS: u64 = 10;
 
 fn held() -> Publisher {
-    publisher(&HELD, LIFE, Instant::ORIGIN..at(3_000), Holes::NONE)
+    publisher(&HELD, EPOCH, Instant::ORIGIN..at(3_000), Holes::NONE)
 }
 
 /// When announcements come in a publisher's first second. Units: milliseconds.
@@ -33,7 +33,7 @@ fn heard_from(
     down: Link,
 ) -> Vec<(crate::line::truth::Truth, ledger::Account)> {
     let reader = if waits { reader(1).waiting() } else { reader(1) };
-    let hear = || Move::Hear(Box::new(announcement(&HELD, LIFE)), NodeId(0));
+    let hear = || Move::Hear(Box::new(announcement(&HELD, EPOCH)), NodeId(0));
     let reader = ANNOUNCED_MS.into_iter().fold(reader, |reader, ms| reader.told(at(ms), hear()));
     let reader = reader.told(at(0), Move::Leave).told(at(joined_ms), Move::Join);
     let (mut network, node) = watched_by(1, publisher, reader, Port { down, ..Port::default() });
@@ -102,11 +102,11 @@ fn data_before_the_description_were_received_and_could_not_be_used() {
 }
 
 #[test]
-fn the_beginning_of_a_life_that_came_during_an_outage_is_missing() {
+fn the_beginning_of_an_epoch_during_an_outage_is_missing() {
     let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let feed = HELD.feed(next, at(1_500)..at(5_000), Holes::NONE);
     let restart = Command::Restart(Box::new(Restart { config: HELD.config(next), feed }));
-    let publisher = publisher(&HELD, LIFE, Instant::ORIGIN..at(5_000), Holes::NONE);
+    let publisher = publisher(&HELD, EPOCH, Instant::ORIGIN..at(5_000), Holes::NONE);
     let publisher = publisher.told(at(1_400), Command::Die).told(at(1_500), restart);
     let accounts = heard_from(0, true, publisher, Link::lan().outage(at(1_450)..at(3_500)));
     let [(_, old), (truth, new)] = &accounts[..] else { panic!("two accounts: {accounts:?}") };
@@ -118,12 +118,12 @@ fn the_beginning_of_a_life_that_came_during_an_outage_is_missing() {
 #[test]
 fn a_beginning_that_fills_its_ring_is_held_no_longer() {
     let shape = StreamShape { beginning: Beginning::Held { most_bytes: 2_000 }, ..StreamShape::PLAIN };
-    let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(3_000), Holes::NONE);
+    let publisher = publisher(&shape, EPOCH, Instant::ORIGIN..at(3_000), Holes::NONE);
     let (mut network, node) = watched_by(1, publisher, reader(1), Port::default());
     // 40 bytes a millisecond.
     network.run_until(at(60));
     assert!(network.node(node).reader().receiver.accounts().next().unwrap().account.elements.next > 0);
-    assert_eq!(network.node(NodeId(0)).publisher().lives[0].totals.samples.publisher_queue, 0);
+    assert_eq!(network.node(NodeId(0)).publisher().epochs[0].totals.samples.publisher_queue, 0);
 }
 
 /// A publisher that ends an epoch after two seconds and begins the next half a second later, as one that remembers.
@@ -131,12 +131,12 @@ fn restarted() -> Publisher {
     let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let feed = HELD.feed(next, at(2_500)..at(5_000), Holes::NONE);
     let restart = Command::Restart(Box::new(Restart { config: HELD.config(next), feed }));
-    let publisher = publisher(&HELD, LIFE, Instant::ORIGIN..at(2_000), Holes::NONE);
+    let publisher = publisher(&HELD, EPOCH, Instant::ORIGIN..at(2_000), Holes::NONE);
     publisher.told(at(2_500), restart).told(at(5_200), Command::Finish)
 }
 
 #[test]
-fn what_an_outage_hid_of_the_life_before_is_counted_by_the_word_of_its_successor() {
+fn losses_of_an_outage_are_counted_by_what_the_next_epoch_says_of_its_predecessor() {
     let down = Link::lan().outage(at(900)..at(3_500));
     let accounts = heard_from(0, true, restarted(), down);
     let [(_, heard), (hidden, rest), (_, next)] = &accounts[..] else { panic!("three: {accounts:?}") };
@@ -150,7 +150,7 @@ fn what_an_outage_hid_of_the_life_before_is_counted_by_the_word_of_its_successor
 }
 
 #[test]
-fn a_life_whose_end_was_missed_closes_by_the_word_of_its_successor() {
+fn an_epoch_with_a_missed_end_is_closed_by_its_successor() {
     let down = Link::lan().outage(at(1_900)..at(2_550));
     let accounts = heard_from(0, true, restarted(), down);
     let [(truth, before), (_, next)] = &accounts[..] else { panic!("two: {accounts:?}") };
@@ -160,7 +160,7 @@ fn a_life_whose_end_was_missed_closes_by_the_word_of_its_successor() {
 }
 
 #[test]
-fn a_new_life_waits_for_its_descriptor_but_not_for_ever_and_loses_nothing() {
+fn a_new_epoch_is_held_for_its_descriptor_for_a_bounded_time_without_loss() {
     for until in [3_000, 4_500] {
         let down = Link::lan().outage(at(900)..at(2_300)).lose_when("descriptors", move |passing| {
             passing.bytes[3] == Kind::Descriptor.code() && (at(2_000)..at(until)).contains(&passing.at)
@@ -181,8 +181,8 @@ fn a_new_life_waits_for_its_descriptor_but_not_for_ever_and_loses_nothing() {
 }
 
 /// Lives of a publisher that ends one second after second, as one that remembers the life before.
-fn lives() -> Publisher {
-    let publisher = publisher(&HELD, LIFE, Instant::ORIGIN..at(1_000), Holes::NONE);
+fn restarting() -> Publisher {
+    let publisher = publisher(&HELD, EPOCH, Instant::ORIGIN..at(1_000), Holes::NONE);
     (1..4).fold(publisher, |publisher, second| {
         let epoch = Epoch { start_ns: 5_000 + second, incarnation: 20 + second };
         let (begin, end) = (1_500 * second, 1_500 * second + 1_000);
@@ -193,7 +193,7 @@ fn lives() -> Publisher {
 }
 
 #[test]
-fn a_life_that_began_and_ended_in_an_outage_is_missing_from_its_first_sample_to_its_last() {
+fn an_epoch_within_an_outage_is_missing_from_first_to_last_sample() {
     // The first life is heard at its beginning, the second one not at all, the third one at its end.
     for descriptors_lost_until in [0, 4_000] {
         let down = Link::lan().outage(at(500)..at(3_200)).lose_when("descriptors", move |passing| {
@@ -201,7 +201,7 @@ fn a_life_that_began_and_ended_in_an_outage_is_missing_from_its_first_sample_to_
                 && (at(3_000)..at(descriptors_lost_until)).contains(&passing.at)
         });
         let port = Port { down, ..Port::default() };
-        let (mut network, node) = watched_by(1, lives(), reader(1).waiting(), port);
+        let (mut network, node) = watched_by(1, restarting(), reader(1).waiting(), port);
         let accounts = accounts(&mut network, node, at(20_000));
         check_continuity(&network, NodeId(0), node);
         let of_second = accounts.iter().find(|(_, account)| {
@@ -215,13 +215,13 @@ fn a_life_that_began_and_ended_in_an_outage_is_missing_from_its_first_sample_to_
 }
 
 #[test]
-fn samples_that_were_paused_at_the_end_of_a_life_are_counted_by_the_word_of_its_successor() {
+fn samples_paused_at_the_end_of_an_epoch_are_counted_by_its_successors_predecessor_field() {
     // Nobody is heard of the reader: everything is paused, and has no number.
     let shape = StreamShape { hz: 10, block_samples: 1, sending: Sending::OnDemand, ..StreamShape::PLAIN };
     let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let feed = shape.feed(next, at(2_500)..at(5_000), Holes::NONE);
     let restart = Command::Restart(Box::new(Restart { config: shape.config(next), feed }));
-    let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(5_000), Holes::NONE);
+    let publisher = publisher(&shape, EPOCH, Instant::ORIGIN..at(5_000), Holes::NONE);
     let publisher = publisher.told(at(2_500), restart).told(at(5_200), Command::Finish);
     let up = Link::lan().outage(at(0)..at(20_000));
     let port = Port { up, down: Link::lan(), ..Port::default() };

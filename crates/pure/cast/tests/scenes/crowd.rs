@@ -6,7 +6,7 @@ use units::Instant;
 
 use crate::line::feed::Holes;
 use crate::line::reader::Reader;
-use crate::line::scene::{LIFE, StreamShape, publisher};
+use crate::line::scene::{EPOCH, StreamShape, publisher};
 use crate::line::{GROUP, Part, at};
 
 const READERS: usize = 10_000;
@@ -22,7 +22,7 @@ const HEADERS_BYTES: usize = 28;
 fn ten_thousand_readers_keep_their_reports_within_the_budget() {
     // One value every ten seconds: tallies and descriptions are nearly all there is.
     let shape = StreamShape { hz: 1, block_samples: 10, ..StreamShape::PLAIN };
-    let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(END), Holes::NONE);
+    let publisher = publisher(&shape, EPOCH, Instant::ORIGIN..at(END), Holes::NONE);
     let delay = Link::lan().jitter(core::time::Duration::from_millis(2), Order::Free);
     let mut network = Lineup::new(7)
         .publisher(Part::Publisher(Box::new(publisher)))

@@ -12,14 +12,14 @@ use wire::{Datagram, Kind, Request, Wanted};
 use crate::line::feed::Holes;
 use crate::line::publisher::Publisher;
 use crate::line::reader::{Move, Reader};
-use crate::line::scene::{LIFE, Scene, StreamShape, accounts, publisher, reader};
+use crate::line::scene::{EPOCH, Scene, StreamShape, accounts, publisher, reader};
 use crate::line::{Part, at};
 
 /// A datagram every millisecond, while somebody listens.
 const SHAPE: StreamShape = StreamShape { sending: Sending::OnDemand, ..StreamShape::PLAIN };
 
 fn fed(millis: u64) -> Publisher {
-    publisher(&SHAPE, LIFE, Instant::ORIGIN..at(millis), Holes::NONE)
+    publisher(&SHAPE, EPOCH, Instant::ORIGIN..at(millis), Holes::NONE)
 }
 
 fn lan() -> Port {
@@ -48,7 +48,7 @@ fn while_nobody_listens_nothing_is_sent_but_a_tally_and_a_description_a_second()
     assert_eq!(sent(&network, Kind::Data), []);
     let (tallies, descriptions) = (sent(&network, Kind::Tally).len(), sent(&network, Kind::Descriptor).len());
     assert!((30..=34).contains(&tallies) && (30..=31).contains(&descriptions), "{tallies} {descriptions}");
-    let totals = network.nodes().next().expect("a publisher").1.publisher().lives[0].totals.samples;
+    let totals = network.nodes().next().expect("a publisher").1.publisher().epochs[0].totals.samples;
     assert!(totals.publisher_paused >= 299_900 && totals.numbered == 0, "{totals:?}");
 }
 
@@ -112,7 +112,7 @@ fn a_pause_is_one_range_so_any_tally_explains_it_however_many_are_lost() {
 fn a_reader_that_stays_is_not_forgotten_with_a_crowd_that_leaves() {
     let shape = StreamShape { hz: 100, ..SHAPE };
     for seed in 1..=5 {
-        let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(300_000), Holes::NONE);
+        let publisher = publisher(&shape, EPOCH, Instant::ORIGIN..at(300_000), Holes::NONE);
         let (mut network, node) = before(seed, publisher, reader(1).told(at(0), Move::Join), lan());
         for id in 2..=40 {
             let guest = Reader::light(id, BookConfig::default());
@@ -122,7 +122,7 @@ fn a_reader_that_stays_is_not_forgotten_with_a_crowd_that_leaves() {
         let standing = |network: &Scene| {
             let publisher = network.node(NodeId(0)).publisher();
             let readers = publisher.sender().map_or(0, Sender::reader_count);
-            (readers, publisher.lives[0].totals.samples.publisher_paused)
+            (readers, publisher.epochs[0].totals.samples.publisher_paused)
         };
         network.run_until(at(99_000));
         let (readers, paused) = standing(&network);
@@ -144,7 +144,7 @@ struct Alone {
 
 impl Alone {
     fn new() -> Self {
-        let config = SHAPE.config(LIFE);
+        let config = SHAPE.config(EPOCH);
         let buffer = vec![0; config.datagram_bytes];
         let sender = Sender::new(config, 1, Instant::ORIGIN).expect("a description that fits");
         let mut alone = Self { sender, buffer, next_index: 0 };

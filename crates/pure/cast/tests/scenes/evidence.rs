@@ -12,7 +12,7 @@ use units::Instant;
 
 use crate::line::at;
 use crate::line::feed::Holes;
-use crate::line::scene::{LIFE, StreamShape, accounts, publisher, watched};
+use crate::line::scene::{EPOCH, StreamShape, accounts, publisher, watched};
 use crate::line::watch::AddedDelay;
 
 /// How long each cell of the table runs: 20,000 datagrams. Units: milliseconds.
@@ -29,7 +29,7 @@ struct Cell {
 }
 
 fn play(loss: f64, reorder: f64, by: Duration) -> Cell {
-    let publisher = publisher(&StreamShape::PLAIN, LIFE, Instant::ORIGIN..at(FED), Holes::NONE);
+    let publisher = publisher(&StreamShape::PLAIN, EPOCH, Instant::ORIGIN..at(FED), Holes::NONE);
     let down = Link::lan().loss(loss).reorder(reorder, by);
     let (mut network, node) = watched(5, publisher, Port { down, ..Port::default() });
     network.run_until(at(FED + 90));
@@ -104,7 +104,7 @@ fn loss_costs_its_own_elements_and_reordering_a_short_wait() {
 fn at_0_3_per_cent_of_loss_99_69_per_cent_arrive() {
     // 100,000 datagrams, so that chance is small beside what is asked.
     let shape = StreamShape { hz: 100_000, ..StreamShape::PLAIN };
-    let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(10_000), Holes::NONE);
+    let publisher = publisher(&shape, EPOCH, Instant::ORIGIN..at(10_000), Holes::NONE);
     let down = Link::lan().loss(0.003);
     let (mut network, node) = watched(4, publisher, Port { down, ..Port::default() });
     let (truth, account) = accounts(&mut network, node, at(20_000)).remove(0);

@@ -11,7 +11,7 @@ use wire::Kind;
 
 use crate::line::feed::{Feed, Holes};
 use crate::line::publisher::{Command, Publisher};
-use crate::line::scene::{LIFE, StreamShape, accounts, publisher, reader, watched};
+use crate::line::scene::{EPOCH, StreamShape, accounts, publisher, reader, watched};
 use crate::line::{GROUP, Part, at};
 
 #[test]
@@ -24,7 +24,7 @@ fn an_image_stream_loses_only_the_elements_lost() {
         block_samples: 1,
         ..StreamShape::PLAIN
     };
-    let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(400), Holes::NONE);
+    let publisher = publisher(&shape, EPOCH, Instant::ORIGIN..at(400), Holes::NONE);
     let down = Link::lan().loss(0.01);
     let (mut network, reader) = watched(1, publisher, Port { down, ..Port::default() });
     let (truth, account) = accounts(&mut network, reader, at(6_000)).remove(0);
@@ -41,7 +41,7 @@ fn an_image_stream_loses_only_the_elements_lost() {
 fn an_image_leaves_evenly_and_not_as_a_burst() {
     let shape =
         StreamShape { dtype: Dtype::U8, hz: 10, elements: 1 << 20, block_samples: 1, ..StreamShape::PLAIN };
-    let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(400), Holes::NONE);
+    let publisher = publisher(&shape, EPOCH, Instant::ORIGIN..at(400), Holes::NONE);
     let (mut network, _) = watched(1, publisher, Port::default());
     network.run_until(at(2_000));
     let sent: Vec<_> = network.log().all_sent().filter(|sent| sent.bytes[3] == Kind::Data.code()).collect();
@@ -79,7 +79,7 @@ fn a_large_image_leaves_at_its_own_rate_however_seldom_it_comes() {
         };
         // Two images, each of which comes as a whole.
         let end = u64::from(2_000 / hz);
-        let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(end), Holes::NONE);
+        let publisher = publisher(&shape, EPOCH, Instant::ORIGIN..at(end), Holes::NONE);
         let (lost, all) = lost_at_the_gigabit(publisher, at(end + 3_000));
         assert!(all > 2 * 6_000, "{all} datagrams of 1,392 bytes are no two images");
         assert_eq!(lost, 0, "of {all} datagrams at {hz} Hz");
@@ -90,7 +90,7 @@ fn a_large_image_leaves_at_its_own_rate_however_seldom_it_comes() {
 fn blocks_of_a_second_leave_within_the_second() {
     // 16 MB/s in blocks of 16 MB.
     let shape = StreamShape { hz: 4_000_000, block_samples: 4_000_000, ..StreamShape::default() };
-    let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(2_000), Holes::NONE);
+    let publisher = publisher(&shape, EPOCH, Instant::ORIGIN..at(2_000), Holes::NONE);
     let (lost, all) = lost_at_the_gigabit(publisher, at(5_000));
     assert!(all > 22_000, "{all} datagrams of 1,392 bytes are no 32 MB");
     assert_eq!(lost, 0, "of {all} datagrams");
@@ -101,12 +101,12 @@ fn the_parts_of_a_long_description_leave_one_by_one() {
     let channels =
         (0..4_096).map(|index| Channel::new(format!("probe {index}"), "V").with_scale(0.5, index.into()));
     let shape = StreamShape { hz: 100, block_samples: 1, ..StreamShape::default() };
-    let mut config = shape.config(LIFE);
+    let mut config = shape.config(EPOCH);
     let rate = config.description.schema.rate;
     config.description.schema = Schema::new(Dtype::I16, rate, channels.collect()).expect("a schema");
     let feed =
-        Feed::new(config.description.schema.clone(), LIFE.incarnation, 1, at(0)..at(3_000), Holes::NONE);
-    let publisher = Publisher::new(config, feed, LIFE.incarnation, at(0)).told(at(3_100), Command::Finish);
+        Feed::new(config.description.schema.clone(), EPOCH.incarnation, 1, at(0)..at(3_000), Holes::NONE);
+    let publisher = Publisher::new(config, feed, EPOCH.incarnation, at(0)).told(at(3_100), Command::Finish);
     let (mut network, node) = watched(1, publisher, Port::default());
     let (_, account) = accounts(&mut network, node, at(6_000)).remove(0);
     assert_eq!(account.elements.first, 0, "who listens from the beginning misses nothing");
@@ -122,7 +122,7 @@ fn the_parts_of_a_long_description_leave_one_by_one() {
 fn small_blocks_are_joined() {
     let joined = |linger| {
         let shape = StreamShape { hz: 1_000, block_samples: 1, linger, ..StreamShape::PLAIN };
-        let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(5_000), Holes::NONE);
+        let publisher = publisher(&shape, EPOCH, Instant::ORIGIN..at(5_000), Holes::NONE);
         let (mut network, reader) = watched(1, publisher, Port::default());
         let (_, account) = accounts(&mut network, reader, at(10_000)).remove(0);
         assert_eq!(account.elements.delivered, 5_000);

@@ -16,7 +16,7 @@ use wire::{
 };
 
 use crate::line::at;
-use crate::line::scene::{LIFE, StreamShape, description};
+use crate::line::scene::{EPOCH, StreamShape, description};
 use crate::victim::{MILLISECOND, Victim};
 
 /// Beyond that nothing is heard.
@@ -30,8 +30,8 @@ fn what_lies_beyond_every_account_is_malformed_whoever_sends_it() {
     let beyond = |number| Numbered { number, first_index: LAST_POSITION + 1, ..victim.head };
     let [tally, described] = [beyond(4), beyond(5)];
     let description = victim.description.clone();
-    victim.data_at(LIFE, 2, LAST_POSITION - 9);
-    victim.data_at(LIFE, 3, LAST_POSITION - 9);
+    victim.data_at(EPOCH, 2, LAST_POSITION - 9);
+    victim.data_at(EPOCH, 3, LAST_POSITION - 9);
     victim.tally(tally, |_| ());
     victim.send_description(&description, described);
     assert_eq!((victim.receiver.stats().malformed, victim.receiver.stats().suspicious), (4, 0));
@@ -46,9 +46,9 @@ fn what_lies_beyond_every_account_is_malformed_whoever_sends_it() {
 fn the_highest_number_there_is_moves_nothing() {
     let mut victim = Victim::new();
     (1..5).for_each(|number| victim.data(number));
-    victim.data_at(LIFE, u64::MAX - 1, 60);
-    victim.data_at(LIFE, u64::MAX - 1, 60);
-    victim.data_at(LIFE, 5, LAST_POSITION - 10);
+    victim.data_at(EPOCH, u64::MAX - 1, 60);
+    victim.data_at(EPOCH, u64::MAX - 1, 60);
+    victim.data_at(EPOCH, 5, LAST_POSITION - 10);
     assert_eq!((victim.receiver.stats().suspicious, victim.receiver.stats().malformed), (3, 0));
     victim.data(5);
     let rows = victim.rows();
@@ -62,7 +62,7 @@ fn what_another_host_sends_in_a_publishers_name_moves_nothing() {
     (1..5).for_each(|number| victim.data(number));
     let ahead = Numbered { number: 60_000, first_index: 60_000, ..victim.head };
     victim.host = 13;
-    (60_000..60_004).for_each(|number| victim.data_at(LIFE, number, number));
+    (60_000..60_004).for_each(|number| victim.data_at(EPOCH, number, number));
     victim.tally(ahead, |tally| tally.last = true);
     let description = victim.description.clone();
     victim.send_description(&description, ahead);
@@ -81,11 +81,11 @@ fn a_publisher_is_believed_from_every_address_that_it_lists() {
         (victim.description.clone(), Numbered { number: 5, first_index: 50, ..victim.head });
     victim.send_description_with(&description, head, &[[10, 0, 0, 66].into(), [10, 0, 0, 77].into()]);
     victim.host = 77;
-    (6..9).for_each(|number| victim.data_at(LIFE, number, number * 10 - 10));
+    (6..9).for_each(|number| victim.data_at(EPOCH, number, number * 10 - 10));
     assert_eq!((victim.delivered, victim.receiver.stats().imposter), (70, 0));
     victim.host = 13;
     victim.send_description_with(&description, head, &[[10, 0, 0, 13].into()]);
-    victim.data_at(LIFE, 9, 80);
+    victim.data_at(EPOCH, 9, 80);
     assert_eq!((victim.delivered, victim.receiver.stats().imposter), (70, 2), "nobody lists himself");
 }
 
@@ -103,7 +103,7 @@ fn a_publisher_that_comes_back_is_believed_although_another_spoke_for_it_in_its_
 }
 
 #[test]
-fn new_lives_that_wait_for_their_descriptors_are_let_in_in_the_order_in_which_they_came() {
+fn new_epochs_held_for_their_descriptors_are_admitted_in_order_of_arrival() {
     let epoch = |start_ns| Epoch { start_ns, incarnation: 11 };
     let mut victim = Victim::new();
     (1..5).for_each(|number| victim.data(number));
@@ -129,7 +129,8 @@ fn what_waits_for_its_descriptor_is_in_an_account_when_the_reader_leaves() {
 
 #[test]
 fn a_publisher_lists_its_addresses_in_its_next_descriptor() {
-    let mut sender = Sender::new(StreamShape::PLAIN.config(LIFE), 1, Instant::ORIGIN).expect("a description");
+    let mut sender =
+        Sender::new(StreamShape::PLAIN.config(EPOCH), 1, Instant::ORIGIN).expect("a description");
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
     let mut listed = |now: Instant, input: Option<&[IpAddr]>| {
         input.into_iter().for_each(|addresses| sender.handle(now, send::Input::Addresses(addresses)));
@@ -150,14 +151,15 @@ fn a_publisher_lists_its_addresses_in_its_next_descriptor() {
 /// Asks, as a made-up crowd, for a nonce with each request.
 #[test]
 fn nonces_cost_a_tally_each_100_ms_and_every_one_of_a_few_is_repeated() {
-    let mut sender = Sender::new(StreamShape::PLAIN.config(LIFE), 1, Instant::ORIGIN).expect("a description");
+    let mut sender =
+        Sender::new(StreamShape::PLAIN.config(EPOCH), 1, Instant::ORIGIN).expect("a description");
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
     let stream = sender.next_head().stream;
     let (mut tallies, mut repeated) = (Vec::new(), Vec::new());
     let mut ask = |now: Instant, nonces: Range<u64>| {
         for nonce in nonces.map(Nonce::new) {
             let (reader, what) = (ReaderId(1), Wanted::Descriptor);
-            let request = Request { stream, epoch: LIFE, reader, what, waiting: None, nonce: Some(nonce) };
+            let request = Request { stream, epoch: EPOCH, reader, what, waiting: None, nonce: Some(nonce) };
             sender.handle(now, send::Input::Request(&request));
         }
         while let send::Output::Transmit { size_bytes, .. } = sender.poll(now, &mut buffer) {
@@ -182,12 +184,12 @@ fn a_publisher_that_has_moved_is_followed_and_what_was_held_is_not_lost() {
     victim.tally(Numbered { number: 5, first_index: 50, ..victim.head }, |_| ());
     victim.host = 77;
     (6..16).for_each(|number| {
-        victim.data_at(LIFE, number, number * 10 - 10);
+        victim.data_at(EPOCH, number, number * 10 - 10);
         victim.pass(MILLISECOND * 99);
     });
     assert_eq!((victim.delivered, victim.receiver.stats().imposter), (40, 10));
     victim.pass(MILLISECOND * 10);
-    victim.data_at(LIFE, 16, 150);
+    victim.data_at(EPOCH, 16, 150);
     let rows = victim.rows();
     assert_eq!((rows.next, rows.received, rows.lost.total(), rows.unexplained), (17, 17, 0, 0));
     assert_eq!((victim.delivered, victim.began), (150, 1));
@@ -253,8 +255,8 @@ fn of_two_that_answer_nothing_one_takes_over_once_both_had_their_time() {
 fn two_forged_numbers_that_agree_make_a_hole_and_the_law_still_holds() {
     let mut victim = Victim::new();
     (1..5).for_each(|number| victim.data(number));
-    victim.data_at(LIFE, u64::MAX - 3, LAST_POSITION - 100);
-    victim.data_at(LIFE, u64::MAX - 2, LAST_POSITION - 90);
+    victim.data_at(EPOCH, u64::MAX - 3, LAST_POSITION - 100);
+    victim.data_at(EPOCH, u64::MAX - 2, LAST_POSITION - 90);
     victim.pass(MILLISECOND);
     let rows = victim.rows();
     assert_eq!((rows.next, rows.received), (u64::MAX - 1, 7), "both count once they agree");
@@ -269,9 +271,9 @@ fn an_honest_jump_beyond_belief_costs_no_datagram() {
     let mut victim = Victim::new();
     (1..5).for_each(|number| victim.data(number));
     // A source that left out a million samples: the first datagram behind them stands alone.
-    victim.data_at(LIFE, 5, 1_000_000);
+    victim.data_at(EPOCH, 5, 1_000_000);
     assert_eq!((victim.receiver.stats().suspicious, victim.delivered), (1, 40));
-    victim.data_at(LIFE, 6, 1_000_010);
+    victim.data_at(EPOCH, 6, 1_000_010);
     victim.tally(Numbered { number: 7, first_index: 1_000_020, ..victim.head }, |tally| {
         tally.totals.samples.source = 1_000_000 - 50;
     });
@@ -288,8 +290,8 @@ fn a_doubted_datagram_of_an_account_that_has_ended_counts_in_the_next() {
     victim.pass(Duration::from_secs(60));
     victim.pass(Duration::from_secs(60));
     assert_eq!(victim.ended, [AccountState::Unconfirmed]);
-    victim.data_at(LIFE, u64::MAX / 2, 2_000_000);
-    victim.data_at(LIFE, u64::MAX / 2 + 1, 2_000_010);
+    victim.data_at(EPOCH, u64::MAX / 2, 2_000_000);
+    victim.data_at(EPOCH, u64::MAX / 2 + 1, 2_000_010);
     victim.pass(MILLISECOND);
     assert_eq!((victim.began, victim.rows().received), (2, 2));
 }
@@ -316,8 +318,8 @@ fn the_last_positions_there_are_overflow_nothing() {
         victim.head.number = 7;
         victim.head.first_index = first_index;
         victim.describe();
-        victim.data_at(LIFE, 8, first_index);
-        victim.data_at(LIFE, 9, LAST_POSITION - 10);
+        victim.data_at(EPOCH, 8, first_index);
+        victim.data_at(EPOCH, 9, LAST_POSITION - 10);
         victim.pass(Duration::from_secs(60));
     }
 }
@@ -368,7 +370,7 @@ fn a_forged_first_datagram_does_not_move_the_beginning_that_a_reader_waited_for(
     assert_eq!((rows.lost[Stage::Decode], alone.ended.len()), (3, 0), "the early ones came");
 
     let mut agreed = described_at(1 << 40);
-    agreed.data_at(LIFE, (1 << 40) + 1, (1 << 40) + 10);
+    agreed.data_at(EPOCH, (1 << 40) + 1, (1 << 40) + 10);
     let rows = agreed.rows();
     assert_eq!(
         (agreed.began, rows.first, rows.received),
@@ -516,7 +518,7 @@ fn streams_made_up_at_the_group_of_a_true_one_give_way_until_they_are_described(
     let mut victim = Victim::ignorant();
     let announcement = |victim: &Victim, stream| Announcement {
         stream,
-        epoch: LIFE,
+        epoch: EPOCH,
         name: victim.description.name.clone(),
         group: ([239, 84, 0, 1], 7_400).into(),
         report_port: 9,
@@ -574,7 +576,8 @@ fn a_critical_extension_that_is_not_known_is_lost_in_decode_and_counted_by_type(
 
 #[test]
 fn reports_of_strangers_are_bounded_and_cannot_hurry_the_others() {
-    let mut sender = Sender::new(StreamShape::PLAIN.config(LIFE), 1, Instant::ORIGIN).expect("a description");
+    let mut sender =
+        Sender::new(StreamShape::PLAIN.config(EPOCH), 1, Instant::ORIGIN).expect("a description");
     let mut random = Random::new(1);
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
     let stream = sender.next_head().stream;
@@ -582,7 +585,7 @@ fn reports_of_strangers_are_bounded_and_cannot_hurry_the_others() {
     for count in 0..100_000_u64 {
         let report = Report {
             stream: if count % 3 == 0 { StreamId(random.next_u64()) } else { stream },
-            epoch: if count % 5 == 0 { Epoch { start_ns: 1, incarnation: random.next_u64() } } else { LIFE },
+            epoch: if count % 5 == 0 { Epoch { start_ns: 1, incarnation: random.next_u64() } } else { EPOCH },
             reader: ReaderId(random.next_u64()),
             name: "stranger".to_owned(),
             state: AccountState::Open,
@@ -617,7 +620,8 @@ fn reports_of_strangers_are_bounded_and_cannot_hurry_the_others() {
 
 #[test]
 fn a_crowd_made_up_at_one_address_costs_a_tally_each_100_ms_and_half_a_minute() {
-    let mut sender = Sender::new(StreamShape::PLAIN.config(LIFE), 1, Instant::ORIGIN).expect("a description");
+    let mut sender =
+        Sender::new(StreamShape::PLAIN.config(EPOCH), 1, Instant::ORIGIN).expect("a description");
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
     let stream = sender.next_head().stream;
     let (mut tallies, mut intervals) = (Vec::new(), Vec::new());
@@ -625,7 +629,7 @@ fn a_crowd_made_up_at_one_address_costs_a_tally_each_100_ms_and_half_a_minute() 
         let now = Instant::from_nanos(2_000_000_000 + count * 20_000);
         let report = Report {
             stream,
-            epoch: LIFE,
+            epoch: EPOCH,
             reader: ReaderId(count + 1),
             name: format!("evil{count}"),
             state: AccountState::Open,
@@ -656,7 +660,8 @@ fn a_crowd_made_up_at_one_address_costs_a_tally_each_100_ms_and_half_a_minute() 
 
 #[test]
 fn a_forged_answer_to_a_datagram_that_was_never_sent_names_nothing() {
-    let mut sender = Sender::new(StreamShape::PLAIN.config(LIFE), 1, Instant::ORIGIN).expect("a description");
+    let mut sender =
+        Sender::new(StreamShape::PLAIN.config(EPOCH), 1, Instant::ORIGIN).expect("a description");
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
     while !matches!(sender.poll(Instant::ORIGIN, &mut buffer), send::Output::Idle { .. }) {}
     let next = sender.next_head().number;

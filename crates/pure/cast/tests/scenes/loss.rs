@@ -10,14 +10,14 @@ use wire::Kind;
 use crate::line::at;
 use crate::line::feed::Holes;
 use crate::line::publisher::{Command, Publisher, Refusal};
-use crate::line::scene::{LIFE, StreamShape, accounts, publisher, reader, watched, watched_by};
+use crate::line::scene::{EPOCH, StreamShape, accounts, publisher, reader, watched, watched_by};
 use crate::line::truth::Truth;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// A thousand datagrams a second for two seconds.
 fn plain() -> Publisher {
-    publisher(&StreamShape::PLAIN, LIFE, Instant::ORIGIN..at(2_000), Holes::NONE)
+    publisher(&StreamShape::PLAIN, EPOCH, Instant::ORIGIN..at(2_000), Holes::NONE)
 }
 
 /// Plays a publisher before one reader behind `link`; the account must have closed.
@@ -195,10 +195,10 @@ fn totals_repair_what_lost_tallies_would_have_named() {
 #[test]
 fn holes_of_the_source_and_laps_of_the_ring_are_named_without_a_datagram() {
     let holes = Holes { source: 0.05, ring_blocks: usize::MAX };
-    let publisher = publisher(&StreamShape::PLAIN, LIFE, Instant::ORIGIN..at(2_000), holes);
+    let publisher = publisher(&StreamShape::PLAIN, EPOCH, Instant::ORIGIN..at(2_000), holes);
     let (mut network, reader) = watched(1, publisher, Port::default());
     let (_, account) = accounts(&mut network, reader, at(15_000)).remove(0);
-    let totals = network.node(sim::NodeId(0)).publisher().lives[0].totals;
+    let totals = network.node(sim::NodeId(0)).publisher().epochs[0].totals;
     assert!(totals.samples.source > 500);
     assert_eq!(account.elements.lost[Stage::Source], totals.samples.source);
     assert_eq!(rows(&account).missing_datagrams(), 0);

@@ -6,12 +6,12 @@
 mod beginnings;
 mod crowd;
 mod demand;
+mod epochs;
 mod evidence;
 mod frames;
 mod hostile;
 #[path = "../line/mod.rs"]
 mod line;
-mod lives;
 mod loss;
 mod sockets;
 mod versions;

@@ -8,7 +8,7 @@ use sim::{Host, Link, LostBy, Network, NodeId, Port};
 use units::{Epoch, Instant};
 
 use crate::line::feed::Holes;
-use crate::line::scene::{LIFE, Scene, StreamShape, accounts, publisher, reader, watched, watched_by};
+use crate::line::scene::{EPOCH, Scene, StreamShape, accounts, publisher, reader, watched, watched_by};
 use crate::line::truth::verify;
 use crate::line::{GROUP, Part, at};
 
@@ -20,7 +20,7 @@ fn stalled() -> Port {
 
 #[test]
 fn a_full_receive_buffer_is_named_to_the_last_datagram() {
-    let publisher = publisher(&StreamShape::PLAIN, LIFE, Instant::ORIGIN..at(2_000), Holes::NONE);
+    let publisher = publisher(&StreamShape::PLAIN, EPOCH, Instant::ORIGIN..at(2_000), Holes::NONE);
     let (mut network, reader) = watched(1, publisher, stalled());
     let (truth, account) = accounts(&mut network, reader, at(15_000)).remove(0);
     assert!(truth.buffer > 300);
@@ -34,7 +34,7 @@ fn a_full_receive_buffer_is_named_to_the_last_datagram() {
 fn drops_behind_the_last_datagram_show_in_the_counter_itself() {
     // The process is stopped until everything has been sent: the last drops are stamped on nothing.
     let host = Host::ideal().receive_buffer(40 * 900).stalls(at(1_900)..at(3_000));
-    let publisher = publisher(&StreamShape::PLAIN, LIFE, Instant::ORIGIN..at(2_000), Holes::NONE);
+    let publisher = publisher(&StreamShape::PLAIN, EPOCH, Instant::ORIGIN..at(2_000), Holes::NONE);
     let (mut network, reader) = watched(1, publisher, Port { host, ..Port::default() });
     let (truth, account) = accounts(&mut network, reader, at(15_000)).remove(0);
     // All that told where the epoch ends was dropped too: what lies behind the horizon is not known.
@@ -46,7 +46,7 @@ fn drops_behind_the_last_datagram_show_in_the_counter_itself() {
 #[test]
 fn a_counter_without_stamps_explains_what_was_lost_before_the_next_datagram() {
     let host = Host::ideal().receive_buffer(20 * 900).reads_every(Duration::from_millis(30), 64);
-    let publisher = publisher(&StreamShape::PLAIN, LIFE, Instant::ORIGIN..at(2_000), Holes::NONE);
+    let publisher = publisher(&StreamShape::PLAIN, EPOCH, Instant::ORIGIN..at(2_000), Holes::NONE);
     let (mut network, reader) = watched(1, publisher, Port { host, ..Port::default() });
     let (truth, account) = accounts(&mut network, reader, at(15_000)).remove(0);
     assert!(truth.buffer > 300);
@@ -56,7 +56,7 @@ fn a_counter_without_stamps_explains_what_was_lost_before_the_next_datagram() {
 
 #[test]
 fn what_somebody_saw_the_buffer_refuse_is_put_down_to_it_and_to_nothing_else() {
-    let publisher = publisher(&StreamShape::PLAIN, LIFE, Instant::ORIGIN..at(2_000), Holes::NONE);
+    let publisher = publisher(&StreamShape::PLAIN, EPOCH, Instant::ORIGIN..at(2_000), Holes::NONE);
     let port = Port { down: Link::lan().loss(0.05), ..stalled() };
     let reader = reader(1).witnessed(1, 1.0, 500);
     let (mut network, reader) = watched_by(1, publisher, reader, port);

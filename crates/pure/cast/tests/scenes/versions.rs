@@ -6,7 +6,7 @@ use units::Instant;
 use wire::VERSION;
 
 use crate::line::feed::Holes;
-use crate::line::scene::{LIFE, StreamShape, accounts, publisher, reader, watched_by};
+use crate::line::scene::{EPOCH, StreamShape, accounts, publisher, reader, watched_by};
 use crate::line::{address, at};
 
 const SHAPE: StreamShape = StreamShape::PLAIN;
@@ -37,7 +37,7 @@ fn sealed(datagram: &mut [u8], header_bytes: usize) {
 
 #[test]
 fn what_a_later_version_adds_to_data_tallies_and_descriptors_is_passed_over() {
-    let publisher = publisher(&SHAPE, LIFE, Instant::ORIGIN..at(3_000), Holes::NONE).translating(extended);
+    let publisher = publisher(&SHAPE, EPOCH, Instant::ORIGIN..at(3_000), Holes::NONE).translating(extended);
     let port = Port { down: Link::lan().loss(0.01), ..Port::default() };
     let (mut network, node) = watched_by(1, publisher, reader(1).waiting(), port);
     let accounts = accounts(&mut network, node, at(15_000));
@@ -54,7 +54,7 @@ fn what_a_later_version_adds_to_data_tallies_and_descriptors_is_passed_over() {
 
 #[test]
 fn a_later_version_itself_is_refused_counted_and_said_once() {
-    let publisher = publisher(&SHAPE, LIFE, Instant::ORIGIN..at(3_000), Holes::NONE);
+    let publisher = publisher(&SHAPE, EPOCH, Instant::ORIGIN..at(3_000), Holes::NONE);
     let port = Port { down: Link::lan(), ..Port::default() };
     let (mut network, node) =
         watched_by(1, publisher.translating(of_next_version), reader(1).waiting(), port);

@@ -13,7 +13,7 @@ use wire::{
     Request, Tally, Totals,
 };
 
-use crate::line::scene::{LIFE, StreamShape, description};
+use crate::line::scene::{EPOCH, StreamShape, description};
 
 pub(crate) const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -51,7 +51,7 @@ impl Victim {
         let description = description(&StreamShape::PLAIN);
         let head = Numbered {
             stream: wire::stream_id(&description.name, &description.schema),
-            epoch: LIFE,
+            epoch: EPOCH,
             number: 0,
             first_index: 0,
             element_offset: 0,

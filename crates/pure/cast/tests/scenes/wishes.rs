@@ -158,7 +158,7 @@ fn a_reader_that_changes_its_mind_keeps_its_account() {
 }
 
 #[test]
-fn a_reader_that_leaves_does_not_follow_the_publishers_next_life() {
+fn a_leaving_reader_does_not_follow_the_next_epoch() {
     let mut victim = leaving_with_a_loss();
     let later = Numbered { number: 0, first_index: 0, ..victim.head };
     let later = Numbered { epoch: units::Epoch { start_ns: u64::MAX, incarnation: 1 }, ..later };

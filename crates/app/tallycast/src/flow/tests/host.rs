@@ -137,7 +137,7 @@ fn a_reader_that_waited_has_lost_what_the_ring_took_before_it_looked() {
 }
 
 #[test]
-fn a_publisher_whose_clock_was_set_back_is_read_behind_the_life_before() {
+fn an_epoch_after_a_clock_step_back_is_read_after_its_predecessor() {
     for (waits, holds_beginning) in [(true, true), (true, false), (false, true)] {
         let mut host = HostScene::new();
         host.scene.began(B, 0);

@@ -77,7 +77,7 @@ fn what_came_before_a_reader_was_here_again_is_no_lag_of_its() {
 fn an_older_epoch_is_not_told_behind_a_newer_one() {
     let mut scene = Scene::new();
     let mut rest = rest_of_a(AccountState::Closed);
-    rest.lives.clear();
+    rest.epochs.clear();
     rest.current = Some(B);
     scene.flow.resume(rest);
     scene.began(A, 0);

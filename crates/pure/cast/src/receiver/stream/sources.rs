@@ -10,7 +10,7 @@ use wire::{Datagram, Numbered, Request, Wanted};
 
 use super::{Arrival, Stream, Surroundings, at_port};
 use crate::receiver::challengers::{Held, Over, Round, Successor};
-use crate::receiver::life::Life;
+use crate::receiver::epoch::ReceiverEpoch;
 use crate::receiver::outbox::Event;
 use crate::receiver::rivals::Sign;
 
@@ -47,10 +47,10 @@ impl Stream {
     /// Tells whether a datagram comes in the stream's name from an address that it is not believed from, while it is alive
     /// elsewhere; it is held back then.
     pub(super) fn is_held_back(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> bool {
-        let Some(life) = &self.current else { return false };
+        let Some(state) = &self.current else { return false };
         let Arrival { from, bytes } = with.arrival;
-        let (is_earlier, is_later) = (head.epoch < life.epoch, life.epoch < head.epoch);
-        let (is_at, is_alive) = (life.pin.is_at(from.ip()), life.is_alive());
+        let (is_earlier, is_later) = (head.epoch < state.epoch, state.epoch < head.epoch);
+        let (is_at, is_alive) = (state.pin.is_at(from.ip()), state.is_alive());
         // What began earlier may have been on its way for a while, if it was listened to, and is a newcomer like any other if not.
         let is_familiar = if is_earlier { self.was_listened_to(head.epoch) } else { is_at };
         if is_familiar {
@@ -73,27 +73,27 @@ impl Stream {
             self.drop_held(dropped);
             self.beginnings.pass_over(head.epoch);
         }
-        let Some(life) = self.current.as_mut() else { return false };
+        let Some(state) = self.current.as_mut() else { return false };
         if is_held {
             if is_earlier {
-                let sign = self.rivals.heard_beside(head.epoch, with.now, life.last_heard);
+                let sign = self.rivals.heard_beside(head.epoch, with.now, state.last_heard);
                 if let Some(report_to) = self.challengers.report_address(from.ip()) {
                     self.rivals.described(head.epoch, report_to);
                 }
                 if sign == Sign::Rivalry {
-                    let (stream, winner, other) = (self.id, life.epoch, head.epoch);
+                    let (stream, winner, other) = (self.id, state.epoch, head.epoch);
                     with.out.event(Event::TwoPublishers { stream, winner, other });
                 }
             } else if is_later {
                 // The publishers are told of each other.
                 self.rivals.heard(head.epoch, with.now);
             } else {
-                self.challengers.reports_to(head.epoch, at_port(from, life.description.report_port));
+                self.challengers.reports_to(head.epoch, at_port(from, state.description.report_port));
             }
         } else if is_later {
             return false;
-        } else if life.is_unconfirmed() {
-            life.moves_to(from);
+        } else if state.is_unconfirmed() {
+            state.moves_to(from);
             return false;
         }
         if is_at {
@@ -102,7 +102,7 @@ impl Stream {
         }
         with.stats.imposter += 1;
         if !core::mem::replace(&mut self.told_imposter, true) {
-            let (stream, epoch, believed) = (self.id, head.epoch, life.from);
+            let (stream, epoch, believed) = (self.id, head.epoch, state.from);
             with.out.event(Event::Imposter { stream, epoch, believed, imposter: from });
         }
         true
@@ -111,49 +111,49 @@ impl Stream {
     /// Tells whether the present life is over, so that one that began earlier by its clock and was never listened to takes its
     /// place.
     pub(super) fn gives_way_to(&self, earlier: Epoch) -> bool {
-        let Some(life) = self.current.as_ref().filter(|life| earlier < life.epoch) else { return false };
-        let is_heir = |&(epoch, since): &(Epoch, Instant)| earlier >= epoch && life.last_heard <= since;
-        let is_over = !life.is_alive() || self.earlier_heir.as_ref().is_some_and(is_heir);
+        let Some(state) = self.current.as_ref().filter(|state| earlier < state.epoch) else { return false };
+        let is_heir = |&(epoch, since): &(Epoch, Instant)| earlier >= epoch && state.last_heard <= since;
+        let is_over = !state.is_alive() || self.earlier_heir.as_ref().is_some_and(is_heir);
         is_over && !self.was_listened_to(earlier)
     }
 
     /// Returns the present life's address if another life there, which began earlier by its clock, went on when it fell silent.
     pub(super) fn survivor(&self) -> Option<IpAddr> {
-        let life = self.current.as_ref()?;
-        self.challengers.survivor(life.epoch, life.last_heard, |ip| life.pin.is_at(ip))
+        let state = self.current.as_ref()?;
+        self.challengers.survivor(state.epoch, state.last_heard, |ip| state.pin.is_at(ip))
     }
 
     /// Tells whether a life was listened to before another replaced it.
     fn was_listened_to(&self, epoch: Epoch) -> bool {
-        self.rivals.was_believed(epoch) || self.replaced.iter().any(|life| life.epoch == epoch)
+        self.rivals.was_believed(epoch) || self.replaced.iter().any(|state| state.epoch == epoch)
     }
 
     /// Returns when the addresses that are held back have to be looked at.
     pub(super) fn challengers_due(&self) -> Option<Instant> {
-        let life = self.current.as_ref()?;
+        let state = self.current.as_ref()?;
         let ask = self.challengers.next_ask();
-        if life.is_alive() {
-            return Instant::earlier(ask, self.challengers.next_round(life.last_heard));
+        if state.is_alive() {
+            return Instant::earlier(ask, self.challengers.next_round(state.last_heard));
         }
-        let decision = (!self.challengers.is_empty()).then(|| self.challengers.heir_known(&over(life)));
+        let decision = (!self.challengers.is_empty()).then(|| self.challengers.heir_known(&over(state)));
         Instant::earlier(ask, decision)
     }
 
     /// Challenges the believed address and those that are held back, and lets one of these take over once the other is gone.
     pub(super) fn challenge(&mut self, with: &mut Surroundings<'_>) {
         self.ask_for_proofs(false, with);
-        let Some(life) = &self.current else { return };
-        if life.is_alive() {
-            return match self.challengers.round(with.now, life.last_heard) {
+        let Some(state) = &self.current else { return };
+        if state.is_alive() {
+            return match self.challengers.round(with.now, state.last_heard) {
                 Round::Wait => {}
                 Round::Challenge => self.send_challenges(with),
                 Round::TakeOver(ip) => self.take_over(ip, with),
             };
         }
-        if with.now < self.challengers.heir_known(&over(life)) {
+        if with.now < self.challengers.heir_known(&over(state)) {
             return;
         }
-        match self.challengers.heir(&over(life)) {
+        match self.challengers.heir(&over(state)) {
             Some(ip) => self.take_over(ip, with),
             None => {
                 let dropped = self.challengers.clear();
@@ -171,10 +171,10 @@ impl Stream {
 
     fn send_challenges(&mut self, with: &mut Surroundings<'_>) {
         let nonce = self.challengers.nonce();
-        let Some(life) = &self.current else { return };
+        let Some(state) = &self.current else { return };
         // A publisher that knows no nonces describes itself, which is a sign of life, too.
-        let request = Request { nonce: Some(nonce), ..self.request(life.epoch, Wanted::Descriptor) };
-        with.out.request(life.report_address(), request);
+        let request = Request { nonce: Some(nonce), ..self.request(state.epoch, Wanted::Descriptor) };
+        with.out.request(state.report_address(), request);
         self.ask_for_proofs(true, with);
     }
 
@@ -192,24 +192,24 @@ impl Stream {
         let Some(Successor { epoch, held, displaced, dropped }) = self.challengers.take(ip) else { return };
         self.drop_held(dropped);
         self.told_imposter = false;
-        if self.current.as_ref().is_some_and(|life| epoch < life.epoch) {
+        if self.current.as_ref().is_some_and(|state| epoch < state.epoch) {
             let earliest = held.iter().map(|held| held.epoch).min().unwrap_or(epoch);
             self.earlier_heir = Some((earliest, with.now));
         }
         match (&mut self.current, held.last()) {
-            (Some(life), Some(newest)) if life.epoch == epoch => life.moves_to(newest.from),
+            (Some(state), Some(newest)) if state.epoch == epoch => state.moves_to(newest.from),
             // Reports on the epoch before still go to where it was.
-            (Some(life), _) if life.epoch < epoch => life.pin.moves_to(ip),
+            (Some(state), _) if state.epoch < epoch => state.pin.moves_to(ip),
             (Some(_) | None, _) => {}
         }
         for held in &held {
             self.take_held(&held.bytes, &mut with.at(held.from, &held.bytes));
         }
         self.introduce(epoch, with);
-        for life in self.current.iter_mut().chain(&mut self.replaced) {
-            if let Some(numbers) = displaced.get(&life.epoch).filter(|_| !life.ended) {
-                numbers.iter().for_each(|numbers| life.name_undecoded(numbers, with.brackets));
-                life.advance(with.now, with.brackets, with.out);
+        for state in self.current.iter_mut().chain(&mut self.replaced) {
+            if let Some(numbers) = displaced.get(&state.epoch).filter(|_| !state.ended) {
+                numbers.iter().for_each(|numbers| state.name_undecoded(numbers, with.brackets));
+                state.advance(with.now, with.brackets, with.out);
             }
         }
     }
@@ -226,6 +226,6 @@ impl Stream {
 }
 
 /// Tells of a life that is over what its successor depends on.
-fn over(life: &Life) -> Over {
-    Over { epoch: life.epoch, ended: !life.is_unconfirmed(), last_heard: life.last_heard }
+fn over(state: &ReceiverEpoch) -> Over {
+    Over { epoch: state.epoch, ended: !state.is_unconfirmed(), last_heard: state.last_heard }
 }

@@ -8,7 +8,7 @@ use units::Epoch;
 use wire::{Numbered, Predecessor};
 
 use super::{MAX_REPLACED, Stream, Surroundings};
-use crate::receiver::life::Life;
+use crate::receiver::epoch::ReceiverEpoch;
 use crate::receiver::outbox::Event;
 use crate::receiver::rivals::Sign;
 
@@ -21,87 +21,93 @@ impl Stream {
         with: &mut Surroundings<'_>,
     ) {
         let listens = self.wanted && !self.is_leaving();
-        let misses_end = |life: &Life| life.ended && life.is_unconfirmed() && life.misses_end(with.now, word);
+        let misses_end =
+            |state: &ReceiverEpoch| state.ended && state.is_unconfirmed() && state.misses_end(with.now, word);
         if listens && self.current.as_ref().is_some_and(misses_end) {
             let Some(ended) = self.current.take() else { return };
             let (heard, position) = ((with.now, ended.from), ended.book.horizon_position());
             let per_sample = u64::from(ended.description.schema.elements_per_sample());
-            let life = ended.following(with.next_key(), heard);
-            let life = self.begun(life, position / per_sample, with);
-            return life.believe(with.now, word, with.brackets, with.out);
+            let state = ended.following(with.next_key(), heard);
+            let state = self.begun(state, position / per_sample, with);
+            return state.believe(with.now, word, with.brackets, with.out);
         }
-        if listens && let Some(life) = self.missed_life(word, successor, with) {
-            let is_over = |current: &Life| life.epoch < current.epoch && current.epoch != successor.epoch;
+        if listens && let Some(state) = self.missed_epoch(word, successor, with) {
+            let is_over =
+                |current: &ReceiverEpoch| state.epoch < current.epoch && current.epoch != successor.epoch;
             if self.current.as_ref().is_some_and(is_over) {
                 // Of two lives whose clocks do not tell the order, the one that was listened to came first.
                 self.retire(successor.epoch, with);
             }
-            return self.tell_missed(life, word, with);
+            return self.tell_missed(state, word, with);
         }
-        let lives = self.current.iter_mut().chain(&mut self.replaced);
-        for life in lives.filter(|life| life.epoch == word.epoch && !life.ended) {
-            life.hear_successor(with.now, word);
+        let epochs = self.current.iter_mut().chain(&mut self.replaced);
+        for state in epochs.filter(|state| state.epoch == word.epoch && !state.ended) {
+            state.hear_successor(with.now, word);
         }
     }
 
     /// Returns a life with an account for what its successor says was sent and was not heard, if no account is open that it
     /// belongs to: of a life that ended before this word came, or that began and ended unheard while the reader waited.
-    fn missed_life(
+    fn missed_epoch(
         &mut self,
         word: &Predecessor,
         successor: &Numbered,
         with: &mut Surroundings<'_>,
-    ) -> Option<Life> {
+    ) -> Option<ReceiverEpoch> {
         let now = with.now;
-        let misses_end = |life: &mut Life| life.is_unconfirmed() && life.misses_end(now, word);
+        let misses_end = |state: &mut ReceiverEpoch| state.is_unconfirmed() && state.misses_end(now, word);
         if let Some(departed) = self.departed.take_if(misses_end) {
             return Some(departed.following(with.next_key(), (now, departed.from)));
         }
-        let lives = self.lives().chain(&self.departed).filter(|life| life.epoch < successor.epoch);
-        let precedes = |life: &&Life| life.epoch < word.epoch && life.can_precede(now, word);
-        if let Some(before) = lives.max_by_key(|life| life.epoch).filter(precedes) {
+        let epochs = self.epochs().chain(&self.departed).filter(|state| state.epoch < successor.epoch);
+        let precedes = |state: &&ReceiverEpoch| state.epoch < word.epoch && state.can_precede(now, word);
+        if let Some(before) = epochs.max_by_key(|state| state.epoch).filter(precedes) {
             return Some(before.unheard_successor(with.next_key(), self.config, word.epoch));
         }
         // Nothing was heard before, or a clock that was set hides the order.
         let description = Arc::clone(self.description.as_ref()?);
         let since = self.beginnings.missed(word, successor, description.schema.rate, now)?;
         let (identity, silence) = ((self.id, word.epoch), (since, with.arrival.from));
-        Some(Life::unheard(with.next_key(), self.config, identity, description, silence))
-            .filter(|life| life.can_precede(now, word))
+        Some(ReceiverEpoch::unheard(with.next_key(), self.config, identity, description, silence))
+            .filter(|state| state.can_precede(now, word))
     }
 
     /// Books all that was missed of a life that is over.
-    fn tell_missed(&mut self, mut life: Life, word: &Predecessor, with: &mut Surroundings<'_>) {
-        let (stream, epoch, description) = (self.id, life.epoch, Arc::clone(&life.description));
+    fn tell_missed(&mut self, mut state: ReceiverEpoch, word: &Predecessor, with: &mut Surroundings<'_>) {
+        let (stream, epoch, description) = (self.id, state.epoch, Arc::clone(&state.description));
         let per_sample = u64::from(description.schema.elements_per_sample());
-        let first_index = life.book.horizon_position() / per_sample;
+        let first_index = state.book.horizon_position() / per_sample;
         self.beginnings.heard(epoch, with.now);
         for numbers in self.beginnings.begun(epoch).iter() {
-            let first = life.book.next_number();
-            life.name_undecoded(numbers.start.max(first)..numbers.end.max(first), with.brackets);
+            let first = state.book.next_number();
+            state.name_undecoded(numbers.start.max(first)..numbers.end.max(first), with.brackets);
         }
         self.rivals.replaced(epoch, with.now, None);
         with.out.event(Event::Began { stream, epoch, description, first_index });
-        life.believe(with.now, word, with.brackets, with.out);
-        life.replaced(with.now, with.brackets, with.out);
-        self.keep_replaced(life, with);
+        state.believe(with.now, word, with.brackets, with.out);
+        state.replaced(with.now, with.brackets, with.out);
+        self.keep_replaced(state, with);
     }
 
     /// Keeps a replaced life until its account is settled; of too many the oldest is cut.
-    fn keep_replaced(&mut self, life: Life, with: &mut Surroundings<'_>) {
-        if life.ended {
-            self.departed = self.departed.take().into_iter().chain([life]).max_by_key(|life| life.epoch);
+    fn keep_replaced(&mut self, state: ReceiverEpoch, with: &mut Surroundings<'_>) {
+        if state.ended {
+            self.departed = self.departed.take().into_iter().chain([state]).max_by_key(|state| state.epoch);
             return;
         }
         if self.replaced.len() == MAX_REPLACED {
             self.replaced.remove(0).cut(with.now, with.brackets, with.out);
         }
-        self.replaced.push(life);
+        self.replaced.push(state);
     }
 
     /// Begins another account of a life that had fallen silent, where the one before ended: what was lost in
     /// the silence is missing in it.
-    pub(super) fn resume(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut Life> {
+    pub(super) fn resume(
+        &mut self,
+        head: &Numbered,
+        with: &mut Surroundings<'_>,
+    ) -> Option<&mut ReceiverEpoch> {
         let ended = self.current.take()?;
         let position = ended.book.horizon_position();
         if head.position() < position {
@@ -111,38 +117,43 @@ impl Stream {
             self.current = Some(ended);
             return None;
         }
-        let mut life = ended.resumed(with.next_key(), (with.now, with.arrival.from));
+        let mut state = ended.resumed(with.next_key(), (with.now, with.arrival.from));
         for numbers in self.beginnings.begun(head.epoch).iter() {
-            let first = life.book.next_number();
-            life.name_undecoded(numbers.start.max(first)..numbers.end.max(first), with.brackets);
+            let first = state.book.next_number();
+            state.name_undecoded(numbers.start.max(first)..numbers.end.max(first), with.brackets);
         }
-        Some(self.begun(life, position / u64::from(head.elements_per_sample), with))
+        Some(self.begun(state, position / u64::from(head.elements_per_sample), with))
     }
 
-    pub(super) fn begun(&mut self, life: Life, first_index: u64, with: &mut Surroundings<'_>) -> &mut Life {
-        let (stream, epoch, description) = (self.id, life.epoch, Arc::clone(&life.description));
+    pub(super) fn begun(
+        &mut self,
+        state: ReceiverEpoch,
+        first_index: u64,
+        with: &mut Surroundings<'_>,
+    ) -> &mut ReceiverEpoch {
+        let (stream, epoch, description) = (self.id, state.epoch, Arc::clone(&state.description));
         with.out.event(Event::Began { stream, epoch, description, first_index });
         self.told_end = false;
         self.departed.take_if(|departed| departed.epoch == epoch);
         self.earlier_heir = None;
-        self.current.insert(life)
+        self.current.insert(state)
     }
 
     /// Puts the present life away: its account settles, but nothing new is listened to.
     pub(super) fn retire(&mut self, successor: Epoch, with: &mut Surroundings<'_>) {
-        let Some(mut life) = self.current.take() else { return };
-        self.unusable.remember(life.epoch, life.book.next_number().saturating_sub(1));
-        life.replaced(with.now, with.brackets, with.out);
-        if life.epoch != successor {
+        let Some(mut state) = self.current.take() else { return };
+        self.unusable.remember(state.epoch, state.book.next_number().saturating_sub(1));
+        state.replaced(with.now, with.brackets, with.out);
+        if state.epoch != successor {
             let dropped = self.challengers.forget_up_to(successor);
             self.drop_held(dropped);
-            self.rivals.replaced(life.epoch, with.now, Some(life.report_address()));
+            self.rivals.replaced(state.epoch, with.now, Some(state.report_address()));
         }
-        if successor < life.epoch {
+        if successor < state.epoch {
             // The next may be as early again, and its descriptor is to be waited for.
             self.introduced = Some(successor);
         }
-        self.keep_replaced(life, with);
+        self.keep_replaced(state, with);
         self.departed.take_if(|departed| departed.epoch > successor);
     }
 
@@ -150,15 +161,15 @@ impl Stream {
     ///
     /// It is still told what it had missed, but nothing beyond its horizon: the later start has won. If the
     /// winner has ended and the other goes on, the other is listened to again.
-    pub(super) fn replaced_life(
+    pub(super) fn replaced_epoch(
         &mut self,
         head: &Numbered,
         with: &mut Surroundings<'_>,
-    ) -> Option<&mut Life> {
+    ) -> Option<&mut ReceiverEpoch> {
         with.stats.replaced += 1;
         // Another publisher of the name is listened to: this one's beginning is not waited for.
         self.beginnings.begun(head.epoch);
-        let winner = self.current.as_ref().map(|life| (life.epoch, life.ended))?;
+        let winner = self.current.as_ref().map(|state| (state.epoch, state.ended))?;
         match (self.rivals.heard(head.epoch, with.now), winner) {
             (Sign::Afterglow, _) | (Sign::RivalryKnown, (_, false)) => {}
             (Sign::Rivalry, (winner, false)) => {
@@ -169,10 +180,10 @@ impl Stream {
             }
             (Sign::Rivalry | Sign::RivalryKnown, (_, true)) => {}
         }
-        if !self.replaced.iter().any(|life| life.misses(head)) {
+        if !self.replaced.iter().any(|state| state.misses(head)) {
             self.unusable.remember(head.epoch, head.number);
         }
         let from = with.arrival.from.ip();
-        self.replaced.iter_mut().find(|life| life.misses(head) && life.pin.is_at(from))
+        self.replaced.iter_mut().find(|state| state.misses(head) && state.pin.is_at(from))
     }
 }

@@ -34,7 +34,7 @@ const MAX_SPARE_BUFFERS: usize = 64;
 
 /// One life of a publisher.
 #[derive(Debug)]
-pub(super) struct Life {
+pub(super) struct ReceiverEpoch {
     pub(super) key: BookKey,
     pub(super) stream: StreamId,
     pub(super) epoch: Epoch,
@@ -82,7 +82,7 @@ pub(super) enum Taken {
     Malformed,
 }
 
-impl Life {
+impl ReceiverEpoch {
     /// Begins the account of a life at its first datagram whose schema is known.
     pub(super) fn join(
         key: BookKey,
@@ -103,8 +103,8 @@ impl Life {
     /// Opens an account for a later life that began and ended unheard, from its first sample on.
     pub(super) fn unheard_successor(&self, key: BookKey, config: BookConfig, epoch: Epoch) -> Self {
         let (identity, description) = ((self.stream, epoch), Arc::clone(&self.description));
-        let life = Self::unheard(key, config, identity, description, (self.last_heard, self.from));
-        Self { pin: self.pin.clone(), plausibility: self.plausibility.clone(), ..life }
+        let state = Self::unheard(key, config, identity, description, (self.last_heard, self.from));
+        Self { pin: self.pin.clone(), plausibility: self.plausibility.clone(), ..state }
     }
 
     /// Opens an account for a life that began and ended unheard, from its first sample on: after so long a silence, by the word

@@ -23,7 +23,7 @@ pub(crate) enum Times {
 }
 
 /// One epoch as a subscriber reads it.
-pub(crate) struct Life {
+pub(crate) struct ReaderEpoch {
     /// Which of this reader's accounts of the epoch it is, from 1 on.
     pub(crate) join: u32,
     /// This reader's account of the stream before it.
@@ -42,7 +42,7 @@ pub(crate) struct Life {
     pub(crate) end_by: Option<u64>,
 }
 
-impl Life {
+impl ReaderEpoch {
     pub(crate) const fn new(leg: Leg) -> Self {
         Self {
             join: 1,

@@ -9,14 +9,14 @@ use crate::line::feed::Holes;
 use crate::line::publisher::{Command, Publisher, Restart};
 use crate::line::reader::Move;
 use crate::line::scene::{
-    LIFE, Scene, StreamShape, accounts, forged, publisher, reader, watched, watched_by,
+    EPOCH, Scene, StreamShape, accounts, forged, publisher, reader, watched, watched_by,
 };
 use crate::line::{GROUP, Part, SHARED_PORTS, Stranger, at};
 
 const SHAPE: StreamShape = StreamShape::PLAIN;
 
 fn plain() -> Publisher {
-    publisher(&SHAPE, LIFE, Instant::ORIGIN..at(3_000), Holes::NONE)
+    publisher(&SHAPE, EPOCH, Instant::ORIGIN..at(3_000), Holes::NONE)
 }
 
 fn restart(epoch: Epoch, from: u64) -> Command {
@@ -41,8 +41,8 @@ fn a_restarted_publisher_is_a_new_account_at_once() {
 }
 
 #[test]
-fn a_clock_set_back_does_not_make_a_new_life_look_old() {
-    let next = Epoch::succeeding(Some(LIFE), 3, 22);
+fn a_clock_step_back_does_not_make_a_new_epoch_look_old() {
+    let next = Epoch::succeeding(Some(EPOCH), 3, 22);
     let publisher = plain().told(at(1_000), Command::Finish).told(at(1_500), restart(next, 1_500));
     let (mut network, reader) = watched(1, publisher, Port::default());
     let accounts = accounts(&mut network, reader, at(15_000));
@@ -50,7 +50,7 @@ fn a_clock_set_back_does_not_make_a_new_life_look_old() {
 }
 
 /// An epoch that began before the first one by a clock that was set back meanwhile.
-const EARLIER: Epoch = Epoch { start_ns: LIFE.start_ns - 1, incarnation: 22 };
+const EARLIER: Epoch = Epoch { start_ns: EPOCH.start_ns - 1, incarnation: 22 };
 
 #[test]
 fn a_clock_set_back_does_not_make_a_publisher_wait_that_remembers_nothing() {
@@ -71,7 +71,7 @@ fn a_publisher_that_died_and_whose_clock_was_set_back_is_followed_within_three_s
         let slow = StreamShape { hz: 50, block_samples: 50, ..SHAPE };
         let feed = slow.feed(EARLIER, at(begin)..at(20_000), Holes::NONE);
         let restart = Command::Restart(Box::new(Restart { config: slow.config(EARLIER), feed }));
-        let publisher = publisher(&slow, LIFE, at(0)..at(20_000), Holes::NONE)
+        let publisher = publisher(&slow, EPOCH, at(0)..at(20_000), Holes::NONE)
             .told(at(2_005), Command::Die)
             .told(at(begin), restart);
         let (mut network, node) = watched_by(1, publisher, reader(1).waiting(), Port::default());
@@ -109,44 +109,44 @@ fn told_by_a_successor(publisher: Publisher, successor: Epoch) -> Vec<(Epoch, u6
 }
 
 #[test]
-fn a_life_unheard_after_a_clock_was_set_back_is_counted_by_its_successors_word() {
+fn an_epoch_missed_after_a_clock_step_back_is_counted_by_its_successor() {
     // The successor began before the first life by its clock, as the one between did, or after it: the clock was set again.
-    for start_ns in [LIFE.start_ns, LIFE.start_ns + 1] {
+    for start_ns in [EPOCH.start_ns, EPOCH.start_ns + 1] {
         let successor = Epoch { start_ns, incarnation: 1 };
-        let lives = publisher(&TENFOLD, LIFE, at(0)..at(12_000), Holes::NONE)
+        let scene = publisher(&TENFOLD, EPOCH, at(0)..at(12_000), Holes::NONE)
             .told(at(2_005), Command::Die)
             .told(at(3_000), tenfold_restart(EARLIER, 3_000));
-        let expected = [(LIFE, 0, 100, 0), (EARLIER, 0, 0, 145), (successor, 0, 280, 20)];
-        assert_eq!(told_by_a_successor(lives, successor), expected);
+        let expected = [(EPOCH, 0, 100, 0), (EARLIER, 0, 0, 145), (successor, 0, 280, 20)];
+        assert_eq!(told_by_a_successor(scene, successor), expected);
     }
 }
 
 #[test]
-fn a_life_unheard_by_a_reader_that_waited_is_counted_before_the_first_that_is_heard() {
-    let first = publisher(&TENFOLD, LIFE, at(3_000)..at(12_000), Holes::NONE);
-    let successor = Epoch { start_ns: LIFE.start_ns + 1, incarnation: 12 };
-    let expected = [(LIFE, 0, 0, 145), (successor, 0, 255, 45)];
+fn an_epoch_that_a_waiting_reader_never_received_is_counted_before_the_first_received_one() {
+    let first = publisher(&TENFOLD, EPOCH, at(3_000)..at(12_000), Holes::NONE);
+    let successor = Epoch { start_ns: EPOCH.start_ns + 1, incarnation: 12 };
+    let expected = [(EPOCH, 0, 0, 145), (successor, 0, 255, 45)];
     assert_eq!(told_by_a_successor(first, successor), expected);
 }
 
 #[test]
-fn a_life_that_began_before_the_reader_did_is_not_counted_by_its_successors_word() {
+fn an_epoch_that_began_before_the_reader_is_not_counted_by_its_successor() {
     // By its clock it began 20 s before its successor.
-    let first = publisher(&TENFOLD, LIFE, at(3_000)..at(12_000), Holes::NONE);
-    let successor = Epoch { start_ns: LIFE.start_ns + 20_000_000_000, incarnation: 12 };
+    let first = publisher(&TENFOLD, EPOCH, at(3_000)..at(12_000), Holes::NONE);
+    let successor = Epoch { start_ns: EPOCH.start_ns + 20_000_000_000, incarnation: 12 };
     assert_eq!(told_by_a_successor(first, successor), [(successor, 0, 255, 45)]);
 }
 
 #[test]
 fn a_standby_whose_clock_is_behind_takes_over_as_any_other() {
-    let first = publisher(&SLOW, LIFE, at(0)..at(60_000), Holes::NONE).told(at(10_500), Command::Die);
+    let first = publisher(&SLOW, EPOCH, at(0)..at(60_000), Holes::NONE).told(at(10_500), Command::Die);
     let second = publisher(&SLOW, EARLIER, at(5_600)..at(20_000), Holes::NONE);
     let (mut network, reader) = hosts(1, first, second);
     network.run_until(at(10_500));
     let epochs = |network: &Scene| -> Vec<_> {
         network.node(reader).reader().receiver.accounts().map(|view| view.epoch).collect()
     };
-    assert_eq!(epochs(&network), [LIFE], "the first one is alive");
+    assert_eq!(epochs(&network), [EPOCH], "the first one is alive");
     network.run_until(at(10_500 + 3_000 + 100));
     assert!(epochs(&network).contains(&EARLIER), "{:?}", epochs(&network));
     let accounts = accounts(&mut network, reader, at(40_000));
@@ -157,8 +157,8 @@ fn a_standby_whose_clock_is_behind_takes_over_as_any_other() {
 }
 
 #[test]
-fn an_earlier_publisher_beside_one_that_lives_is_held_and_told_of_and_follows_its_final_tally() {
-    let first = publisher(&SHAPE, LIFE, at(0)..at(4_000), Holes::NONE);
+fn an_earlier_publisher_is_held_while_another_is_alive_and_follows_its_final_tally() {
+    let first = publisher(&SHAPE, EPOCH, at(0)..at(4_000), Holes::NONE);
     let (mut network, node) =
         watched_by(1, first, reader(1).waiting().deceived_by(NodeId(2)), Port::default());
     let mut config = SHAPE.config(EARLIER);
@@ -168,8 +168,8 @@ fn an_earlier_publisher_beside_one_that_lives_is_held_and_told_of_and_follows_it
     network.add("second publisher", Part::Publisher(Box::new(second)), Port::default());
     let accounts = accounts(&mut network, node, at(20_000));
     assert_eq!(states(&accounts), [AccountState::Closed; 2]);
-    assert_eq!(network.node(node).reader().watch.two_publishers, [(LIFE, EARLIER)], "told once");
-    for (publisher, other) in [(NodeId(0), EARLIER), (NodeId(2), LIFE)] {
+    assert_eq!(network.node(node).reader().watch.two_publishers, [(EPOCH, EARLIER)], "told once");
+    for (publisher, other) in [(NodeId(0), EARLIER), (NodeId(2), EPOCH)] {
         let events = network.node(publisher).publisher().events.iter().map(|(_, event)| *event);
         let told: Vec<_> = events.filter(|event| *event != SenderEvent::Finished).collect();
         assert_eq!(told, [SenderEvent::TwoPublishers { other }], "{publisher}");
@@ -181,7 +181,7 @@ fn an_earlier_publisher_beside_one_that_lives_is_held_and_told_of_and_follows_it
 }
 
 #[test]
-fn copies_of_a_life_that_was_listened_to_do_not_bring_it_back() {
+fn duplicates_of_a_past_epoch_do_not_reopen_it() {
     // Each datagram comes once more, up to three seconds later: also those of the life before.
     let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let publisher = plain().told(at(1_000), Command::Finish).told(at(1_100), restart(next, 1_100));
@@ -192,7 +192,7 @@ fn copies_of_a_life_that_was_listened_to_do_not_bring_it_back() {
 }
 
 #[test]
-fn reports_on_the_life_before_a_restart_are_not_a_second_publisher() {
+fn reports_on_the_epoch_before_a_restart_are_not_a_second_publisher() {
     // The reader hears nothing of the new life for a while and goes on reporting on the old one.
     let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let publisher = plain().told(at(1_000), Command::Die).told(at(1_000), restart(next, 1_000));
@@ -260,7 +260,7 @@ fn what_waits_in_the_socket_of_a_stopped_reader_is_no_silence() {
 #[test]
 fn a_reader_that_leaves_in_the_middle_of_a_frame_is_not_left_waiting_for_its_rest() {
     let shape = StreamShape { hz: 10, elements: 300_000, block_samples: 1, ..SHAPE };
-    let publisher = publisher(&shape, LIFE, Instant::ORIGIN..at(3_000), Holes::NONE);
+    let publisher = publisher(&shape, EPOCH, Instant::ORIGIN..at(3_000), Holes::NONE);
     let (mut network, stays) = watched(1, publisher, Port::default());
     let leaver = reader(2).told(at(1_540), Move::Leave);
     let leaver = network.add("leaver", Part::Reader(Box::new(leaver)), Port::default());
@@ -277,7 +277,7 @@ const SECOND: Epoch = Epoch { start_ns: 2_000, incarnation: 33 };
 
 /// Two publishers on one host that do not know of each other, and a reader.
 fn rivals(end: u64, port: Port) -> (Scene, NodeId) {
-    let first = publisher(&SHAPE, LIFE, at(0)..at(8_000), Holes::NONE);
+    let first = publisher(&SHAPE, EPOCH, at(0)..at(8_000), Holes::NONE);
     let (mut network, node) = watched_by(1, first, reader(1).deceived_by(NodeId(2)), port);
     let mut config = SHAPE.config(SECOND);
     config.description.report_port = SHARED_PORTS + 2;
@@ -302,7 +302,7 @@ const SLOW: StreamShape = StreamShape { hz: 1, block_samples: 1, ..SHAPE };
 
 #[test]
 fn a_publisher_on_a_second_host_is_held_back_and_takes_over_after_the_final_tally() {
-    let first = publisher(&SHAPE, LIFE, at(0)..at(3_000), Holes::NONE);
+    let first = publisher(&SHAPE, EPOCH, at(0)..at(3_000), Holes::NONE);
     let second = publisher(&SHAPE, SECOND, at(2_500)..at(5_000), Holes::NONE);
     let (mut network, reader) = hosts(1, first, second);
     let accounts = accounts(&mut network, reader, at(15_000));
@@ -315,7 +315,7 @@ fn a_publisher_on_a_second_host_is_held_back_and_takes_over_after_the_final_tall
 
 #[test]
 fn a_standby_on_a_second_host_takes_over_within_three_seconds_and_nothing_of_it_is_lost() {
-    let first = publisher(&SLOW, LIFE, at(0)..at(60_000), Holes::NONE).told(at(10_500), Command::Die);
+    let first = publisher(&SLOW, EPOCH, at(0)..at(60_000), Holes::NONE).told(at(10_500), Command::Die);
     let second = publisher(&SLOW, SECOND, at(10_600)..at(20_000), Holes::NONE);
     let (mut network, reader) = hosts(1, first, second);
     network.run_until(at(10_500 + 3_000 + 100));
@@ -331,7 +331,7 @@ fn a_standby_on_a_second_host_takes_over_within_three_seconds_and_nothing_of_it_
 fn a_second_host_waits_as_long_as_the_first_one_answers() {
     // Both are heard all the time; the first has long pauses between its samples.
     let slow = StreamShape { hz: 1, block_samples: 4, ..SHAPE };
-    let first = publisher(&slow, LIFE, at(0)..at(40_000), Holes::NONE);
+    let first = publisher(&slow, EPOCH, at(0)..at(40_000), Holes::NONE);
     let second = publisher(&slow, SECOND, at(10_000)..at(30_000), Holes::NONE);
     let (mut network, reader) = hosts(1, first, second);
     let accounts = accounts(&mut network, reader, at(35_000));
@@ -345,8 +345,8 @@ fn a_second_host_waits_as_long_as_the_first_one_answers() {
 fn two_publishers_on_one_name_are_told_to_both_and_to_the_reader() {
     let (mut network, reader) = rivals(8_000, Port { down: Link::lan(), ..Port::default() });
     accounts(&mut network, reader, at(15_000));
-    assert_eq!(network.node(reader).reader().watch.two_publishers, [(SECOND, LIFE)], "told once");
-    for (publisher, other) in [(NodeId(0), SECOND), (NodeId(2), LIFE)] {
+    assert_eq!(network.node(reader).reader().watch.two_publishers, [(SECOND, EPOCH)], "told once");
+    for (publisher, other) in [(NodeId(0), SECOND), (NodeId(2), EPOCH)] {
         let events = network.node(publisher).publisher().events.iter().map(|(_, event)| *event);
         let told: Vec<_> = events.filter(|event| *event != SenderEvent::Finished).collect();
         assert_eq!(told, [SenderEvent::TwoPublishers { other }], "{publisher}");
@@ -363,7 +363,7 @@ fn of_two_publishers_only_the_later_one_is_listened_to() {
 }
 
 #[test]
-fn what_is_left_of_a_closed_life_does_not_bring_it_back() {
+fn late_datagrams_of_a_closed_epoch_do_not_reopen_it() {
     // The later of two publishers ends first; copies of its last datagrams come when the other is heard again.
     let down = Link::lan().duplicate(0.3, core::time::Duration::from_millis(700));
     let (mut network, reader) = rivals(4_000, Port { down, ..Port::default() });
@@ -405,13 +405,13 @@ fn a_silence_that_ends_while_losses_settle_is_one_account() {
 }
 
 #[test]
-fn a_new_life_may_hear_its_reports_at_another_port() {
+fn a_new_epoch_may_receive_reports_at_another_port() {
     let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let mut config = SHAPE.config(next);
     config.description.report_port = 9_999;
     let feed = SHAPE.feed(next, at(2_900)..at(8_000), Holes::NONE);
     let restart = Command::Restart(Box::new(Restart { config, feed }));
-    let publisher = publisher(&SHAPE, LIFE, Instant::ORIGIN..at(8_000), Holes::NONE)
+    let publisher = publisher(&SHAPE, EPOCH, Instant::ORIGIN..at(8_000), Holes::NONE)
         .told(at(2_900), Command::Die)
         .told(at(2_900), restart);
     let (mut network, reader) = watched(1, publisher, Port::default());
@@ -438,7 +438,7 @@ fn a_corrupt_number_in_a_whole_header_costs_nothing() {
     let stranger = NodeId(2);
     let port = Port { down: Link::lan(), ..Port::default() };
     let (mut network, reader) = watched_by(1, plain(), reader(1).deceived_by(stranger), port);
-    let absurd = |number, index| forged(&SHAPE, LIFE, number, index);
+    let absurd = |number, index| forged(&SHAPE, EPOCH, number, index);
     let forgeries = vec![
         (at(1_000), absurd(1 << 60, 10_000)),
         (at(1_100), absurd(1_200, 1 << 58)),
