@@ -93,7 +93,7 @@ impl Connection {
                     self.liveness.heard();
                     self.hear(heard).await?;
                 }
-                () = sleep_until(next) => self.look_whether_it_lives().await?,
+                () = sleep_until(next) => self.check_liveness().await?,
             }
             self.speak().await?;
         }
@@ -111,7 +111,7 @@ impl Connection {
     }
 
     /// Pings the page when that is due, and gives it up when it has answered none.
-    async fn look_whether_it_lives(&mut self) -> Result<(), Gone> {
+    async fn check_liveness(&mut self) -> Result<(), Gone> {
         match self.liveness.due(Instant::now()) {
             Due::Nothing => Ok(()),
             Due::Ping => self.send(Message::Ping(Vec::new().into())).await,

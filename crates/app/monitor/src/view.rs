@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absence_that_goes_on_into_live_memory_is_told_up_to_there_and_a_loss_is_lives_own() {
+    fn an_absence_that_reaches_into_live_memory_ends_there_and_a_loss_in_it_is_its_own() {
         let info = scene::info("lab/x", 1_000);
         let gap = |kind| {
             let mut gap = KnownGap::from(&scene::gap(&info, 1, 0..2_000, StageCounts::default()));

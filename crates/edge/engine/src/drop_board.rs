@@ -87,7 +87,7 @@ impl DropNews {
     pub(crate) fn take(&mut self, now: Instant) -> Vec<DropNotice> {
         if now >= self.next_look {
             self.next_look = now + LOOK_INTERVAL;
-            let is_over = |liveness: &Liveness| !liveness.writer_lives() || liveness.is_replaced();
+            let is_over = |liveness: &Liveness| !liveness.writer_is_alive() || liveness.is_replaced();
             if self.board.as_ref().is_none_or(|(_, liveness)| is_over(liveness)) {
                 // What the last one said at its end has been read, or is lost.
                 self.board = find(&self.path);
@@ -135,7 +135,7 @@ fn path(directory: &Path, namespace: Option<u32>) -> PathBuf {
 /// Opens the board if there is one that is to be believed.
 fn find(path: &Path) -> Option<(Reader, Arc<Liveness>)> {
     let found = shared::look(path).and_then(|found| found.believe(Believed::default())).ok()?;
-    if !found.liveness().writer_lives() {
+    if !found.liveness().writer_is_alive() {
         return None;
     }
     let shared = found.open().ok()?;

@@ -257,7 +257,7 @@ impl HostRings {
             return Err(HostRingError::Shunned(path));
         }
         let found = shared::look(&path)?;
-        if !found.liveness().writer_lives() {
+        if !found.liveness().writer_is_alive() {
             return Err(HostRingError::Dead(path));
         }
         HostRing::of(found, name.writer, self.believed, &path)?.named(name, path)
@@ -316,7 +316,7 @@ impl HostRings {
     pub fn withholds(&self, name: &RingName) -> Option<Withheld> {
         match shared::look(&self.path(name)) {
             Err(OpenError::Forbidden(_)) => Some(Withheld::Unreadable),
-            Ok(found) if found.liveness().writer_lives() => {
+            Ok(found) if found.liveness().writer_is_alive() => {
                 found.distrusted(self.believed).map(|_| Withheld::Distrusted)
             }
             Ok(_) | Err(_) => None,
@@ -363,7 +363,7 @@ impl HostRings {
         let sign = shared::look(&self.agent_path()).and_then(|sign| sign.believe(self.believed));
         let Ok(sign) = sign else { return false };
         let receives = |line: &str| line.parse::<StreamPattern>().is_ok_and(|pattern| pattern.matches(name));
-        sign.liveness().writer_lives()
+        sign.liveness().writer_is_alive()
             && std::str::from_utf8(sign.label()).is_ok_and(|text| text.lines().any(receives))
     }
 
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_seen_while_it_lives_and_there_is_one() {
+    fn an_agent_is_seen_while_it_is_alive_and_there_is_one() {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let rings = rings(directory.path());
         let (inside, outside) = ("lab/probe".parse().unwrap(), "w7x/probe".parse().unwrap());

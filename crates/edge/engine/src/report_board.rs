@@ -143,7 +143,7 @@ impl HeardReports {
                 }
             }
         }
-        let is_over = |liveness: &Liveness| !liveness.writer_lives() || liveness.is_replaced();
+        let is_over = |liveness: &Liveness| !liveness.writer_is_alive() || liveness.is_replaced();
         boards.retain(|_, (_, liveness)| !is_over(liveness));
         readers.retain(|_, (path, heard)| boards.contains_key(path) && now.since(heard.heard) < MAX_AGE);
     }
@@ -174,7 +174,7 @@ impl HeardReports {
             }
             // One that may not be read, is not believed, or whose writer was killed, shows nothing.
             let found = shared::look(&path).and_then(|found| found.believe(self.believed)).ok();
-            let found = found.filter(|found| found.liveness().writer_lives());
+            let found = found.filter(|found| found.liveness().writer_is_alive());
             if let Some(shared) = found.and_then(|found| found.open().ok()) {
                 let board = (shared.ring().reader_at_oldest(), Arc::clone(shared.liveness()));
                 self.boards.insert(path, board);

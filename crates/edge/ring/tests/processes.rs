@@ -30,8 +30,8 @@ impl Process {
         Self(command.args(arguments).stdin(input).stdout(Stdio::piped()).spawn().unwrap())
     }
 
-    fn writer(path: &Path, life: u64) -> Self {
-        Self::start(&["write", path.to_str().unwrap(), &life.to_string()], Stdio::null())
+    fn writer(path: &Path, run: u64) -> Self {
+        Self::start(&["write", path.to_str().unwrap(), &run.to_string()], Stdio::null())
     }
 
     fn reader(path: &Path) -> Self {
@@ -69,8 +69,8 @@ fn writers_and_readers_killed_at_any_instruction_leave_whole_records_and_true_co
     let directory = tempfile::Builder::new().prefix("tallycast-torture").tempdir_in("/dev/shm").unwrap();
     let path: PathBuf = directory.path().join("a.ring");
     let mut readers: Vec<_> = (0..READERS).map(|_| Process::reader(&path)).collect();
-    for life in 0..kills {
-        let mut writer = Process::writer(&path, life);
+    for run in 0..kills {
+        let mut writer = Process::writer(&path, run);
         writer.wait_for_signs(1 + random.below(MAX_SIGNS));
         if random.below(4) == 0 {
             // One that is killed in its sleep, or in the middle of a copy.
@@ -84,9 +84,9 @@ fn writers_and_readers_killed_at_any_instruction_leave_whole_records_and_true_co
     for reader in readers {
         reader.finish();
     }
-    let [read, missed, lives] = survivor.finish();
-    println!("the survivor read {read} records of {lives} lives and missed {missed}");
-    assert!(read > 0 && lives > 1);
+    let [read, missed, runs] = survivor.finish();
+    println!("the survivor read {read} records of {runs} lives and missed {missed}");
+    assert!(read > 0 && runs > 1);
 
     assert_eq!(ring::shared::sweep(directory.path(), "").unwrap(), 1, "the last one was killed");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);

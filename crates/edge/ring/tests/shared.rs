@@ -95,7 +95,7 @@ fn what_one_opening_writes_another_reads_with_label_and_page() {
 }
 
 #[test]
-fn a_look_tells_what_a_ring_is_and_whether_its_writer_lives() {
+fn a_look_tells_what_a_ring_is_and_whether_its_writer_is_alive() {
     let scene = Scene::new();
     let mut options = options(4096);
     options.label = b"of what".to_vec();
@@ -103,9 +103,9 @@ fn a_look_tells_what_a_ring_is_and_whether_its_writer_lives() {
     write(&mut writer, 5);
     let found = shared::look(&scene.path()).unwrap();
     assert_eq!((found.label(), found.writer_pid()), (&b"of what"[..], std::process::id()));
-    assert!(found.created_ns() > 0 && found.liveness().writer_lives());
+    assert!(found.created_ns() > 0 && found.liveness().writer_is_alive());
     drop(writer);
-    assert!(!found.liveness().writer_lives());
+    assert!(!found.liveness().writer_is_alive());
     let _successor = scene.create(4096);
     assert!(found.liveness().is_replaced());
     let shared = found.open().unwrap();
@@ -169,10 +169,10 @@ fn files_go_with_their_writer_and_readers_read_on() {
     let shared = shared::open(&scene.path()).unwrap();
     let (mut reader, mut payload) = (shared.ring().reader_at_head(), Vec::new());
     write(&mut writer, 5);
-    assert!(shared.liveness().writer_lives() && !shared.liveness().is_replaced());
+    assert!(shared.liveness().writer_is_alive() && !shared.liveness().is_replaced());
     drop(writer);
     assert_eq!(scene.names(), Vec::<String>::new());
-    assert!(!shared.liveness().writer_lives() && shared.liveness().is_replaced());
+    assert!(!shared.liveness().writer_is_alive() && shared.liveness().is_replaced());
     assert!(matches!(reader.read(&mut payload), Read::Record { .. }));
     assert_eq!(reader.read(&mut payload), Read::Closed);
 }
@@ -188,10 +188,10 @@ fn what_a_dead_writer_left_is_replaced_or_swept() {
         fs::write(scene.directory.path().join(name), &left).unwrap();
     }
     let stale = shared::open(&scene.path()).unwrap();
-    assert!(!stale.liveness().writer_lives() && !stale.ring().is_closed());
+    assert!(!stale.liveness().writer_is_alive() && !stale.ring().is_closed());
     let successor = scene.create(4096);
     assert!(stale.liveness().is_replaced());
-    assert!(shared::open(&scene.path()).unwrap().liveness().writer_lives());
+    assert!(shared::open(&scene.path()).unwrap().liveness().writer_is_alive());
     assert_eq!(shared::sweep(scene.directory.path(), "").unwrap(), 2);
     assert_eq!(scene.names(), ["a.ring", "a.wait"]);
     drop(successor);
@@ -267,7 +267,7 @@ fn no_writer_is_refused_for_a_sweep_and_nothing_is_left_behind() {
                 assert!(matches!(refused, CreateError::Full { .. }), "{refused:?}");
             }
             let writer = shared::create(&path, &options(4096)).unwrap();
-            assert!(shared::open(&path).unwrap().liveness().writer_lives());
+            assert!(shared::open(&path).unwrap().liveness().writer_is_alive());
             drop(writer);
             // One name for all of them, one at a time.
             let path = same.lock().unwrap();

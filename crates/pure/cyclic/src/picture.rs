@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_lives_of_an_app_the_one_that_runs_feeds() {
+    fn of_two_runs_of_an_app_the_running_one_feeds() {
         let apps = [look("old", &[], &["x"], &[]), look("new", &[], &["x"], &[0])];
         let stream = "x".parse().unwrap();
         let feeder = feeder_of(&apps, &BTreeSet::new(), &stream);

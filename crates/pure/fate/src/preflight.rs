@@ -428,9 +428,9 @@ mod tests {
         scene.pass(5, |_, _, _| true);
         assert_eq!((scene.judged(0), scene.judged(1)), (vec![], vec![]));
         let findings = scene.companies[0].judge(scene.now, 1_472);
-        let lives: Vec<&str> = findings.iter().map(|it| it.live.as_str()).collect();
-        assert_eq!(lives[1], "from daq-2 (10.0.0.2) 50 of 50 by the group");
-        assert_eq!(lives[3], "largest from daq-2 (10.0.0.2): 1472 bytes of payload, 1472 were sent");
+        let live: Vec<&str> = findings.iter().map(|it| it.live.as_str()).collect();
+        assert_eq!(live[1], "from daq-2 (10.0.0.2) 50 of 50 by the group");
+        assert_eq!(live[3], "largest from daq-2 (10.0.0.2): 1472 bytes of payload, 1472 were sent");
     }
 
     #[test]

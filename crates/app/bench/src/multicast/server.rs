@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_lives_and_never_says_that_it_has_sent_all_is_not_waited_for() {
+    fn a_client_that_stays_alive_and_never_finishes_is_not_waited_for() {
         let scene = Scene::new(&[TEST], Patience { silence: SILENCE, ..PATIENT });
         let options = Options { duration: Duration::from_millis(10), ..Options::default() };
         let mut client = scene.begin(NAME, serde_json::to_value(options).unwrap());

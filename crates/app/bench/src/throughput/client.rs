@@ -376,7 +376,7 @@ mod tests {
         builder.begin_run(0, options.rate());
         let sender = FlowKey::sender(Way::Forward, 0);
         let receiver = FlowKey { receiver: Some(0), ..sender };
-        let lives = |key: FlowKey, bytes: &[u64]| {
+        let figures = |key: FlowKey, bytes: &[u64]| {
             let of = |(mark, bytes): (usize, &u64)| {
                 let at_ns = 50_000_000 * (mark as u64 + 1);
                 let count = Count { bytes: *bytes, ..Count::default() };
@@ -402,8 +402,8 @@ mod tests {
         let mut measuring = Measuring {
             builder: &mut builder,
             watch: &mut watch,
-            ours: lives(sender, ours),
-            theirs: lives(receiver, theirs),
+            ours: figures(sender, ours),
+            theirs: figures(receiver, theirs),
             done: None,
             is_server_ending: false,
         };

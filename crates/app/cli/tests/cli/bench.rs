@@ -212,8 +212,8 @@ fn a_bench_that_is_ended_early_reports_so_and_leaves_no_process_behind() {
     assert_eq!(schema().check(line), Ok(()));
     assert_eq!(line["end"]["state"], "interrupted");
     wait_for("the end of both", || {
-        let lives = |id: &String| std::path::Path::new("/proc").join(id).exists();
-        (!children.iter().any(lives)).then_some(())
+        let is_alive = |id: &String| std::path::Path::new("/proc").join(id).exists();
+        (!children.iter().any(is_alive)).then_some(())
     });
 }
 

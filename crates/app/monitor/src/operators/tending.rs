@@ -83,15 +83,15 @@ pub(crate) struct Tending {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
     Waiting { until: Instant },
-    Starting(Life),
-    Running { life: Life, lagging: bool, silent: bool },
-    Ending(Life),
+    Starting(Process),
+    Running { process: Process, lagging: bool, silent: bool },
+    Ending(Process),
     Ended,
 }
 
 /// A process of an operator.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Life {
+struct Process {
     pid: u32,
     since: Instant,
     heard: Instant,
@@ -145,7 +145,7 @@ impl Tending {
         self.starts += 1;
         self.last_words = None;
         self.state =
-            State::Starting(Life { pid, since: now, heard: now, said_lag: false, said_silence: false });
+            State::Starting(Process { pid, since: now, heard: now, said_lag: false, said_silence: false });
     }
 
     /// Learns that no process could be had.
@@ -163,9 +163,9 @@ impl Tending {
 
     /// Learns that it is ready to read.
     pub(crate) fn ready(&mut self, now: Instant) {
-        if let State::Starting(life) = self.state {
-            let life = Life { heard: now, ..life };
-            self.state = State::Running { life, lagging: false, silent: false };
+        if let State::Starting(process) = self.state {
+            let process = Process { heard: now, ..process };
+            self.state = State::Running { process, lagging: false, silent: false };
             self.trouble = None;
         }
     }
@@ -174,12 +174,12 @@ impl Tending {
     pub(crate) fn reported(&mut self, report: Report, now: Instant) -> Option<Saying> {
         let lost = report.lost_by_reader().saturating_sub(self.report.lost_by_reader());
         self.report = report;
-        let State::Running { life, .. } = &mut self.state else { return None };
-        life.heard = now;
+        let State::Running { process, .. } = &mut self.state else { return None };
+        process.heard = now;
         let lagging = self.report.behind_ns > LAGGING_NS || lost > 0;
-        let first = lagging && !std::mem::replace(&mut life.said_lag, true);
-        let life = *life;
-        self.state = State::Running { life, lagging, silent: false };
+        let first = lagging && !std::mem::replace(&mut process.said_lag, true);
+        let process = *process;
+        self.state = State::Running { process, lagging, silent: false };
         let behind = Duration::from_nanos(self.report.behind_ns).as_secs_f64();
         let so_far = self.before.and(&self.report).lost_by_reader();
         self.trouble = lagging.then(|| {
@@ -189,20 +189,20 @@ impl Tending {
             Saying(format!(
                 "the operator `{}` (process {}) does not keep up: it is {behind:.1} s behind, and has lost {so_far} elements of its inputs\n\
                  let it do less for each block, or give it fewer samples; everything else goes on",
-                self.name, life.pid
+                self.name, process.pid
             ))
         })
     }
 
     /// Learns that time has passed.
     pub(crate) fn passed(&mut self, now: Instant) -> Option<Saying> {
-        let State::Running { life, silent, .. } = &mut self.state else { return None };
-        *silent = now.saturating_duration_since(life.heard) > SILENT_AFTER;
+        let State::Running { process, silent, .. } = &mut self.state else { return None };
+        *silent = now.saturating_duration_since(process.heard) > SILENT_AFTER;
         if !*silent {
             return None;
         }
-        let first = !std::mem::replace(&mut life.said_silence, true);
-        let pid = life.pid;
+        let first = !std::mem::replace(&mut process.said_silence, true);
+        let pid = process.pid;
         self.trouble = Some(format!("its process {pid} has said nothing for {SILENT_AFTER:?}"));
         first.then(|| {
             Saying(format!(
@@ -223,35 +223,35 @@ impl Tending {
 
     /// Learns that its process has ended, and how.
     pub(crate) fn exited(&mut self, how: &str, now: Instant) -> Option<Saying> {
-        let life = match self.state {
-            State::Starting(life) | State::Running { life, .. } => life,
+        let process = match self.state {
+            State::Starting(process) | State::Running { process, .. } => process,
             State::Ending(_) => {
-                self.close_life();
+                self.close_run();
                 self.state = State::Ended;
                 return None;
             }
             State::Waiting { .. } | State::Ended => return None,
         };
-        self.close_life();
-        if now.saturating_duration_since(life.since) >= STEADY {
+        self.close_run();
+        if now.saturating_duration_since(process.since) >= STEADY {
             self.back_off = FIRST_BACK_OFF;
         }
         let wait = self.back_off();
         self.state = State::Waiting { until: now + wait };
         let words = self.last_words.as_ref().map(|words| format!(": {words}")).unwrap_or_default();
-        self.last_end = Some(format!("its process {} ended with {how}{words}", life.pid));
+        self.last_end = Some(format!("its process {} ended with {how}{words}", process.pid));
         self.trouble.clone_from(&self.last_end);
         Some(Saying(format!(
             "the operator `{}` (process {}) ended with {how}{words}\nit is started again in {wait:?}; everything else goes on",
-            self.name, life.pid
+            self.name, process.pid
         )))
     }
 
     /// Learns that it is to end; tells whether a process is to be waited for.
     pub(crate) fn end(&mut self) -> bool {
         match self.state {
-            State::Starting(life) | State::Running { life, .. } | State::Ending(life) => {
-                self.state = State::Ending(life);
+            State::Starting(process) | State::Running { process, .. } | State::Ending(process) => {
+                self.state = State::Ending(process);
                 true
             }
             State::Waiting { .. } | State::Ended => {
@@ -275,7 +275,9 @@ impl Tending {
 
     pub(crate) const fn pid(&self) -> Option<u32> {
         match self.state {
-            State::Starting(life) | State::Running { life, .. } | State::Ending(life) => Some(life.pid),
+            State::Starting(process) | State::Running { process, .. } | State::Ending(process) => {
+                Some(process.pid)
+            }
             State::Waiting { .. } | State::Ended => None,
         }
     }
@@ -300,7 +302,7 @@ impl Tending {
         self.last_end.as_deref()
     }
 
-    fn close_life(&mut self) {
+    fn close_run(&mut self) {
         let last = std::mem::take(&mut self.report);
         self.before = self.before.and(&Report { behind_ns: 0, ..last });
     }
@@ -372,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn lag_is_said_once_in_a_life_and_shown_as_long_as_it_lasts() {
+    fn lag_is_logged_once_per_process_and_shown_as_long_as_it_lasts() {
         let now = Instant::now();
         let mut tending = running(now);
         assert_eq!(tending.reported(report(LAGGING_NS, 0), now), None);

@@ -234,7 +234,7 @@ mod tests {
     }
 
     /// A life of an app that never times out by its silence.
-    fn life(start_ns: u64) -> StreamInfo {
+    fn run(start_ns: u64) -> StreamInfo {
         let registration = Registration {
             app: "engine".parse().unwrap(),
             beat: Beat { period: Duration::from_secs(3_600), phase: Duration::ZERO },
@@ -254,17 +254,17 @@ mod tests {
         }
     }
 
-    fn ended(life: &StreamInfo) -> Event {
-        Event::Ended(scene::account(life, AccountState::Unconfirmed))
+    fn ended(run: &StreamInfo) -> Event {
+        Event::Ended(scene::account(run, AccountState::Unconfirmed))
     }
 
-    fn row(life: &StreamInfo, index: u64) -> Event {
+    fn row(run: &StreamInfo, index: u64) -> Event {
         let mut row = Vec::new();
         StatusRow::default().write(&mut row);
         Event::Block(Block {
-            stream: Arc::clone(&life.name),
-            schema: Arc::clone(&life.schema),
-            epoch: life.epoch,
+            stream: Arc::clone(&run.name),
+            schema: Arc::clone(&run.schema),
+            epoch: run.epoch,
             first_index: index,
             t0: WallTime::from_nanos(0),
             samples: 1,
@@ -274,10 +274,10 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_life_of_an_app_leaves_to_tell_says_nothing_of_the_present_one() {
+    fn late_events_of_an_earlier_run_do_not_affect_the_present_one() {
         let directory = tempfile::tempdir().unwrap();
         let mut watch = watch(&directory);
-        let (killed, restarted) = (life(1), life(2));
+        let (killed, restarted) = (run(1), run(2));
         for event in [Event::Began(Arc::new(killed.clone())), row(&killed, 70)] {
             watch.take(&event);
         }

@@ -115,7 +115,7 @@ impl Flow {
     pub(crate) fn look_after_writer(&mut self, reader_name: &str, events: &mut Vec<Event>) {
         let Some(host) = self.host.as_ref().filter(|_| !self.closed) else { return };
         // Asked before the ring is: what a dead writer wrote is all there when the ring is looked at after that.
-        if host.liveness.writer_lives() || self.inlet.ring.is_closed() {
+        if host.liveness.writer_is_alive() || self.inlet.ring.is_closed() {
             return;
         }
         if self.is_ready() {

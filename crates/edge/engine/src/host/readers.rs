@@ -274,7 +274,7 @@ impl HostRings {
 
     fn reader(&self, number: u64) -> Option<HostReader> {
         let found = shared::look(&self.sign_path(number)).ok()?;
-        if !found.liveness().writer_lives() {
+        if !found.liveness().writer_is_alive() {
             return None;
         }
         let ownership = (found.owner(), found.group());
@@ -300,7 +300,7 @@ impl HostRings {
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
             let Some(sign) = sign_of_left(&path) else { continue };
             let is_gone = match shared::look(&sign) {
-                Ok(found) => !found.liveness().writer_lives(),
+                Ok(found) => !found.liveness().writer_is_alive(),
                 Err(error) => matches!(error, OpenError::Missing(_)),
             };
             if is_gone {

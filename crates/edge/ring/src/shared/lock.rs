@@ -64,7 +64,7 @@ impl Liveness {
     ///
     /// Cost: one system call.
     #[must_use]
-    pub fn writer_lives(&self) -> bool {
+    pub fn writer_is_alive(&self) -> bool {
         is_locked(&self.file).unwrap_or(true)
     }
 

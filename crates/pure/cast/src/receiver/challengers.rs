@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_of_life_begins_the_row_anew() {
+    fn any_datagram_resets_the_count_of_missed_challenges() {
         let mut challengers = challengers();
         challengers.hold(at(0), host(2), &HEAD, &[1]);
         let nonce = challengers.list[0].nonce;

@@ -92,7 +92,7 @@ fn stalls_by_chance_are_as_many_and_as_long_as_was_said() {
 }
 
 #[test]
-fn a_node_lives_by_its_own_clock() {
+fn a_node_runs_on_its_own_clock() {
     let clock = Clock { offset: Duration::from_secs(7), skew_ppb: 100_000 };
     let mut network = scene(10_001, Host::ideal(), Host::ideal().clock(clock));
     network.run_until(at(2_000_000));

@@ -66,7 +66,7 @@ fn what_could_not_be_sent_in_the_time_to_linger_is_said() {
 }
 
 #[test]
-fn an_idle_connection_lives() {
+fn an_idle_connection_stays_open() {
     let kind = SocketType::Stream;
     let mut network =
         pair(1, Way::of(5 * MS), (config(kind), Work::default()), (config(kind), Work::default()));

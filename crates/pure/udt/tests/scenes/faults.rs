@@ -120,13 +120,13 @@ fn an_end_of_a_rendezvous_that_is_killed_at_any_phase_is_noticed() {
         ("amid the data", 100, sends(), CloseReason::Silent),
     ];
     for (phase, at_ms, work, reason) in phases {
-        for (dies, lives) in [(CLIENT, SERVER), (SERVER, CLIENT)] {
+        for (dies, survivor) in [(CLIENT, SERVER), (SERVER, CLIENT)] {
             let mut network = killed(dies, MS * at_ms, [work.clone(), work.clone()]);
-            network.act(dies, |host, now, _| host.rendezvous(now, lives, impatient()));
-            network.act(lives, |host, now, _| host.rendezvous(now, dies, impatient()));
-            let (closed, _) = end_of(&mut network, lives).expect("it does not wait for ever");
+            network.act(dies, |host, now, _| host.rendezvous(now, survivor, impatient()));
+            network.act(survivor, |host, now, _| host.rendezvous(now, dies, impatient()));
+            let (closed, _) = end_of(&mut network, survivor).expect("it does not wait for ever");
             assert_eq!(closed, reason, "killed {phase}");
-            is_clean(&mut network, lives);
+            is_clean(&mut network, survivor);
         }
     }
 }

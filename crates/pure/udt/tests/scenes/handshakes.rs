@@ -41,7 +41,7 @@ fn handshakes_that_come_twice_make_one_connection() {
 }
 
 #[test]
-fn a_cookie_lives_over_the_full_minute() {
+fn a_cookie_is_valid_over_the_full_minute() {
     let kind = SocketType::Stream;
     let way = Way::of(500 * MS);
     let mut network = pair(1, way, (config(kind), Work::default()), (config(kind), Work::default()));

@@ -166,7 +166,7 @@ fn a_late_acknowledgement_is_not_taken_for_a_long_way() {
 }
 
 #[test]
-fn whatever_the_peer_says_shows_that_it_lives() {
+fn any_packet_shows_that_the_peer_is_alive() {
     for body in [Body::KeepAlive, Body::CongestionWarning, Body::Unknown { kind: 9 }] {
         let (mut client, _, id, _, _) = connected();
         // Without the four bytes behind the header, and with a time that libudt never tells.

@@ -21,22 +21,22 @@ const MAX_PAYLOAD_BYTES: u64 = 600;
 pub(crate) fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["write", path, life] => match life.parse() {
-            Ok(life) => write(Path::new(path), life),
+        ["write", path, run] => match run.parse() {
+            Ok(run) => write(Path::new(path), run),
             Err(_) => ExitCode::from(2),
         },
         ["read", path] => read(Path::new(path)),
         _ => {
-            eprintln!("ring-torture write PATH LIFE | ring-torture read PATH");
+            eprintln!("ring-torture write PATH RUN | ring-torture read PATH");
             ExitCode::from(2)
         }
     }
 }
 
-fn write(path: &Path, life: u64) -> ExitCode {
+fn write(path: &Path, run: u64) -> ExitCode {
     let mut options = Options::default();
     options.capacity_bytes = RING_BYTES;
-    options.label = life.to_le_bytes().to_vec();
+    options.label = run.to_le_bytes().to_vec();
     options.page_bytes = 64;
     let mut writer = loop {
         match shared::create(path, &options) {
@@ -51,9 +51,9 @@ fn write(path: &Path, life: u64) -> ExitCode {
     };
     let (mut payload, mut total_bytes) = (Vec::new(), 0);
     for number in 0_u64.. {
-        total_bytes += write_one(&mut writer, (life, number), total_bytes, &mut payload);
+        total_bytes += write_one(&mut writer, (run, number), total_bytes, &mut payload);
         // Half of the lives publish in batches, so that some are killed with records staged.
-        if number.is_multiple_of(1 + life % 2 * 7) {
+        if number.is_multiple_of(1 + run % 2 * 7) {
             writer.publish();
             writer.ring_bell();
         }
@@ -77,7 +77,7 @@ fn write_one(writer: &mut Writer, record: (u64, u64), total_bytes: u64, payload:
 
 /// What one reader saw of one life.
 #[derive(Default)]
-struct Life {
+struct Run {
     /// Number and bytes before the next record; `None` before the first.
     next: Option<[u64; 2]>,
     read: u64,
@@ -90,19 +90,19 @@ fn read(path: &Path) -> ExitCode {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         STOP.store(true, Ordering::Relaxed);
     });
-    let (mut read, mut missed, mut lives) = (0, 0, 0);
+    let (mut read, mut missed, mut runs) = (0, 0, 0);
     while !STOP.load(Ordering::Relaxed) {
         let numbered = |found: Found| Ok((number_of(&found), found.open()?));
         let Ok((number, shared)) = shared::look(path).and_then(numbered) else {
             std::thread::yield_now();
             continue;
         };
-        let life = follow(number, &shared, &STOP);
-        read += life.read;
-        missed += life.missed;
-        lives += u64::from(life.read > 0);
+        let run = follow(number, &shared, &STOP);
+        read += run.read;
+        missed += run.missed;
+        runs += u64::from(run.read > 0);
     }
-    println!("{read} {missed} {lives}");
+    println!("{read} {missed} {runs}");
     ExitCode::SUCCESS
 }
 
@@ -112,53 +112,52 @@ fn number_of(found: &Found) -> u64 {
 }
 
 /// Reads the ring of this number until it ends or its writer is dead and everything was read.
-fn follow(number: u64, shared: &SharedRing, stop: &AtomicBool) -> Life {
+fn follow(number: u64, shared: &SharedRing, stop: &AtomicBool) -> Run {
     let mut reader = shared.ring().reader_at_oldest();
-    let (mut life, mut payload, mut expected, mut page) =
-        (Life::default(), Vec::new(), Vec::new(), Vec::new());
+    let (mut run, mut payload, mut expected, mut page) = (Run::default(), Vec::new(), Vec::new(), Vec::new());
     while !stop.load(Ordering::Relaxed) {
         // Asked before the ring is: what a dead writer wrote is all there when the ring is read after that.
-        let lives = shared.liveness().writer_lives();
+        let is_alive = shared.liveness().writer_is_alive();
         let look = || match reader.read(&mut payload) {
             Read::Empty => None,
             other => Some((other, std::mem::take(&mut payload))),
         };
         let found = wait_any(&[shared.bell()], Idle::Sleep, LOOK_AGAIN, look);
         match found {
-            None if !lives => return life,
+            None if !is_alive => return run,
             None => {}
             Some((Read::Record { kind, totals }, bytes)) => {
-                let next = *life.next.get_or_insert(totals);
+                let next = *run.next.get_or_insert(totals);
                 assert_eq!(totals, next, "a record of life {number} was skipped");
                 fill((number, totals[0]), &mut expected);
                 assert_eq!(kind, kind_of((number, totals[0])));
                 assert!(bytes == expected, "record {} of life {number} is torn", totals[0]);
-                life.next = Some([totals[0] + 1, totals[1] + bytes.len() as u64]);
-                life.read += 1;
+                run.next = Some([totals[0] + 1, totals[1] + bytes.len() as u64]);
+                run.read += 1;
                 payload = bytes;
             }
             Some((Read::Lapped { totals }, _)) => {
-                let next = life.next.replace(totals).unwrap_or(totals);
+                let next = run.next.replace(totals).unwrap_or(totals);
                 assert!(totals[0] >= next[0] && totals[1] >= next[1], "lapped backwards");
-                life.missed += totals[0] - next[0];
+                run.missed += totals[0] - next[0];
             }
-            Some((Read::Closed, _)) => return life,
+            Some((Read::Closed, _)) => return run,
             Some((Read::Broken | Read::Empty, _)) => panic!("nobody scribbled in life {number}"),
         }
         if shared.ring().page(&mut page) {
             assert!(page.is_empty() || page[..8] == page[8..], "a page of life {number} is torn");
         }
     }
-    life
+    run
 }
 
-fn kind_of((life, number): (u64, u64)) -> u16 {
-    ((life ^ number) % 65_535) as u16
+fn kind_of((run, number): (u64, u64)) -> u16 {
+    ((run ^ number) % 65_535) as u16
 }
 
 /// Fills `payload` with what a record must hold: another length and other bytes for each.
-fn fill((life, number): (u64, u64), payload: &mut Vec<u8>) {
-    let mut state = mix(life << 32 ^ number);
+fn fill((run, number): (u64, u64), payload: &mut Vec<u8>) {
+    let mut state = mix(run << 32 ^ number);
     let len = (state % MAX_PAYLOAD_BYTES) as usize;
     payload.clear();
     while payload.len() < len {
