@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tallycast import _core, _life
+from tallycast import _core, _open_handles
 from tallycast._errors import ConfigError
 from tallycast._schema import Channels, Rate, declared, rate_text
 
@@ -77,7 +77,7 @@ class Publisher(_core.Publisher):
             bus=bus,
             station=station,
         )
-        _life.opened(self)
+        _open_handles.opened(self)
         return self
 
     def totals(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Publisher(_core.Publisher):
     def close(self) -> dict[str, Any]:
         """Ends the epoch: sends what is queued, then the final tally; returns the totals, once."""
         text = self._close()
-        _life.closed(self)
+        _open_handles.closed(self)
         totals: dict[str, Any] = {} if text is None else json.loads(text)
         return totals
 

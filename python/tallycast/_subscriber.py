@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tallycast import _core, _life
+from tallycast import _core, _open_handles
 from tallycast._account import Account, accounts_of
 from tallycast._core import Block
 from tallycast._errors import Closed, ConfigError
@@ -73,7 +73,7 @@ class Subscriber(_core.Subscriber):
         )
         self._left, self._pool, self._pending, self._last = None, None, None, []
         self._timeout = timeout
-        _life.opened(self)
+        _open_handles.opened(self)
         return self
 
     def on_block(self, function: Callable[[Block], object]) -> Listener:
@@ -129,7 +129,7 @@ class Subscriber(_core.Subscriber):
         Where losses wait for evidence it waits for the publisher's next tally, two seconds at most.
         """
         text = self._close()
-        _life.closed(self)
+        _open_handles.closed(self)
         if self._pool is not None:
             self._pool.shutdown(wait=False)
         if text is not None:

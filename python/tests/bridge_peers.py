@@ -104,7 +104,7 @@ class Reader:
 
     def __init__(self, bus: str, *patterns: str) -> None:
         #: Samples of each life of each stream, lives in the order in which they came: index → (value, time).
-        self.lives: dict[str, list[dict[int, tuple[Any, int]]]] = {}
+        self.samples: dict[str, list[dict[int, tuple[Any, int]]]] = {}
         self.schemas: dict[str, list[Any]] = {}
         self._epochs: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
@@ -113,31 +113,31 @@ class Reader:
 
     def _take(self, block: Any) -> None:
         with self._lock:
-            lives = self.lives.setdefault(block.stream, [])
+            epochs = self.samples.setdefault(block.stream, [])
             key = (block.stream, block.epoch)
             if key not in self._epochs:
-                self._epochs[key] = len(lives)
-                lives.append({})
+                self._epochs[key] = len(epochs)
+                epochs.append({})
                 self.schemas.setdefault(block.stream, []).append(block.schema)
-            life = lives[self._epochs[key]]
+            samples = epochs[self._epochs[key]]
             for place, (value, time_ns) in enumerate(zip(np.array(block.array), np.array(block.times))):
-                life[block.first_index + place] = (value, int(time_ns))
+                samples[block.first_index + place] = (value, int(time_ns))
 
-    def life(self, stream: str, number: int = -1) -> dict[int, tuple[Any, int]]:
+    def samples_of(self, stream: str, number: int = -1) -> dict[int, tuple[Any, int]]:
         """Returns what has come of one life, so far."""
         with self._lock:
-            lives = self.lives.get(stream, [])
-            return dict(lives[number]) if -len(lives) <= number < len(lives) else {}
+            epochs = self.samples.get(stream, [])
+            return dict(epochs[number]) if -len(epochs) <= number < len(epochs) else {}
 
     def wait_for(self, stream: str, index: int, number: int = -1) -> None:
         """Waits for a sample."""
-        wait_until(lambda: index in self.life(stream, number), lambda: (stream, index, self.lives))
+        wait_until(lambda: index in self.samples_of(stream, number), lambda: (stream, index, self.samples))
 
     def wait_for_hole(self, stream: str, index: int) -> None:
         """Waits until a sample of a stream of one life is known to be missing."""
         known = lambda: [it["elements"]["next"] for it in self._subscriber.accounts() if it.stream == stream]  # noqa: E731
         wait_until(lambda: max(known(), default=0) > index, lambda: (stream, index, known()))
-        assert index not in self.life(stream)
+        assert index not in self.samples_of(stream)
 
     def end(self) -> dict[str, list[Any]]:
         """Leaves; returns the account of each life by stream, oldest first. Each of them is closed, balanced and explained."""
@@ -145,12 +145,12 @@ class Reader:
         newest = lambda: {(it.stream, it.epoch): it.state for it in self._subscriber.accounts()}  # noqa: E731
         wait_until(lambda: set(newest().values()) <= {"closed"}, self._subscriber.accounts)
         self._listener.close()
-        lives: dict[tuple[str, str], list[Any]] = {}
+        of_epochs: dict[tuple[str, str], list[Any]] = {}
         for account in self._subscriber.close():
-            lives.setdefault((account.stream, account.epoch), []).append(account)
+            of_epochs.setdefault((account.stream, account.epoch), []).append(account)
         accounts: dict[str, list[Any]] = {}
-        for (stream, _), life in sorted(lives.items()):
-            account = as_one(life)
+        for (stream, _), of_epoch in sorted(of_epochs.items()):
+            account = as_one(of_epoch)
             assert account.explained, dict(account)
             accounts.setdefault(stream, []).append(account)
         return accounts

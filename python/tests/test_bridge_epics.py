@@ -19,7 +19,7 @@ for needed in ("softioc", "aioca", "p4p"):
 import tallycast as tc
 from bridge_peers import Bridge, Ioc, Reader, epics_env, holes, new_bus, wait_until
 from tallycast.bridges._epics_pva import monitor
-from tallycast.bridges._feed import MIN_LIFE_NS
+from tallycast.bridges._feed import MIN_EPOCH_NS
 
 T0 = 1_790_000_000.0
 STEP = 1 / 8
@@ -69,15 +69,15 @@ class Pv:
         assert account.delivered == len(expected) * account["elements"]["per_sample"]
 
 
-def begin(ioc: Ioc, bridge: Bridge, reader: Reader, pv: Pv, value: Callable[[int], Any], lives: int = 1) -> None:
+def begin(ioc: Ioc, bridge: Bridge, reader: Reader, pv: Pv, value: Callable[[int], Any], epochs: int = 1) -> None:
     """Waits until the bridge follows the PV and the reader the stream.
 
     The first sample is the value that the PV had when the bridge came; it was put before the bridge was started. What comes then
     is waited for one by one: an IOC that is faster than its clients leaves updates out, and means to.
     """
-    bridge.wait_for("began", lives, stream=pv.stream)
+    bridge.wait_for("began", epochs, stream=pv.stream)
     pv.put(ioc, value(0))
-    reader.wait_for(pv.stream, len(pv.truth) - 1, lives - 1)
+    reader.wait_for(pv.stream, len(pv.truth) - 1, epochs - 1)
 
 
 def kill(ioc: Ioc, bridge: Bridge, stream: str) -> int:
@@ -139,7 +139,7 @@ def test_scalars_waveforms_and_menus_arrive_bit_by_bit_with_the_iocs_own_times(
             totals = bridge.end()
         accounts = reader.end()
         for kind, pv in pvs.items():
-            pv.check(reader.life(pv.stream), accounts[pv.stream][0])
+            pv.check(reader.samples_of(pv.stream), accounts[pv.stream][0])
             assert holes(accounts[pv.stream][0]) == []
             books = totals[f"in {protocol}://{pv.pv}"]
             assert books["sent"] == books["updates"] == len(pv.truth) == books["samples"] and books["lives"] == 1
@@ -165,7 +165,7 @@ def test_an_invalid_value_is_a_hole_of_one_sample(protocol: str, env: dict[str, 
             books = bridge.end(signal.SIGTERM)[f"in {protocol}://T:A"]
         account = reader.end()["lab/a"][0]
     assert holes(account) == [(planted, 2)] and account.lost == {"source": 2}
-    pv.check(reader.life("lab/a"), account)
+    pv.check(reader.samples_of("lab/a"), account)
     assert books["bad"] == {"invalid": 2} and books["skipped"] == {"bad": 2}
     assert len(bridge.of("bad", stream="lab/a")) == 1, "said once"
 
@@ -193,7 +193,7 @@ def test_an_ioc_that_is_killed_and_restarted_leaves_one_mark_and_the_word_that_n
                     books = bridge.end()[f"in {protocol}://T:A"]
         account = reader.end()["lab/a"][0]
     assert holes(account) == [(planted, 2)]
-    pv.check(reader.life("lab/a"), account)
+    pv.check(reader.samples_of("lab/a"), account)
     assert books["outages"] == before + 1 and books["uncounted"] == 1 and books["skipped"] == {"away": 1, "bad": 1}
     assert books["outage_list"][-1]["samples"] is None
     assert "not known" in bridge.of("back")[-1]["text"]
@@ -216,7 +216,7 @@ def test_at_an_expected_rate_an_outage_is_counted_by_the_iocs_time_stamps(protoc
             books = bridge.end()[f"in {protocol}://T:A"]
         account = reader.end()["lab/a"][0]
     assert holes(account) == [(planted, 5)] and books["skipped"] == {"missed": 5} and books["uncounted"] == 0
-    pv.check(reader.life("lab/a"), account)
+    pv.check(reader.samples_of("lab/a"), account)
 
 
 @BOTH
@@ -227,7 +227,7 @@ def test_another_type_after_a_restart_is_a_new_epoch_and_said_once(protocol: str
         with Bridge("epics", bus, f"--pv={protocol}://T:A=lab/a", env=env) as bridge:
             begin(ioc, bridge, reader, pv, float)
             # What comes before would be a hole in the life that has just begun, and no other update follows.
-            old_enough_ns = time.monotonic_ns() + MIN_LIFE_NS
+            old_enough_ns = time.monotonic_ns() + MIN_EPOCH_NS
             kill(ioc, bridge, "lab/a")
             wait_until(lambda: time.monotonic_ns() > old_enough_ns)
             old = pv.truth
@@ -237,14 +237,14 @@ def test_another_type_after_a_restart_is_a_new_epoch_and_said_once(protocol: str
                 # The record has no value when it begins: invalid, a hole.
                 bridge.wait_for("bad", stream="lab/a")
                 pv.truth.append(None)
-                begin(again, bridge, reader, pv, lambda k: 2**30 + k, lives=2)
+                begin(again, bridge, reader, pv, lambda k: 2**30 + k, epochs=2)
                 books = bridge.end()[f"in {protocol}://T:A"]
         before, after = reader.end()["lab/a"]
     assert [it.dtype for it in reader.schemas["lab/a"]] == [np.dtype("f8"), np.dtype("i4")]
     assert reader.schemas["lab/a"][1].channels[0].unit == "counts"
-    pv.check(reader.life("lab/a", 1), after)
+    pv.check(reader.samples_of("lab/a", 1), after)
     pv.truth = old
-    pv.check(reader.life("lab/a", 0), before)
+    pv.check(reader.samples_of("lab/a", 0), before)
     assert holes(before) == []
     assert books["lives"] == 2 and len(bridge.of("form")) == 1
 
@@ -305,7 +305,7 @@ def test_waveforms_that_are_runs_of_samples_are_flattened_and_lost_ones_counted(
             books = bridge.end()[f"in {protocol}://T:W"]
         account = reader.end()["lab/w"][0]
     assert holes(account) == [((k - 2) * length, 2 * length)]
-    for index, (value, t_ns) in reader.life("lab/w").items():
+    for index, (value, t_ns) in reader.samples_of("lab/w").items():
         assert int(value.item()) == index % 30_000
         assert abs(t_ns - T0_NS - STEP_NS - index * NS // rate) <= 1
     assert books["skipped"] == {"missed": 2 * length}
@@ -326,7 +326,7 @@ def test_the_severity_can_be_a_channel_and_major_can_be_a_hole(env: dict[str, st
             bridge.end()
         account = reader.end()["lab/a"][0]
     assert holes(account) == [(3, 1)]
-    values = {index: value.tolist() for index, (value, _) in reader.life("lab/a").items()}
+    values = {index: value.tolist() for index, (value, _) in reader.samples_of("lab/a").items()}
     assert values == {0: [0.0, 0.0], 1: [1.0, 0.0], 2: [2.0, 1.0], 4: [4.0, 0.0]}
 
 
@@ -455,12 +455,12 @@ def test_a_stream_is_written_to_a_pv_of_others_by_both_protocols(env: dict[str, 
                 def came_back() -> bool:
                     nonlocal k
                     publisher.send([float(k := k + 1)])
-                    return len(reader.life("back/ca")) > 5 and len(reader.life("back/pva")) > 5
+                    return len(reader.samples_of("back/ca")) > 5 and len(reader.samples_of("back/pva")) > 5
 
                 wait_until(came_back)
                 publisher.send([12345.678])
                 for stream in ("back/ca", "back/pva"):
-                    wait_until(lambda: 12345.678 in [it[0].item() for it in reader.life(stream).values()])
+                    wait_until(lambda: 12345.678 in [it[0].item() for it in reader.samples_of(stream).values()])
             accounts = bridge.end()
         reader.end()
     for peer in ("T:CA", "pva://T:PVA"):

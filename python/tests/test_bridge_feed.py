@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tallycast.bridges._feed import MIN_LIFE_NS, NS, Action, Begin, End, Feed, Form, Say, Send, Skip
+from tallycast.bridges._feed import MIN_EPOCH_NS, NS, Action, Begin, End, Feed, Form, Say, Send, Skip
 
 FORM = Form((("value", "V"),), np.dtype("f8"))
 OTHER = Form((("value", "V"),), np.dtype("i4"))
@@ -52,12 +52,12 @@ def step(
     )
 
 
-def test_an_update_is_a_sample_and_the_first_begins_a_life() -> None:
+def test_an_update_is_a_sample_and_the_first_begins_an_epoch() -> None:
     feed = Feed("pv")
     assert step(feed, 0, 1.0) == ["begin", [1.0]]
     assert step(feed, 9, 2.0) == [[2.0]]
     assert told(feed.end(0)) == ["end"]
-    assert (feed.books.updates, feed.books.sent, feed.books.samples, feed.books.lives) == (2, 2, 2, 1)
+    assert (feed.books.updates, feed.books.sent, feed.books.samples, feed.books.epochs) == (2, 2, 2, 1)
     assert feed.books.balanced
 
 
@@ -116,11 +116,11 @@ def test_of_runs_of_samples_whole_runs_are_missing() -> None:
 def test_another_type_begins_an_epoch_but_no_more_than_one_a_second() -> None:
     feed = Feed("pv")
     step(feed, 0, 1.0, now=0)
-    seconds = MIN_LIFE_NS / NS
+    seconds = MIN_EPOCH_NS / NS
     assert step(feed, 0.5, 2, form=OTHER, now=seconds - 0.001) == [-1, "unfitting"]
     assert step(feed, 1, 3, form=OTHER, now=seconds) == ["form", "end", "begin", [3]]
     books = feed.books
-    assert (books.unfitting, books.lives, books.balanced) == (1, 2, True)
+    assert (books.unfitting, books.epochs, books.balanced) == (1, 2, True)
 
 
 def test_a_type_that_changes_while_the_peer_is_away_leaves_no_mark_in_the_new_epoch() -> None:
@@ -141,7 +141,7 @@ def test_a_clock_set_back_a_little_is_waited_out_and_by_more_begins_an_epoch() -
     assert feed.books.behind == 2 and feed.books.balanced
 
 
-def test_what_can_be_no_sample_is_a_hole_in_a_life_and_only_counted_before_one() -> None:
+def test_an_unusable_update_is_a_hole_within_an_epoch_and_only_counted_before_the_first() -> None:
     feed = Feed("pv")
     assert told(feed.refuse("a string", 0)) == ["refused"]
     step(feed, 0, 1.0)

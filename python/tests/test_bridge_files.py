@@ -50,10 +50,10 @@ class Table:
     def lose(self, count: int) -> None:
         self.truth += [None] * count
 
-    def check(self, life: dict[int, tuple[Any, int]], account: Any, offset: int = 0) -> None:
+    def check(self, samples: dict[int, tuple[Any, int]], account: Any, offset: int = 0) -> None:
         first = account["elements"]["first"] + offset
         expected = {index: it for index, it in enumerate(self.truth) if it is not None and index >= first}
-        assert {index + offset: (value.tolist(), t) for index, (value, t) in life.items()} == expected
+        assert {index + offset: (value.tolist(), t) for index, (value, t) in samples.items()} == expected
         assert account.delivered == 2 * len(expected)
 
 
@@ -62,15 +62,15 @@ def table(tmp_path: Path) -> Table:
     return Table(tmp_path / "log.csv", np.random.default_rng(11))
 
 
-def joined(table: Table, reader: Reader, life: int = 0, offset: int = 0) -> None:
+def joined(table: Table, reader: Reader, epoch: int = 0, offset: int = 0) -> None:
     """Appends rows until the reader has some, and all of them."""
 
     def has_come() -> bool:
         table.rows(1)
-        return bool(reader.life("lab/log", life))
+        return bool(reader.samples_of("lab/log", epoch))
 
     wait_until(has_come)
-    reader.wait_for("lab/log", len(table.truth) - 1 - offset, life)
+    reader.wait_for("lab/log", len(table.truth) - 1 - offset, epoch)
 
 
 def follow(table: Table, bus: str, *options: str) -> Bridge:
@@ -90,7 +90,7 @@ def test_rows_arrive_bit_by_bit_with_their_own_times_and_half_a_line_waits(table
         table.write("17000")
         books = bridge.end()[f"in {table.path}"]
         account = reader.end()["lab/log"][0]
-        table.check(reader.life("lab/log"), account)
+        table.check(reader.samples_of("lab/log"), account)
     assert holes(account) == [] and books["samples"] == len(table.truth) and books["partial_line_bytes"] == 5
     assert [(it.name, it.unit) for it in reader.schemas["lab/log"][0].channels] == [("u", "V"), ("i", "A")]
 
@@ -108,7 +108,7 @@ def test_rows_that_are_missing_at_a_rate_and_rows_that_are_none_are_holes(table:
         reader.wait_for("lab/log", len(table.truth) - 1)
         books = bridge.end()[f"in {table.path}"]
         account = reader.end()["lab/log"][0]
-        table.check(reader.life("lab/log"), account)
+        table.check(reader.samples_of("lab/log"), account)
     assert holes(account) == [(planted, 3), (planted + 5, 1)]
     assert books["skipped"]["missed"] + books["skipped"].get("refused", 0) == 4
 
@@ -126,7 +126,7 @@ def test_a_file_that_is_cut_off_leaves_one_mark_and_the_word_that_nobody_counted
         reader.wait_for("lab/log", len(table.truth) - 1)
         books = bridge.end()[f"in {table.path}"]
         account = reader.end()["lab/log"][0]
-        table.check(reader.life("lab/log"), account)
+        table.check(reader.samples_of("lab/log"), account)
     assert holes(account) == [(planted, 1)]
     assert (books["truncations"], books["uncounted"], books["outages"], books["lives"]) == (1, 1, 1, 1)
 
@@ -148,7 +148,7 @@ def test_a_file_that_is_cut_off_and_grown_again_meanwhile_is_seen_through(table:
         reader.wait_for("lab/log", len(table.truth) - 1)
         books = bridge.end()[f"in {table.path}"]
         account = reader.end()["lab/log"][0]
-        table.check(reader.life("lab/log"), account)
+        table.check(reader.samples_of("lab/log"), account)
     assert books["truncations"] == 1
 
 
@@ -163,7 +163,7 @@ def test_a_file_that_is_rotated_loses_nothing(table: Table, tmp_path: Path) -> N
         reader.wait_for("lab/log", len(table.truth) - 1)
         books = bridge.end()[f"in {table.path}"]
         account = reader.end()["lab/log"][0]
-        table.check(reader.life("lab/log"), account)
+        table.check(reader.samples_of("lab/log"), account)
     assert holes(account) == [] and books["rotations"] == 1 and books["lives"] == 1 and books["outages"] == 0
 
 
@@ -181,9 +181,9 @@ def test_another_header_after_a_rotation_is_a_new_epoch(table: Table, tmp_path: 
         joined(table, reader, 1)
         bridge.end()
         before, after = reader.end()["lab/log"]
-        table.check(reader.life("lab/log", 1), after)
+        table.check(reader.samples_of("lab/log", 1), after)
         table.truth = old
-        table.check(reader.life("lab/log", 0), before)
+        table.check(reader.samples_of("lab/log", 0), before)
     assert [it.channels[0].name for it in reader.schemas["lab/log"]] == ["u", "x"]
 
 
@@ -205,9 +205,9 @@ def test_it_goes_on_where_it_ended(table: Table, tmp_path: Path) -> None:
             books = bridge.end()[f"in {table.path}"]
         first, second = reader.end()["lab/log"]
         whole = table.truth
-        table.check(reader.life("lab/log", 1), second, begun)
+        table.check(reader.samples_of("lab/log", 1), second, begun)
         table.truth = whole[:begun]
-        table.check(reader.life("lab/log", 0), first)
+        table.check(reader.samples_of("lab/log", 0), first)
     assert books["samples"] == len(whole) - begun, "nothing twice, nothing left out"
 
 
@@ -216,14 +216,14 @@ def test_from_now_on_what_was_there_before_is_passed_over(table: Table) -> None:
     table.create().rows(1_000)
     with Reader(bus, "lab/*") as reader, follow(table, bus, "--begin=now") as bridge:
         wait_until(lambda: table.rows(1) and bridge.of("began"))
-        wait_until(lambda: table.rows(1) and reader.life("lab/log"))
-        wait_until(lambda: max(t for _, t in reader.life("lab/log").values()) == table.truth[-1][1])  # type: ignore[index]
+        wait_until(lambda: table.rows(1) and reader.samples_of("lab/log"))
+        wait_until(lambda: max(t for _, t in reader.samples_of("lab/log").values()) == table.truth[-1][1])  # type: ignore[index]
         books = bridge.end()[f"in {table.path}"]
         reader.end()
     assert 0 < books["samples"] <= len(table.truth) - 1_000
     begun = len(table.truth) - books["samples"]
     assert all(
-        (value.tolist(), t) == table.truth[begun + index] for index, (value, t) in reader.life("lab/log").items()
+        (value.tolist(), t) == table.truth[begun + index] for index, (value, t) in reader.samples_of("lab/log").items()
     )
 
 
@@ -234,7 +234,7 @@ def test_a_file_that_is_not_there_yet_is_waited_for(table: Table) -> None:
         table.create()
         joined(table, reader)
         bridge.end()
-        table.check(reader.life("lab/log"), reader.end()["lab/log"][0])
+        table.check(reader.samples_of("lab/log"), reader.end()["lab/log"][0])
 
 
 def test_columns_that_are_not_there_end_it_in_order(table: Table) -> None:
@@ -310,19 +310,19 @@ def test_rows_of_a_growing_dataset_arrive_bit_by_bit(dtype: str, tmp_path: Path)
     options = (f"{path}:/entry/data=lab/scan", "--time=/entry/time", "--time-unit=ns", "--wait=0", f"--state={state}")
     with Reader(bus, "lab/*") as reader, Hdf5Writer(path, dtype) as writer:
         ended = []
-        for life in range(2):
+        for epoch in range(2):
             with Bridge("files", bus, *options) as bridge:
                 begun = ended[-1] if ended else 0
-                wait_until(lambda: writer.append(7) or reader.life("lab/scan", life))
+                wait_until(lambda: writer.append(7) or reader.samples_of("lab/scan", epoch))
                 writer.append(1_000)
-                reader.wait_for("lab/scan", writer.rows - begun - 1, life)
+                reader.wait_for("lab/scan", writer.rows - begun - 1, epoch)
                 books = bridge.end()[f"in {path}:/entry/data"]
                 assert books["rows"] == writer.rows and books["samples"] == writer.rows - begun
                 ended.append(writer.rows)
         accounts = reader.end()["lab/scan"]
-    for life, begun in enumerate([0, ended[0]]):
-        samples = reader.life("lab/scan", life)
-        assert holes(accounts[life]) == [] and accounts[life].delivered == 3 * len(samples)
+    for epoch, begun in enumerate([0, ended[0]]):
+        samples = reader.samples_of("lab/scan", epoch)
+        assert holes(accounts[epoch]) == [] and accounts[epoch].delivered == 3 * len(samples)
         for index, (value, t_ns) in samples.items():
             row = np.arange(3 * (begun + index), 3 * (begun + index + 1))
             expected = (row * 0.1).astype(dtype) if dtype[0] == "f" else (row % 251).astype(dtype)
@@ -341,7 +341,7 @@ def follow_scan(path: Path, bus: str) -> Bridge:
 
 def scan_joined(writer: Hdf5Writer, reader: Reader) -> int:
     """Appends rows until the reader has all of them; returns how many there are."""
-    wait_until(lambda: writer.append(1) or reader.life("lab/scan"))
+    wait_until(lambda: writer.append(1) or reader.samples_of("lab/scan"))
     reader.wait_for("lab/scan", writer.rows - 1)
     return writer.rows
 
@@ -349,7 +349,7 @@ def scan_joined(writer: Hdf5Writer, reader: Reader) -> int:
 def rows_of(reader: Reader, dtype: str = "f8") -> dict[int, int]:
     """Returns, by index in the stream, which row of the writers each sample is; bit by bit."""
     found = {}
-    for index, (value, t_ns) in reader.life("lab/scan").items():
+    for index, (value, t_ns) in reader.samples_of("lab/scan").items():
         row, rest = divmod(t_ns - T0_NS, 1_000_003)
         assert rest == 0 and value.tobytes() == (np.arange(3 * row, 3 * row + 3) * 0.1).astype(dtype).tobytes()
         found[index] = row
@@ -465,7 +465,7 @@ def test_sound_on_standard_input_is_a_stream_and_its_account_closes() -> None:
         account = reader.end()["lab/sound"][0]
     totals = json.loads(output.splitlines()[-1])
     assert totals["event"] == "totals" and totals["samples"]["numbered"] == len(sound)
-    life = reader.life("lab/sound")
+    samples = reader.samples_of("lab/sound")
     first = account["elements"]["first"]
-    assert sorted(life) == list(range(first, len(sound))) and account.delivered == 2 * len(life) > 0
-    assert all(value.tolist() == sound[index].tolist() for index, (value, _) in life.items())
+    assert sorted(samples) == list(range(first, len(sound))) and account.delivered == 2 * len(samples) > 0
+    assert all(value.tolist() == sound[index].tolist() for index, (value, _) in samples.items())

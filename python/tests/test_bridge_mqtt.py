@@ -132,7 +132,7 @@ class Device:
 
         def has_come() -> bool:
             self.send()
-            return bool(self._reader.life("lab/a"))
+            return bool(self._reader.samples_of("lab/a"))
 
         wait_until(has_come)
         self._reader.wait_for("lab/a", len(self.truth) - 1)
@@ -146,7 +146,7 @@ class Device:
     def check(self, account: Any) -> None:
         first = account["elements"]["first"]
         expected = {index: it for index, it in enumerate(self.truth) if it is not None and index >= first}
-        assert {index: (float(value.item()), t) for index, (value, t) in self._reader.life("lab/a").items()} == expected
+        assert {index: (float(value.item()), t) for index, (value, t) in self._reader.samples_of("lab/a").items()} == expected
         assert account.delivered == len(expected)
 
 
@@ -307,7 +307,7 @@ def test_without_a_count_an_outage_is_a_mark_of_one_sample_and_said_to_be_uncoun
             client.send("dev/b/x", str(number).encode())
             return number
 
-        wait_until(lambda: send() >= 0 and reader.life("lab/b"))
+        wait_until(lambda: send() >= 0 and reader.samples_of("lab/b"))
         last = send()
         reader.wait_for("lab/b", last)
         broker.kill()
@@ -320,7 +320,7 @@ def test_without_a_count_an_outage_is_a_mark_of_one_sample_and_said_to_be_uncoun
         books = bridge.end()["in dev/b/x"]
         account = reader.end()["lab/b"][0]
     assert holes(account) == [(last + 1, 1)] and books["uncounted"] == 1
-    for index, (value, _) in reader.life("lab/b").items():
+    for index, (value, _) in reader.samples_of("lab/b").items():
         assert value.item() == (index if index <= last else index - 1)
 
 
@@ -336,17 +336,17 @@ def test_raw_elements_of_several_channels_arrive_bit_by_bit(broker: Mosquitto) -
             client.send("daq", block.tobytes())
             sent.append(block)
 
-        wait_until(lambda: send() or reader.life("lab/a"))
+        wait_until(lambda: send() or reader.samples_of("lab/a"))
         for _ in range(20):
             send()
         reader.wait_for("lab/a", 100 * len(sent) - 1)
         books = bridge.end()["in daq"]
         account = reader.end()["lab/a"][0]
     whole = np.concatenate(sent)
-    life = reader.life("lab/a")
+    samples = reader.samples_of("lab/a")
     first = account["elements"]["first"]
-    assert sorted(life) == list(range(first, len(whole))) and account.delivered == 2 * len(life)
-    assert all(life[index][0].tolist() == whole[index].tolist() for index in life)
+    assert sorted(samples) == list(range(first, len(whole))) and account.delivered == 2 * len(samples)
+    assert all(samples[index][0].tolist() == whole[index].tolist() for index in samples)
     assert books["samples"] == len(whole) and books["sent"] == len(sent)
 
 
@@ -362,7 +362,7 @@ def test_what_the_broker_had_retained_is_no_sample_unless_it_is_asked_for(broker
             skipping.wait_for("subscribed")
             client.send("old/a", b"2")
             skipping.wait_for("began")
-            wait_until(lambda: reader.life("lab/skipped") or client.send("old/a", b"3"))
+            wait_until(lambda: reader.samples_of("lab/skipped") or client.send("old/a", b"3"))
             assert skipping.end()["in old/a"]["updates"] >= 1
             assert "1 messages" in skipping.wait_for("retained")["text"]
             taking.end()

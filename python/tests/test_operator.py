@@ -54,7 +54,7 @@ def test_a_function_is_found_in_its_file_and_in_its_module(place: str) -> None:
     assert load("my_operators:rms", {"gain": 2}).begin()(None) == 2  # type: ignore[arg-type]
 
 
-def test_a_class_is_made_anew_for_each_life(place: str) -> None:
+def test_a_class_is_instantiated_for_each_epoch(place: str) -> None:
     found = load(f"{place}:State.Inner", {"share": 0.5})
     one, other = found.begin(), found.begin()
     assert [one(None), one(None), other(None)] == [1, 2, 1]  # type: ignore[arg-type]

@@ -448,12 +448,12 @@ def test_an_input_that_falls_silent_and_comes_back_is_made_of_once_more_and_its_
         bus=udp.readers, station=None,
     )  # fmt: skip
     arguments = [sys.executable, "-c", program, udp.publishers]
-    lives = set()
+    epochs = set()
 
     def turned(condition: Callable[[], bool]) -> bool:
         operating.turn()
         if operating._making is not None:
-            lives.add(operating._making.publisher.epoch)
+            epochs.add(operating._making.publisher.epoch)
         return condition()
 
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as publisher:
@@ -469,4 +469,4 @@ def test_an_input_that_falls_silent_and_comes_back_is_made_of_once_more_and_its_
             publisher.kill()
     accounts = operating.close()
     assert len(accounts) > 1 and as_one(accounts).delivered == operating.sums.delivered_elements
-    assert 1 < len(lives) <= len(accounts)
+    assert 1 < len(epochs) <= len(accounts)

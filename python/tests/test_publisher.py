@@ -232,10 +232,10 @@ def test_a_forked_child_has_threads_of_its_own_and_leaves_the_parents_alone(udp:
     wait_for_threads(before, [])
 
 
-def test_lives_that_begin_one_after_the_other_are_later_each_time(shm: Place) -> None:
+def test_epochs_begun_one_after_the_other_have_later_starts(shm: Place) -> None:
     epochs = []
     for _ in range(5):
-        with shm.publisher("lab/lives", rate=1_000) as publisher:
+        with shm.publisher("lab/epochs", rate=1_000) as publisher:
             epochs.append(publisher.epoch)
     assert len(set(epochs)) == 5 and epochs == sorted(epochs)
 

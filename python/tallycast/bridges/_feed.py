@@ -12,7 +12,7 @@ Rules:
 - Another dtype, shape or unit begins a new life of the publisher, hence an epoch. So does a clock that is set back by more than
   `SMALL_STEP_NS`; by less, the updates that lie behind the newest sample are a hole, for within an epoch times never go back.
 - What is refused or lies behind is a hole as well; at a known rate the next time stamp counts it, so that it is not counted twice.
-- A life lasts `MIN_LIFE_NS` at least: what does not fit into it meanwhile is a hole. So a peer that changes its mind with every
+- A life lasts `MIN_EPOCH_NS` at least: what does not fit into it meanwhile is a hole. So a peer that changes its mind with every
   update costs no more than one epoch a second.
 """
 
@@ -32,7 +32,7 @@ Times = npt.NDArray[np.int64]
 #: Steps back of the peer's clock up to this are waited out; larger ones begin an epoch.
 SMALL_STEP_NS = 1_000_000_000
 #: A life lasts so long at least before another form begins the next.
-MIN_LIFE_NS = 1_000_000_000
+MIN_EPOCH_NS = 1_000_000_000
 #: What comes with every update is said no more often than this.
 SAY_AGAIN_NS = 10_000_000_000
 #: So many outages are listed in the account, the newest; all are counted.
@@ -129,7 +129,7 @@ class Books:
     skipped: dict[str, int] = field(default_factory=dict)
     #: Holes of one sample that stand for nobody knows how many.
     uncounted: int = 0
-    lives: int = 0
+    epochs: int = 0
     outages: int = 0
     #: The newest outages: wall times between which nothing was heard, and how many samples are known to be missing.
     outage_list: list[dict[str, Any]] = field(default_factory=list)
@@ -153,7 +153,7 @@ class Books:
             "samples": self.samples,
             "skipped": dict(self.skipped),
             "uncounted": self.uncounted,
-            "lives": self.lives,
+            "lives": self.epochs,
             "outages": self.outages,
             "outage_list": list(self.outage_list),
             "balanced": self.balanced,
@@ -216,7 +216,7 @@ class Feed:
                 yield from self._back(t_ns, 0, "nothing was missed")
             return
         if form != self._form:
-            if self._form is not None and now_ns - self._began_ns < MIN_LIFE_NS:
+            if self._form is not None and now_ns - self._began_ns < MIN_EPOCH_NS:
                 books.unfitting += 1
                 yield from self._skip_untimed(count, "unfitting")
                 yield from self._sometimes(
@@ -343,7 +343,7 @@ class Feed:
         self._form, self._began_ns = form, now_ns
         self._last = self._due_ns = None
         self._is_fresh = True
-        self.books.lives += 1
+        self.books.epochs += 1
         yield Begin(form)
 
     def _missing_before(self, t_ns: int | None, now_ns: int) -> Iterator[Action]:

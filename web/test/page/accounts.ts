@@ -10,19 +10,19 @@ import { fields, number, text, type Fields } from '../../src/wire/json';
  */
 export function expectInOrder(objects: readonly Fields[], streams: readonly string[]): readonly Fields[] {
   const accounts = objects.filter((object) => object['event'] === 'account');
-  const lives = new Map<string, Fields[]>();
+  const epochs = new Map<string, Fields[]>();
   for (const account of accounts) {
-    const life = `${text(account, 'stream')} ${text(account, 'epoch')}`;
-    lives.set(life, [...lives.get(life) ?? [], account]);
+    const epoch = `${text(account, 'stream')} ${text(account, 'epoch')}`;
+    epochs.set(epoch, [...epochs.get(epoch) ?? [], account]);
   }
-  expect([...lives.keys()].map((life) => life.split(' ')[0]).sort()).toEqual(streams);
-  for (const life of lives.values()) {
-    for (const account of life) expect(account).toMatchObject({ balanced: true, closed: true, explained: true });
-    for (const [k, account] of life.slice(1).entries()) {
-      const before = life[k] ?? {};
+  expect([...epochs.keys()].map((epoch) => epoch.split(' ')[0]).sort()).toEqual(streams);
+  for (const ofEpoch of epochs.values()) {
+    for (const account of ofEpoch) expect(account).toMatchObject({ balanced: true, closed: true, explained: true });
+    for (const [k, account] of ofEpoch.slice(1).entries()) {
+      const before = ofEpoch[k] ?? {};
       expect(account).toMatchObject({ follows: before['account'], elements: { first: number(fields(before['elements']), 'next') } });
     }
-    expect(life.at(-1)).toMatchObject({ state: 'closed' });
+    expect(ofEpoch.at(-1)).toMatchObject({ state: 'closed' });
   }
   return accounts;
 }
