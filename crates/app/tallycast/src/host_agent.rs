@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{AgentSign, ReceiveAgent, ReceivesFor};
+use engine::{AgentPresence, ReceiveAgent, ReceivesFor};
 use sample::StreamPattern;
 
 use crate::bus::Bus;
@@ -16,7 +16,7 @@ use crate::node::{Node, NodeError};
 pub struct HostAgent {
     agent: Arc<ReceiveAgent>,
     node: Node,
-    _sign: AgentSign,
+    _presence: AgentPresence,
 }
 
 impl HostAgent {
@@ -31,11 +31,11 @@ impl HostAgent {
         let node = Node::builder().bus(bus).receives_for(ReceivesFor::Host).build()?;
         let agent = node.receive_agent(None)?;
         agent.hear_announcements()?;
-        let sign = node.host_rings().map(|rings| rings.show_agent(&patterns));
-        let sign = sign.ok_or_else(|| NodeError::NothingToBridge(Box::new(node.bus().clone())))?;
-        let sign = sign.map_err(NodeError::of_agent)?;
+        let presence = node.host_rings().map(|rings| rings.show_agent(&patterns));
+        let presence = presence.ok_or_else(|| NodeError::NothingToBridge(Box::new(node.bus().clone())))?;
+        let presence = presence.map_err(NodeError::of_agent)?;
         patterns.into_iter().for_each(|pattern| agent.select(pattern, node.bus().start.received()));
-        Ok(Self { agent, node, _sign: sign })
+        Ok(Self { agent, node, _presence: presence })
     }
 
     /// Returns the node it works for.

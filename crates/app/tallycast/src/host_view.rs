@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use engine::{
-    EpochOnPage, HostRing, HostRingError, HostRings, HostStream, LeftRing, ReaderSign, ReceiveFrom, RingName,
-    RingWriter, read_ledger_page,
+    EpochOnPage, HostRing, HostRingError, HostRings, HostStream, LeftRing, ReaderPresence, ReceiveFrom,
+    RingName, RingWriter, read_ledger_page,
 };
 use ring::Ring;
 use sample::{StreamName, StreamPattern};
@@ -81,9 +81,9 @@ pub(crate) struct HostView {
     rings: HostRings,
     start: Start,
     /// What tells publishers of this reader, from its first look on.
-    sign: Option<ReaderSign>,
+    presence: Option<ReaderPresence>,
     /// Not all is on the sign that belongs there, which was said.
-    sign_is_short: bool,
+    presence_is_incomplete: bool,
     next_look: Instant,
     /// Rings that this reader does not want or cannot read, by the file that they were then.
     passed: BTreeMap<RingName, Option<u64>>,
@@ -123,7 +123,17 @@ impl HostView {
     pub(crate) fn new(rings: HostRings, start: Start) -> Self {
         let next_look = Instant::now();
         let (passed, before, taken, lying) = Default::default();
-        Self { rings, start, sign: None, sign_is_short: false, next_look, passed, before, taken, lying }
+        Self {
+            rings,
+            start,
+            presence: None,
+            presence_is_incomplete: false,
+            next_look,
+            passed,
+            before,
+            taken,
+            lying,
+        }
     }
 
     /// Returns when the next look is due.
@@ -163,11 +173,11 @@ impl HostView {
         patterns: &[StreamPattern],
         reads: impl Iterator<Item = (StreamId, u64)>,
     ) {
-        if self.sign.is_none() && !self.sign_is_short {
+        if self.presence.is_none() && !self.presence_is_incomplete {
             match self.rings.show_reader(random(), reader) {
-                Ok(sign) => self.sign = Some(sign),
+                Ok(presence) => self.presence = Some(presence),
                 Err(error) => {
-                    self.sign_is_short = true;
+                    self.presence_is_incomplete = true;
                     tracing::warn!(
                         "{error}\npublishers of this host do not know of this reader, which misses streams that end \
                          within {LOOK_INTERVAL:?}"
@@ -175,17 +185,17 @@ impl HostView {
                 }
             }
         }
-        let Some(sign) = &mut self.sign else { return };
+        let Some(presence) = &mut self.presence else { return };
         let waits_for = if self.start == Start::Beginning { patterns } else { &[] };
         let reads: Vec<_> = reads.chain(self.lying.iter().map(|(file, stream)| (*stream, *file))).collect();
-        if !sign.show(waits_for, &reads) && !std::mem::replace(&mut self.sign_is_short, true) {
+        if !presence.show(waits_for, &reads) && !std::mem::replace(&mut self.presence_is_incomplete, true) {
             tracing::warn!("more streams are read than publishers of this host can be shown");
         }
     }
 
     /// Tells whether rings of publishers that have ended wait for this reader.
     pub(crate) fn has_left(&self) -> bool {
-        let left = self.sign.as_ref().map_or_else(Vec::new, ReaderSign::left);
+        let left = self.presence.as_ref().map_or_else(Vec::new, ReaderPresence::left);
         left.iter().any(|left| !self.lying.contains_key(&left.file_number))
     }
 
@@ -269,7 +279,7 @@ impl HostView {
         reads: &mut impl FnMut(StreamId) -> Option<Reach>,
         wanted: &Wanted<'_>,
     ) -> Vec<Found> {
-        let mut left = self.sign.as_ref().map_or_else(Vec::new, ReaderSign::left);
+        let mut left = self.presence.as_ref().map_or_else(Vec::new, ReaderPresence::left);
         self.lying.retain(|file, _| left.iter().any(|left| left.file_number == *file));
         let mut found: Vec<Found> = Vec::new();
         left.retain(|left| !self.lying.contains_key(&left.file_number));

@@ -20,7 +20,7 @@ use units::{StreamId, WallTime};
 use wire::Description;
 
 use crate::Inlet;
-pub use readers::{LeftRing, ReaderSign, Waiting};
+pub use readers::{LeftRing, ReaderPresence, Waiting};
 
 /// The first letters of every file of ours.
 const PREFIX: &str = "tallycast.";
@@ -95,7 +95,7 @@ pub struct HostStream {
 }
 
 /// The sign that an agent receives for this host; dropping it takes it away.
-pub struct AgentSign {
+pub struct AgentPresence {
     /// A ring without records: only one process has it, and it goes with that one, however that ends.
     _writer: Writer,
 }
@@ -348,11 +348,11 @@ impl HostRings {
     ///
     /// # Errors
     /// [`CreateError`]: above all [`CreateError::InUse`] while another agent does so.
-    pub fn show_agent(&self, patterns: &[StreamPattern]) -> Result<AgentSign, CreateError> {
+    pub fn show_agent(&self, patterns: &[StreamPattern]) -> Result<AgentPresence, CreateError> {
         let mut options = self.options(0, 0);
         let lines: Vec<&str> = patterns.iter().map(StreamPattern::as_str).collect();
         options.label = lines.join("\n").into_bytes();
-        Ok(AgentSign { _writer: shared::create(&self.agent_path(), &options)? })
+        Ok(AgentPresence { _writer: shared::create(&self.agent_path(), &options)? })
     }
 
     /// Tells whether an agent receives streams of that name for this host.
@@ -360,11 +360,11 @@ impl HostRings {
     /// Cost: a few system calls.
     #[must_use]
     pub fn agent_receives(&self, name: &StreamName) -> bool {
-        let sign = shared::look(&self.agent_path()).and_then(|sign| sign.believe(self.believed));
-        let Ok(sign) = sign else { return false };
+        let presence = shared::look(&self.agent_path()).and_then(|presence| presence.believe(self.believed));
+        let Ok(presence) = presence else { return false };
         let receives = |line: &str| line.parse::<StreamPattern>().is_ok_and(|pattern| pattern.matches(name));
-        sign.liveness().writer_is_alive()
-            && std::str::from_utf8(sign.label()).is_ok_and(|text| text.lines().any(receives))
+        presence.liveness().writer_is_alive()
+            && std::str::from_utf8(presence.label()).is_ok_and(|text| text.lines().any(receives))
     }
 
     /// Removes what killed writers left here, on any bus; returns how many rings.
@@ -504,12 +504,12 @@ mod tests {
         let (inside, outside) = ("lab/probe".parse().unwrap(), "w7x/probe".parse().unwrap());
         assert!(!rings.agent_receives(&inside));
         let patterns = ["lab/**", "spare"].map(|pattern| pattern.parse().unwrap());
-        let sign = rings.show_agent(&patterns).unwrap();
+        let presence = rings.show_agent(&patterns).unwrap();
         assert!(rings.agent_receives(&inside) && !rings.agent_receives(&outside));
         assert!(rings.names().is_empty(), "it is no stream's ring");
         let second = rings.show_agent(&patterns).err().unwrap();
         assert!(matches!(second, CreateError::InUse { pid: Some(pid), .. } if pid == std::process::id()));
-        drop(sign);
+        drop(presence);
         assert!(!rings.agent_receives(&inside));
     }
 
@@ -528,7 +528,7 @@ mod tests {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let (rings, (stream, description)) = (rings(directory.path()), description());
         let _ring = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();
-        let sign = rings.show_agent(&["lab/**".parse().unwrap()]).unwrap();
+        let presence = rings.show_agent(&["lab/**".parse().unwrap()]).unwrap();
         let name = RingName { stream, writer: RingWriter::Publisher };
         assert!(rings.serves(stream, &[RingWriter::Publisher]) && rings.withholds(&name).is_none());
         for entry in std::fs::read_dir(directory.path()).unwrap() {
@@ -544,7 +544,7 @@ mod tests {
         assert_eq!(rings.withholds(&name), Some(Withheld::Distrusted));
         (0..3).for_each(|_| rings.clone().note_distrusted(&name, &error));
         assert_eq!(rings.distrusted(), 1);
-        drop(sign);
+        drop(presence);
     }
 
     #[test]

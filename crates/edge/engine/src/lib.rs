@@ -22,8 +22,8 @@ mod thread;
 
 pub use drop_board::DropBoard;
 pub use host::{
-    AgentSign, HostRing, HostRingError, HostRings, HostStream, LeftRing, ReaderSign, RingName, RingWriter,
-    Waiting, Withheld,
+    AgentPresence, HostRing, HostRingError, HostRings, HostStream, LeftRing, ReaderPresence, RingName,
+    RingWriter, Waiting, Withheld,
 };
 pub use ledger_page::{EpochOnPage, read_ledger_page};
 pub use receive::{

@@ -23,7 +23,7 @@ use crate::bytes::{Cursor, Put};
 /// What a sign's page takes: some thousand rings. More are read, and not shown.
 const PAGE_BYTES: usize = 1 << 16;
 /// The word in the names of signs.
-const SIGN: &str = "reader";
+const PRESENCE: &str = "reader";
 /// The end of the names under which rings are left.
 const LEFT_EXTENSION: &str = "left";
 /// The most rings with samples that wait for one reader: one that has stopped for good does not fill the memory.
@@ -38,7 +38,7 @@ const NOTE: &str = "note";
 const NOTE_BYTES: usize = 4_096;
 
 /// The sign of one reader; dropping it takes it away, and what was left for it.
-pub struct ReaderSign {
+pub struct ReaderPresence {
     writer: Writer,
     rings: HostRings,
     number: u64,
@@ -72,7 +72,7 @@ pub struct Waiting {
     pub missed: usize,
 }
 
-impl ReaderSign {
+impl ReaderPresence {
     /// Shows what the reader waits for and which rings it reads; false if not all of it fits on the sign.
     pub fn show(&mut self, waits_for: &[StreamPattern], reads: &[(StreamId, u64)]) -> bool {
         let mut page = Vec::new();
@@ -102,7 +102,7 @@ impl ReaderSign {
     }
 }
 
-impl Drop for ReaderSign {
+impl Drop for ReaderPresence {
     fn drop(&mut self) {
         // What this user may not remove is swept.
         for left in self.left() {
@@ -121,7 +121,7 @@ impl LeftRing {
     }
 
     /// Takes its name away: it was read, or is not wanted. False if this user may not: the next publisher of the user whose
-    /// ring it was does, if the reader [shows](ReaderSign::show) it as read.
+    /// ring it was does, if the reader [shows](ReaderPresence::show) it as read.
     pub fn take_away(&self) -> bool {
         fs::remove_file(&self.path).map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |()| true)
     }
@@ -140,11 +140,11 @@ impl HostRings {
     ///
     /// # Errors
     /// [`CreateError`] if its sign cannot be made.
-    pub fn show_reader(&self, number: u64, name: &str) -> Result<ReaderSign, CreateError> {
+    pub fn show_reader(&self, number: u64, name: &str) -> Result<ReaderPresence, CreateError> {
         let mut options = self.options(0, PAGE_BYTES);
         options.label = name.as_bytes().to_vec();
-        let writer = shared::create(&self.sign_path(number), &options)?;
-        Ok(ReaderSign { writer, rings: self.clone(), number, shown: Vec::new() })
+        let writer = shared::create(&self.presence_path(number), &options)?;
+        Ok(ReaderPresence { writer, rings: self.clone(), number, shown: Vec::new() })
     }
 
     /// Returns how many readers of this host read a ring.
@@ -265,7 +265,7 @@ impl HostRings {
         let prefix = self.prefix();
         let number = |file: &str| {
             let rest = file.strip_prefix(&prefix)?.strip_suffix(shared::RING_EXTENSION)?.strip_suffix('.')?;
-            let number = rest.strip_suffix(SIGN)?.strip_suffix('.')?;
+            let number = rest.strip_suffix(PRESENCE)?.strip_suffix('.')?;
             (number.len() == 16).then(|| u64::from_str_radix(number, 16).ok())?
         };
         let numbers = self.files().into_iter().filter_map(|file| number(&file));
@@ -273,7 +273,7 @@ impl HostRings {
     }
 
     fn reader(&self, number: u64) -> Option<HostReader> {
-        let found = shared::look(&self.sign_path(number)).ok()?;
+        let found = shared::look(&self.presence_path(number)).ok()?;
         if !found.liveness().writer_is_alive() {
             return None;
         }
@@ -298,8 +298,8 @@ impl HostRings {
     pub(super) fn sweep_left(&self) {
         let Ok(entries) = fs::read_dir(&self.directory) else { return };
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            let Some(sign) = sign_of_left(&path) else { continue };
-            let is_gone = match shared::look(&sign) {
+            let Some(presence) = presence_of_left(&path) else { continue };
+            let is_gone = match shared::look(&presence) {
                 Ok(found) => !found.liveness().writer_is_alive(),
                 Err(error) => matches!(error, OpenError::Missing(_)),
             };
@@ -309,8 +309,8 @@ impl HostRings {
         }
     }
 
-    fn sign_path(&self, number: u64) -> PathBuf {
-        self.directory.join(format!("{}{number:016x}.{SIGN}.{}", self.prefix(), shared::RING_EXTENSION))
+    fn presence_path(&self, number: u64) -> PathBuf {
+        self.directory.join(format!("{}{number:016x}.{PRESENCE}.{}", self.prefix(), shared::RING_EXTENSION))
     }
 
     fn left_path(&self, number: u64, count: u64) -> PathBuf {
@@ -326,12 +326,12 @@ impl HostReader {
 }
 
 /// Returns the sign of the reader for whom something was left, on whichever bus; `None` for any other file.
-fn sign_of_left(path: &Path) -> Option<PathBuf> {
+fn presence_of_left(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?.strip_suffix(LEFT_EXTENSION)?.strip_suffix('.')?;
     let (before, _count) = name.rsplit_once('.')?;
     before
         .starts_with(PREFIX)
-        .then(|| path.with_file_name(format!("{before}.{SIGN}.{}", shared::RING_EXTENSION)))
+        .then(|| path.with_file_name(format!("{before}.{PRESENCE}.{}", shared::RING_EXTENSION)))
 }
 
 #[cfg(test)]
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn more_rings_than_a_sign_has_room_for_are_said() {
+    fn more_rings_than_a_presence_page_holds_are_reported() {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let mut reader = rings(directory.path()).show_reader(1, "desk").unwrap();
         // The page holds a count of patterns, and 16 bytes for each ring.

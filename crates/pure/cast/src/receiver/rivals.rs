@@ -45,7 +45,7 @@ enum Turn {
 
 /// What a datagram of a replaced life says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Sign {
+pub(super) enum Rival {
     /// It may have been on its way for a while.
     Afterglow,
     /// The life goes on, which is news.
@@ -86,24 +86,24 @@ impl Rivals {
     }
 
     /// Hears a replaced life: after more than a tally interval it has not ended but goes on.
-    pub(super) fn heard(&mut self, epoch: Epoch, now: Instant) -> Sign {
+    pub(super) fn heard(&mut self, epoch: Epoch, now: Instant) -> Rival {
         self.heard_beside(epoch, now, now)
     }
 
     /// Hears another life beside the one that is listened to, which was heard last at `other_heard`: they are rivals once both
     /// have gone on for more than a tally interval.
-    pub(super) fn heard_beside(&mut self, epoch: Epoch, now: Instant, other_heard: Instant) -> Sign {
+    pub(super) fn heard_beside(&mut self, epoch: Epoch, now: Instant, other_heard: Instant) -> Rival {
         let Some(ghost) = self.ghosts.iter_mut().find(|ghost| ghost.epoch == epoch) else {
             self.push(Ghost { epoch, was_believed: false, replaced: now, report_to: None, told: false });
-            return Sign::Afterglow;
+            return Rival::Afterglow;
         };
         if other_heard.since(ghost.replaced) <= MAX_INTERVAL {
-            return Sign::Afterglow;
+            return Rival::Afterglow;
         }
         self.rival = Some((epoch, now, ghost.report_to));
-        let sign = if ghost.told { Sign::RivalryKnown } else { Sign::Rivalry };
+        let rival = if ghost.told { Rival::RivalryKnown } else { Rival::Rivalry };
         ghost.told = true;
-        sign
+        rival
     }
 
     /// Returns the life that both publishers are to be told of with this report, every other time.
@@ -138,9 +138,9 @@ mod tests {
     fn a_replaced_epoch_active_beyond_a_tally_interval_is_reported_once() {
         let mut rivals = Rivals::default();
         rivals.replaced(OLD, at(0), None);
-        assert_eq!(rivals.heard(OLD, at(1_000)), Sign::Afterglow);
-        assert_eq!(rivals.heard(OLD, at(1_001)), Sign::Rivalry);
-        assert_eq!(rivals.heard(OLD, at(1_002)), Sign::RivalryKnown);
+        assert_eq!(rivals.heard(OLD, at(1_000)), Rival::Afterglow);
+        assert_eq!(rivals.heard(OLD, at(1_001)), Rival::Rivalry);
+        assert_eq!(rivals.heard(OLD, at(1_002)), Rival::RivalryKnown);
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
         for incarnation in 0..1_000 {
             assert_eq!(
                 rivals.heard(Epoch { start_ns: 1, incarnation }, at(incarnation * 2_000)),
-                Sign::Afterglow
+                Rival::Afterglow
             );
         }
         assert_eq!(rivals.ghosts.len(), MAX_GHOSTS);

@@ -12,7 +12,7 @@ use super::{Arrival, Stream, Surroundings, at_port};
 use crate::receiver::challengers::{Held, Over, Round, Successor};
 use crate::receiver::epoch::ReceiverEpoch;
 use crate::receiver::outbox::Event;
-use crate::receiver::rivals::Sign;
+use crate::receiver::rivals::Rival;
 
 impl Stream {
     /// Tells whether the descriptor of a new life may still tell how far the one before came, which may not be the present one.
@@ -76,11 +76,11 @@ impl Stream {
         let Some(state) = self.current.as_mut() else { return false };
         if is_held {
             if is_earlier {
-                let sign = self.rivals.heard_beside(head.epoch, with.now, state.last_heard);
+                let rival = self.rivals.heard_beside(head.epoch, with.now, state.last_heard);
                 if let Some(report_to) = self.challengers.report_address(from.ip()) {
                     self.rivals.described(head.epoch, report_to);
                 }
-                if sign == Sign::Rivalry {
+                if rival == Rival::Rivalry {
                     let (stream, winner, other) = (self.id, state.epoch, head.epoch);
                     with.out.event(Event::TwoPublishers { stream, winner, other });
                 }

@@ -10,7 +10,7 @@ use wire::{Numbered, Predecessor};
 use super::{MAX_REPLACED, Stream, Surroundings};
 use crate::receiver::epoch::ReceiverEpoch;
 use crate::receiver::outbox::Event;
-use crate::receiver::rivals::Sign;
+use crate::receiver::rivals::Rival;
 
 impl Stream {
     /// Hears how far the life before came: its account, or one that follows it, is to hold what was not heard of.
@@ -171,14 +171,14 @@ impl Stream {
         self.beginnings.begun(head.epoch);
         let winner = self.current.as_ref().map(|state| (state.epoch, state.ended))?;
         match (self.rivals.heard(head.epoch, with.now), winner) {
-            (Sign::Afterglow, _) | (Sign::RivalryKnown, (_, false)) => {}
-            (Sign::Rivalry, (winner, false)) => {
+            (Rival::Afterglow, _) | (Rival::RivalryKnown, (_, false)) => {}
+            (Rival::Rivalry, (winner, false)) => {
                 with.out.event(Event::TwoPublishers { stream: self.id, winner, other: head.epoch });
             }
-            (Sign::Rivalry | Sign::RivalryKnown, (_, true)) if self.may_begin(head) => {
+            (Rival::Rivalry | Rival::RivalryKnown, (_, true)) if self.may_begin(head) => {
                 return self.begin(head, with);
             }
-            (Sign::Rivalry | Sign::RivalryKnown, (_, true)) => {}
+            (Rival::Rivalry | Rival::RivalryKnown, (_, true)) => {}
         }
         if !self.replaced.iter().any(|state| state.misses(head)) {
             self.unusable.remember(head.epoch, head.number);
