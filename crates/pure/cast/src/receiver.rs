@@ -133,9 +133,9 @@ pub struct ReceiverStats {
     pub undescribed: u64,
     /// Of streams that nobody asked for: several may share a socket.
     pub unwanted: u64,
-    /// Of a life that had been replaced.
+    /// Of an epoch that had already been replaced.
     pub replaced: u64,
-    /// In a life's name from an address that it is not believed from.
+    /// In the name of an epoch, from an address that the epoch is not believed from.
     pub imposter: u64,
     /// Of an account that had ended.
     pub after_end: u64,
@@ -224,7 +224,7 @@ impl Drop for Outputs<'_> {
 pub struct AccountView {
     /// The stream.
     pub stream: StreamId,
-    /// The publisher's life.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// Name, schema, station.
     pub description: Arc<Description>,
@@ -378,7 +378,7 @@ impl Receiver {
         self.drops
     }
 
-    /// Returns the accounts of all lives that are listened to or still settle.
+    /// Returns the accounts of all current epochs and of those that still settle.
     pub fn accounts(&self) -> impl Iterator<Item = AccountView> + '_ {
         self.streams.values().flat_map(Stream::epochs).map(|state| state.view(state.book.account()))
     }

@@ -287,7 +287,7 @@ impl Sender {
         self.head.at(self.next_number, self.horizon)
     }
 
-    /// Returns what a successor of this life is to tell of it.
+    /// Returns what the successor of this epoch is to say of it.
     #[must_use]
     pub fn as_predecessor(&self) -> Predecessor {
         let Numbered { epoch, number, first_index, element_offset, .. } = self.next_head();
@@ -351,7 +351,7 @@ impl Sender {
         if report.stream != self.head.stream {
             return self.readers.foreign();
         }
-        // After a restart reports on the life before still come, from readers that have not heard of this one.
+        // After a restart, readers that have not heard of this epoch still report on its predecessor.
         let is_rival = match report.epoch.cmp(&self.head.epoch) {
             Ordering::Less => self.readers.knows(report.reader),
             Ordering::Equal => false,
@@ -671,7 +671,7 @@ impl Sender {
     }
 }
 
-/// Puts the description into parts, with what the publisher knows of the life before and of its addresses.
+/// Splits the description into parts, with the publisher's predecessor and addresses.
 fn descriptor(config: &SenderConfig, addresses: &[IpAddr]) -> Result<DescriptorParts, DescriptionError> {
     let control_bytes = config.datagram_bytes.max(MIN_DATAGRAM_BYTES);
     DescriptorParts::with_extensions(&config.description, config.predecessor, addresses, control_bytes)

@@ -86,7 +86,7 @@ const REPORTED: [u64; 4] = [
 const REPORTED_OUTAGES: [u64; 3] = [
     // A publisher was stopped within a sample for so long that its rest came behind the end of the account.
     196, // A whole epoch lay in an outage, and the next one was heard before its descriptor.
-    166, // The silence of a life whose successor had spoken was noticed before that word counted.
+    166, // The silence of an epoch was noticed after its successor had reported on it and before that report counted.
     4_532,
 ];
 

@@ -24,7 +24,7 @@ pub enum Feeder<'a> {
 #[must_use]
 pub fn feeder_of<'a>(apps: &'a [AppLook], streams: &BTreeSet<StreamName>, stream: &StreamName) -> Feeder<'a> {
     let mut writers = apps.iter().filter(|app| app.registration.outputs.contains(stream));
-    // Of one that was restarted, the life that runs.
+    // Of a restarted app, the run that is going on.
     let alive = writers.clone().find(|app| app.state != AppState::Gone);
     match alive.or_else(|| writers.next()) {
         Some(app) => Feeder::App(app),

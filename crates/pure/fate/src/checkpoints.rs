@@ -60,7 +60,7 @@ pub struct Way {
     pub destination: SocketAddr,
     /// The stream, 0 where its protocol has none.
     pub stream: u64,
-    /// Its life, 0 where its protocol has none.
+    /// The incarnation of its publisher, 0 where its protocol has none.
     pub incarnation: u64,
 }
 

@@ -57,7 +57,7 @@ pub struct Fragment {
 pub struct Numbers {
     /// The stream, as its protocol has it.
     pub stream: u64,
-    /// Its life, 0 where its protocol has none.
+    /// The incarnation of its publisher, 0 where its protocol has none.
     pub incarnation: u64,
     /// The first number.
     pub first: u64,

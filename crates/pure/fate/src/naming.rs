@@ -26,7 +26,7 @@ pub struct Datagrams {
     pub source: SocketAddr,
     /// Where they were sent to.
     pub destination: SocketAddr,
-    /// The stream and its life; `None` where no profile fits.
+    /// The stream and its publisher's incarnation; `None` where no profile fits.
     pub stream: Option<(u64, u64)>,
     /// Their numbers; empty where no profile fits.
     pub numbers: RangeSet,

@@ -15,7 +15,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Takes events in their order; returns what they say of streams that carry a life, as ours do.
+    /// Takes events in order; returns what they say of streams whose datagrams carry an incarnation, as ours do.
     ///
     /// What a socket dropped is told with the socket: where the kernel does not say which it was and several of `sockets` may be
     /// it, nothing is told.
@@ -87,7 +87,7 @@ mod tests {
         };
         assert_eq!(told, [expected]);
         for unusable in [numbered("UDP_CSUM", 0), event("UDP_CSUM"), numbered("NO_REASON_OF_OURS", 6)] {
-            assert!(notices.take(&[unusable], &[]).is_empty(), "no life, no number, no stage");
+            assert!(notices.take(&[unusable], &[]).is_empty(), "no incarnation, no number, no stage");
         }
     }
 

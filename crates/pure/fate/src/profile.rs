@@ -12,7 +12,7 @@ pub struct Profile {
     pub magic_mask: u32,
     /// The stream; `None` where a socket carries only one.
     pub stream: Option<Field>,
-    /// The life of the stream: numbers begin anew with each; `None` where nothing tells them apart.
+    /// The publisher's incarnation: numbers begin anew with each; `None` where the protocol does not tell them apart.
     pub incarnation: Option<Field>,
     /// The datagram's number.
     pub number: Field,
@@ -34,7 +34,7 @@ pub struct Field {
 pub struct Named {
     /// The stream, 0 where its protocol has none.
     pub stream: u64,
-    /// Its life, 0 where its protocol has none.
+    /// The incarnation of its publisher, 0 where its protocol has none.
     pub incarnation: u64,
     /// The datagram's number.
     pub number: u64,

@@ -21,7 +21,7 @@ pub enum Input<'a> {
 /// Missing elements of an input and their leading stage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hole {
-    /// The life of the publisher they belong to.
+    /// The publisher's epoch that they belong to.
     pub epoch: Epoch,
     /// The missing elements' positions since the epoch began.
     pub positions: Range<u64>,

@@ -40,7 +40,7 @@ pub(crate) struct Missing {
     /// How many are missing; zero if time jumped between two samples.
     pub(crate) samples: u64,
     pub(crate) stage: Option<Stage>,
-    /// Which they are, for reasons that are heard later; empty at the seam of two lives.
+    /// Their indices, for reasons that come later; empty at the seam of two epochs.
     indices: Range<u64>,
 }
 
@@ -95,7 +95,7 @@ impl Intake {
         self.line.as_ref().map_or(1.0, |line| line.period_ns)
     }
 
-    /// Takes a block; one of an older life, or that was seen already, is passed over.
+    /// Takes a block; skips one of an older epoch and one that was seen already.
     pub(crate) fn take(&mut self, block: &Block) -> Result<(), InputError> {
         let mut line = match self.line.take() {
             None => self.begin(block)?,
@@ -146,7 +146,7 @@ impl Intake {
         })
     }
 
-    /// Returns the line as it stands before the block, at the seam of two lives with a hole behind it.
+    /// Returns the line as it stands before the block, followed by a hole at the seam of two epochs.
     fn follow(&mut self, mut line: Line, block: &Block) -> Result<Line, InputError> {
         if block.epoch > line.epoch {
             if block.schema.rate != line.schema.rate {

@@ -8,7 +8,7 @@ use ledger::Stage;
 /// The most reasons kept: those of a burst of losses in one stream between two blocks.
 const MAX_REASONS: usize = 64;
 
-/// The stages of the newest holes of one life of a stream, by sample index.
+/// The stages of the newest holes of one epoch, by sample index.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reasons(VecDeque<(Range<u64>, Stage)>);
 

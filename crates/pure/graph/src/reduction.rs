@@ -329,7 +329,7 @@ impl Reduction {
         self.next_index += 1;
     }
 
-    /// Puts a hole between two lives of the publisher, one window long at least.
+    /// Puts a hole between two epochs of the publisher, at least one window long.
     fn seam(&mut self, line: &Line, t0: WallTime) {
         let windows = t0.nanos_since(line.t0) as f64 * line.schema.rate.as_hz() / 1e9;
         self.push_hole(line.t0.min(t0), windows.round().max(1.0) as u64, line, Some(Stage::Source));

@@ -13,7 +13,7 @@ use crate::Stage;
 pub struct DropNotice {
     /// The stream.
     pub stream: StreamId,
-    /// Which life of its publisher: the random part of the epoch, which every datagram carries.
+    /// The publisher's incarnation: the random part of the epoch, which every datagram carries.
     pub incarnation: u64,
     /// Their numbers.
     pub numbers: Range<u64>,

@@ -17,7 +17,7 @@ pub struct Block {
     pub stream: Arc<StreamName>,
     /// What the samples mean.
     pub schema: Arc<Schema>,
-    /// The life of the publisher that this belongs to.
+    /// The publisher's epoch that this belongs to.
     pub epoch: Epoch,
     /// Index of the first sample since the epoch began.
     pub first_index: u64,

@@ -1,10 +1,9 @@
 //! Min/max envelopes: what a plot shows of a stream, peaks and holes kept at every zoom.
 //!
-//! An [`Envelope`] follows one element of a stream through the lives of its publisher. It keeps the newest
-//! samples one by one and ever coarser extremes of what is older, in bounded memory, and answers for any
-//! grid of pixel columns. Nothing is ever skipped to save time: a column holds the extremes of all its
-//! samples, and a hole stays a hole. Not here: what the archive holds, which comes as blocks through
-//! [`ColumnGrid::add_block`], and the frames a page gets, which are the `wire` crate's.
+//! An [`Envelope`] follows one element of a stream through the epochs of its publisher. It keeps the newest samples one by one
+//! and ever coarser extremes of what is older, in bounded memory, and answers for any grid of pixel columns. Nothing is ever
+//! skipped to save time: a column holds the extremes of all its samples, and a hole stays a hole. Not here: what the archive
+//! holds, which comes as blocks through [`ColumnGrid::add_block`], and the frames a page gets, which are the `wire` crate's.
 
 mod column;
 mod pyramid;
@@ -51,9 +50,9 @@ impl Default for EnvelopeConfig {
 #[derive(Clone, Debug)]
 pub struct Envelope {
     reader: ElementReader,
-    /// The publisher's current life, and which slot its first sample heard has.
+    /// The publisher's current epoch, and the slot of the first sample received of it.
     origin: Option<EpochOrigin>,
-    /// Slots count the samples of all lives in one line, with one missing slot at the seam of two.
+    /// Slots count the samples of all epochs in one line, with one missing slot at the seam of two.
     start: u64,
     timeline: Timeline,
     tail: Tail,
@@ -198,7 +197,7 @@ impl Envelope {
         self.origin.map(|_| self.timeline.time_of(self.tail.first()))
     }
 
-    /// Returns the slot of the block's first sample, beginning a new life if it is of one.
+    /// Returns the slot of the block's first sample, and begins a new epoch if the block belongs to one.
     fn slot_of(&mut self, block: &Block) -> u64 {
         let next = self.tail.next();
         let origin = match self.origin {
@@ -206,12 +205,12 @@ impl Envelope {
             before => EpochOrigin {
                 epoch: block.epoch,
                 first_index: block.first_index,
-                // One missing slot keeps the lives apart, however fast the publisher came back.
+                // One missing slot separates the epochs, however fast the publisher came back.
                 first_slot: if before.is_some() { next + 1 } else { next },
             },
         };
         self.origin = Some(origin);
-        // What is older than a life's first sample heard was asked for by nobody and lies before its slot.
+        // Samples before the first one received of an epoch were not requested and lie before its slot.
         (origin.first_slot + block.first_index).saturating_sub(origin.first_index)
     }
 

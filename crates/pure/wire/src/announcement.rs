@@ -19,7 +19,7 @@ const HEADER_BYTES: usize = layout::Announcement::SIZE_BYTES;
 pub struct Announcement {
     /// The stream.
     pub stream: StreamId,
-    /// The publisher's life.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// The stream's name.
     pub name: StreamName,

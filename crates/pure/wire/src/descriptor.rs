@@ -32,7 +32,7 @@ pub struct DescriptorPart<'a> {
     pub content_bytes: u32,
     /// CRC-32C of the whole encoded description.
     pub content_crc: u32,
-    /// The life before this one, if the publisher remembers it.
+    /// The epoch before this one, if the publisher remembers it.
     pub predecessor: Option<Predecessor>,
     /// Addresses that the publisher's datagrams may come from beside the one that this came from.
     pub addresses: &'a [Address],
@@ -185,12 +185,12 @@ impl DescriptorParts {
         Self::with_extensions(description, None, &[], datagram_bytes)
     }
 
-    /// As [`DescriptorParts::new`]; each part also tells of the life before and of the publisher's further addresses.
+    /// As [`DescriptorParts::new`]; each part also carries the predecessor and the publisher's further addresses.
     ///
     /// Of more than [`MAX_ADDRESSES`] the first are told; what cannot be a source is left out, and each is told once.
     /// An IPv6 scope is not sent.
     ///
-    /// Cost: 48 bytes of each descriptor for the life before, and 24 to 136 for the addresses.
+    /// Cost: 48 bytes of each descriptor for the predecessor, and 24 to 136 for the addresses.
     ///
     /// # Errors
     /// As [`Description::encode`].

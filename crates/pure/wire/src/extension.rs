@@ -35,7 +35,7 @@ const CRITICAL: u8 = 1;
 pub enum ExtensionType {
     /// The datagram is sealed with a key. Kept.
     Secured = 1,
-    /// The life before this one, and how far it came: [`Predecessor`].
+    /// The epoch before this one, and how far it came: [`Predecessor`].
     Predecessor = 2,
     /// Further source addresses of the publisher: [`Address`].
     Addresses = 3,
@@ -55,18 +55,18 @@ pub enum ExtensionType {
     Nonces = 10,
 }
 
-/// The life of a publisher before this one, as far as its successor remembers it.
+/// The publisher's epoch before this one, as far as its successor remembers it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Predecessor {
-    /// The life before; it began earlier than the one that tells of it.
+    /// The predecessor; it began earlier than the epoch that reports it.
     pub epoch: Epoch,
     /// One behind the highest number that it gave.
     pub next_number: u64,
     /// Sample index of its horizon: every sample before was numbered or lost.
     pub next_index: u64,
-    /// Element within that sample; not zero only where the life ended within a sample.
+    /// Element within that sample; not zero only where the epoch ended within a sample.
     pub element_offset: u32,
-    /// Whether that is where the life ended; otherwise it came at least so far.
+    /// Whether the epoch ended there; otherwise it came at least so far.
     pub is_final: bool,
 }
 
@@ -241,7 +241,7 @@ where
 }
 
 impl Predecessor {
-    /// Returns the element behind the last one that the life numbered or lost, counted since it began.
+    /// Returns the element after the last one that the epoch numbered or lost, counted from its beginning.
     #[must_use]
     pub const fn position(&self, elements_per_sample: u32) -> u64 {
         self.next_index.saturating_mul(elements_per_sample as u64).saturating_add(self.element_offset as u64)
@@ -274,7 +274,7 @@ impl Predecessor {
         })
     }
 
-    /// Checks that this is a life before that of `head`, and that its horizon is one of the same stream.
+    /// Checks that this epoch precedes that of `head`, and that its horizon fits the same stream.
     pub(crate) fn check(&self, head: &Numbered) -> Result<(), Reason> {
         let horizon = Numbered {
             number: self.next_number,

@@ -44,7 +44,7 @@ pub enum Kind {
 pub struct Numbered {
     /// The stream.
     pub stream: StreamId,
-    /// The publisher's life.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// The datagram's number since the epoch began.
     pub number: u64,

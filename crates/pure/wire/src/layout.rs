@@ -55,9 +55,9 @@ layout! {
         payload_bytes: U32,
         /// The stream's identity.
         stream: U64,
-        /// When the publisher's life began.
+        /// When the publisher's epoch began.
         epoch_start_ns: U64,
-        /// The publisher's random life.
+        /// The publisher's random incarnation.
         epoch_life: U64,
     }
 }
@@ -295,9 +295,9 @@ layout! {
 layout! {
     /// The value of `predecessor`.
     Predecessor {
-        /// When the life before this one began.
+        /// When the epoch before this one began.
         epoch_start_ns: U64,
-        /// The random life before this one.
+        /// The random incarnation of the epoch before this one.
         epoch_life: U64,
         /// One behind its highest number.
         next_number: U64,

@@ -30,7 +30,7 @@ const HEADER_BYTES: usize = layout::Report::SIZE_BYTES;
 pub struct Report {
     /// The stream.
     pub stream: StreamId,
-    /// The publisher's life.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// The reader.
     pub reader: ReaderId,

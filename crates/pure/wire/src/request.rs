@@ -12,7 +12,7 @@ use crate::malformed::{BufferTooSmall, Reason};
 pub struct Request {
     /// The stream.
     pub stream: StreamId,
-    /// The publisher's life, as the reader knows it.
+    /// The publisher's epoch, as the reader knows it.
     pub epoch: Epoch,
     /// Who asks.
     pub reader: ReaderId,

@@ -1,5 +1,6 @@
 //! Addresses that speak in a stream's name while it is believed from another: held back, challenged, and believed once the
-//! other is gone. So is a life at the believed address itself that began earlier by its clock and was never listened to.
+//! other is gone. The same holds for an epoch at the believed address itself that began earlier by its clock and was never
+//! current.
 //!
 //! A challenger is asked at once, three times at most, to repeat a nonce, which shows that it receives where its datagrams seem
 //! to come from. The believed address is gone when its epoch has ended, or when it misses three challenges in a row: requests,
@@ -89,7 +90,7 @@ pub(super) struct Held {
     pub(super) number: u64,
 }
 
-/// A life that is over.
+/// An epoch that is over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Over {
     pub(super) epoch: Epoch,
@@ -222,13 +223,13 @@ impl Challengers {
         })
     }
 
-    /// Draws a nonce for the believed address, which need not repeat it: any datagram of it is a sign of life.
+    /// Draws a nonce for the believed address, which need not repeat it: any datagram from there shows that it is alive.
     pub(super) fn nonce(&mut self) -> Nonce {
         Nonce::new(self.random.next_u64())
     }
 
-    /// Returns the address that takes over from a life that is over, if any does: one that has proven itself before the others,
-    /// and then one that began later before one that began earlier.
+    /// Returns the address that takes over from an epoch that is over, if any does. A proven address comes before the others;
+    /// among equals the later start wins.
     pub(super) fn heir(&self, over: &Over) -> Option<IpAddr> {
         let rank = |it: &&Challenger| (!it.is_proven, it.epoch < over.epoch);
         self.heirs(over).min_by_key(rank).map(|challenger| challenger.ip)
@@ -252,7 +253,7 @@ impl Challengers {
         })
     }
 
-    /// Returns an address at which a life that began earlier outlived this epoch, which was heard last at `last_heard`.
+    /// Returns an address at which an earlier epoch was still heard after this one, which was last heard at `last_heard`.
     pub(super) fn survivor(
         &self,
         epoch: Epoch,

@@ -1,4 +1,4 @@
-//! One life of a publisher as received: its books, what waits for its turn, and the way into the flow.
+//! One epoch as received: its books, the datagrams held for reordering, and delivery in order.
 
 use core::net::SocketAddr;
 use core::ops::Range;
@@ -27,12 +27,12 @@ const SILENT_INTERVALS: u32 = 10;
 /// How far above the horizon a number may lie that a damaged datagram or a drop event names: the same reach that an
 /// undamaged one may jump without a second opinion.
 const MAX_NAMED_AHEAD: u64 = super::plausible::MAX_JUMP;
-/// A successor's word counts only after this delay: it may overtake the last datagrams of the life before.
+/// What a successor says of its predecessor counts only after this delay: it may overtake the predecessor's last datagrams.
 const WORD_DELAY: Duration = Duration::from_millis(100);
 /// Buffers kept for reuse.
 const MAX_SPARE_BUFFERS: usize = 64;
 
-/// One life of a publisher.
+/// The receiver's state of one epoch.
 #[derive(Debug)]
 pub(super) struct ReceiverEpoch {
     pub(super) key: BookKey,
@@ -55,9 +55,9 @@ pub(super) struct ReceiverEpoch {
     spare: Vec<Vec<u8>>,
     /// What never came in at this host.
     holes: Holes,
-    /// How far this life came, by the word of its successor, and when that counts.
+    /// How far this epoch came according to its successor, and when that counts.
     word: Option<(Instant, Predecessor)>,
-    /// A later life has begun.
+    /// A later epoch has begun.
     is_replaced: bool,
 }
 
@@ -71,7 +71,7 @@ struct Held {
     payload: Vec<u8>,
 }
 
-/// What a datagram was to this life.
+/// The outcome of a datagram of this epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Taken {
     /// It counts.
@@ -83,7 +83,7 @@ pub(super) enum Taken {
 }
 
 impl ReceiverEpoch {
-    /// Begins the account of a life at its first datagram whose schema is known.
+    /// Begins the account of an epoch at its first datagram whose schema is known.
     pub(super) fn join(
         key: BookKey,
         config: BookConfig,
@@ -95,20 +95,20 @@ impl ReceiverEpoch {
         Self::with_book(key, book, (head.stream, head.epoch), description, heard)
     }
 
-    /// Opens an account of this life behind its last one, for what its successor tells of it.
+    /// Opens another account of this epoch after its last one, for the losses that its successor reports.
     pub(super) fn following(&self, key: BookKey, heard: (Instant, SocketAddr)) -> Self {
         Self { plausibility: self.plausibility.clone(), ..self.resumed(key, heard) }
     }
 
-    /// Opens an account for a later life that began and ended unheard, from its first sample on.
+    /// Opens an account, from the first sample on, for a later epoch of which nothing was received.
     pub(super) fn unheard_successor(&self, key: BookKey, config: BookConfig, epoch: Epoch) -> Self {
         let (identity, description) = ((self.stream, epoch), Arc::clone(&self.description));
         let state = Self::unheard(key, config, identity, description, (self.last_heard, self.from));
         Self { pin: self.pin.clone(), plausibility: self.plausibility.clone(), ..state }
     }
 
-    /// Opens an account for a life that began and ended unheard, from its first sample on: after so long a silence, by the word
-    /// that came from there.
+    /// Opens an account, from the first sample on, for an epoch of which nothing was received. `silence` says since when
+    /// nothing was heard and from where its successor reports it.
     pub(super) fn unheard(
         key: BookKey,
         config: BookConfig,
@@ -120,7 +120,7 @@ impl ReceiverEpoch {
         Self::with_book(key, book, identity, description, silence)
     }
 
-    /// Begins another account of this life, which had fallen silent, where its last one ended.
+    /// Begins another account of this epoch, which had fallen silent, where its last one ended.
     pub(super) fn resumed(&self, key: BookKey, heard: (Instant, SocketAddr)) -> Self {
         let book = Book::continued(&self.book, key);
         let (identity, description) = ((self.stream, self.epoch), Arc::clone(&self.description));
@@ -295,7 +295,7 @@ impl ReceiverEpoch {
         }
     }
 
-    /// Hears from its successor how far this life came. What its own datagrams tell until that counts comes first.
+    /// Notes from its successor how far this epoch came. Its own datagrams take precedence until that counts.
     pub(super) fn hear_successor(&mut self, now: Instant, word: &Predecessor) {
         self.word.get_or_insert((now + WORD_DELAY, *word));
     }
@@ -319,7 +319,7 @@ impl ReceiverEpoch {
         self.tell(now, out);
     }
 
-    /// Tells whether the successor's word reaches beyond what was heard of this life, and can be true.
+    /// Tells whether the successor reports more of this epoch than was received, and can be right.
     pub(super) fn misses_end(&self, now: Instant, word: &Predecessor) -> bool {
         let per_sample = self.description.schema.elements_per_sample();
         let horizon = (self.book.next_number(), self.book.horizon_position());
@@ -328,7 +328,7 @@ impl ReceiverEpoch {
             && self.can_have_reached(now, word)
     }
 
-    /// Tells whether a life can have begun and come so far since this one was heard last.
+    /// Tells whether another epoch can have begun and come so far since this one was last heard.
     pub(super) fn can_precede(&self, now: Instant, word: &Predecessor) -> bool {
         let per_sample = self.description.schema.elements_per_sample();
         let sent = (word.next_number, word.position(per_sample));
@@ -396,7 +396,7 @@ impl ReceiverEpoch {
         self.tell(now, out);
     }
 
-    /// Ends the life because a later one has begun.
+    /// Ends the epoch because a later one has begun.
     pub(super) fn replaced(&mut self, now: Instant, brackets: &mut Brackets, out: &mut Outbox) {
         self.is_replaced = true;
         if self.word.is_some() {
@@ -419,8 +419,8 @@ impl ReceiverEpoch {
         self.tell(now, out);
     }
 
-    /// Tells whether a life that was replaced still listens to a datagram: of its own, below its horizon or where its successor
-    /// says that it ended.
+    /// Tells whether a replaced epoch still accepts a datagram: one of its own, below its horizon or below the end that its
+    /// successor reports.
     pub(super) fn misses(&self, head: &Numbered) -> bool {
         let told = self.word.map_or(0, |(_, word)| word.next_number);
         self.epoch == head.epoch && head.number < self.book.next_number().max(told)
@@ -433,7 +433,7 @@ impl ReceiverEpoch {
         Instant::earlier(word, Instant::earlier(silence, self.book.next_deadline()))
     }
 
-    /// Shows an account of this life with what belongs beside it.
+    /// Returns a view of this epoch with this account.
     pub(super) fn view(&self, account: Account) -> AccountView {
         AccountView {
             stream: self.stream,

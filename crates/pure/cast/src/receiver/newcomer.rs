@@ -1,7 +1,7 @@
-//! A new life that is heard before its descriptor: held for a moment where the end of the life before is not known.
+//! A new epoch that is heard before its descriptor, held for a moment where the end of its predecessor is not known.
 //!
-//! The descriptor may tell how far the life before came (extension `predecessor`), and what was lost of it comes first.
-//! A publisher begins with its descriptor; only where that was lost is there something to wait for.
+//! The descriptor may say how far the predecessor came (extension `predecessor`), and the losses of the predecessor are
+//! reported first. A publisher begins with its descriptor; only where that was lost is there something to wait for.
 //!
 //! Source: `docs/protocol/stream.md`, "The life before".
 
@@ -12,10 +12,10 @@ use units::{Epoch, Instant};
 
 use super::challengers::{MAX_HELD, MAX_HELD_BYTES};
 
-/// How long a new life waits for its descriptor, which comes once a second if nobody asks.
+/// Time for which a new epoch is held for its descriptor, which comes once a second without a request.
 const MAX_WAIT: Duration = Duration::from_millis(1_200);
 
-/// A datagram of a life that nobody has described.
+/// A datagram of an epoch without a descriptor.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) epoch: Epoch,
@@ -23,7 +23,7 @@ pub(super) struct Waiting {
     pub(super) bytes: Vec<u8>,
 }
 
-/// What a new life sent before its descriptor came.
+/// The datagrams that a new epoch sent before its descriptor came.
 #[derive(Debug, Default)]
 pub(super) struct Newcomer {
     datagrams: Vec<Waiting>,

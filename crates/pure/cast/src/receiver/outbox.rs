@@ -40,7 +40,7 @@ pub enum Event<'a> {
     Began {
         /// The stream.
         stream: StreamId,
-        /// The publisher's life.
+        /// The publisher's epoch.
         epoch: Epoch,
         /// Name, schema, station.
         description: Arc<Description>,
@@ -51,7 +51,7 @@ pub enum Event<'a> {
     Block {
         /// The stream.
         stream: StreamId,
-        /// The publisher's life.
+        /// The publisher's epoch.
         epoch: Epoch,
         /// The elements' positions.
         positions: Range<u64>,
@@ -68,7 +68,7 @@ pub enum Event<'a> {
     Gap {
         /// The stream.
         stream: StreamId,
-        /// The publisher's life.
+        /// The publisher's epoch.
         epoch: Epoch,
         /// The gap as it stands now.
         gap: Gap,
@@ -77,7 +77,7 @@ pub enum Event<'a> {
     Settled {
         /// The stream.
         stream: StreamId,
-        /// The publisher's life.
+        /// The publisher's epoch.
         epoch: Epoch,
         /// The gap as it stands now.
         gap: Gap,
@@ -86,16 +86,17 @@ pub enum Event<'a> {
     Ended {
         /// The stream.
         stream: StreamId,
-        /// The publisher's life.
+        /// The publisher's epoch.
         epoch: Epoch,
         /// The account as it stands now.
         account: Account,
     },
-    /// Somebody sends in the name of a life from an address that it is not believed from: told once, until the life moves.
+    /// Datagrams in the name of an epoch come from an address that the epoch is not believed from. Reported once, until the
+    /// epoch moves.
     Imposter {
         /// The stream.
         stream: StreamId,
-        /// The publisher's life.
+        /// The publisher's epoch.
         epoch: Epoch,
         /// Where it is.
         believed: SocketAddr,
@@ -109,11 +110,11 @@ pub enum Event<'a> {
         /// Who sends it.
         from: SocketAddr,
     },
-    /// A life that had been replaced goes on numbering: two publishers share one name.
+    /// A replaced epoch goes on numbering: two publishers share one name.
     TwoPublishers {
         /// The stream.
         stream: StreamId,
-        /// The life that is listened to.
+        /// The current epoch.
         winner: Epoch,
         /// The one that should have ended.
         other: Epoch,

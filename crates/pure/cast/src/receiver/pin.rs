@@ -1,4 +1,4 @@
-//! From which addresses a life is believed: the one that it began at, those that it lists, and those that it moved to.
+//! Addresses from which an epoch is believed: the one that it began at, those that it lists, and those that it moved to.
 //!
 //! Any host of a segment can send to a group. What comes in a stream's name from elsewhere is an imposter's, or the
 //! publisher's own after its address has changed, or a standby's; see [`super::challengers`]. Source addresses that are
@@ -8,7 +8,7 @@
 
 use core::net::IpAddr;
 
-/// The addresses from which a life is believed.
+/// The addresses from which an epoch is believed.
 #[derive(Clone, Debug)]
 pub(super) struct Pin {
     /// Where it began.
@@ -24,7 +24,7 @@ impl Pin {
         Self { first, moved_to: None, listed: Vec::new() }
     }
 
-    /// Takes over what a descriptor of the life lists.
+    /// Takes over the addresses that a descriptor of the epoch lists.
     pub(super) fn lists(&mut self, addresses: impl Iterator<Item = IpAddr>) {
         self.listed = addresses.take(wire::MAX_ADDRESSES).collect();
     }
@@ -34,7 +34,7 @@ impl Pin {
         self.moved_to = Some(address);
     }
 
-    /// Tells whether a datagram comes from where the life is.
+    /// Tells whether a datagram comes from an address of the epoch.
     pub(super) fn is_at(&self, from: IpAddr) -> bool {
         from == self.first || self.moved_to == Some(from) || self.listed.contains(&from)
     }

@@ -60,7 +60,7 @@ impl Plausibility {
         self.suspect = None;
     }
 
-    /// Tells whether a life can have come so far beyond its horizon (numbers and elements) by `now`.
+    /// Tells whether an epoch can have come so far beyond its horizon (numbers and elements) by `now`.
     pub(super) fn can_have_reached(
         &self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Lives that were replaced: which of them go on, and who is told that two publishers share one name.
+//! Replaced epochs: which of them go on, and which publishers are told that two share one name.
 //!
 //! Source: architecture, "The account, precisely", rule 1.
 
@@ -9,12 +9,12 @@ use units::{Epoch, Instant};
 
 use crate::sender::MAX_INTERVAL;
 
-/// The most replaced lives that are remembered.
+/// The most replaced epochs that are remembered.
 const MAX_GHOSTS: usize = 4;
-/// A life that goes on is told of for so long after it was last heard.
+/// A replaced epoch that goes on is reported for so long after it was last heard.
 const MEMORY: Duration = Duration::from_secs(2);
 
-/// The replaced lives of one stream.
+/// The replaced epochs of one stream.
 #[derive(Debug, Default)]
 pub(super) struct Rivals {
     ghosts: Vec<Ghost>,
@@ -23,11 +23,11 @@ pub(super) struct Rivals {
     turn: Turn,
 }
 
-/// A life that should be over.
+/// An epoch that should be over.
 #[derive(Debug)]
 struct Ghost {
     epoch: Epoch,
-    /// It was listened to once; another was not, whose start lies before that of the life that is.
+    /// It was the current epoch once. An epoch that never was has an earlier start than the current one.
     was_believed: bool,
     /// When it was replaced, or heard first.
     replaced: Instant,
@@ -43,19 +43,19 @@ enum Turn {
     Rivals,
 }
 
-/// What a datagram of a replaced life says.
+/// The meaning of a datagram of a replaced epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rival {
     /// It may have been on its way for a while.
     Afterglow,
-    /// The life goes on, which is news.
+    /// The epoch goes on, which was not known yet.
     Rivalry,
-    /// The life still goes on.
+    /// The epoch goes on, which is known.
     RivalryKnown,
 }
 
 impl Rivals {
-    /// Notes that a life has been replaced.
+    /// Notes that an epoch has been replaced.
     pub(super) fn replaced(&mut self, epoch: Epoch, now: Instant, report_to: Option<SocketAddr>) {
         self.forget(epoch);
         self.push(Ghost { epoch, was_believed: true, replaced: now, report_to, told: false });
@@ -68,30 +68,30 @@ impl Rivals {
         self.ghosts.push(ghost);
     }
 
-    /// Tells whether a life was listened to before it was replaced: what comes of it then may have been on its way for a while.
+    /// Tells whether an epoch was current before it was replaced: its datagrams may have been in transit for a while.
     pub(super) fn was_believed(&self, epoch: Epoch) -> bool {
         self.ghosts.iter().any(|ghost| ghost.epoch == epoch && ghost.was_believed)
     }
 
-    /// Notes that a life is listened to again.
+    /// Notes that an epoch is current again.
     pub(super) fn forget(&mut self, epoch: Epoch) {
         self.ghosts.retain(|ghost| ghost.epoch != epoch);
     }
 
-    /// Notes where a life's reports go.
+    /// Notes the address for an epoch's reports.
     pub(super) fn described(&mut self, epoch: Epoch, report_to: SocketAddr) {
         if let Some(ghost) = self.ghosts.iter_mut().find(|ghost| ghost.epoch == epoch) {
             ghost.report_to = Some(report_to);
         }
     }
 
-    /// Hears a replaced life: after more than a tally interval it has not ended but goes on.
+    /// Notes a datagram of a replaced epoch. An epoch still heard after more than a tally interval has not ended but goes on.
     pub(super) fn heard(&mut self, epoch: Epoch, now: Instant) -> Rival {
         self.heard_beside(epoch, now, now)
     }
 
-    /// Hears another life beside the one that is listened to, which was heard last at `other_heard`: they are rivals once both
-    /// have gone on for more than a tally interval.
+    /// Notes a datagram of another epoch while the current one, last heard at `other_heard`, is alive: they are rivals once
+    /// both have gone on for more than a tally interval.
     pub(super) fn heard_beside(&mut self, epoch: Epoch, now: Instant, other_heard: Instant) -> Rival {
         let Some(ghost) = self.ghosts.iter_mut().find(|ghost| ghost.epoch == epoch) else {
             self.push(Ghost { epoch, was_believed: false, replaced: now, report_to: None, told: false });
@@ -106,7 +106,7 @@ impl Rivals {
         rival
     }
 
-    /// Returns the life that both publishers are to be told of with this report, every other time.
+    /// Returns, for every other report, the epoch that both publishers are to be told of.
     ///
     /// The first report is the reader's own: by it the winner knows the reader, and believes it.
     pub(super) fn take_turn(&mut self, now: Instant) -> Option<(Epoch, Option<SocketAddr>)> {

@@ -8,7 +8,7 @@ use core::ops::Range;
 use units::SampleRate;
 use wire::Data;
 
-/// Data datagrams of one stream and life, with consecutive numbers, elements and times.
+/// Data datagrams of one stream and epoch, with consecutive numbers, elements and times.
 #[derive(Clone, Debug)]
 pub(super) struct Run<'a> {
     /// The first of them.

@@ -1,4 +1,4 @@
-//! One stream at one socket: its description, the life that is listened to, and those that it replaced.
+//! One stream at one socket: its description, its current epoch, and the epochs that this one replaced.
 
 mod sources;
 mod succession;
@@ -28,7 +28,7 @@ use super::unusable::Unusable;
 use super::waiting::{Beginnings, WaitsSince};
 use super::{ReaderIdentity, ReceiverStats};
 
-/// Replaced lives that are kept until their accounts are settled.
+/// Replaced epochs that are kept until their accounts are settled.
 const MAX_REPLACED: usize = 4;
 /// A reader that leaves says so at once only in so small a crowd (RFC 3550 §6.3.7).
 const MAX_CROWD_FOR_FAREWELL: u32 = 50;
@@ -58,7 +58,7 @@ pub(super) struct Stream {
     beginnings: Beginnings,
     current: Option<ReceiverEpoch>,
     replaced: Vec<ReceiverEpoch>,
-    /// The latest life that was replaced and whose account has ended: its successor may still tell how far it came.
+    /// The latest replaced epoch whose account has ended: its successor may still report how far it came.
     departed: Option<ReceiverEpoch>,
     rivals: Rivals,
     reports: ReportClock,
@@ -66,16 +66,16 @@ pub(super) struct Stream {
     crowd: u32,
     /// The last report of an account that has ended has been sent.
     told_end: bool,
-    /// A datagram whose number is beyond belief, until a second one of its life agrees.
+    /// A datagram whose number is beyond belief, until a second one of its epoch agrees.
     doubted: Option<(Epoch, Vec<u8>)>,
-    /// A new life that waits for its descriptor.
+    /// A new epoch that is held for its descriptor.
     newcomer: Newcomer,
-    /// The newest life of which a descriptor came, or was waited for long enough.
+    /// The newest epoch whose descriptor came, or was waited for long enough.
     introduced: Option<Epoch>,
     /// Addresses that speak in the stream's name and are not believed.
     challengers: Challengers,
-    /// The earliest life that may replace the present one although it began before it by its clock, while that is not heard
-    /// again.
+    /// The earliest epoch that may replace the current one although its clock puts its start before it, as long as the current
+    /// one is not heard again.
     earlier_heir: Option<(Epoch, Instant)>,
     /// It was told that there are such.
     told_imposter: bool,
@@ -214,8 +214,8 @@ impl Stream {
         }
     }
 
-    /// Returns the present life if a datagram of this stream has nothing to decide: neither whether it is wanted nor
-    /// to which life it belongs.
+    /// Returns the current epoch if a datagram of this stream leaves nothing to decide: neither whether it is wanted nor to
+    /// which epoch it belongs.
     fn undisturbed_epoch(&mut self, run: &Run<'_>, from: SocketAddr) -> Option<&mut ReceiverEpoch> {
         let head = &run.first.head;
         let schema = &self.description.as_ref()?.schema;
@@ -256,7 +256,7 @@ impl Stream {
             || self.gives_way_to(part.head.epoch);
         if let Some(word) = part.predecessor.as_ref().filter(|_| is_newest) {
             if self.newcomer.oldest().is_some_and(|oldest| oldest < part.head.epoch) {
-                // The life before was heard, and its own descriptor will not come any more.
+                // The predecessor was heard, and its own descriptor will not come any more.
                 self.introduce_all(with);
             }
             self.hear_of_predecessor(word, &part.head, with);
@@ -270,7 +270,7 @@ impl Stream {
         self.count(taken, with);
     }
 
-    /// Takes a description over: another life of the same stream may hear its reports at another port.
+    /// Takes over a description: another epoch of the same stream may receive its reports at another port.
     fn described(&mut self, epoch: Epoch, description: Description, with: &mut Surroundings<'_>) {
         self.rivals.described(epoch, at_port(with.arrival.from, description.report_port));
         self.wanted = !self.elsewhere && with.selection.wants(&description.name);
@@ -338,7 +338,7 @@ impl Stream {
         let Some(state) = &self.current else { return };
         let report = self.reader.report(state, with.now);
         if let Some((epoch, report_to)) = self.rivals.take_turn(with.now) {
-            // A report on another epoch than its own tells a publisher of the other life.
+            // A report on an epoch that is not its own tells a publisher of its rival.
             with.out.report(state.report_address(), Report { epoch, ..report.clone() });
             if let Some(address) = report_to {
                 with.out.report(address, report);
@@ -446,7 +446,7 @@ impl Stream {
         epochs.map(|state| (state.key, state.book.next_number().saturating_sub(1)))
     }
 
-    /// Returns the lives whose accounts are shown.
+    /// Returns the epochs whose accounts are shown.
     pub(super) fn epochs(&self) -> impl Iterator<Item = &ReceiverEpoch> {
         self.current.iter().chain(&self.replaced)
     }
@@ -460,7 +460,7 @@ impl Stream {
         self.description.is_none() && self.announced.is_none()
     }
 
-    /// Finds or begins the life that a datagram belongs to; `None` if the datagram is not to be used.
+    /// Finds or begins the epoch that a datagram belongs to; `None` if the datagram is not to be used.
     fn epoch_for(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut ReceiverEpoch> {
         if self.current.as_ref().is_none_or(|state| state.epoch != head.epoch) {
             self.beginnings.heard_datagram(head, with.now);
@@ -501,12 +501,12 @@ impl Stream {
             }
             Some(_) | None => {
                 if self.newcomer.oldest().is_some() {
-                    // The life before has ended meanwhile: what was held comes first.
+                    // The predecessor has ended meanwhile: the held datagrams come first.
                     self.introduce_all(with);
                     return self.epoch_for(head, with);
                 }
                 if let Some(ip) = self.survivor() {
-                    // Of the same publisher, between the present life and this one.
+                    // The same publisher had another epoch between the current one and this one.
                     self.take_over(ip, with);
                     return self.epoch_for(head, with);
                 }
@@ -515,7 +515,7 @@ impl Stream {
         }
     }
 
-    /// Judges whether a datagram of the present life can be used.
+    /// Tells whether a datagram of the current epoch can be used.
     fn current_epoch(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut ReceiverEpoch> {
         let state = self.current.as_mut()?;
         if state.ended && head.number < state.book.next_number() {
@@ -561,7 +561,7 @@ impl Stream {
         self.count(taken, with);
     }
 
-    /// Begins a new life at its first datagram that can be true.
+    /// Begins a new epoch at its first plausible datagram.
     fn begin(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut ReceiverEpoch> {
         let schema = &self.description.as_ref()?.schema;
         match self.beginnings.judge(head, schema, with.now) {
@@ -570,7 +570,7 @@ impl Stream {
         }
     }
 
-    /// Begins a new life at a datagram, and ends the one before it.
+    /// Begins a new epoch at a datagram, and ends the current one.
     ///
     /// If the reader waited for the epoch and samples lie below this datagram, the account begins with sample 0.
     fn begin_at(
@@ -587,7 +587,7 @@ impl Stream {
         }
         self.retire(head.epoch, with);
         self.rivals.forget(head.epoch);
-        // One account of a life at a time: the one that still settles ends before the next begins.
+        // An epoch has one account at a time: one that still settles ends before the next begins.
         for state in self.replaced.iter_mut().filter(|state| state.epoch == head.epoch) {
             state.cut(with.now, with.brackets, with.out);
         }

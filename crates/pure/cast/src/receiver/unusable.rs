@@ -8,14 +8,14 @@ use super::plausible::MAX_JUMP;
 /// The most runs of numbers that are remembered.
 const MAX_RUNS: usize = 8;
 
-/// The highest number of each run that cannot be used: more than one for a life, because one may be forged.
+/// The highest number of each run that cannot be used: more than one per epoch, because one may be forged.
 #[derive(Debug, Default)]
 pub(super) struct Unusable {
     runs: Vec<(Epoch, u64)>,
 }
 
 impl Unusable {
-    /// Notes that this number of this life, and what lies below, cannot be used.
+    /// Notes that this number of this epoch, and all below it, cannot be used.
     pub(super) fn remember(&mut self, epoch: Epoch, number: u64) {
         let near = |(of, highest): &&mut (Epoch, u64)| *of == epoch && highest.abs_diff(number) <= MAX_JUMP;
         if let Some((_, highest)) = self.runs.iter_mut().find(near) {
@@ -50,7 +50,7 @@ mod tests {
         unusable.remember(EPOCH, 5);
         assert!(unusable.overtook(EPOCH, 0) && unusable.overtook(EPOCH, 7));
         assert!(!unusable.overtook(EPOCH, 8));
-        assert!(!unusable.overtook(Epoch { start_ns: 2, incarnation: 1 }, 7), "another life");
+        assert!(!unusable.overtook(Epoch { start_ns: 2, incarnation: 1 }, 7), "another epoch");
     }
 
     #[test]

@@ -84,7 +84,7 @@ struct Heard {
     first: Instant,
     /// An account of it was opened.
     has_begun: bool,
-    /// It is not waited for: it came while another life was listened to, or began before the reader waited.
+    /// It is not waited for: it came while another epoch was current, or began before the reader waited.
     is_passed_over: bool,
     /// Its datagrams that came before an account could begin, mostly for want of the description.
     early: RangeSet,
@@ -179,10 +179,11 @@ impl Beginnings {
         })
     }
 
-    /// Returns since when the reader has waited, if a life of which its successor tells, and that has no account, began after that.
+    /// Returns since when the reader has waited, if an epoch without an account that its successor reports began after that.
     ///
-    /// The reader waited for the successor; how long before it the life began is told by their publisher's clock, from one
-    /// beginning to the other, and by its samples, which take no less. Asked once: a successor that pauses only seems younger.
+    /// The reader waited for the successor; how long before the successor the epoch began follows from the publisher's clock,
+    /// from one start to the other, and from the number of its samples, which take no less time. Asked once: a successor that
+    /// pauses only seems younger.
     pub(super) fn missed(
         &mut self,
         word: &Predecessor,
@@ -282,8 +283,8 @@ mod tests {
         assert!(preceded(3_000, 100, 2_500, 300_000), "but a recording is played as fast as one likes");
     }
 
-    /// Tells whether a life of 1,000 samples per second is missed that began so long before its successor and sent so many, once so
-    /// many samples of the successor have passed, by a reader that has waited for ten seconds.
+    /// Tells whether a reader that has waited for ten seconds misses an epoch of 1,000 samples per second that began `apart_ms`
+    /// before its successor and sent `sent` samples, once `since` samples of the successor have passed.
     fn is_missed(beginnings: &mut Beginnings, apart_ms: i64, sent: u64, since: u64) -> bool {
         let (epoch, rate) = (epoch(0), SampleRate::hz(1_000).unwrap());
         let word =

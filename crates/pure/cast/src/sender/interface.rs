@@ -15,7 +15,7 @@ use super::{Beginning, Pacing, Sending};
 pub struct SenderConfig {
     /// Name, schema, station and where reports go.
     pub description: Description,
-    /// The publisher's life.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// The most bytes in one data datagram.
     pub datagram_bytes: usize,
@@ -31,7 +31,7 @@ pub struct SenderConfig {
     pub sending: Sending,
     /// When the first samples leave.
     pub beginning: Beginning,
-    /// The life before this one, and how far it came, if the publisher remembers it.
+    /// The epoch before this one, and how far it came, if the publisher remembers it.
     pub predecessor: Option<Predecessor>,
 }
 
@@ -130,9 +130,9 @@ pub enum Output {
 /// Something the publisher should know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SenderEvent {
-    /// A reader hears another life of this stream that goes on: two publishers on one name.
+    /// A reader hears another epoch of this stream that goes on: two publishers share one name.
     TwoPublishers {
-        /// The other life.
+        /// The other epoch.
         other: Epoch,
     },
     /// The final tally has been sent: the epoch is over.

@@ -52,7 +52,7 @@ pub struct ReaderReport {
 pub struct ReportStats {
     /// Taken in.
     pub taken: u64,
-    /// Of another stream or life.
+    /// Of another stream or epoch.
     pub foreign: u64,
     /// Of new readers at an address that has as many as it may, all of them proven.
     pub too_many: u64,
@@ -210,7 +210,7 @@ impl Readers {
         }
     }
 
-    /// Notes a report of another stream or life.
+    /// Notes a report on another stream or epoch.
     pub(super) const fn foreign(&mut self) {
         self.stats.foreign += 1;
     }
@@ -225,7 +225,7 @@ impl Readers {
         self.buffers.first_key_value().map(|(bytes, _)| *bytes)
     }
 
-    /// Tells whether a reader has reported on this life.
+    /// Tells whether a reader has reported on this epoch.
     pub(super) fn knows(&self, reader: ReaderId) -> bool {
         self.table.contains_key(&reader)
     }

@@ -25,7 +25,7 @@ pub(super) struct TallyClock {
     untold_ranges: usize,
     /// Readers that were heard for the first time since the last tally.
     new_readers: usize,
-    /// Readers asked for a sign since the last tally.
+    /// A reader has challenged the publisher with a nonce since the last tally.
     has_nonces: bool,
 }
 

@@ -60,7 +60,7 @@ effects! {
     Pieces "samples in pieces",
     Restart "restart",
     ClockSetBack "clock set back",
-    Forgotten "a life before that was forgotten",
+    Forgotten "a forgotten predecessor",
     LateJoiner "late joiner",
     MissedBeginning "a beginning that was missed",
     Resumed "an epoch that came back",
@@ -120,7 +120,7 @@ struct Plan {
     shape: StreamShape,
     /// What happens to publishers besides.
     ending: Ending,
-    /// A publisher that begins again knows nothing of its life before.
+    /// A publisher that begins again does not remember its predecessor.
     forgets: bool,
     injected: f64,
     refusal: Refusal,
@@ -236,7 +236,7 @@ impl Plan {
             Ending::InOrder | Ending::TwoPublishers => publisher,
             Ending::Silence => publisher.told(at(turn), Command::Die),
             Ending::Restart | Ending::ClockSetBack => {
-                // A clock set back makes the new life look older; what it remembers, if it does, lifts it above the old one.
+                // A clock step back makes the new epoch look older; a publisher that remembers its predecessor starts above it.
                 let start_ns = if self.ending == Ending::Restart { 5_000 } else { 500 };
                 let forgets = self.ending == Ending::ClockSetBack && self.forgets;
                 let epoch = if forgets {

@@ -74,7 +74,8 @@ fn ends_where_it_has_to(
     if is_closed == is_told { Ok(()) } else { Err(format!("an end that nobody told: {account:?}")) }
 }
 
-/// Tells whether so much of other lives came behind a life that none of it can still be held: it was counted, and no more.
+/// Tells whether so many datagrams of other epochs came after an epoch that none of its own can still be held: they were only
+/// counted.
 fn is_crowded_out(reader: &Reader, as_sent: &EpochAsSent) -> bool {
     let behind = reader.diary.iter().rev().take_while(|seen| seen.epoch != as_sent.epoch);
     let (datagrams, bytes) = behind.fold((0, 0), |(datagrams, bytes), seen| {

@@ -13,7 +13,7 @@ use units::{Instant, Random, WallTime};
 /// A ring in front of a sender, filled by the clock.
 pub(crate) struct Feed {
     schema: Schema,
-    /// Keeps the bits of one life apart from those of another.
+    /// Keeps the bits of one epoch apart from those of another.
     salt: u64,
     block_samples: u64,
     begin: Instant,

@@ -12,7 +12,7 @@ use wire::{Datagram, Predecessor, Report};
 use super::GROUP;
 use super::feed::Feed;
 
-/// A publisher with all its lives.
+/// A publisher with all its epochs.
 pub(crate) struct Publisher {
     sender: Option<Sender>,
     feed: Feed,
@@ -25,7 +25,7 @@ pub(crate) struct Publisher {
     late_refusals: Vec<(usize, u64, usize)>,
     commands: Vec<(Instant, Command)>,
     buffer: Vec<u8>,
-    /// What this publisher did, life by life: the truth that accounts are compared with.
+    /// What this publisher sent in each epoch: the truth that accounts are compared with.
     pub(crate) epochs: Vec<EpochAsSent>,
     pub(crate) events: Vec<(Instant, SenderEvent)>,
     pub(crate) last_report: Option<Report>,
@@ -47,7 +47,7 @@ pub(crate) enum Command {
     Finish,
     /// Dies without a word.
     Die,
-    /// Begins a new life.
+    /// Begins a new epoch.
     Restart(Box<Restart>),
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Restart {
     pub(crate) feed: Feed,
 }
 
-/// What one life of a publisher did with its numbers.
+/// One epoch as its publisher sent it.
 #[derive(Debug)]
 pub(crate) struct EpochAsSent {
     pub(crate) epoch: Epoch,
@@ -70,7 +70,7 @@ pub(crate) struct EpochAsSent {
     /// One more than the highest number given.
     pub(crate) next_number: u64,
     pub(crate) totals: wire::Totals,
-    /// What the life says of the one before, in every descriptor.
+    /// What every descriptor of the epoch says of its predecessor.
     pub(crate) predecessor: Option<Predecessor>,
 }
 
@@ -200,7 +200,7 @@ impl Publisher {
         if let Datagram::Tally(tally) = &decoded
             && tally.last
         {
-            self.epochs.last_mut().expect("a life").end = Some(tally.head.first_index);
+            self.epochs.last_mut().expect("an epoch").end = Some(tally.head.first_index);
         }
         if self.random.chance(self.refusal.socket) {
             self.refuse(now, destination, number, size_bytes, Stage::SenderSocket);
@@ -210,7 +210,7 @@ impl Publisher {
             let mut datagram = datagram.to_vec();
             (self.translate)(&mut datagram);
             socket.send(Address::Group(GROUP), &datagram);
-            self.epochs.last_mut().expect("a life").sent.insert(number..number + 1);
+            self.epochs.last_mut().expect("an epoch").sent.insert(number..number + 1);
         }
     }
 
@@ -218,7 +218,7 @@ impl Publisher {
         if let Some(sender) = &mut self.sender {
             sender.handle(now, Input::Refused { destination, number, stage, size_bytes });
         }
-        let as_sent = self.epochs.last_mut().expect("a life");
+        let as_sent = self.epochs.last_mut().expect("an epoch");
         as_sent.refused.insert(number, stage);
         as_sent.refused_late += u64::from(as_sent.end.is_some());
         self.check();
@@ -228,7 +228,7 @@ impl Publisher {
         let Some(sender) = &self.sender else { return };
         let totals = sender.totals();
         assert!(totals.samples.is_balanced(), "the publisher's samples do not add up: {totals:?}");
-        let as_sent = self.epochs.last_mut().expect("a life");
+        let as_sent = self.epochs.last_mut().expect("an epoch");
         as_sent.next_number = sender.next_head().number;
         as_sent.totals = totals;
     }

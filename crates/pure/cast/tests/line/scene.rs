@@ -77,7 +77,7 @@ impl Default for StreamShape {
     }
 }
 
-/// The first life of a publisher.
+/// The first epoch of a publisher.
 pub(crate) const EPOCH: Epoch = Epoch { start_ns: 1_000, incarnation: 11 };
 
 /// Sets the simplest scene: a publisher, and one reader of all it sends.

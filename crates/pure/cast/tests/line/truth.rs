@@ -139,8 +139,8 @@ impl Truth {
         let without_a_name = rows.unexplained + rows.unsettled + rows.in_flight + network + by_receiver;
         let refused = self.buffer + self.early_or_refused - early;
         equal("the rest", without_a_name + too_many, self.network + refused + unnamed)?;
-        // Who came later has totals to compare with only from the first tally on; what closed by the word of the life behind
-        // it has none of the end.
+        // Who came later has totals to compare with only from the first tally on; an account that its successor closed has no
+        // totals of the end.
         if self.heard_to_the_end && account.state == AccountState::Closed && rows.first == 0 {
             equal("left unnamed by the final tally", unnamed.saturating_sub(self.withheld_late), 0)?;
         }
@@ -244,13 +244,13 @@ fn ways(
     }
     let ended = following.ended.as_ref().map_or(u64::MAX, |(input, _)| *input);
     let reader = network.node(node).reader();
-    // Behind a life before, what came early was held back; all of it was used, but that of a second host.
+    // After a predecessor, early datagrams were held back; all of them were used, except those of a second host.
     let is_before = |other: &&Following| {
         other.stream == following.stream && other.epoch != following.epoch && other.began < following.began
     };
     let befores = || reader.watch.followed.iter().filter(is_before);
     let held_from = befores().map(|other| other.began).min().unwrap_or(u64::MAX);
-    // So is what began earlier by its clock than the life before.
+    // So is an epoch that is earlier by its clock than its predecessor.
     let went_back = befores().any(|other| other.epoch > following.epoch);
     let is_elsewhere = went_back || publisher != NodeId(0) && !reader.is_deceived_by(publisher);
     let goes_on = |other: &&Following| other.epoch == following.epoch && other.began < following.began;
@@ -266,13 +266,14 @@ fn ways(
             let is_given_up = is_before && is_resumed && seen.position < following.first;
             let way = match (seen.readable, was_early) {
                 (true, _) if is_given_up => Way::Early { refused: false },
-                // So did the descriptor that told of a life before, which begins with that word, where more had come already.
+                // So did the descriptor that names a predecessor, whose account begins with it, where more had come already.
                 (true, true) if seen.input <= held_from => Way::Early { refused: false },
                 (true, _) if is_before && is_elsewhere && seen.input >= held_from => Way::Held { elements },
                 (true, _) => Way::Arrived { elements },
-                // A damaged datagram opens no stream, and names nothing in the name of a publisher that lives elsewhere.
+                // A damaged datagram opens no stream, and names nothing on behalf of a publisher that is alive at another
+                // address.
                 (false, true) if seen.input < known_from => Way::Network,
-                // Or it does, where that life is over and the others are still asked for their proofs.
+                // Or it does, where that epoch is over and the others are still asked for their proofs.
                 (false, _) if is_before && is_elsewhere && seen.input >= held_from => {
                     Way::Early { refused: true }
                 }

@@ -124,7 +124,7 @@ struct Plan {
     buffer_bytes: Option<u64>,
 }
 
-/// A life that comes after the first.
+/// An epoch after the first.
 struct Successor {
     /// How the first one ends, and when; `None` if it is ended by its successor, which then remembers how far it came.
     end: Option<(u64, End)>,
@@ -199,7 +199,7 @@ impl Plan {
         let mut successors: Vec<Successor> = Vec::new();
         for _ in 0..random.below(2) * (1 + random.below(3)) {
             let after = successors.last().map_or(0, |before| before.begin);
-            // Lives of any lengths, some of which end before they are heard.
+            // Epochs of any length, some of which end before they are heard.
             let longest = if random.chance(0.5) { 3_000 } else { fed_until };
             let turn = after + random.below(longest);
             let later = turn + random.below(2_000);
@@ -242,7 +242,7 @@ impl Plan {
         publisher.told(at(self.fed_for() + 200), Command::Finish)
     }
 
-    /// Returns when the last life ends. Units: milliseconds.
+    /// Returns when the last epoch ends. Units: milliseconds.
     fn fed_for(&self) -> u64 {
         self.successors.last().map_or(0, |last| last.begin).max(self.fed_until)
     }

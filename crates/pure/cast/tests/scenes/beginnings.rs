@@ -172,7 +172,7 @@ fn a_new_epoch_is_held_for_its_descriptor_for_a_bounded_time_without_loss() {
         let first = (AccountState::Unconfirmed, 0);
         let rest = (AccountState::Closed, heard.elements.next);
         let next = (AccountState::Closed, 0);
-        // The word of the life before comes late, and counts.
+        // The report on the predecessor comes late, and counts.
         let expected = if until == 3_000 { [first, rest, next] } else { [first, next, rest] };
         assert_eq!(told, expected);
         let next = &accounts[if until == 3_000 { 2 } else { 1 }].1;
@@ -180,7 +180,7 @@ fn a_new_epoch_is_held_for_its_descriptor_for_a_bounded_time_without_loss() {
     }
 }
 
-/// Lives of a publisher that ends one second after second, as one that remembers the life before.
+/// A publisher that begins a new epoch every second and remembers its predecessor.
 fn restarting() -> Publisher {
     let publisher = publisher(&HELD, EPOCH, Instant::ORIGIN..at(1_000), Holes::NONE);
     (1..4).fold(publisher, |publisher, second| {
@@ -194,7 +194,7 @@ fn restarting() -> Publisher {
 
 #[test]
 fn an_epoch_within_an_outage_is_missing_from_first_to_last_sample() {
-    // The first life is heard at its beginning, the second one not at all, the third one at its end.
+    // The first epoch is heard at its beginning, the second not at all, the third at its end.
     for descriptors_lost_until in [0, 4_000] {
         let down = Link::lan().outage(at(500)..at(3_200)).lose_when("descriptors", move |passing| {
             passing.bytes[3] == Kind::Descriptor.code()
@@ -208,7 +208,7 @@ fn an_epoch_within_an_outage_is_missing_from_first_to_last_sample() {
             let elements = &account.elements;
             (elements.first, elements.next, elements.delivered) == (0, 1_000 * PER_MS, 0)
         });
-        let (truth, account) = of_second.expect("an account of the second life");
+        let (truth, account) = of_second.expect("an account of the second epoch");
         assert_eq!((account.state, account.elements.unexplained), (AccountState::Closed, 1_000 * PER_MS));
         assert_eq!(account.datagrams.expect("a socket").unexplained, truth.network);
     }

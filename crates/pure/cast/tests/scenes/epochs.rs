@@ -96,8 +96,8 @@ fn tenfold_restart(epoch: Epoch, from: u64) -> Command {
     Command::Restart(Box::new(Restart { config: TENFOLD.config(epoch), feed }))
 }
 
-/// Plays a publisher that begins another life at 6 s and remembers the one before, at a reader that waits and whose cable is out
-/// from 2.5 s to 6.5 s; returns of its accounts the epoch, the first sample, and how many were delivered and are missing.
+/// Plays a publisher that begins another epoch at 6 s and remembers its predecessor, to a waiting reader whose cable is out
+/// from 2.5 s to 6.5 s. Returns for each account the epoch, the first sample, and how many were delivered and are missing.
 fn told_by_a_successor(publisher: Publisher, successor: Epoch) -> Vec<(Epoch, u64, u64, u64)> {
     let publisher = publisher.told(at(6_000), tenfold_restart(successor, 6_000));
     let port = Port { down: Link::lan().outage(at(2_500)..at(6_500)), ..Port::default() };
@@ -110,7 +110,7 @@ fn told_by_a_successor(publisher: Publisher, successor: Epoch) -> Vec<(Epoch, u6
 
 #[test]
 fn an_epoch_missed_after_a_clock_step_back_is_counted_by_its_successor() {
-    // The successor began before the first life by its clock, as the one between did, or after it: the clock was set again.
+    // By its clock the successor began before the first epoch, as the one between did, or after it: the clock was set again.
     for start_ns in [EPOCH.start_ns, EPOCH.start_ns + 1] {
         let successor = Epoch { start_ns, incarnation: 1 };
         let scene = publisher(&TENFOLD, EPOCH, at(0)..at(12_000), Holes::NONE)
@@ -182,7 +182,7 @@ fn an_earlier_publisher_is_held_while_another_is_alive_and_follows_its_final_tal
 
 #[test]
 fn duplicates_of_a_past_epoch_do_not_reopen_it() {
-    // Each datagram comes once more, up to three seconds later: also those of the life before.
+    // Each datagram comes twice, the second time up to three seconds later, also those of the predecessor.
     let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let publisher = plain().told(at(1_000), Command::Finish).told(at(1_100), restart(next, 1_100));
     let down = Link::lan().duplicate(1.0, core::time::Duration::from_secs(3));
@@ -193,7 +193,7 @@ fn duplicates_of_a_past_epoch_do_not_reopen_it() {
 
 #[test]
 fn reports_on_the_epoch_before_a_restart_are_not_a_second_publisher() {
-    // The reader hears nothing of the new life for a while and goes on reporting on the old one.
+    // The reader hears nothing of the new epoch for a while and goes on reporting on the old one.
     let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let publisher = plain().told(at(1_000), Command::Die).told(at(1_000), restart(next, 1_000));
     let down = Link::lan().outage(at(990)..at(2_500));
@@ -231,7 +231,7 @@ fn a_reader_that_leaves_is_accountable_until_then() {
     assert_eq!(states(&left), [AccountState::Cut]);
     assert!(left[0].1.closed());
     assert!((14_900..=15_000).contains(&left[0].1.elements.next));
-    let told = network.node(NodeId(0)).publisher().sender().expect("it lives on").readers().count();
+    let told = network.node(NodeId(0)).publisher().sender().expect("it is still running").readers().count();
     assert_eq!(told, 2, "the leaver said goodbye");
 }
 
@@ -272,7 +272,7 @@ fn a_reader_that_leaves_in_the_middle_of_a_frame_is_not_left_waiting_for_its_res
     assert_eq!(account.gaps.len(), 1);
 }
 
-/// A later life of the stream than that of the first publisher.
+/// An epoch of the stream later than that of the first publisher.
 const SECOND: Epoch = Epoch { start_ns: 2_000, incarnation: 33 };
 
 /// Two publishers on one host that do not know of each other, and a reader.

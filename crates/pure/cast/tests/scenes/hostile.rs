@@ -114,7 +114,7 @@ fn new_epochs_held_for_their_descriptors_are_admitted_in_order_of_arrival() {
     victim.pass(Duration::from_millis(1_200));
     victim.data_at(epoch(2_000), 1, 10);
     victim.data_at(epoch(3_000), 1, 10);
-    assert_eq!((victim.began, victim.delivered), (2, 60), "the latest life is listened to");
+    assert_eq!((victim.began, victim.delivered), (2, 60), "the latest epoch is current");
 }
 
 #[test]

@@ -227,7 +227,7 @@ fn a_restart_of_an_input_makes_a_hole_and_goes_on() {
         for (input, stream) in streams.iter().enumerate() {
             feed(&mut derivation, &mut fates, input, &stream.block(0, &[1.0; 100]));
         }
-        // The new life begins 50 ms after the old one ended; the other input goes on all the while.
+        // The new epoch begins 50 ms after the old one ended; the other input continues without a break.
         let other = 1 - restarted;
         feed(&mut derivation, &mut fates, other, &streams[other].block(100, &[1.0; 100]));
         let stream = &mut streams[restarted];

@@ -1,6 +1,6 @@
 //! What a listener wants to see again before it keeps anything of a client.
 //!
-//! libudt's cookie contains no secret, and dies at the full minute; this one is keyed and lives for one to two periods.
+//! libudt's cookie contains no secret, and expires at the full minute; this one is keyed and valid for one to two periods.
 
 use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};

@@ -26,7 +26,7 @@ struct Tomb {
     peer: SocketId,
     address: SocketAddr,
     until: Instant,
-    /// The first number of a connection whose peer began anew: its socket lives on, with other numbers.
+    /// The first number of a connection whose peer began anew: its socket stays in use, with other numbers.
     replaced: Option<Sequence>,
 }
 

@@ -104,7 +104,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// A head, and a life before it where there can be one.
+    /// A head, and an earlier epoch where there can be one.
     fn numbered_with_predecessor()(
         head in numbered(),
         is_known in any::<bool>(),

@@ -140,9 +140,9 @@ fn a_predecessor_began_earlier_and_has_a_position() {
         with(&descriptor(None, &[]), &listed(&[(2, 0, value_of(&PREDECESSOR))]))
     );
     let epoch = Epoch { start_ns: 2, incarnation: 3 };
-    assert_eq!(reason(Predecessor { epoch, ..PREDECESSOR }), refused, "the same life");
+    assert_eq!(reason(Predecessor { epoch, ..PREDECESSOR }), refused, "the same epoch");
     let epoch = Epoch { start_ns: 3, incarnation: 0 };
-    assert_eq!(reason(Predecessor { epoch, ..PREDECESSOR }), refused, "a later life");
+    assert_eq!(reason(Predecessor { epoch, ..PREDECESSOR }), refused, "a later epoch");
     assert_eq!(reason(Predecessor { element_offset: 1, ..PREDECESSOR }), refused, "beyond its sample");
     assert_eq!(reason(Predecessor { next_number: u64::MAX, ..PREDECESSOR }), Ok(()));
 }

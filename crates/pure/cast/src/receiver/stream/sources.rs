@@ -1,5 +1,5 @@
-//! From whom a stream is believed: new lives that wait for their descriptor, and addresses that are held back and challenged until
-//! they take over.
+//! Believed sources of a stream: new epochs that are held for their descriptor, and addresses that are held back and challenged
+//! until they take over.
 //!
 //! Source: `docs/protocol/stream.md`, "Believed sources".
 
@@ -15,17 +15,19 @@ use crate::receiver::outbox::Event;
 use crate::receiver::rivals::Rival;
 
 impl Stream {
-    /// Tells whether the descriptor of a new life may still tell how far the one before came, which may not be the present one.
+    /// Tells whether the descriptor of a new epoch may still report how far its predecessor came, which need not be the current
+    /// epoch.
     pub(super) fn waits_for_descriptor(&self, epoch: Epoch) -> bool {
         self.wanted && self.current.is_some() && !self.is_introduced(epoch)
     }
 
-    /// Tells whether nothing waits for a life's descriptor any more. One that takes the place of a later one is still to come.
+    /// Tells whether an epoch is no longer held for its descriptor. An epoch that takes the place of a later one is still to be
+    /// introduced.
     fn is_introduced(&self, epoch: Epoch) -> bool {
         self.introduced == Some(epoch) || self.introduced > Some(epoch) && !self.gives_way_to(epoch)
     }
 
-    /// Lets a new life in: its descriptor has come, or was waited for long enough.
+    /// Admits a new epoch: its descriptor has come, or was waited for long enough.
     pub(super) fn introduce(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {
         if self.is_introduced(epoch) {
             return; // Nothing can wait for it.
@@ -108,8 +110,7 @@ impl Stream {
         true
     }
 
-    /// Tells whether the present life is over, so that one that began earlier by its clock and was never listened to takes its
-    /// place.
+    /// Tells whether the current epoch is over, so that an earlier one by the clock that was never current takes its place.
     pub(super) fn gives_way_to(&self, earlier: Epoch) -> bool {
         let Some(state) = self.current.as_ref().filter(|state| earlier < state.epoch) else { return false };
         let is_heir = |&(epoch, since): &(Epoch, Instant)| earlier >= epoch && state.last_heard <= since;
@@ -117,13 +118,14 @@ impl Stream {
         is_over && !self.was_listened_to(earlier)
     }
 
-    /// Returns the present life's address if another life there, which began earlier by its clock, went on when it fell silent.
+    /// Returns the current epoch's address if another epoch there, earlier by its clock, went on when the current one fell
+    /// silent.
     pub(super) fn survivor(&self) -> Option<IpAddr> {
         let state = self.current.as_ref()?;
         self.challengers.survivor(state.epoch, state.last_heard, |ip| state.pin.is_at(ip))
     }
 
-    /// Tells whether a life was listened to before another replaced it.
+    /// Tells whether an epoch was current before another replaced it.
     fn was_listened_to(&self, epoch: Epoch) -> bool {
         self.rivals.was_believed(epoch) || self.replaced.iter().any(|state| state.epoch == epoch)
     }
@@ -172,7 +174,7 @@ impl Stream {
     fn send_challenges(&mut self, with: &mut Surroundings<'_>) {
         let nonce = self.challengers.nonce();
         let Some(state) = &self.current else { return };
-        // A publisher that knows no nonces describes itself, which is a sign of life, too.
+        // A publisher that knows no nonces sends its descriptor, which shows that it is alive, too.
         let request = Request { nonce: Some(nonce), ..self.request(state.epoch, Wanted::Descriptor) };
         with.out.request(state.report_address(), request);
         self.ask_for_proofs(true, with);
@@ -225,7 +227,7 @@ impl Stream {
     }
 }
 
-/// Tells of a life that is over what its successor depends on.
+/// Summarizes an epoch that is over for the choice of its successor.
 fn over(state: &ReceiverEpoch) -> Over {
     Over { epoch: state.epoch, ended: !state.is_unconfirmed(), last_heard: state.last_heard }
 }

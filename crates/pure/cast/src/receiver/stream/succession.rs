@@ -1,4 +1,4 @@
-//! Life after life: what a successor tells of the one before, accounts that follow a silence, and lives that were replaced.
+//! Succession of epochs: what an epoch says of its predecessor, accounts after a silence, and replaced epochs.
 //!
 //! Source: architecture, "The account, precisely", rules 1 and 16.
 
@@ -13,7 +13,7 @@ use crate::receiver::outbox::Event;
 use crate::receiver::rivals::Rival;
 
 impl Stream {
-    /// Hears how far the life before came: its account, or one that follows it, is to hold what was not heard of.
+    /// Notes how far the predecessor came: its account, or one that follows it, covers what was not received.
     pub(super) fn hear_of_predecessor(
         &mut self,
         word: &Predecessor,
@@ -35,7 +35,7 @@ impl Stream {
             let is_over =
                 |current: &ReceiverEpoch| state.epoch < current.epoch && current.epoch != successor.epoch;
             if self.current.as_ref().is_some_and(is_over) {
-                // Of two lives whose clocks do not tell the order, the one that was listened to came first.
+                // Of two epochs whose clocks do not tell the order, the one that was current came first.
                 self.retire(successor.epoch, with);
             }
             return self.tell_missed(state, word, with);
@@ -46,8 +46,9 @@ impl Stream {
         }
     }
 
-    /// Returns a life with an account for what its successor says was sent and was not heard, if no account is open that it
-    /// belongs to: of a life that ended before this word came, or that began and ended unheard while the reader waited.
+    /// Returns an epoch with an account for the samples that its successor reports and that were not received, if no open
+    /// account covers them: an epoch that had ended before this report, or one that began and ended unheard while the reader
+    /// waited.
     fn missed_epoch(
         &mut self,
         word: &Predecessor,
@@ -72,7 +73,7 @@ impl Stream {
             .filter(|state| state.can_precede(now, word))
     }
 
-    /// Books all that was missed of a life that is over.
+    /// Books everything that was missed of an epoch that is over.
     fn tell_missed(&mut self, mut state: ReceiverEpoch, word: &Predecessor, with: &mut Surroundings<'_>) {
         let (stream, epoch, description) = (self.id, state.epoch, Arc::clone(&state.description));
         let per_sample = u64::from(description.schema.elements_per_sample());
@@ -89,7 +90,7 @@ impl Stream {
         self.keep_replaced(state, with);
     }
 
-    /// Keeps a replaced life until its account is settled; of too many the oldest is cut.
+    /// Keeps a replaced epoch until its account is settled; of too many the oldest is cut.
     fn keep_replaced(&mut self, state: ReceiverEpoch, with: &mut Surroundings<'_>) {
         if state.ended {
             self.departed = self.departed.take().into_iter().chain([state]).max_by_key(|state| state.epoch);
@@ -101,8 +102,8 @@ impl Stream {
         self.replaced.push(state);
     }
 
-    /// Begins another account of a life that had fallen silent, where the one before ended: what was lost in
-    /// the silence is missing in it.
+    /// Begins another account of an epoch that had fallen silent, where the last one ended: it counts what was lost in the
+    /// silence as missing.
     pub(super) fn resume(
         &mut self,
         head: &Numbered,
@@ -139,7 +140,7 @@ impl Stream {
         self.current.insert(state)
     }
 
-    /// Puts the present life away: its account settles, but nothing new is listened to.
+    /// Retires the current epoch: its account settles, but takes in nothing new.
     pub(super) fn retire(&mut self, successor: Epoch, with: &mut Surroundings<'_>) {
         let Some(mut state) = self.current.take() else { return };
         self.unusable.remember(state.epoch, state.book.next_number().saturating_sub(1));
@@ -157,7 +158,7 @@ impl Stream {
         self.departed.take_if(|departed| departed.epoch > successor);
     }
 
-    /// Finds the replaced life that a datagram belongs to, and notices when it goes on living.
+    /// Finds the replaced epoch that a datagram belongs to, and notices when that epoch goes on.
     ///
     /// It is still told what it had missed, but nothing beyond its horizon: the later start has won. If the
     /// winner has ended and the other goes on, the other is listened to again.
