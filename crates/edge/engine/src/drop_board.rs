@@ -20,7 +20,7 @@ use crate::bytes::{Cursor, Put};
 /// The kinds of the board's records: what was dropped, and whether all of it would be told (a byte, 1 or 0).
 const NOTICE: u16 = 1;
 const SCOPE: u16 = 2;
-/// How often the board is looked for where there is none, and whether its writer still lives.
+/// Interval at which a missing board is looked for, and a present one's writer is checked for being alive.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The most notices of one look: a flood of them does not stop the streams.
 const MAX_NOTICES: usize = 4_096;

@@ -90,11 +90,11 @@ pub struct HostStream {
     pub writer: RingWriter,
     /// The bell that is rung when something was written.
     pub bell: Arc<Doorbell>,
-    /// What tells whether the writer lives.
+    /// Tells whether the writer is alive.
     pub liveness: Arc<Liveness>,
 }
 
-/// The sign that an agent receives for this host; dropping it takes it away.
+/// The presence of an agent that receives for this host, as other processes see it; removed when dropped.
 pub struct AgentPresence {
     /// A ring without records: only one process has it, and it goes with that one, however that ends.
     _writer: Writer,
@@ -224,7 +224,7 @@ impl HostRings {
         options
     }
 
-    /// Returns the rings that have a name here, whoever wrote them and whether he lives.
+    /// Returns the rings that have a name here, of any writer, alive or not.
     #[must_use]
     pub fn names(&self) -> Vec<RingName> {
         let mut names: Vec<RingName> = self.files().iter().filter_map(|file| self.name(file)).collect();

@@ -3,8 +3,8 @@
 //! A lapped reader knows by the totals how much was missing in what it did not see, not in which stages: that
 //! was told in records that the ring took back. So whoever writes the ring keeps the newest gaps here.
 //!
-//! A life stands on the page before its first record is in the ring, and its end after its last: who knows a life
-//! that is not on the page, or finds its end there, may conclude that the ring holds nothing more of it.
+//! An epoch is on the page before its first record is in the ring, and its end after its last record. So a reader of an epoch
+//! that is not on the page, or has ended there, may conclude that the ring holds nothing more of it.
 
 use std::collections::VecDeque;
 
@@ -17,13 +17,13 @@ use crate::record;
 
 /// The most gaps that are kept for the page; one takes a hundred bytes or two.
 const MAX_GAPS: usize = 128;
-/// The most lives; a receiver has fewer that can still be told of.
+/// The most epochs on a page; a receiver has fewer of which records may still come.
 const MAX_EPOCHS: usize = 8;
 
-/// What is known of one life of a stream, for readers that missed being told.
+/// One epoch as the page shows it, for readers that missed its records.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EpochOnPage {
-    /// The publisher's life.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// Whether nothing more will be told of it.
     pub ended: bool,
@@ -73,7 +73,7 @@ impl LedgerPage {
         self.gaps.push_back((epoch, gap.clone()));
     }
 
-    /// Returns the lives, and whether each has ended.
+    /// Returns the epochs, and whether each has ended.
     pub(crate) fn epochs(&self) -> impl Iterator<Item = (Epoch, bool)> + '_ {
         self.epochs.iter().copied()
     }
@@ -106,13 +106,13 @@ impl LedgerPage {
 pub(crate) fn write_page(writer: &mut Writer, page: &mut LedgerPage, scratch: &mut Vec<u8>) {
     let limit_bytes = writer.page_bytes();
     if limit_bytes > 0 && page.take_news(limit_bytes, scratch) {
-        writer.set_page(scratch).expect("the lives fit, and only as many gaps as do were written");
+        writer.set_page(scratch).expect("the epochs fit, and only as many gaps as fit were written");
     }
 }
 
-/// Reads a page; `None` if it is none, such as one that was never written: that tells of no life, not that all
-/// have ended. What no writer of a page writes is none either: lives that stand there twice, too many of anything,
-/// gaps that cannot be.
+/// Reads a page; `None` for bytes that are no page, such as a page that was never written: it names no epoch, which does not
+/// mean that all have ended. Pages that no writer writes are rejected, too: repeated epochs, too many of anything, impossible
+/// gaps.
 #[must_use]
 pub fn read_ledger_page(bytes: &[u8]) -> Option<Vec<EpochOnPage>> {
     let mut cursor = Cursor::new(bytes);
@@ -198,7 +198,7 @@ mod tests {
         assert!(epochs[0].gaps.len() > 10);
     }
 
-    /// A page with one life and these gaps, whoever would write them.
+    /// A page with one epoch and these gaps, whether or not a writer would write them.
     fn page_of(gaps: &[Gap]) -> Vec<u8> {
         let mut bytes = vec![1];
         bytes.epoch(EPOCH);
@@ -240,7 +240,7 @@ mod tests {
         };
         assert_eq!(read(&[1, 2, 3, 4, 5, 6, 7, 8]), Some(MAX_EPOCHS));
         assert_eq!(read(&[1, 2, 3, 4, 5, 6, 7, 8, 9]), None);
-        assert_eq!(read(&[1, 2, 1]), None, "a life stands there once");
+        assert_eq!(read(&[1, 2, 1]), None, "an epoch is there once");
     }
 
     #[test]

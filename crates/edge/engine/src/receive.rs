@@ -155,7 +155,7 @@ pub struct ReceiveAgent {
     watch: Arc<Watch>,
 }
 
-/// A reader of an agent's rings, for as long as it lives.
+/// A reader of an agent's rings, registered until it is dropped.
 pub struct Attendance {
     agent: Arc<ReceiveAgent>,
 }
@@ -244,8 +244,8 @@ impl ReceiveAgent {
         self.ask(Command::Accounts).unwrap_or_default()
     }
 
-    /// Returns what a reader that was lapped may look up of a stream's lives: the gaps that are remembered of accounts as
-    /// they stand, and the newest of those before them.
+    /// Returns what a lapped reader may look up of a stream's epochs: the remembered gaps of open accounts, and the newest gaps
+    /// of those before them.
     #[must_use]
     pub fn epochs_of(&self, stream: StreamId) -> Vec<EpochOnPage> {
         self.ask(|reply| Command::EpochsOf(stream, reply)).unwrap_or_default()

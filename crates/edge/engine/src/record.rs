@@ -27,7 +27,7 @@ const MAX_EVIDENCE: usize = 32;
 pub enum Record<'a> {
     /// An account was opened.
     Began {
-        /// The publisher's life.
+        /// The publisher's epoch.
         epoch: Epoch,
         /// Index of the first sample since joining.
         first_index: u64,
@@ -40,7 +40,7 @@ pub enum Record<'a> {
     Settled(Epoch, Gap),
     /// An account was ended.
     Ended {
-        /// The publisher's life.
+        /// The publisher's epoch.
         epoch: Epoch,
         /// How it ended.
         state: AccountState,
@@ -49,7 +49,7 @@ pub enum Record<'a> {
     },
     /// Two publishers share the stream's name.
     TwoPublishers {
-        /// The life that is listened to.
+        /// The current epoch.
         winner: Epoch,
         /// The one that should have ended.
         other: Epoch,
@@ -59,7 +59,7 @@ pub enum Record<'a> {
 /// Elements of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockRecord<'a> {
-    /// The publisher's life.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// Position of the first element.
     pub position: u64,
@@ -294,7 +294,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Returns the life that the record belongs to.
+    /// Returns the epoch that the record belongs to.
     #[must_use]
     pub const fn epoch(&self) -> Epoch {
         match self {

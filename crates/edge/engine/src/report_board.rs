@@ -50,7 +50,7 @@ pub struct HeardReport {
     pub from: SocketAddr,
     /// When it came, by this host's monotonic clock.
     pub heard: Instant,
-    /// What it said before that in the same life of the publisher, and when that came.
+    /// Its previous report on the same epoch, and when that came.
     pub before: Option<(u64, Instant)>,
 }
 
@@ -148,7 +148,7 @@ impl HeardReports {
         readers.retain(|_, (path, heard)| boards.contains_key(path) && now.since(heard.heard) < MAX_AGE);
     }
 
-    /// Returns the readers of a life of a stream, in the order of their names.
+    /// Returns the readers of an epoch of a stream, in the order of their names.
     #[must_use]
     pub fn of(&self, stream: StreamId, epoch: Epoch) -> Vec<&HeardReport> {
         let all = (stream, epoch, ReaderId(0))..=(stream, epoch, ReaderId(u64::MAX));
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(names, [("attic", None), ("desk", Some(200.0))]);
         assert_eq!(heard.age(readers[1]), second + Duration::from_millis(250));
         assert_eq!(readers[1].from, from);
-        assert!(heard.of(STREAM, Epoch { incarnation: 3, ..EPOCH }).is_empty(), "another life");
+        assert!(heard.of(STREAM, Epoch { incarnation: 3, ..EPOCH }).is_empty(), "another epoch");
         drop(other);
         heard.look_at(now);
         assert_eq!(heard.of(STREAM, EPOCH).len(), 1, "its publisher has gone");

@@ -46,7 +46,7 @@ const REPORT_BUFFER_BYTES: usize = 1 << 20;
 const MAX_REPORT_BATCHES_PER_TURN: usize = 4;
 /// How often publishers are told what the kernel was seen to free: before their next tally but one.
 const DROP_LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// The most streams of which it is remembered how far their last lives came.
+/// The most streams whose last epochs are remembered as predecessors.
 const MAX_REMEMBERED: usize = 4_096;
 const WAKEUP: u64 = 0;
 const REPORTS: u64 = 1;
@@ -145,7 +145,7 @@ enum Command {
 struct Surroundings {
     interface: Option<Interface>,
     ttl: Option<u8>,
-    /// The life before of the stream, if it was one of this agent's.
+    /// The stream's epoch before this one, if it was one of this agent's.
     predecessor: Option<Predecessor>,
 }
 
@@ -161,7 +161,7 @@ struct Agent {
     addresses: Arc<[IpAddr]>,
     batch: ReceiveBatch,
     lanes: Vec<Arc<SharedLane>>,
-    /// How far lives came that have ended, for those behind them.
+    /// How far the ended epochs came, for their successors.
     ended: BTreeMap<StreamId, Predecessor>,
     /// What others of this host see the kernel free.
     drop_news: DropNews,
@@ -218,14 +218,14 @@ impl SendAgent {
         Ok(outlet)
     }
 
-    /// Returns the readers of a life that report, with what they said last.
+    /// Returns the readers that report on an epoch, with their last reports.
     #[must_use]
     pub fn readers(&self, epoch: Epoch) -> Vec<ReaderReport> {
         self.thread.ask(|reply| Command::Readers(epoch, reply)).unwrap_or_default()
     }
 }
 
-/// Remembers how far a life came; of too many streams the one that began earliest is forgotten.
+/// Remembers how far an epoch came; of too many streams the one whose epoch began earliest is forgotten.
 fn remember(ended: &mut BTreeMap<StreamId, Predecessor>, (stream, predecessor): (StreamId, Predecessor)) {
     ended.insert(stream, predecessor);
     if ended.len() > MAX_REMEMBERED {

@@ -49,7 +49,7 @@ impl Anonymous {
 
     pub(crate) const fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping begins at a page and has so many words; every bit pattern is a word; it stays as long as `self`
-        // lives, which the slice cannot outlive.
+        // exists, which the slice cannot outlive.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

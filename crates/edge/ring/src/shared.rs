@@ -255,7 +255,7 @@ impl SharedRing {
         &self.bell
     }
 
-    /// Returns what tells whether the writer lives.
+    /// Returns what tells whether the writer is alive.
     #[must_use]
     pub const fn liveness(&self) -> &Arc<Liveness> {
         &self.liveness

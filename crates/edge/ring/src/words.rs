@@ -30,8 +30,8 @@ enum Owner {
     Anonymous(Anonymous),
 }
 
-// SAFETY: the words are atomics, which may be shared, and stay where they are while their owner, which moves
-// with them and is never touched, lives.
+// SAFETY: the words are atomics, which may be shared, and stay where they are while their owner exists, which moves with them
+// and is never touched.
 unsafe impl Send for Words {}
 // SAFETY: as above.
 unsafe impl Sync for Words {}
@@ -59,8 +59,8 @@ impl Deref for Words {
     type Target = [AtomicU64];
 
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: `start` and `len` are those of a slice that the owner holds, unmoved, as long as `self` lives:
-        // a box's contents and a mapping stay where they are when their handle moves.
+        // SAFETY: `start` and `len` are those of a slice that the owner holds, unmoved, as long as `self` exists: a box's
+        // contents and a mapping stay where they are when their handle moves.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 }

@@ -43,7 +43,7 @@ impl Process {
         self.0.stdout.as_mut().unwrap().read_exact(&mut signs).expect("the writer writes until it is killed");
     }
 
-    /// Lets a reader end; returns what it read and missed, and of how many lives.
+    /// Lets a reader end; returns how many records it read and missed, and of how many runs.
     fn finish(mut self) -> [u64; 3] {
         drop(self.0.stdin.take());
         let mut said = String::new();
@@ -85,7 +85,7 @@ fn writers_and_readers_killed_at_any_instruction_leave_whole_records_and_true_co
         reader.finish();
     }
     let [read, missed, runs] = survivor.finish();
-    println!("the survivor read {read} records of {runs} lives and missed {missed}");
+    println!("the survivor read {read} records of {runs} runs and missed {missed}");
     assert!(read > 0 && runs > 1);
 
     assert_eq!(ring::shared::sweep(directory.path(), "").unwrap(), 1, "the last one was killed");

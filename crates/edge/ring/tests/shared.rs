@@ -218,7 +218,7 @@ fn a_page_without_a_ring_is_swept_once_nobody_holds_it() {
     let writer = scene.create(4096);
     fs::remove_file(scene.path()).unwrap();
     shared::sweep(scene.directory.path(), "a").unwrap();
-    assert_eq!(scene.names(), ["a.wait", "other.wait"], "its writer lives");
+    assert_eq!(scene.names(), ["a.wait", "other.wait"], "its writer is alive");
     drop(writer);
     assert_eq!(scene.names(), ["other.wait"], "it went with its writer");
 }

@@ -62,7 +62,7 @@ impl MemInfo {
 pub(crate) fn clock_discipline() -> io::Result<(bool, u64)> {
     // SAFETY: an all-zero `timex` is one that asks and changes nothing (`adjtimex(2)`).
     let mut state: libc::timex = unsafe { mem::zeroed() };
-    // SAFETY: it writes to `state` only, which lives until it returns.
+    // SAFETY: it writes to `state` only, which exists until it returns.
     if unsafe { libc::adjtimex(&raw mut state) } < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -71,7 +71,7 @@ impl Namespace {
         self.run(&format!("nft add rule ip t out {matching} drop")).map(|_| ())
     }
 
-    /// Runs `work` on a thread that lives inside.
+    /// Runs `work` on a thread inside the namespace.
     fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let enter = || {
             let namespace = File::open(format!("/run/netns/{}", self.name)).expect("it was made");

@@ -1,10 +1,10 @@
 //! Readers of this host as its publishers see them: who waits for streams, and who reads which ring.
 //!
-//! Each reader shows a *sign*: a ring without records whose ledger page lists the patterns it waits for and the rings
-//! it reads. It costs a publisher nothing while it publishes. It is asked how many readers are there, and looks at the
-//! signs once more when it ends: for a reader that waited and has not found the ring yet, the ring is *left*, under a
-//! name of that reader, who reads it and takes the name away. When too many wait, a ring without samples is left in its
-//! place, which tells how many there were.
+//! Each reader shows its *presence*: a ring without records whose ledger page lists the patterns it waits for and the rings it
+//! reads. It costs a publisher nothing while it publishes. A publisher reads these rings when it is asked how many readers
+//! there are, and once more when it ends: for a reader that waited and has not found the ring yet, the ring is *left*, under a
+//! name of that reader, which reads it and removes the name. When too many wait, a ring without samples is left in its place,
+//! which tells how many there were.
 
 use std::fs;
 use std::io;
@@ -20,9 +20,9 @@ use wire::Description;
 use super::{HostRing, HostRingError, HostRings, HostStream, PREFIX, RingName, RingWriter};
 use crate::bytes::{Cursor, Put};
 
-/// What a sign's page takes: some thousand rings. More are read, and not shown.
+/// Size of a presence page: some thousand rings. More are read, and not shown.
 const PAGE_BYTES: usize = 1 << 16;
-/// The word in the names of signs.
+/// The word in the file names of readers' presence.
 const PRESENCE: &str = "reader";
 /// The end of the names under which rings are left.
 const LEFT_EXTENSION: &str = "left";
@@ -37,7 +37,7 @@ const NOTE: &str = "note";
 /// The size of a ring without samples: beginning, gap and end of an account.
 const NOTE_BYTES: usize = 4_096;
 
-/// The sign of one reader; dropping it takes it away, and what was left for it.
+/// The presence of one reader; dropping it removes it, and the rings that were left for it.
 pub struct ReaderPresence {
     writer: Writer,
     rings: HostRings,
@@ -45,7 +45,7 @@ pub struct ReaderPresence {
     shown: Vec<u8>,
 }
 
-/// What a sign says, and whose it is.
+/// A reader's presence as read by a publisher, and its owner.
 struct HostReader {
     number: u64,
     ownership: (u32, u32),
@@ -73,7 +73,7 @@ pub struct Waiting {
 }
 
 impl ReaderPresence {
-    /// Shows what the reader waits for and which rings it reads; false if not all of it fits on the sign.
+    /// Shows what the reader waits for and which rings it reads; false if not all of it fits on the page.
     pub fn show(&mut self, waits_for: &[StreamPattern], reads: &[(StreamId, u64)]) -> bool {
         let mut page = Vec::new();
         let fits = waits_for.iter().filter(|pattern| pattern.as_str().len() <= usize::from(u8::MAX));
@@ -139,7 +139,7 @@ impl HostRings {
     /// Shows publishers of this host that there is a reader; `number` is its own.
     ///
     /// # Errors
-    /// [`CreateError`] if its sign cannot be made.
+    /// [`CreateError`] if its presence cannot be created.
     pub fn show_reader(&self, number: u64, name: &str) -> Result<ReaderPresence, CreateError> {
         let mut options = self.options(0, PAGE_BYTES);
         options.label = name.as_bytes().to_vec();
@@ -187,8 +187,8 @@ impl HostRings {
         waiting
     }
 
-    /// Tells whether a reader believes rings of this user, as far as a sign tells: it has to be of the bus's group if another
-    /// user shows it.
+    /// Tells whether a reader believes rings of this user, as far as its presence tells: it has to be of the bus's group if
+    /// another user shows it.
     fn is_believed_by(&self, reader: &HostReader) -> bool {
         let user = sys::process::user();
         let (owner, group) = reader.ownership;
@@ -260,7 +260,7 @@ impl HostRings {
         files.into_iter().map(|file| self.directory.join(file)).collect()
     }
 
-    /// Returns the readers of this host whose signs this user may read.
+    /// Returns the readers of this host whose presence this user may read.
     fn readers(&self) -> Vec<HostReader> {
         let prefix = self.prefix();
         let number = |file: &str| {
@@ -325,7 +325,7 @@ impl HostReader {
     }
 }
 
-/// Returns the sign of the reader for whom something was left, on whichever bus; `None` for any other file.
+/// Returns the presence file of the reader for which a ring was left, on any bus; `None` for any other file.
 fn presence_of_left(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?.strip_suffix(LEFT_EXTENSION)?.strip_suffix('.')?;
     let (before, _count) = name.rsplit_once('.')?;

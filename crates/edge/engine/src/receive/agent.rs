@@ -71,13 +71,13 @@ const ANNOUNCEMENT_BUFFER_BYTES: usize = 1 << 20;
 /// What is known of a stream on this host.
 #[derive(Clone, Copy)]
 struct Elsewhere {
-    /// The life that was announced then.
+    /// The epoch that was announced then.
     epoch: Epoch,
     looked: Instant,
     is_read: bool,
     /// When it was found that the host's agent ought to show it.
     awaited: Option<Instant>,
-    /// The newest life that could be read there.
+    /// The newest epoch that could be read there.
     served: Option<Epoch>,
 }
 
@@ -287,8 +287,8 @@ impl Agent {
         }
     }
 
-    /// Returns what became of a stream's lives: the gaps of accounts that are over, which are kept beside the ring, and those
-    /// that the standing books remember.
+    /// Returns the epochs of a stream with their gaps: those of ended accounts, which are kept with the ring, and those that
+    /// the open books remember.
     fn epochs_of(&self, stream: StreamId) -> Vec<EpochOnPage> {
         let mut epochs = self.inlets.epochs_of(stream);
         let port = self.inlets.port_of(stream).and_then(|token| self.ports.get(&token));
@@ -379,7 +379,7 @@ impl Agent {
             if self.ports.get(&token).is_some_and(|port| port.pins == 0) {
                 self.admission.joined(now, announcement.group, from.ip().to_canonical());
             }
-            // What readers had of this life by a ring of this host is not missing here.
+            // Samples of this epoch that readers got from a ring of this host are not missing here.
             let was_served = self.elsewhere.get(&(announcement.stream, from.ip())).and_then(|it| it.served);
             let waits = self.directory.waits_since(&announcement.name);
             let waits = waits.filter(|_| was_served != Some(announcement.epoch));
@@ -406,7 +406,7 @@ impl Agent {
         }
         let (now, stream) = (clock::monotonic(), announcement.stream);
         let known = self.elsewhere.get(&(stream, by)).copied();
-        // A life that has just begun may have a ring where the one before had none any more.
+        // An epoch that has just begun may have a ring although its predecessor no longer had one.
         let is_fresh = |known: &Elsewhere| {
             known.epoch == announcement.epoch && now.since(known.looked) < HOST_LOOK_INTERVAL
         };
@@ -741,7 +741,7 @@ impl Agent {
         let goes_on =
             |stream| silent.iter().any(|token| ports[token].machine.silent().any(|it| it.0 == stream));
         self.inlets.close_where(|stream, description, idle| {
-            // A process's own readers remember lives by their rings; a host's agent outlives its streams.
+            // A process's own readers remember epochs by their rings; a host's agent outlives its streams.
             let is_over = for_host && idle && !directory.is_announced(stream) && !goes_on(stream);
             !directory.wants(&description.name) || is_over
         });

@@ -70,7 +70,7 @@ impl Directory {
         let wanted = self.selection.wants(&announcement.name);
         let key = (announcement.stream, from.ip());
         let known = self.announced.get(&key).filter(|known| !is_old(&known.announced, now));
-        // Of two lives at one address the later one counts, as for the data.
+        // Of two epochs at one address the later one counts, as for the data.
         if known.is_some_and(|known| known.announced.announcement.epoch > announcement.epoch) {
             return false;
         }

@@ -27,7 +27,7 @@ const RING_BUDGET_BYTES: usize = 1 << 29;
 /// How far into the memory of a ring may be written before its beginning is used again: with what one turn adds and what it
 /// was received into, a processor's own cache of 2 MiB holds that. Source: measured, `docs/measured.md`.
 const REWIND_BYTES: u64 = 1 << 19;
-/// The lives whose totals are kept: a receiver has fewer that can still be told of.
+/// The most epochs whose totals are kept; a receiver has fewer of which records may still come.
 const MAX_EPOCHS: usize = 8;
 /// What a record takes beside its payload, at most, for the estimate of a ring's size.
 const RECORD_OVERHEAD_BYTES: f64 = 96.0;
@@ -71,7 +71,7 @@ impl Registry {
     }
 }
 
-/// Names a port for as long as the agent lives.
+/// Names a port for as long as the agent runs.
 pub(super) type PortToken = u64;
 
 /// The writing ends of all inlets, owned by the agent.
@@ -105,14 +105,14 @@ struct Way {
     /// Where it comes in, while it has open accounts there.
     port: Option<PortToken>,
     open_accounts: usize,
-    /// The lives that are or were listened to, the newest last.
+    /// The epochs that are or were current, the newest last.
     epochs: Vec<EpochTotals>,
     /// What accounts that are over were missing, the newest last.
     gaps_of_ended: VecDeque<(Epoch, Gap)>,
 }
 
-/// A life of a publisher, over all its accounts: so a reader that was lapped over the end of one and the
-/// beginning of the next takes differences as anywhere else.
+/// Totals of an epoch over all its accounts, so that a reader that was lapped over the end of one account and the beginning of
+/// the next takes differences as anywhere else.
 struct EpochTotals {
     epoch: Epoch,
     /// Cumulative elements delivered and missing.
@@ -135,7 +135,7 @@ impl Inlets {
         }
     }
 
-    /// Writes an event of a port's stream machine into its stream's ring, with the totals of its life before it.
+    /// Writes an event of a port's stream machine into its stream's ring, with the totals of its epoch before it.
     pub(super) fn write(&mut self, port: PortToken, event: Event<'_>) {
         if self.is_surplus(port, &event) {
             return;
@@ -184,7 +184,7 @@ impl Inlets {
         self.ways.get(&stream)?.port
     }
 
-    /// Returns the lives of a stream with what the accounts of each that are over were missing.
+    /// Returns the epochs of a stream with the gaps of their ended accounts.
     pub(super) fn epochs_of(&self, stream: StreamId) -> Vec<EpochOnPage> {
         let Some(way) = self.ways.get(&stream) else { return Vec::new() };
         let gaps = |epoch| way.gaps_of_ended.iter().filter(move |(of, _)| *of == epoch);
@@ -351,7 +351,7 @@ impl Inlets {
         let Some(way) = self.ways.get_mut(&stream) else { return };
         way.note(record);
         if matches!(record, Record::Began { .. }) {
-            // Before the record: a reader must not find a life in the ring that the page does not know.
+            // Before the record: a reader must not find an epoch in the ring that is not on the page.
             write_page(&mut way.writer, &mut way.page, &mut self.scratch);
         }
         self.scratch.clear();
@@ -384,8 +384,8 @@ impl Way {
         }
     }
 
-    /// Writes a record of a life, and advances the totals of this life only: what is left of a replaced one
-    /// may be told after its successor has begun.
+    /// Writes a record of an epoch, and advances the totals of this epoch only: records of a replaced epoch may follow after
+    /// its successor has begun.
     fn put<'p>(
         &mut self,
         epoch: Epoch,
@@ -407,7 +407,7 @@ impl Way {
         self.writer.rewind(REWIND_BYTES, totals)
     }
 
-    /// Finds a life, or makes room for it.
+    /// Finds an epoch, or makes room for it.
     fn index_of(&mut self, epoch: Epoch) -> usize {
         if let Some(index) = self.epochs.iter().rposition(|known| known.epoch == epoch) {
             return index;

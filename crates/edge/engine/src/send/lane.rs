@@ -251,7 +251,7 @@ impl Lane {
         self.drain(now);
     }
 
-    /// Returns the stream, and what its next life is to tell of this one.
+    /// Returns the stream, and what its next epoch is to say of this one.
     pub(super) fn as_predecessor(&self) -> (StreamId, Predecessor) {
         (self.announcement.stream, self.machine.as_predecessor())
     }
@@ -669,7 +669,7 @@ impl Lane {
 
     fn two_publishers(&mut self, other: Epoch) {
         tracing::warn!(
-            "another publisher sends the stream `{}` too (its life began at {} ns); stop one of them or rename it",
+            "another publisher sends the stream `{}` too (its epoch began at {} ns); stop one of them or rename it",
             self.announcement.name,
             other.start_ns
         );

@@ -28,7 +28,7 @@ use crate::record::{BLOCK_HEAD_BYTES, BlockRecord, Record, kind};
 pub struct OutletConfig {
     /// Name, schema and station; the agent fills in its report port.
     pub description: Description,
-    /// The publisher's life.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// The clock that times are read from.
     pub clock: Clock,
@@ -128,7 +128,7 @@ pub struct OutletStatus {
     pub reports: ReportStats,
     /// Nobody is heard: samples are passed over as `publisher_paused`.
     pub paused: bool,
-    /// Another life of this stream that goes on.
+    /// Another epoch of this stream that goes on.
     pub two_publishers: Option<Epoch>,
     /// The epoch is over: the final tally was sent, or the agent has ended before its time.
     pub finished: bool,

@@ -132,7 +132,7 @@ impl SharedLane {
 
 #[cfg(test)]
 impl SharedLane {
-    /// Has the lane for as long as the guard lives.
+    /// Holds the lane until the guard is dropped.
     pub(super) fn hold(&self) -> MutexGuard<'_, Lane> {
         self.take().expect("a lane that nobody has")
     }

@@ -55,7 +55,7 @@ pub(crate) fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {
     }
 }
 
-/// Takes a port of this host that somebody listens at for as long as the socket lives.
+/// Takes a port of this host that is listened at until the socket is dropped.
 pub(super) fn listener() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
@@ -132,7 +132,7 @@ fn settings_that_make_no_sense_are_refused_before_they_reach_the_agent() {
     let mixed = outlet_config(vec![open, "[::1]:7400".parse().unwrap()]);
     assert!(matches!(refused(mixed), SendError::MixedDestinations));
     assert!(matches!(refused(outlet_config(Vec::new())), SendError::NoDestination));
-    // The agent lives on.
+    // The agent keeps running.
     let outlet = agent.open(outlet_config(vec![open])).unwrap();
     assert!(outlet.finish().finished);
 }
@@ -260,7 +260,7 @@ fn readers_are_listed_per_epoch() {
         assert!(clock::monotonic() < deadline, "the report was not heard");
     };
     assert_eq!(told[0].report, report);
-    assert!(agent.readers(Epoch { start_ns: 1, incarnation: 3 }).is_empty(), "of another life");
+    assert!(agent.readers(Epoch { start_ns: 1, incarnation: 3 }).is_empty(), "of another epoch");
     drop(outlet);
 }
 

@@ -91,8 +91,8 @@ fn replace(range: &Range) -> bool {
     let (start, len_bytes) = (range.start.load(Ordering::Relaxed), range.len_bytes.load(Ordering::Relaxed));
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    // SAFETY: the range is a mapping of ours that lives, since it is being touched; `mmap` is a bare system call,
-    // and the thread that was interrupted finds its `errno` as it was.
+    // SAFETY: the range is a mapping of ours that still exists, since it is being touched; `mmap` is a bare system call, and
+    // the thread that was interrupted finds its `errno` as it was.
     unsafe {
         let errno = *libc::__errno_location();
         let mapped = libc::mmap(ptr::without_provenance_mut(start), len_bytes, protection, flags, -1, 0);

@@ -93,7 +93,7 @@ impl Found {
         self.ownership.group
     }
 
-    /// Returns what tells whether the writer lives.
+    /// Returns what tells whether the writer is alive.
     #[must_use]
     pub const fn liveness(&self) -> &Liveness {
         &self.liveness

@@ -1,4 +1,4 @@
-//! The kernel's word on who lives: locks that go with the open file of whoever holds them.
+//! Liveness of writers by file locks: the kernel releases a lock with the open file of the process that holds it.
 //!
 //! Open file description locks (fcntl(2), Linux 3.15): unlike a process's own locks they hold between two
 //! openings in one process, and nobody loses them by closing another descriptor of the same file.
@@ -40,7 +40,7 @@ const fn whole_file() -> libc::flock {
     }
 }
 
-/// Tells whether a ring's writer lives, and whether the ring is still the one of its name.
+/// Tells whether a ring's writer is alive, and whether the ring is still the one of its name.
 pub struct Liveness {
     file: File,
     path: PathBuf,

@@ -64,8 +64,8 @@ impl Mapping {
     /// forbids it. Loads of up to eight bytes are allowed there (`std::sync::atomic`, "Atomic accesses to
     /// read-only memory").
     pub(crate) const fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping begins at a page and is so long; every bit pattern is a word; the memory stays
-        // mapped as long as `self` lives, which the slice cannot outlive.
+        // SAFETY: the mapping begins at a page and is so long; every bit pattern is a word; the memory stays mapped as long as
+        // `self` exists, which the slice cannot outlive.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len_bytes / WORD_BYTES) }
     }
 }

@@ -46,7 +46,7 @@ pub(super) struct Image {
     pub(super) mapping: Arc<Mapping>,
 }
 
-/// A ring's files while its writer lives. Dropping it removes them; whoever has them open reads on.
+/// A ring's files while its writer is alive. Dropping it removes them; processes that have them open read on.
 pub(crate) struct OwnedFile {
     path: PathBuf,
     bell: Doorbell,
@@ -191,7 +191,7 @@ fn is_stale(path: &Path) -> bool {
     is_ours && !is_locked(&image).unwrap_or(true) && is_named(&image, path)
 }
 
-/// Tells whether a ring lies there whose writer lives; of one that cannot be looked at that is assumed.
+/// Tells whether a ring with a live writer has this path; assumed for a ring that cannot be examined.
 fn has_writer(path: &Path) -> bool {
     match open(path, OFlags::RDONLY).and_then(|image| is_locked(&image)) {
         Ok(is_locked) => is_locked,

@@ -13,7 +13,7 @@ use ring::{Idle, Read, Writer, wait_any};
 const RING_BYTES: usize = 1 << 14;
 /// How many records a byte of progress stands for.
 const RECORDS_PER_SIGN: u64 = 16;
-/// How long a reader sleeps before it looks whether its writer lives.
+/// How long a reader sleeps before it checks whether its writer is alive.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Records are at most so long.
 const MAX_PAYLOAD_BYTES: u64 = 600;
@@ -52,7 +52,7 @@ fn write(path: &Path, run: u64) -> ExitCode {
     let (mut payload, mut total_bytes) = (Vec::new(), 0);
     for number in 0_u64.. {
         total_bytes += write_one(&mut writer, (run, number), total_bytes, &mut payload);
-        // Half of the lives publish in batches, so that some are killed with records staged.
+        // Half of the runs publish in batches, so that some are killed with records staged.
         if number.is_multiple_of(1 + run % 2 * 7) {
             writer.publish();
             writer.ring_bell();
@@ -75,7 +75,7 @@ fn write_one(writer: &mut Writer, record: (u64, u64), total_bytes: u64, payload:
     payload.len() as u64
 }
 
-/// What one reader saw of one life.
+/// One run of the writer as one reader saw it.
 #[derive(Default)]
 struct Run {
     /// Number and bytes before the next record; `None` before the first.
@@ -128,10 +128,10 @@ fn follow(number: u64, shared: &SharedRing, stop: &AtomicBool) -> Run {
             None => {}
             Some((Read::Record { kind, totals }, bytes)) => {
                 let next = *run.next.get_or_insert(totals);
-                assert_eq!(totals, next, "a record of life {number} was skipped");
+                assert_eq!(totals, next, "a record of run {number} was skipped");
                 fill((number, totals[0]), &mut expected);
                 assert_eq!(kind, kind_of((number, totals[0])));
-                assert!(bytes == expected, "record {} of life {number} is torn", totals[0]);
+                assert!(bytes == expected, "record {} of run {number} is torn", totals[0]);
                 run.next = Some([totals[0] + 1, totals[1] + bytes.len() as u64]);
                 run.read += 1;
                 payload = bytes;
@@ -142,10 +142,10 @@ fn follow(number: u64, shared: &SharedRing, stop: &AtomicBool) -> Run {
                 run.missed += totals[0] - next[0];
             }
             Some((Read::Closed, _)) => return run,
-            Some((Read::Broken | Read::Empty, _)) => panic!("nobody scribbled in life {number}"),
+            Some((Read::Broken | Read::Empty, _)) => panic!("the ring of run {number} is damaged"),
         }
         if shared.ring().page(&mut page) {
-            assert!(page.is_empty() || page[..8] == page[8..], "a page of life {number} is torn");
+            assert!(page.is_empty() || page[..8] == page[8..], "a page of run {number} is torn");
         }
     }
     run
