@@ -36,7 +36,7 @@ struct Head {
     position: Near,
 }
 
-/// What a life says of the one before.
+/// What an epoch says of its predecessor.
 #[derive(Debug, Arbitrary)]
 struct Before {
     epoch: u8,

@@ -1,4 +1,4 @@
-//! Any bytes as the ledger page of a ring: none, or lives that read the same when written again.
+//! Arbitrary bytes as the ledger page of a ring: rejected, or epochs that read the same when written again.
 #![no_main]
 
 use engine::read_ledger_page;
@@ -9,7 +9,7 @@ use units::Epoch;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some(epochs) = read_ledger_page(bytes) else { return };
-    let mut again = vec![u8::try_from(epochs.len()).expect("a page counts its lives in a byte")];
+    let mut again = vec![u8::try_from(epochs.len()).expect("a page counts its epochs in a byte")];
     for known in &epochs {
         again.extend(known.epoch.start_ns.to_le_bytes());
         again.extend(known.epoch.incarnation.to_le_bytes());

@@ -1,5 +1,5 @@
 //! Two endpoints of the reliable transport, each with any control, and whoever is between them: packets are dropped, repeated,
-//! turned and made up, at any times. Neither end panics, holds more than its buffers, or lives for ever.
+//! turned and made up, at any times. Neither end panics, holds more than its buffers, or stays open for ever.
 #![no_main]
 
 use core::net::SocketAddr;

@@ -21,7 +21,7 @@ pub const SAMPLES: u64 = 120;
 pub const LOST: std::ops::Range<u64> = 40..50;
 /// Elements of one sample.
 pub const PER_SAMPLE: u64 = 3;
-/// The life of its publisher.
+/// The publisher's epoch.
 pub const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, incarnation: 7 };
 
 /// The run it is in.

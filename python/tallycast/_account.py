@@ -48,7 +48,7 @@ class Gap:
 
 
 class Account(Mapping[str, Any]):
-    """A reader's account of one life of one stream.
+    """A reader's account of one epoch of one stream.
 
     Reads like the JSON object of ``docs/formats/account.md``; what is asked for most has properties. Counts are elements
     unless they say otherwise: ``sent = delivered + sum(lost) + unexplained`` once nothing is in flight or unsettled.
@@ -73,7 +73,7 @@ class Account(Mapping[str, Any]):
 
     @property
     def epoch(self) -> str:
-        """The life of the publisher."""
+        """The publisher's epoch."""
         return str(self["epoch"])
 
     @property

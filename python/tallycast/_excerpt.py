@@ -284,7 +284,7 @@ class Stretch(Rows):
 
     @property
     def epoch(self) -> str:
-        """The life of the publisher."""
+        """The publisher's epoch."""
         return self.recording.epoch
 
     @property
@@ -365,7 +365,7 @@ class Excerpt(Rows):
 
     @property
     def epochs(self) -> list[str]:
-        """The lives of the publisher that lie in the range."""
+        """The publisher's epochs that lie in the range."""
         return [stretch.epoch for stretch in self.stretches]
 
     @property

@@ -18,7 +18,7 @@ class Hole:
 
     def __init__(self, found: dict[str, Any], epoch: str) -> None:
         self._json = found
-        #: The life of the publisher.
+        #: The publisher's epoch.
         self.epoch = epoch
 
     @property

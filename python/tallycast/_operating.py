@@ -148,14 +148,14 @@ class Operating:
                 making.send(item, self._function(item))
 
     def _end(self, next_index: Optional[int] = None) -> None:
-        """Ends the output: its input has, or another life of it begins."""
+        """Ends the output: its input has ended, or another epoch of it begins."""
         if self._making is not None:
             if next_index is not None:
                 for hole in self._making.cutter.finish(next_index):
                     self._making.skip(hole.samples)
             self._making.publisher.close()
             self._making = None
-            # State of one life is of no use in another.
+            # State of one epoch is of no use in another.
             self._function = self._loaded.begin()
 
     def _know(self, accounts: Sequence[Any]) -> None:
@@ -176,7 +176,7 @@ class Operating:
 
 
 class _Making:
-    """The output while one life of the first input lasts."""
+    """The output during one epoch of the first input."""
 
     def __init__(self, operating: Operating, block: Any) -> None:
         declaration = operating._declaration

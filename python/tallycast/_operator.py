@@ -106,7 +106,7 @@ class Loaded:
     """An operator as it was found."""
 
     declaration: Declaration
-    #: Makes the function for one life of the input: of a class an instance, so that its state begins anew.
+    #: Makes the function for one epoch of the input: an instance where a class is given, so that its state begins anew.
     begin: Callable[[], OperatorFunction]
 
 

@@ -81,7 +81,7 @@ class Piece:
     first_index: int
     #: Gaps of the input that were declared since the piece before.
     gaps: Sequence[Any]
-    #: The input's name, its publisher's life, its rate in samples per second, and what its samples mean.
+    #: The input's name, its publisher's epoch, its rate in samples per second, and what its samples mean.
     stream: str
     epoch: str
     rate: Fraction

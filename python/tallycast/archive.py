@@ -111,7 +111,7 @@ class Recording:
 
     @property
     def epoch(self) -> str:
-        """The life of the publisher: start in nanoseconds since 1970 UTC, a dash, 64 random bits."""
+        """The publisher's epoch: start in nanoseconds since 1970 UTC, a dash, 64 random bits."""
         return str(self._told["epoch"])
 
     @property
@@ -259,7 +259,7 @@ class StoredStream:
 
     @property
     def epochs(self) -> list[str]:
-        """The recorded lives of the publisher."""
+        """The publisher's recorded epochs."""
         return [recording.epoch for recording in self.recordings]
 
     @property

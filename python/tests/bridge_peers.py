@@ -103,7 +103,7 @@ class Reader:
     """A reader that keeps every sample by epoch and index."""
 
     def __init__(self, bus: str, *patterns: str) -> None:
-        #: Samples of each life of each stream, lives in the order in which they came: index → (value, time).
+        #: Samples of each epoch of each stream, epochs in order of arrival: index → (value, time).
         self.samples: dict[str, list[dict[int, tuple[Any, int]]]] = {}
         self.schemas: dict[str, list[Any]] = {}
         self._epochs: dict[tuple[str, str], int] = {}
@@ -124,7 +124,7 @@ class Reader:
                 samples[block.first_index + place] = (value, int(time_ns))
 
     def samples_of(self, stream: str, number: int = -1) -> dict[int, tuple[Any, int]]:
-        """Returns what has come of one life, so far."""
+        """Returns the samples received so far of one epoch."""
         with self._lock:
             epochs = self.samples.get(stream, [])
             return dict(epochs[number]) if -len(epochs) <= number < len(epochs) else {}
@@ -134,13 +134,13 @@ class Reader:
         wait_until(lambda: index in self.samples_of(stream, number), lambda: (stream, index, self.samples))
 
     def wait_for_hole(self, stream: str, index: int) -> None:
-        """Waits until a sample of a stream of one life is known to be missing."""
+        """Waits until a sample of a stream of one epoch is known to be missing."""
         known = lambda: [it["elements"]["next"] for it in self._subscriber.accounts() if it.stream == stream]  # noqa: E731
         wait_until(lambda: max(known(), default=0) > index, lambda: (stream, index, known()))
         assert index not in self.samples_of(stream)
 
     def end(self) -> dict[str, list[Any]]:
-        """Leaves; returns the account of each life by stream, oldest first. Each of them is closed, balanced and explained."""
+        """Leaves; returns the account of each epoch by stream, oldest first. Each of them is closed, balanced and explained."""
         # What a publisher said last may still be on its way.
         newest = lambda: {(it.stream, it.epoch): it.state for it in self._subscriber.accounts()}  # noqa: E731
         wait_until(lambda: set(newest().values()) <= {"closed"}, self._subscriber.accounts)

@@ -78,7 +78,7 @@ def _run(command: list[str], where: Path, variables: dict[str, str]) -> str:
         try:
             code = process.wait(WATCHDOG)
         finally:
-            # Whatever it left in the background, too: the group lives on in it.
+            # Whatever it left in the background, too: the group still exists there.
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:

@@ -23,7 +23,7 @@ ROWS = 20_000
 
 @pytest.fixture(scope="module")
 def signals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, npt.NDArray[Any]]]]:
-    """Records two lives of a stream, one of images, and one that changes its channels; a tenth of all datagrams is lost."""
+    """Records two epochs of a stream, one of images, and one that changes its channels; a tenth of all datagrams is lost."""
     folder = tmp_path_factory.mktemp("recorded")
     root = folder / "archive"
     generator = np.random.default_rng(1042)

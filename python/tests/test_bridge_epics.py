@@ -39,7 +39,7 @@ class Pv:
     def __init__(self, pv: str, stream: str, **record: Any) -> None:
         self.pv, self.stream = pv, stream
         self.record = {"pv": pv, **record}
-        #: Of the current life of the stream: value and time of each sample; None for a hole.
+        #: Of the current epoch of the stream: value and time of each sample; None for a hole.
         self.truth: list[tuple[Any, int] | None] = []
         self._k = 0
 
@@ -50,7 +50,7 @@ class Pv:
         self.truth.append(None if bad else (value, T0_NS + self._k * STEP_NS))
 
     def put_bad(self, ioc: Ioc, reader: Reader, value: Any) -> None:
-        """Updates with a value that is no good, and waits until the reader knows of the hole; for streams of one life."""
+        """Updates with a value that is no good, and waits until the reader knows of the hole; for streams of one epoch."""
         self.put(ioc, value, bad=True)
         reader.wait_for_hole(self.stream, len(self.truth) - 1)
 
@@ -226,7 +226,7 @@ def test_another_type_after_a_restart_is_a_new_epoch_and_said_once(protocol: str
         pv.put(ioc, 0.5)
         with Bridge("epics", bus, f"--pv={protocol}://T:A=lab/a", env=env) as bridge:
             begin(ioc, bridge, reader, pv, float)
-            # What comes before would be a hole in the life that has just begun, and no other update follows.
+            # An earlier update would be a hole in the epoch that has just begun, and no other update follows.
             old_enough_ns = time.monotonic_ns() + MIN_EPOCH_NS
             kill(ioc, bridge, "lab/a")
             wait_until(lambda: time.monotonic_ns() > old_enough_ns)

@@ -172,7 +172,7 @@ def test_another_header_after_a_rotation_is_a_new_epoch(table: Table, tmp_path: 
     table.create()
     with Reader(bus, "lab/*") as reader, follow(table, bus) as bridge:
         joined(table, reader)
-        # A life lasts a second at least; what comes too early would be a hole.
+        # An epoch lasts a second at least; an update that comes too early would be a hole.
         began = tc.now_ns()
         wait_until(lambda: tc.now_ns() - began > 1_100_000_000)
         old, table.truth = table.truth, []

@@ -330,7 +330,7 @@ def test_an_operator_that_is_killed_is_told_of_once_and_started_again_and_the_ot
     twice = wait_for("doubles", lambda: (it := monitor.made("made/twice"))["offered_samples"] > 0 and it or None)
     os.kill(before["pid"], signal.SIGKILL)
     after = wait_for(
-        "another life",
+        "another start",
         lambda: (it := monitor.made("made/rms"))["starts"] == 2
         and it["state"] == "running"
         and it["offered_samples"] > before["offered_samples"]
@@ -349,7 +349,7 @@ def test_an_operator_that_is_killed_is_told_of_once_and_started_again_and_the_ot
     wait_for("the ends", lambda: [it["state"] for it in reader.accounts("made/twice")] == ["closed"])
     wait_for("both epochs' ends", lambda: sorted(it["state"] for it in reader.accounts("made/rms")) == ["closed", "unconfirmed"])
     accounts = reader.close()
-    assert len(balanced(accounts, "made/rms")) == 2, "each life is an epoch of its own"
+    assert len(balanced(accounts, "made/rms")) == 2, "each start has an epoch of its own"
     (account,) = balanced(accounts, "made/twice")
     assert account["state"] == "closed" and account["explained"]
     ended = monitor.end()

@@ -166,14 +166,14 @@ def test_a_publisher_that_is_killed_leaves_an_account_that_says_so(place: Place)
         try:
             assert victim.stdout is not None and victim.stdin is not None
             victim.stdout.readline()
-            # Of the life that begins later it is to have what it hears: a reader that is late misses the beginning.
+            # It is to have the samples that it hears of the epoch that begins later: a late reader misses the beginning.
             subscriber = place.joined("lab/victim", start="now")
             victim.stdin.write("go\n")
             victim.stdin.flush()
             first = [block for block, _ in zip(subscriber, range(5), strict=False)]
         finally:
             victim.kill()
-    # A new life of the stream; the reader sees both, and what lies between is nobody's loss.
+    # A new epoch of the stream; the reader sees both, and the time between them is no loss.
     publisher = place.publisher("lab/victim", rate=10_000, dtype="u4")
     blocks = first
     while blocks[-1].epoch != publisher.epoch:

@@ -1,4 +1,4 @@
-//! Runs one command: its output goes to a log, line by line past a reader, while a person sees that it lives.
+//! Runs one command: its output goes to a log, line by line past a reader, while a person sees that it is running.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
@@ -246,7 +246,7 @@ mod tests {
     fn a_process_left_behind_does_not_hold_the_run() {
         let (success, lines) = run("sleep 60 & echo $!");
         assert!(success);
-        // Only a process that still lives can be ended, so the run did not wait for it.
+        // Only a process that is still running can be ended, so the run did not wait for it.
         assert!(Command::new("kill").arg(&lines[0]).status().unwrap().success());
     }
 }

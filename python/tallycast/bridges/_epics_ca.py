@@ -1,6 +1,6 @@
 """Process variables by Channel Access: an event loop in a thread of its own, and what it hears into an inbox.
 
-libca subscribes again by itself after an IOC has come back, but with the type it had before. So a subscription here lives as
+libca subscribes again by itself after an IOC has come back, but with the type it had before. So a subscription here lasts as
 long as a connection, and every connection begins by asking what the PV is.
 """
 

@@ -1,6 +1,6 @@
-"""What becomes of a peer's updates: the samples, holes and lives of one stream.
+"""Turns a peer's updates into the samples, holes and epochs of one stream.
 
-A `Feed` gets what came from the peer and says what to do: begin a life, send, skip, end it, tell the user. It has no clock, no
+A `Feed` gets what came from the peer and says what to do: begin an epoch, send, skip, end it, tell the user. It has no clock, no
 network and no publisher (`_outlet` does what it says), so that every decision about a hole can be tested by itself.
 
 Rules:
@@ -9,11 +9,11 @@ Rules:
 - While the peer is away nothing is known. When it comes back with the update that was seen last, nothing was missed. Otherwise,
   where the updates come at a known rate, the peer's own time stamps tell how many are missing; where they do not, the hole is
   *one* sample, a mark, and the text and the account say that the count is not known (``uncounted``).
-- Another dtype, shape or unit begins a new life of the publisher, hence an epoch. So does a clock that is set back by more than
+- Another dtype, shape or unit begins a new epoch of the publisher. So does a clock that is set back by more than
   `SMALL_STEP_NS`; by less, the updates that lie behind the newest sample are a hole, for within an epoch times never go back.
 - What is refused or lies behind is a hole as well; at a known rate the next time stamp counts it, so that it is not counted twice.
-- A life lasts `MIN_EPOCH_NS` at least: what does not fit into it meanwhile is a hole. So a peer that changes its mind with every
-  update costs no more than one epoch a second.
+- An epoch lasts `MIN_EPOCH_NS` at least: updates that do not fit into it meanwhile are holes. So a peer that changes its form
+  with every update costs no more than one epoch a second.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Times = npt.NDArray[np.int64]
 
 #: Steps back of the peer's clock up to this are waited out; larger ones begin an epoch.
 SMALL_STEP_NS = 1_000_000_000
-#: A life lasts so long at least before another form begins the next.
+#: An epoch lasts at least this long before another form begins the next.
 MIN_EPOCH_NS = 1_000_000_000
 #: What comes with every update is said no more often than this.
 SAY_AGAIN_NS = 10_000_000_000
@@ -43,7 +43,7 @@ NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class Form:
-    """What the samples of one life are."""
+    """The form of the samples of one epoch."""
 
     #: Name and unit of each channel.
     channels: tuple[tuple[str, str], ...]
@@ -51,7 +51,7 @@ class Form:
     dtype: np.dtype[Any]
     #: Shape of one sample of one channel.
     shape: tuple[int, ...] = ()
-    #: Free words about the stream; no reason for a new life.
+    #: Free words about the stream; a change is no reason for a new epoch.
     labels: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
@@ -119,7 +119,7 @@ class Books:
     repeated: int = 0
     #: Updates with a time before the newest sample's.
     behind: int = 0
-    #: Updates that did not fit into a life that had just begun.
+    #: Updates that did not fit into an epoch that had just begun.
     unfitting: int = 0
     #: Updates that cannot be samples, such as strings.
     refused: int = 0
@@ -179,7 +179,7 @@ class Feed:
         self._due_ns: Fraction | None = None
         #: Samples in the newest update.
         self._block = 1
-        #: The current life has no sample yet.
+        #: The current epoch has no sample yet.
         self._is_fresh = True
         self._away: str | None = None
         self._away_since_ns = 0
@@ -189,7 +189,7 @@ class Feed:
 
     @property
     def form(self) -> Form | None:
-        """What the current life carries."""
+        """The form of the current epoch."""
         return self._form
 
     def update(
@@ -220,7 +220,7 @@ class Feed:
                 books.unfitting += 1
                 yield from self._skip_untimed(count, "unfitting")
                 yield from self._sometimes(
-                    "unfitting", now_ns, f"{form} does not fit into a life that has just begun; a hole"
+                    "unfitting", now_ns, f"{form} does not fit into an epoch that has just begun; a hole"
                 )
                 return
             yield from self._begin(form, now_ns)
@@ -285,7 +285,7 @@ class Feed:
             yield Say("restarted", f"{why}; how much was missed is not known")
 
     def refuse(self, why: str, now_ns: int) -> Iterator[Action]:
-        """Takes an update that can be no sample of any life."""
+        """Takes an update that cannot be a sample of any epoch."""
         self.books.updates += 1
         self.books.refused += 1
         if self._form is not None:
@@ -361,7 +361,7 @@ class Feed:
             yield from self._skip(counted, "away")
             yield from self._back(t_ns, counted, f"{counted} samples missing by the time stamps")
         elif self._is_fresh:
-            # A life that begins after an outage has nothing before it: readers are told the time without a publisher.
+            # An epoch that begins after an outage has nothing before it: readers are told the time without a publisher.
             yield from self._back(t_ns, None, "back in a new epoch")
         else:
             self.books.uncounted += 1

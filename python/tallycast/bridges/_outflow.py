@@ -222,7 +222,7 @@ class Outflow(threading.Thread):
             self._look_for_ends()
 
     def _meet(self, block: Any) -> None:
-        """Makes the routes of a stream that is new, and takes note of its life."""
+        """Makes the routes of a new stream, and notes its epoch."""
         if self._epochs.get(block.stream) != block.epoch:
             self._epochs[block.stream] = block.epoch
             self._ended.discard(block.stream)

@@ -49,9 +49,9 @@ class Outlet:
         self.declaration = declaration
         self._reporter = reporter
         self._publisher: Any = None
-        #: The newest time that was told in this life, of samples that have times of their own.
+        #: The newest time sent in this epoch, of samples that have times of their own.
         self._newest_ns = _NEVER_NS
-        #: What the publishers of all lives said at their ends.
+        #: The final totals of the publishers of all epochs.
         self.totals: list[dict[str, Any]] = []
         self.offered = 0
 

@@ -103,7 +103,7 @@ fn what_the_ring_does_not_hold_any_more_is_a_counted_gap_from_the_first_sample_o
     assert_eq!(gap.positions, 0..seen.blocks[0].first_index, "{gap:?}");
 }
 
-/// More lives than rings are kept for a reader that does not look: what it cannot have is counted, life by life.
+/// More epochs than rings are kept for a reader that does not look: the samples it cannot get are counted per epoch.
 #[test]
 fn epochs_without_a_ring_left_are_counted_sample_by_sample() {
     let node = node(false);

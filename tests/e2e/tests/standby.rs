@@ -1,4 +1,4 @@
-//! A publisher on a second host: held back while the first one lives, believed once that is gone, and nothing of it is lost.
+//! A publisher on a second host: held back while the first one is alive, believed once that is gone, and nothing of it is lost.
 
 use std::fs;
 

@@ -30,7 +30,7 @@ const WHEEL_RATE = 0.0018;
 const PINCH_RATE = 0.012;
 const LINE_PX = 16;
 
-/** Listens on `element` for as long as it lives. */
+/** Listens on `element` for as long as it exists. */
 export function listenGestures(element: HTMLElement, frame: () => Frame, listener: GestureListener): void {
   const pointers = new Map<number, { x: number; y: number }>();
   let moved = 0;

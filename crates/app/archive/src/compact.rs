@@ -204,7 +204,7 @@ impl Compactor {
 
     /// Hands over closed segments.
     pub fn take(&self, segments: impl IntoIterator<Item = ClosedSegment>) {
-        let queue = self.queue.as_ref().expect("the queue lives as long as the compactor");
+        let queue = self.queue.as_ref().expect("the queue exists as long as the compactor");
         for segment in segments {
             // Only fails if the thread panicked, which dropping the compactor reports.
             drop(queue.send(segment));

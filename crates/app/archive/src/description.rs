@@ -18,7 +18,7 @@ const VERSION: u64 = 1;
 pub struct Description {
     /// The stream's name.
     pub name: Arc<StreamName>,
-    /// The life of its publisher.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// What its samples mean.
     pub schema: Arc<Schema>,

@@ -71,7 +71,7 @@ use layout::{
 /// What an index says about its segment as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// The life of the publisher.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// Elements in one sample.
     pub elements_per_sample: u32,

@@ -112,7 +112,7 @@ pub struct Began {
 pub struct ReaderGap {
     /// The stream.
     pub stream: Arc<StreamName>,
-    /// The life of its publisher.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// The gap.
     pub gap: Gap,
@@ -127,7 +127,7 @@ pub struct ReaderGap {
 pub struct StreamAccount {
     /// The stream.
     pub stream: Arc<StreamName>,
-    /// The life of its publisher.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// The object of `docs/formats/account.md`.
     pub account: Value,
@@ -204,7 +204,7 @@ pub enum Notice {
 pub struct Progress {
     /// The stream.
     pub stream: Arc<StreamName>,
-    /// The life of its publisher.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// Index behind the last sample taken.
     pub accepted_index: u64,

@@ -102,7 +102,7 @@ fn evidence_json(evidence: &[Evidence]) -> Vec<Value> {
     evidence.iter().map(|it| json!({ "counter": it.counter, "rise": it.rise })).collect()
 }
 
-/// Streams and lives are 64 bits, more than a number in JSON keeps: they are written in hexadecimal.
+/// Streams and incarnations have 64 bits, more than a number in JSON keeps: they are written in hexadecimal.
 fn datagrams_json(datagrams: &Datagrams) -> Value {
     let hex = |number: u64| format!("{number:016x}");
     let numbers: Vec<_> = datagrams.numbers.iter().map(|range| json!([range.start, range.end - 1])).collect();

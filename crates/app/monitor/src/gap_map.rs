@@ -28,7 +28,7 @@ pub struct KnownGap {
     pub join: u32,
     /// What kind of absence it is; `Missing` where something was lost.
     pub kind: GapKind,
-    /// The publisher's life.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// When its first sample was due.
     pub from: WallTime,

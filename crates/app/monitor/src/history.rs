@@ -92,11 +92,11 @@ impl History {
         self.read().values().cloned().collect()
     }
 
-    /// Opens an account: a new stream, or another life of a known one.
+    /// Opens an account: of a new stream, or of another epoch of a known one.
     pub(crate) fn begin(&self, info: &Arc<StreamInfo>, now: Moment) {
         if let Some(slot) = self.stream(info.name.as_str()) {
             slot.totals().begin(info.epoch);
-            // News of two lives may come mixed; the later one is shown.
+            // Events of two epochs may come interleaved; the later epoch is shown.
             if slot.memory().info.epoch <= info.epoch {
                 slot.change(|memory| memory.begin(Arc::clone(info), now));
             }

@@ -81,7 +81,7 @@ impl Connection {
         self.tell().await?;
         loop {
             let next = tokio::time::Instant::from_std(self.next_look());
-            // In this order: whether the page lives is only asked when everything that came was heard.
+            // In this order: the page's liveness is checked only after everything that came was handled.
             tokio::select! {
                 biased;
                 _ = stopping.changed() => {

@@ -101,7 +101,7 @@ impl StreamMemory {
         memory
     }
 
-    /// Begins another life of the publisher; what was remembered stays if the samples mean the same.
+    /// Begins another epoch of the publisher; the memory stays if the samples mean the same.
     pub(crate) fn begin(&mut self, info: Arc<StreamInfo>, now: Moment) {
         if *self.info.schema != *info.schema {
             *self = Self::new(info, self.budget.clone(), now);
@@ -113,7 +113,7 @@ impl StreamMemory {
         self.timeless.clear();
     }
 
-    /// Tells whether news of `epoch` is news of the present life.
+    /// Tells whether `epoch` is the present one.
     fn is_current(&self, epoch: Epoch) -> bool {
         self.info.epoch == epoch
     }

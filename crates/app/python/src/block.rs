@@ -87,7 +87,7 @@ impl Block {
         self.stream.as_str()
     }
 
-    /// The life of the publisher.
+    /// The publisher's epoch.
     #[getter]
     fn epoch(&self) -> String {
         self.epoch.to_string()

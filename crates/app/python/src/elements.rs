@@ -60,7 +60,7 @@ pub(crate) fn view_of<'py>(
     let data = foreign.address().cast_mut();
     let owner = Bound::new(py, RingMemory { _foreign: foreign })?;
     // SAFETY: `data` points to as many bytes as the shape says (a block that is left in its ring is whole samples, by the
-    // record's head), which stay mapped as long as `owner` lives. Their writer may overwrite them: nobody here reads them, and
+    // record's head), which stay mapped as long as `owner` exists. Their writer may overwrite them: nobody here reads them, and
     // Python people who do were told to ask `valid()` afterwards. They are read-only to NumPy, as is the mapping.
     unsafe { array_at(py, data, owner.into_any(), descr, shape, NPY_ARRAY_CARRAY_RO) }
 }
@@ -68,7 +68,7 @@ pub(crate) fn view_of<'py>(
 /// Makes an array over memory that `owner` keeps.
 ///
 /// # Safety
-/// `data` points to as many bytes as shape and dtype say, aligned to a word, as long as `owner` lives.
+/// `data` points to as many bytes as shape and dtype say, aligned to a word, as long as `owner` exists.
 unsafe fn array_at<'py>(
     py: Python<'py>,
     data: *mut u8,

@@ -127,7 +127,7 @@ impl Publisher {
         self.layout.object.clone_ref(py)
     }
 
-    /// This life of the publisher; another one begins with `begin_anew`, or where the host's clock was set back.
+    /// The present epoch; another one begins with `begin_anew`, or where the host's clock was set back.
     #[getter]
     fn epoch(&self, py: Python<'_>) -> PyResult<String> {
         self.home.check(py, "publisher")?;

@@ -213,7 +213,7 @@ mod tests {
         Event::Ended(account(&info(incarnation, 1), state))
     }
 
-    /// Returns how many gaps lie before a block of this life, after what came before.
+    /// Returns how many gaps lie before a block of this incarnation, after the events in `came`.
     fn gaps_before_block(came: impl IntoIterator<Item = Event>, incarnation: u64) -> usize {
         let mut view = BlockView::default();
         for event in came {

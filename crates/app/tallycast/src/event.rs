@@ -36,7 +36,7 @@ pub struct StreamInfo {
     pub name: Arc<StreamName>,
     /// Its identity on the wire.
     pub id: StreamId,
-    /// The publisher's life.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// What the samples mean.
     pub schema: Arc<Schema>,
@@ -53,7 +53,7 @@ pub struct StreamInfo {
 pub struct StreamGap {
     /// The stream's name.
     pub stream: Arc<StreamName>,
-    /// The publisher's life.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// Which of the reader's accounts of the epoch it belongs to; a gap outside accounts, the account behind it.
     pub join: u32,
@@ -74,7 +74,7 @@ pub struct StreamAccount {
     pub stream: Arc<StreamName>,
     /// Its identity on the wire.
     pub id: StreamId,
-    /// The publisher's life.
+    /// The publisher's epoch.
     pub epoch: Epoch,
     /// Which of the reader's accounts of the epoch it is, from 1 on: an epoch that falls silent and comes back, or
     /// comes another way, has several.

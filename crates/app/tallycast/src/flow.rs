@@ -45,7 +45,7 @@ pub(crate) enum GapList {
 
 /// What a flow asks of the books behind its ring.
 pub(crate) trait Bridge: Send + Sync {
-    /// Returns the newest lives of a stream, over all their accounts; `None` if that cannot be told now.
+    /// Returns the newest epochs of a stream, over all their accounts; `None` if they are not known now.
     fn epochs_of(&self, stream: StreamId) -> Option<Vec<EpochOnPage>>;
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Flow {
     current: Option<Epoch>,
     epochs: BTreeMap<Epoch, ReaderEpoch>,
     assembly: Option<Assembly>,
-    /// What the blocks of all lives give back.
+    /// Buffers that the blocks of all epochs give back.
     spare: SparePool,
     blocks: Vec<Block>,
     /// The bridge knows what the ring took back.
@@ -276,7 +276,7 @@ impl Flow {
             }
             Record::TwoPublishers { other, .. } => {
                 tracing::warn!(
-                    "two publishers send the stream `{}`; the other's life began at {} ns",
+                    "two publishers send the stream `{}`; the other's epoch began at {} ns",
                     self.name,
                     other.start_ns
                 );
@@ -317,8 +317,8 @@ impl Flow {
             self.go_on(at, events);
             return true;
         }
-        // The ring took the beginning of another account of the epoch. It follows the one before unless the
-        // bridge listened to another life meanwhile.
+        // The ring took the beginning of another account of the epoch. It follows the one before unless another epoch was
+        // current at the bridge meanwhile.
         let follows =
             reader_epoch.ended && !self.resumed && reader_epoch.leg.leads_to(at.totals, at.position);
         let leg = reader_epoch.leg.continued().filter(|_| follows);
@@ -386,7 +386,7 @@ impl Flow {
         let absence = self.absence_of_reader(epoch, &reader_epoch);
         self.epochs.insert(epoch, reader_epoch);
         self.current = Some(epoch);
-        // Of the lives before, some may have ended where this reader was not.
+        // Some of the earlier epochs may have ended where this reader was lapped.
         self.ask_bridge |= self
             .epochs
             .iter()
@@ -439,7 +439,7 @@ impl Flow {
     }
 
     fn on_gap(&mut self, at: Place, gap: Gap, reader_name: &str, events: &mut Vec<Event>) {
-        // What is left of a life that was replaced is told after its successor has begun.
+        // The rest of a replaced epoch is reported after its successor has begun.
         let is_left_over = self.current.is_some_and(|current| at.epoch < current);
         if is_left_over {
             self.catch_up(at.epoch, at.totals, events);
@@ -509,8 +509,7 @@ impl Flow {
         self.tell_gap(epoch, gap, events);
     }
 
-    /// Asks the bridge for the stages of what was missing where this reader was lapped, and for lives that
-    /// have ended there.
+    /// Asks the bridge for the stages of the gaps where this reader was lapped, and for epochs that have ended there.
     fn consult(&mut self, events: &mut Vec<Event>) {
         let Some(known) = self.bridge.epochs_of(self.stream()) else {
             self.ask_bridge = true;

@@ -82,7 +82,7 @@ pub(crate) struct HostView {
     start: Start,
     /// What tells publishers of this reader, from its first look on.
     presence: Option<ReaderPresence>,
-    /// Not all is on the sign that belongs there, which was said.
+    /// The presence does not show everything that belongs there, which was logged.
     presence_is_incomplete: bool,
     next_look: Instant,
     /// Rings that this reader does not want or cannot read, by the file that they were then.
@@ -285,7 +285,7 @@ impl HostView {
         left.retain(|left| !self.lying.contains_key(&left.file_number));
         for left in &left {
             let file = Some(left.file_number);
-            // One that it found just before the publisher looked at its sign.
+            // A ring that it found just before the publisher looked at its presence.
             let is_known = [&self.taken, &self.before].iter().any(|them| them.values().any(|it| *it == file));
             let looked = if is_known { None } else { left.look().ok() };
             let Some(ring) = looked.filter(|ring| wanted.wants(&ring.description.name)) else {
@@ -295,7 +295,7 @@ impl HostView {
             let id = ring.stream();
             let has = |stream| found.iter().any(|it| it.stream.inlet.stream == stream);
             match reads(id) {
-                // It had come by the network already, which brought this life too.
+                // The stream had come by the network already, which brought this epoch too.
                 Some(Reach::Udp) => {
                     take_away(&mut self.lying, left, id);
                     continue;

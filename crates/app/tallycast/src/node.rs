@@ -26,7 +26,7 @@ use crate::subscriber::{Pinned, Subscriber, Wishes};
 
 /// How often a look at the announcements is repeated while waiting for them.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// The most streams whose last life is remembered.
+/// The most streams whose last epoch is remembered.
 const MAX_REMEMBERED_EPOCHS: usize = 16_384;
 /// A camera frame of 64 million pixels in four bytes each; what a stream claims beyond is not believed.
 const DEFAULT_MAX_SAMPLE_BYTES: usize = 1 << 28;
@@ -49,9 +49,9 @@ struct Inner {
     last_epochs: LastEpochs,
 }
 
-/// The last life that each stream was given by one node, or by several that are made one after the other.
+/// The last epoch of each stream that was published by one node, or by several that are opened one after the other.
 ///
-/// A stream's next life is later than those, even if the clock was set back meanwhile.
+/// A stream's next epoch is later than these, even if the clock was set back meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct LastEpochs {
     last: Arc<Mutex<BTreeMap<StreamId, Epoch>>>,
@@ -201,7 +201,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Remembers the lives of streams in `epochs`, beyond the node's own end; otherwise they are forgotten with it.
+    /// Remembers the last epochs of streams in `last_epochs`, beyond the node's own end; otherwise they are forgotten with it.
     #[must_use]
     pub fn last_epochs(mut self, last_epochs: LastEpochs) -> Self {
         self.last_epochs = last_epochs;
@@ -372,7 +372,7 @@ impl Node {
         Ok(())
     }
 
-    /// Begins a new life for a stream, later than any that was heard of or began here.
+    /// Begins a new epoch of a stream, later than any that was heard of or began here.
     pub(crate) fn new_epoch(&self, stream: StreamId) -> Epoch {
         let agent = self.inner.receive.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let announced = agent.map_or_else(Vec::new, |agent| agent.announced());

@@ -302,7 +302,7 @@ impl Publisher {
         &self.schema
     }
 
-    /// Returns this life of the publisher.
+    /// Returns the publisher's present epoch.
     #[must_use]
     pub const fn epoch(&self) -> Epoch {
         self.config.epoch

@@ -9,7 +9,7 @@ use units::{Epoch, SampleRate, StreamId, WallTime};
 use crate::event::{StreamAccount, StreamGap, StreamInfo};
 use crate::host_view::Reach;
 
-/// A life of the stream, and which of the reader's accounts of it begins.
+/// An epoch of the stream by its incarnation, and which of the reader's accounts of it begins.
 pub(crate) fn info(incarnation: u64, join: u32) -> StreamInfo {
     let rate = SampleRate::hz(1_000).expect("a rate");
     let schema = Schema::new(Dtype::F4, rate, vec![Channel::new("a", "V")]).expect("a schema");

@@ -182,7 +182,7 @@ impl Client<'_> {
         }
     }
 
-    /// Lives through the time in which is sent; either end may end it early, and then it is said why.
+    /// Waits through the time of sending; either end may end it early, with a reason.
     fn send(
         &mut self,
         senders: Vec<super::send::Sender>,

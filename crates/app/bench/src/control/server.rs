@@ -85,7 +85,7 @@ pub enum ServeError {
     /// The client wants something that cannot be: it is told so.
     #[error("{0}")]
     Refused(String),
-    /// The client lives, and does not go on.
+    /// The client is alive, and does not go on.
     #[error(
         "the client has not said within {0:?} that it has sent all\nstart the measurement anew; if it comes again, report it"
     )]

@@ -182,7 +182,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Writes to the control connection; waits for room, which a server that lives makes at once.
+    /// Writes to the control connection; waits for room, which a running server makes at once.
     fn write(&mut self, bytes: &[u8]) -> Result<(), RunError> {
         self.control.set_nonblocking(false)?;
         self.control.set_write_timeout(Some(sockets::CONNECT_PATIENCE))?;

@@ -166,7 +166,7 @@ mod tests {
     use crate::control::scene::{PATIENT, Unwatched, by_hand};
     use crate::report::{State, Used};
 
-    /// Measures with a server that lives through so many runs, and is gone in the next.
+    /// Measures with a server that survives so many runs, and is gone in the next.
     fn gone_after(runs: usize) -> Report {
         let (server, thread) = by_hand(move |mut connection| {
             let endpoint = SocketAddr::new(Options::default().group.into(), 9);

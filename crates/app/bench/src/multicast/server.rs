@@ -150,7 +150,7 @@ mod tests {
         MemberResult { account, reordered: 0, latency: None }
     }
 
-    /// Longer than a client that says every [`LISTEN`] that it lives is kept from its processor.
+    /// Longer than a client that sends a heartbeat every [`LISTEN`] can be kept from its processor.
     const SILENCE: Duration = Duration::from_secs(3);
 
     #[test]

@@ -128,8 +128,8 @@ impl Side {
         Ok(side)
     }
 
-    /// Lives through the run; returns what this end counted. After an error of the control connection the threads are
-    /// ended, and what they had counted is in the second place.
+    /// Waits through the run; returns what this end counted. After an error of the control connection the threads are ended,
+    /// and their counts so far are in the second place.
     pub(super) fn run(
         mut self,
         connection: &mut Connection,

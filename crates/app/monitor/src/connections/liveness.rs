@@ -1,4 +1,4 @@
-//! Whether a page still lives: it is pinged, and its browser answers by itself, also while it is hidden.
+//! Liveness of a page: it is pinged, and its browser answers by itself, also while it is hidden.
 //!
 //! Counted in pings that were sent, not in time: after a stop of this process, however long, what a page said meanwhile is heard
 //! before another ping is due.
@@ -21,7 +21,7 @@ pub(crate) enum Due {
     End,
 }
 
-/// A page's signs of life.
+/// The liveness state of a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Liveness {
     period: Duration,

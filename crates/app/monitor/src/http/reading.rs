@@ -138,7 +138,7 @@ pub(super) async fn metrics(State(shared): App) -> Response {
     }
 }
 
-/// Says that the process lives and its intake listens.
+/// Reports that the process is alive and its intake listens.
 pub(super) async fn health(State(shared): App) -> Result<&'static str, Refused> {
     if shared.is_listening() { Ok("ok\n") } else { Err(Refused::ending()) }
 }

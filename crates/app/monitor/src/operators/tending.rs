@@ -95,7 +95,7 @@ struct Process {
     pid: u32,
     since: Instant,
     heard: Instant,
-    /// Lag is said once in the life of a process, and silence too.
+    /// Lag is logged once per process, and so is silence.
     said_lag: bool,
     said_silence: bool,
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::piece::testing::{drain, floats, plenty};
 use crate::{TimeColumn, open_file};
 
-/// Writes a table and opens it; the file lives as long as the first of the pair.
+/// Writes a table and opens it; the file exists as long as the first of the pair.
 fn table(
     text: &str,
     options: &FileOptions,

@@ -1,4 +1,4 @@
-//! The life of a running app: its streams are opened, its function is called when due, its streams are closed.
+//! One run of an app: its streams are opened, its function is called when due, its streams are closed.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

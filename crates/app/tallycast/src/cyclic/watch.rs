@@ -33,7 +33,7 @@ pub struct AppsWatch {
     warned_of_crowd: bool,
 }
 
-/// An app that is observed, by the status stream of its newest life.
+/// An app that is observed, by the status stream of its newest run.
 struct Observed {
     stream: StreamId,
     epoch: Epoch,
@@ -104,7 +104,7 @@ impl AppsWatch {
             Event::Began(info) => self.observe(info),
             Event::Block(block) => self.take_rows(block),
             Event::Ended(account) => {
-                // The end of an earlier life may be told when the app has long been started again.
+                // The end of an earlier run may be reported long after the app has been started again.
                 let is_it = |app: &&mut Observed| (app.stream, app.epoch) == (account.id, account.epoch);
                 if let Some(app) = self.apps.values_mut().find(is_it) {
                     app.observer.ended();
@@ -149,7 +149,7 @@ impl AppsWatch {
     fn take_rows(&mut self, block: &Block) {
         let name = block.stream.as_str().strip_prefix(STATUS_PREFIX).and_then(|name| name.parse().ok());
         let app = name.and_then(|name: StreamName| self.apps.get_mut(&name));
-        // Another life of the app may have another schema.
+        // Another run of the app may have another schema.
         let same_schema =
             |app: &Observed| Arc::ptr_eq(&app.schema, &block.schema) || app.schema == block.schema;
         let Some(app) = app.filter(|app| app.epoch == block.epoch && same_schema(app)) else { return };
@@ -233,7 +233,7 @@ mod tests {
         AppsWatch::open(&Node::open(bus.parse().unwrap()).unwrap()).unwrap()
     }
 
-    /// A life of an app that never times out by its silence.
+    /// The status stream of one run of an app that never times out by silence.
     fn run(start_ns: u64) -> StreamInfo {
         let registration = Registration {
             app: "engine".parse().unwrap(),

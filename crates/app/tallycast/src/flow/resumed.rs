@@ -25,7 +25,7 @@ impl Flow {
     /// Goes on with what another flow of the same stream knew: that one has ended, this one comes another way.
     pub(crate) fn resume(&mut self, before: Rest) {
         (self.epochs, self.resumed) = (before.epochs, true);
-        // A publisher's ring holds the life that is there now, whatever a clock that was set says of its beginning.
+        // A publisher's ring holds the present epoch, whatever its start says after a clock step.
         self.current = before.current.filter(|_| self.reach != Reach::Shm);
         self.followed = before.followed;
     }

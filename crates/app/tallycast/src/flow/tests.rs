@@ -123,7 +123,7 @@ fn description() -> Description {
     Description { name, schema, report_port: 0, station, unknown: sample::UnknownEntries::new() }
 }
 
-/// Samples come every millisecond; every life begins an hour after the one before.
+/// Samples come every millisecond; every epoch begins an hour after its predecessor.
 fn time_in(epoch: Epoch, index: u64) -> WallTime {
     let hours = i64::try_from(epoch.start_ns).unwrap() * 3_600_000_000_000;
     WallTime::from_nanos(hours + i64::try_from(index).unwrap() * 1_000_000)

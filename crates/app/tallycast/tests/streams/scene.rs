@@ -51,8 +51,8 @@ pub(crate) fn wait_until_joined(subscriber: &mut Subscriber) -> String {
     })
 }
 
-/// Hands events over until so many streams have ended, each of which lives once; returns what the accounts of each add up to,
-/// in the order of their names.
+/// Hands over events until so many streams have ended, each after one epoch; returns the sums of the accounts of each, in the
+/// order of their names.
 pub(crate) fn watch_ends(
     subscriber: &mut Subscriber,
     streams: usize,

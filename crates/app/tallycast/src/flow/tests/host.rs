@@ -144,7 +144,7 @@ fn an_epoch_after_a_clock_step_back_is_read_after_its_predecessor() {
         host.scene.blocks(B, 0..10);
         host.scene.ended(B, AccountState::Closed);
         host.scene.read();
-        // The life that follows says that it began before.
+        // The next epoch claims an earlier start.
         let comer = host.comer();
         let before = std::mem::replace(&mut host.scene.flow, comer);
         host.scene.flow.read_until(u64::MAX);
