@@ -2,7 +2,7 @@
 #![no_main]
 
 use bpf::fuzz::{Symbols, Types, read_copy};
-use fate::Profile;
+use diagnose::Profile;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

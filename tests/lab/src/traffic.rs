@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::bail;
-use fate::Profile;
+use diagnose::Profile;
 use sample::Dtype;
 use units::{Epoch, StreamId, WallTime};
 use wire::{Clock, Data, Numbered};

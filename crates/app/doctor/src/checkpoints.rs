@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use bpf::{HookError, Overlooked};
-use fate::{DropEvent, Passage, Passed, Profile, Trail};
+use diagnose::{DropEvent, Passage, Passed, Profile, Trail};
 use sys::counters;
 use units::Instant;
 

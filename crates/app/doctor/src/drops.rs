@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bpf::{Hook, HookError, Options, Unseen};
-use fate::{DropEvent, Profile};
+use diagnose::{DropEvent, Profile};
 use ledger::Stage;
 use sys::Interface;
 use units::Instant;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub use firewall::read_rules;
 
-use fate::audit::{
+use diagnose::audit::{
     Bridge, Clock, Disk, Facts, Interface, Interrupt, Load, Processors, Queue, Tcp, interface_setting,
 };
 use groups::Joined;

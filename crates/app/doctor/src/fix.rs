@@ -6,7 +6,7 @@ mod threads;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use fate::Change;
+use diagnose::Change;
 use sys::{Buffer, MemInfo, host, process};
 
 /// Why a change was not made, or not taken back.

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use fate::{Change, Subject, ThreadNice};
+use diagnose::{Change, Subject, ThreadNice};
 use serde_json::{Value, json};
 use sys::trust::{self, Purpose, TrustError};
 use units::WallTime;

@@ -1,7 +1,7 @@
 //! A verdict as an object: `docs/doctor.md`.
 
-use fate::audit::Finding;
-use fate::{Cure, Datagrams, Evidence, Level, Place, Unplaced, Verdict};
+use diagnose::audit::Finding;
+use diagnose::{Cure, Datagrams, Evidence, Level, Place, Unplaced, Verdict};
 use serde_json::{Value, json};
 
 /// What was seen: counters and other processes' sockets, or single datagrams, too.

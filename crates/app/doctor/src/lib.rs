@@ -1,6 +1,6 @@
 //! The doctor: where datagrams die on a host, by the kernel's own evidence, and what helps.
 //!
-//! It gathers what `sys` can see, and lets `fate` judge. A [`Watcher`] looks at the host again and again and tells what was
+//! It gathers what `sys` can see, and lets `diagnose` judge. A [`Watcher`] looks at the host again and again and tells what was
 //! lost since; it needs no privilege, sees the sockets of every program, and changes nothing.
 
 mod checkpoints;
@@ -17,13 +17,13 @@ mod watcher;
 
 pub use bpf::{HookError, Unseen};
 pub use checkpoints::Checkpoints;
-pub use drops::Drops;
-pub use facts::Wishes;
-pub use fate::audit::{Finding, Judgement};
-pub use fate::{
+pub use diagnose::audit::{Finding, Judgement};
+pub use diagnose::{
     Cause, Change, Checkpoint, Cure, Datagrams, Evidence, Level, Losses, Owner, Passage, Passed, Place, Plan,
     Plans, Profile, Proof, Socket, Subject, Tunables, Unplaced, Verdict, Window, numbers_text, passed,
 };
+pub use drops::Drops;
+pub use facts::Wishes;
 pub use fix::{ChangeError, apply, take_back};
 pub use journal::{Entry, Journal, JournalError, change_json};
 pub use json::{UNEXPLAINED, UNKNOWN_REASON, finding_json, guide, unplaced_json, verdict_json};
@@ -45,5 +45,5 @@ use std::collections::BTreeSet;
 /// Judges how this host is set up; with `interfaces`, only these of its interfaces.
 #[must_use]
 pub fn audit(wishes: &Wishes, interfaces: &BTreeSet<String>) -> Vec<Finding> {
-    fate::audit::audit(&facts::facts(wishes, interfaces))
+    diagnose::audit::audit(&facts::facts(wishes, interfaces))
 }

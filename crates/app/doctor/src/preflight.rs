@@ -6,8 +6,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use fate::audit::Finding;
-use fate::preflight::{Company, Heard, Way, Word};
+use diagnose::audit::Finding;
+use diagnose::preflight::{Company, Heard, Way, Word};
 use serde_json::{Value, json};
 use sys::{
     Interest, Interface, Loopback, OpenError, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket,

@@ -9,7 +9,9 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use fate::{DropEvent, Fragment, Look, Losses, Numbers, Observed, Owner, Settings, Socket, Thread, Watch};
+use diagnose::{
+    DropEvent, Fragment, Look, Losses, Numbers, Observed, Owner, Settings, Socket, Thread, Watch,
+};
 use serde_json::{Map, Value, json};
 use units::Instant;
 
@@ -485,7 +487,7 @@ mod tests {
             vec![],
             0,
         );
-        let disk = fate::disk_levels("/var", 100, 1_000);
+        let disk = diagnose::disk_levels("/var", 100, 1_000);
         let after = look(
             1,
             &[(driver, 8), ("pressure:io_some_us", 900_004), ("UdpRcvbufErrors", 9), ("UdpInErrors", 9)],
@@ -498,7 +500,7 @@ mod tests {
         assert_eq!(replayed, Watch::begin(before).look(after, None));
         let [buffer, program] = &replayed.verdicts[..] else { panic!("{replayed:?}") };
         assert_eq!((program.count, program.evidence[0].counter.as_str()), (3, driver));
-        assert_eq!((buffer.cause, buffer.levels.len()), (Some(fate::Cause::BlockedByDisk), 1));
+        assert_eq!((buffer.cause, buffer.levels.len()), (Some(diagnose::Cause::BlockedByDisk), 1));
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains(&u64::MAX.to_string()), "no reader takes such a count");
     }

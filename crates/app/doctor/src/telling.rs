@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use diagnose::{DropEvent, Notices, Socket};
 use engine::DropBoard;
-use fate::{DropEvent, Notices, Socket};
 use units::Instant;
 
 pub use ring::shared::CreateError as TellError;

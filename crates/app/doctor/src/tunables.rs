@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fate::tunables::{Device, Limit, Queue, Reassembly, Threads, Tunables, UdpMemory};
-use fate::{ThreadNice, tunables};
+use diagnose::tunables::{Device, Limit, Queue, Reassembly, Threads, Tunables, UdpMemory};
+use diagnose::{ThreadNice, tunables};
 use sys::counters::{self, Counters};
 use sys::{Link, QdiscLimit, host, levels, process};
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use fate::{DropEvent, Look, Losses, Observed, Owner, Place, Settings, Socket, Thread, Verdict, Watch};
+use diagnose::{DropEvent, Look, Losses, Observed, Owner, Place, Settings, Socket, Thread, Verdict, Watch};
 use sys::process::{self, Process};
 use sys::{DeviceCounters, Interface, Qdisc, QdiscPlace, clock, counters, host, levels};
 
@@ -68,7 +68,7 @@ impl Watcher {
     /// # Errors
     /// If the kernel does not list its sockets.
     pub fn begin(wanted: Wanted, drops: Option<Drops>) -> io::Result<Self> {
-        let devices = DeviceCounters::new(fate::driver_counts_losses);
+        let devices = DeviceCounters::new(diagnose::driver_counts_losses);
         let mut known = Known { owners: BTreeMap::new(), devices };
         let (first, unread) = take_look(&wanted, None, &mut known)?;
         let watch = Watch::begin(first);
@@ -406,7 +406,7 @@ fn take_look(
         look.levels = levels::read();
     }
     for disk in disks {
-        look.levels.extend(fate::disk_levels(&disk.path, disk.free_bytes, disk.size_bytes));
+        look.levels.extend(diagnose::disk_levels(&disk.path, disk.free_bytes, disk.size_bytes));
     }
     Ok((look, unread))
 }

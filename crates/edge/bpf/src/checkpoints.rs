@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use aya::{Btf, Ebpf, EbpfLoader};
-use fate::{Checkpoint, Jump, Passage, Passed, Profile, Way};
+use diagnose::{Checkpoint, Jump, Passage, Passed, Profile, Way};
 use units::Instant;
 
 use crate::btf::Types;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use aya::maps::perf::{PerfEvent, PerfEventArray, PerfEventArrayBuffer};
 use aya::maps::{MapData, PerCpuArray, RingBuf};
 use aya::{Btf, Ebpf, EbpfLoader};
-use fate::{DropEvent, Fragment, Numbers, Profile};
+use diagnose::{DropEvent, Fragment, Numbers, Profile};
 use units::Instant;
 
 use crate::btf::Types;

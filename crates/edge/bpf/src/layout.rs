@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use fate::Profile;
+use diagnose::Profile;
 
 /// Drops alike of one processor, as the hook writes them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

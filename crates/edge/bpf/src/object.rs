@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use aya::maps::{MapData, PerCpuArray};
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
-use fate::Profile;
+use diagnose::Profile;
 
 use crate::error::HookError;
 
@@ -103,8 +103,8 @@ fn padded<T: Copy + Default, const ROOM: usize>(
 
 /// Lays a profile out as `struct profile` of `packet.bpf.h`.
 fn raw_profile(profile: &Profile) -> [u8; PROFILE_BYTES] {
-    let at = |field: Option<fate::Field>| field.map_or(0, |field| field.at).to_le_bytes();
-    let bytes = |field: Option<fate::Field>| [field.map_or(0, |field| field.bytes)];
+    let at = |field: Option<diagnose::Field>| field.map_or(0, |field| field.at).to_le_bytes();
+    let bytes = |field: Option<diagnose::Field>| [field.map_or(0, |field| field.bytes)];
     let (stream, incarnation, number) = (profile.stream, profile.incarnation, Some(profile.number));
     let parts: [&[u8]; 10] = [
         &profile.magic.to_le_bytes(),

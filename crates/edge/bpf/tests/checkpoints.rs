@@ -5,7 +5,7 @@
 use std::net::UdpSocket;
 
 use bpf::{Checkpoints, HookError, Overlooked};
-use fate::{Checkpoint, Jump, Passage, Profile};
+use diagnose::{Checkpoint, Jump, Passage, Profile};
 
 /// A stream of this test: its number and its datagrams' beginning as RTP has them.
 fn packet(source: u32, number: u16, bytes: usize) -> Vec<u8> {

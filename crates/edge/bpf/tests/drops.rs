@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
 
 use bpf::{Hook, HookError, Options, Unseen};
-use fate::{DropEvent, Numbers};
+use diagnose::{DropEvent, Numbers};
 use ledger::Stage;
 use sample::Dtype;
 use units::{Epoch, StreamId, WallTime};
@@ -91,7 +91,8 @@ fn send(to: SocketAddr, numbers: std::ops::Range<u64>) {
 fn arrived(reader: &UdpSocket) -> BTreeSet<u64> {
     let (mut bytes, mut numbers) = ([0; 65_536], BTreeSet::new());
     while let Ok(size) = reader.recv(&mut bytes) {
-        numbers.insert(fate::Profile::TALLYCAST.read(&bytes[..size]).expect("it works on loopback").number);
+        numbers
+            .insert(diagnose::Profile::TALLYCAST.read(&bytes[..size]).expect("it works on loopback").number);
     }
     numbers
 }

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Stdio;
 
 use anyhow::{Context, ensure};
-use fate::Profile;
+use diagnose::Profile;
 use sys::{Tun, TunOptions, VNET_HEADER_BYTES};
 
 use super::steps::Stepping;

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use fate::Profile;
+use diagnose::Profile;
 use rustix::time::{ClockId, clock_gettime};
 use sys::clock;
 

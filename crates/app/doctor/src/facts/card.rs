@@ -1,6 +1,6 @@
 //! How an interface's card is set, as far as its driver tells.
 
-use fate::audit::{Card, Channels, Coalescing, Pause, Ring};
+use diagnose::audit::{Card, Channels, Coalescing, Pause, Ring};
 use sys::Link;
 
 /// Asks a card; what it does not tell is not there.

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use fate::audit::{Chain, DropRule, Firewall};
+use diagnose::audit::{Chain, DropRule, Firewall};
 use serde_json::Value;
 
 /// Where distributions put it.

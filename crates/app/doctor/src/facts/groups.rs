@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
-use fate::audit::{Bridge, Groups, Interface, interface_setting};
+use diagnose::audit::{Bridge, Groups, Interface, interface_setting};
 use sys::{Link, Memberships, host};
 
 /// Returns what was joined on an interface.

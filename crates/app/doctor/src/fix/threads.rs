@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use fate::ThreadNice;
+use diagnose::ThreadNice;
 use sys::{process, scheduling};
 
 use super::ChangeError;
