@@ -24,12 +24,12 @@ fuzz_target!(|input: Input<'_>| {
     input.spoils.iter().take(8).for_each(|spoil| spoil.apply(&mut file));
     let lines = file.split(|byte| *byte == b'\n').count();
     let Ok(mut replay) = Replay::read(Cursor::new(file)) else { return };
-    let mut looks = 0;
-    while let Ok(Some(seen)) = replay.look() {
-        looks += 1;
+    let mut snapshots = 0;
+    while let Ok(Some(seen)) = replay.next_snapshot() {
+        snapshots += 1;
         tell(&seen.losses);
     }
-    assert!(looks < lines, "{looks} looks are in {lines} lines");
+    assert!(snapshots < lines, "{snapshots} looks are in {lines} lines");
     tell(&replay.finish());
 });
 

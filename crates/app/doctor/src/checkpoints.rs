@@ -66,7 +66,7 @@ impl Checkpoints {
     pub(crate) fn collect(&mut self, now: Instant) {
         // First what has passed: what jumps after that is known then.
         if self.trail.is_due(now) {
-            self.look_what_passed();
+            self.collect_what_passed();
         }
         let mut jumps = Vec::new();
         self.kernel.drain(&mut jumps);
@@ -92,7 +92,7 @@ impl Checkpoints {
 
     /// Ends: returns all that is missing.
     pub(crate) fn finish(&mut self) -> Vec<DropEvent> {
-        self.look_what_passed();
+        self.collect_what_passed();
         self.trail.finish(&self.passed)
     }
 
@@ -109,7 +109,7 @@ impl Checkpoints {
         self.doubtful
     }
 
-    fn look_what_passed(&mut self) {
+    fn collect_what_passed(&mut self) {
         self.passed = self.kernel.passed();
         self.passed.retain(|passage, _| is_here(self.namespace, passage));
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use diagnose::{
-    DropEvent, Fragment, Look, Losses, Numbers, Observed, Owner, Settings, Socket, Thread, Watch,
+    DropEvent, Fragment, Losses, Numbers, Observed, Owner, Settings, Snapshot, Socket, Thread, Watch,
 };
 use serde_json::{Map, Value, json};
 use units::Instant;
@@ -101,7 +101,7 @@ impl Recorder {
     pub(crate) fn begin(
         path: &Path,
         wanted: &Wanted,
-        first: &Look,
+        first: &Snapshot,
         names_datagrams: bool,
     ) -> io::Result<Self> {
         let output = BufWriter::new(File::create(path)?);
@@ -115,7 +115,7 @@ impl Recorder {
             "ports": wanted.ports,
             "pids": wanted.pids,
         }))?;
-        recorder.look(first, None)?;
+        recorder.write_snapshot(first, None)?;
         Ok(recorder)
     }
 
@@ -123,9 +123,13 @@ impl Recorder {
     ///
     /// # Errors
     /// If it cannot be written, as to a full disk; what was written before is there.
-    pub(crate) fn look(&mut self, look: &Look, observed: Option<&Observed>) -> io::Result<()> {
-        let value = look_json(look, &self.counters);
-        self.counters.clone_from(&look.counters);
+    pub(crate) fn write_snapshot(
+        &mut self,
+        snapshot: &Snapshot,
+        observed: Option<&Observed>,
+    ) -> io::Result<()> {
+        let value = snapshot_json(snapshot, &self.counters);
+        self.counters.clone_from(&snapshot.counters);
         self.write(&json!({ "look": value, "drops": observed.map(observed_json) }))?;
         self.output.flush()
     }
@@ -177,20 +181,20 @@ impl Replay {
     ///
     /// # Errors
     /// [`ReplayError`]; what was judged before stands.
-    pub fn look(&mut self) -> Result<Option<Seen>, ReplayError> {
+    pub fn next_snapshot(&mut self) -> Result<Option<Seen>, ReplayError> {
         let Some(line) = self.lines.next()? else { return Ok(None) };
         let number = self.lines.count;
-        let (look, observed) = read_line(&line, &mut self.counters).ok_or(ReplayError::Line(number))?;
+        let (snapshot, observed) = read_line(&line, &mut self.counters).ok_or(ReplayError::Line(number))?;
         // A first look has all of them in one line: more than that no look keeps.
         if self.counters.keys().map(String::len).sum::<usize>() > LONGEST {
             return Err(ReplayError::TooLong(number));
         }
         let before = self.watch.last().at;
-        if look.at < before {
+        if snapshot.at < before {
             return Err(ReplayError::Line(number));
         }
-        let time = look.at.since(before);
-        let mut losses = self.watch.look(look, observed);
+        let time = snapshot.at.since(before);
+        let mut losses = self.watch.compare(snapshot, observed);
         losses.verdicts.retain(|verdict| self.wanted.has_verdict(verdict));
         Ok(Some(Seen { losses, time, recording_failed: None }))
     }
@@ -201,18 +205,18 @@ impl Replay {
     }
 }
 
-fn look_json(look: &Look, before: &BTreeMap<String, u64>) -> Value {
-    let gone: Vec<&String> = before.keys().filter(|name| !look.counters.contains_key(*name)).collect();
-    let Settings { rmem_max_bytes, rmem_default_bytes, netdev_max_backlog } = look.settings;
-    let levels = changed(&look.levels, &BTreeMap::new());
+fn snapshot_json(snapshot: &Snapshot, before: &BTreeMap<String, u64>) -> Value {
+    let gone: Vec<&String> = before.keys().filter(|name| !snapshot.counters.contains_key(*name)).collect();
+    let Settings { rmem_max_bytes, rmem_default_bytes, netdev_max_backlog } = snapshot.settings;
+    let levels = changed(&snapshot.levels, &BTreeMap::new());
     json!({
-        "at_ns": look.at.as_nanos(),
-        "counters": changed(&look.counters, before),
+        "at_ns": snapshot.at.as_nanos(),
+        "counters": changed(&snapshot.counters, before),
         "gone": gone,
         "levels": (!levels.is_empty()).then_some(levels),
-        "sockets": look.sockets.iter().map(socket_json).collect::<Vec<_>>(),
-        "early_drops": look.early_drops.iter().map(|(cookie, drops)| json!([cookie, drops])).collect::<Vec<_>>(),
-        "devices": look.devices.iter().map(|(number, name)| json!([number, name])).collect::<Vec<_>>(),
+        "sockets": snapshot.sockets.iter().map(socket_json).collect::<Vec<_>>(),
+        "early_drops": snapshot.early_drops.iter().map(|(cookie, drops)| json!([cookie, drops])).collect::<Vec<_>>(),
+        "devices": snapshot.devices.iter().map(|(number, name)| json!([number, name])).collect::<Vec<_>>(),
         "rmem_max_bytes": rmem_max_bytes,
         "rmem_default_bytes": rmem_default_bytes,
         "netdev_max_backlog": netdev_max_backlog,
@@ -282,17 +286,17 @@ fn event_json(event: &DropEvent) -> Value {
 }
 
 /// Reads a look and its events; `None` for what is no such line.
-fn read_line(line: &str, counters: &mut BTreeMap<String, u64>) -> Option<(Look, Option<Observed>)> {
+fn read_line(line: &str, counters: &mut BTreeMap<String, u64>) -> Option<(Snapshot, Option<Observed>)> {
     let value: Value = serde_json::from_str(line).ok()?;
-    let look = read_look(&value["look"], counters)?;
+    let snapshot = read_snapshot(&value["look"], counters)?;
     let observed = match &value["drops"] {
         Value::Null => None,
         drops => Some(read_observed(drops)?),
     };
-    Some((look, observed))
+    Some((snapshot, observed))
 }
 
-fn read_look(value: &Value, counters: &mut BTreeMap<String, u64>) -> Option<Look> {
+fn read_snapshot(value: &Value, counters: &mut BTreeMap<String, u64>) -> Option<Snapshot> {
     take_numbers(&value["counters"], counters)?;
     for name in value["gone"].as_array()? {
         counters.remove(name.as_str()?);
@@ -307,7 +311,7 @@ fn read_look(value: &Value, counters: &mut BTreeMap<String, u64>) -> Option<Look
     sockets.sort_by_key(|socket| socket.cookie);
     let early = |it: &Value| Some((it[0].as_u64()?, u32_of(&it[1])?));
     let device = |it: &Value| Some((u32_of(&it[0])?, it[1].as_str()?.to_owned()));
-    Some(Look {
+    Some(Snapshot {
         at: Instant::from_nanos(value["at_ns"].as_u64()?),
         counters: counters.clone(),
         levels,
@@ -403,7 +407,7 @@ mod tests {
                 threads: vec![Thread { tid: 3, ran_ns: 1, waited_ns: 2, major_faults: 4, is_blocked: false }],
             }),
         };
-        let look = |at, drops: u32| Look {
+        let snapshot = |at, drops: u32| Snapshot {
             at: Instant::from_nanos(at),
             counters: [("UdpRcvbufErrors", drops.into()), ("UdpInErrors", drops.into()), ("IpForwarding", 2)]
                 .map(|(name, count): (&str, u64)| (name.to_owned(), count))
@@ -429,15 +433,15 @@ mod tests {
             count: 9,
         };
         let wanted = Wanted { ports: [7_400].into(), ..Wanted::default() };
-        let mut recorder = Recorder::begin(path, &wanted, &look(0, 0), true).unwrap();
+        let mut recorder = Recorder::begin(path, &wanted, &snapshot(0, 0), true).unwrap();
         let observed = Observed { events: vec![event], is_of_ports: true };
-        recorder.look(&look(1_000_000_000, 9), Some(&observed)).unwrap();
+        recorder.write_snapshot(&snapshot(1_000_000_000, 9), Some(&observed)).unwrap();
     }
 
     fn replayed(path: &Path) -> Result<Vec<Losses>, ReplayError> {
         let mut replay = Replay::open(path)?;
         let mut losses = Vec::new();
-        while let Some(seen) = replay.look()? {
+        while let Some(seen) = replay.next_snapshot()? {
             losses.push(seen.losses);
         }
         losses.push(replay.finish());
@@ -461,10 +465,10 @@ mod tests {
     fn what_explains_a_loss_is_recorded_too() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events");
-        let look = |seconds: u64, counters: &[(&str, u64)], levels: Vec<(String, u64)>, faults| {
+        let snapshot = |seconds: u64, counters: &[(&str, u64)], levels: Vec<(String, u64)>, faults| {
             let thread = Thread { tid: 3, ran_ns: 1, waited_ns: 2, major_faults: faults, is_blocked: true };
             let drops = if seconds == 0 { 0 } else { 9 };
-            Look {
+            Snapshot {
                 at: Instant::from_nanos(seconds * 1_000_000_000),
                 counters: counters.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
                 levels: levels.into_iter().collect(),
@@ -481,23 +485,23 @@ mod tests {
             }
         };
         let driver = "ethtool:rx0_xdp_drops/eth0";
-        let before = look(
+        let before = snapshot(
             0,
             &[(driver, 5), ("ethtool:rx0_drops/eth0", u64::MAX), ("pressure:io_some_us", 4)],
             vec![],
             0,
         );
         let disk = diagnose::disk_levels("/var", 100, 1_000);
-        let after = look(
+        let after = snapshot(
             1,
             &[(driver, 8), ("pressure:io_some_us", 900_004), ("UdpRcvbufErrors", 9), ("UdpInErrors", 9)],
             disk.to_vec(),
             2,
         );
         let mut recorder = Recorder::begin(&path, &Wanted::default(), &before, false).unwrap();
-        recorder.look(&after, None).unwrap();
+        recorder.write_snapshot(&after, None).unwrap();
         let replayed = replayed(&path).unwrap().remove(0);
-        assert_eq!(replayed, Watch::begin(before).look(after, None));
+        assert_eq!(replayed, Watch::begin(before).compare(after, None));
         let [buffer, program] = &replayed.verdicts[..] else { panic!("{replayed:?}") };
         assert_eq!((program.count, program.evidence[0].counter.as_str()), (3, driver));
         assert_eq!((buffer.cause, buffer.levels.len()), (Some(diagnose::Cause::BlockedByDisk), 1));

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use diagnose::{DropEvent, Look, Losses, Observed, Owner, Place, Settings, Socket, Thread, Verdict, Watch};
+use diagnose::{
+    DropEvent, Losses, Observed, Owner, Place, Settings, Snapshot, Socket, Thread, Verdict, Watch,
+};
 use sys::process::{self, Process};
 use sys::{DeviceCounters, Interface, Qdisc, QdiscPlace, clock, counters, host, levels};
 
@@ -70,7 +72,7 @@ impl Watcher {
     pub fn begin(wanted: Wanted, drops: Option<Drops>) -> io::Result<Self> {
         let devices = DeviceCounters::new(diagnose::driver_counts_losses);
         let mut known = Known { owners: BTreeMap::new(), devices };
-        let (first, unread) = take_look(&wanted, None, &mut known)?;
+        let (first, unread) = take_snapshot(&wanted, None, &mut known)?;
         let watch = Watch::begin(first);
         let mut watcher = Self {
             wanted,
@@ -165,17 +167,17 @@ impl Watcher {
     ///
     /// # Errors
     /// What `tell` says, and if the kernel does not list its sockets, or hand events over, any more.
-    pub fn look_until_stopped<E: From<io::Error>>(
+    pub fn watch_until_stopped<E: From<io::Error>>(
         &mut self,
-        (interval, looks): (Duration, Option<u64>),
+        (interval, snapshots): (Duration, Option<u64>),
         mut wait: impl FnMut(Duration) -> bool,
         mut tell: impl FnMut(&mut Self, Seen) -> Result<(), E>,
     ) -> Result<(), E> {
-        for look in 1.. {
+        for snapshot in 1.. {
             let goes_on = self.wait(interval, &mut wait)?;
-            let seen = self.look()?;
+            let seen = self.take_snapshot()?;
             tell(self, seen)?;
-            if !goes_on || looks.is_some_and(|looks| look >= looks) {
+            if !goes_on || snapshots.is_some_and(|snapshots| snapshot >= snapshots) {
                 break;
             }
         }
@@ -230,18 +232,19 @@ impl Watcher {
     ///
     /// # Errors
     /// If the kernel does not list its sockets any more.
-    pub fn look(&mut self) -> io::Result<Seen> {
-        let (after, unread) = take_look(&self.wanted, Some(self.watch.last()), &mut self.known)?;
+    pub fn take_snapshot(&mut self) -> io::Result<Seen> {
+        let (after, unread) = take_snapshot(&self.wanted, Some(self.watch.last()), &mut self.known)?;
         let time = after.at.since(self.watch.last().at);
         // After the counters: what they counted has its event now.
         let observed = self.observe()?;
-        let recording = self.recorder.as_mut().map(|recorder| recorder.look(&after, observed.as_ref()));
+        let recording =
+            self.recorder.as_mut().map(|recorder| recorder.write_snapshot(&after, observed.as_ref()));
         let recording_failed = recording.and_then(Result::err);
         if recording_failed.is_some() {
             // The file has what was written until now; watching goes on.
             self.recorder = None;
         }
-        let mut losses = self.watch.look(after, observed);
+        let mut losses = self.watch.compare(after, observed);
         self.leave_what_is_wanted(&mut losses);
         self.unread = unread;
         Ok(Seen { losses, time, recording_failed })
@@ -254,9 +257,10 @@ impl Watcher {
         if let Some((checkpoints, drops)) = self.checkpoints.as_mut().zip(self.drops.as_mut()) {
             drops.add(checkpoints.finish());
             let (now, observed) = (self.watch.last().clone(), self.take_events());
-            let recording = self.recorder.as_mut().map(|recorder| recorder.look(&now, observed.as_ref()));
+            let recording =
+                self.recorder.as_mut().map(|recorder| recorder.write_snapshot(&now, observed.as_ref()));
             recording_failed = recording.and_then(Result::err);
-            losses = self.watch.look(now, observed);
+            losses = self.watch.compare(now, observed);
         }
         losses.join(self.watch.finish());
         self.leave_what_is_wanted(&mut losses);
@@ -348,11 +352,11 @@ fn leave_what_is_named(losses: &mut Losses) {
 
 /// Takes a look: sockets, then counts, then sockets again, so that what a socket dropped for certain between two looks is a part of
 /// what was counted between them. Before them what only explains: of what a driver had no room for the device has all then.
-fn take_look(
+fn take_snapshot(
     wanted: &Wanted,
-    before: Option<&Look>,
+    before: Option<&Snapshot>,
     known: &mut Known,
-) -> io::Result<(Look, Vec<&'static str>)> {
+) -> io::Result<(Snapshot, Vec<&'static str>)> {
     let devices: BTreeMap<u32, String> =
         Interface::all().unwrap_or_default().into_iter().map(|device| (device.index, device.name)).collect();
     let mut of_devices = BTreeMap::new();
@@ -389,7 +393,7 @@ fn take_look(
     if threads.values().flatten().any(|thread| thread.is_blocked) {
         counters::read_waits(&mut counters);
     }
-    let mut look = Look {
+    let mut snapshot = Snapshot {
         at,
         counters,
         levels: BTreeMap::new(),
@@ -402,13 +406,13 @@ fn take_look(
             netdev_max_backlog: host::backlog_limit().ok(),
         },
     };
-    if before.is_none_or(|before| look.wants_levels(before)) {
-        look.levels = levels::read();
+    if before.is_none_or(|before| snapshot.wants_levels(before)) {
+        snapshot.levels = levels::read();
     }
     for disk in disks {
-        look.levels.extend(diagnose::disk_levels(&disk.path, disk.free_bytes, disk.size_bytes));
+        snapshot.levels.extend(diagnose::disk_levels(&disk.path, disk.free_bytes, disk.size_bytes));
     }
-    Ok((look, unread))
+    Ok((snapshot, unread))
 }
 
 /// Returns the drops of a queue as a counter of its device; those within another are counted there.
@@ -475,9 +479,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_while_the_last_look_is_told_is_told_by_one_more() {
+    fn losses_during_the_last_report_are_reported_by_one_more_snapshot() {
         let (mut watcher, reader) = watching();
-        let (is_stopped, told, lost, mut looks) = (Cell::new(false), Cell::new(0), Cell::new(0), 0);
+        let (is_stopped, told, lost, mut snapshots) = (Cell::new(false), Cell::new(0), Cell::new(0), 0);
         let wait = |_| !is_stopped.get();
         let tell = |_: &mut Watcher, seen: Seen| -> io::Result<()> {
             told.set(told.get() + counted(&seen));
@@ -485,15 +489,15 @@ mod tests {
             if !is_stopped.replace(true) {
                 lost.set(lose(&reader));
             }
-            looks += 1;
+            snapshots += 1;
             Ok(())
         };
-        watcher.look_until_stopped((Duration::ZERO, None), wait, tell).unwrap();
-        assert_eq!((looks, told.get()), (2, lost.get()));
+        watcher.watch_until_stopped((Duration::ZERO, None), wait, tell).unwrap();
+        assert_eq!((snapshots, told.get()), (2, lost.get()));
     }
 
     #[test]
-    fn what_was_lost_when_the_stop_came_while_it_waited_is_told_by_the_last_look() {
+    fn losses_before_a_stop_amid_the_wait_are_reported_by_the_last_snapshot() {
         let (mut watcher, reader) = watching();
         let (lost, told) = (Cell::new(0), Cell::new(0));
         let wait = |_| {
@@ -504,28 +508,28 @@ mod tests {
             told.set(told.get() + counted(&seen));
             Ok(())
         };
-        watcher.look_until_stopped((Duration::from_secs(3_600), None), wait, tell).unwrap();
+        watcher.watch_until_stopped((Duration::from_secs(3_600), None), wait, tell).unwrap();
         assert_eq!(told.get(), lost.get());
     }
 
     #[test]
-    fn so_many_looks_are_taken_as_were_asked_for() {
+    fn as_many_snapshots_are_taken_as_were_asked_for() {
         let (mut watcher, _reader) = watching();
-        let mut looks = 0;
+        let mut snapshots = 0;
         let tell = |_: &mut Watcher, _: Seen| -> io::Result<()> {
-            looks += 1;
+            snapshots += 1;
             Ok(())
         };
-        watcher.look_until_stopped((Duration::ZERO, Some(3)), |_| true, tell).unwrap();
-        assert_eq!(looks, 3);
+        watcher.watch_until_stopped((Duration::ZERO, Some(3)), |_| true, tell).unwrap();
+        assert_eq!(snapshots, 3);
     }
 
     #[test]
-    fn a_look_has_what_explains() {
+    fn a_snapshot_has_the_counters_and_levels_that_explain_losses() {
         let (watcher, _reader) = watching();
-        let look = watcher.watch.last();
-        let has = |prefix: &str| look.counters.keys().any(|name| name.starts_with(prefix));
-        assert!(has("NET_RX/cpu") && has("stat:softirq/cpu") && look.levels.contains_key("UDP mem"));
+        let snapshot = watcher.watch.last();
+        let has = |prefix: &str| snapshot.counters.keys().any(|name| name.starts_with(prefix));
+        assert!(has("NET_RX/cpu") && has("stat:softirq/cpu") && snapshot.levels.contains_key("UDP mem"));
     }
 
     #[test]
@@ -545,7 +549,7 @@ mod tests {
         }
         let drops = sys::MemInfo::of(&reader).unwrap().drops;
         assert!(drops > 0);
-        let seen = watcher.look().unwrap();
+        let seen = watcher.take_snapshot().unwrap();
         let of_sockets: Vec<_> =
             seen.losses.verdicts.iter().filter(|it| matches!(it.place, Place::Socket { .. })).collect();
         let count: u64 = of_sockets.iter().map(|it| it.count).sum();

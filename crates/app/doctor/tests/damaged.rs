@@ -27,7 +27,7 @@ fn replayed(file: Vec<u8>) -> Result<Vec<serde_json::Value>, ReplayError> {
         told.extend(losses.verdicts.iter().map(|verdict| verdict_json(verdict, losses.not_observed)));
         told.extend(losses.unplaced.iter().map(unplaced_json));
     };
-    while let Some(seen) = replay.look()? {
+    while let Some(seen) = replay.next_snapshot()? {
         tell(&seen.losses);
     }
     tell(&replay.finish());
@@ -122,16 +122,16 @@ fn sums_of_the_largest_counts_have_an_end() {
         .0
         .replace("\"count\":9", "\"count\":4294967295");
     let events = vec![format!("{event}}}"); 600].join(",");
-    let look = |at: u64, count: u64, drops: &str| {
+    let snapshot = |at: u64, count: u64, drops: &str| {
         format!(
             r#"{{"look":{{"at_ns":{at},"counters":{{{},"UdpNoPorts":{count}}},"gone":[],"sockets":[],"early_drops":[],"devices":[],"rmem_max_bytes":null,"rmem_default_bytes":null,"netdev_max_backlog":null}},"drops":{drops}}}"#,
             processors(count)
         )
     };
     let drops = format!(r#"{{"is_of_ports":true,"events":[{events}]}}"#);
-    let mut lines = vec![line(0).to_owned(), look(0, 0, "null")];
+    let mut lines = vec![line(0).to_owned(), snapshot(0, 0, "null")];
     for at in 1..300 {
-        lines.push(look(at, LARGEST * (at % 2), if at == 1 { &drops } else { "null" }));
+        lines.push(snapshot(at, LARGEST * (at % 2), if at == 1 { &drops } else { "null" }));
     }
     assert!(!replayed(lines.join("\n").into_bytes()).unwrap().is_empty());
 }
@@ -141,23 +141,23 @@ fn a_line_without_an_end_is_refused_in_bounded_memory() {
     let endless =
         Cursor::new(format!("{}\n{}\n", line(0), line(1)).into_bytes()).chain(std::io::repeat(b'['));
     let mut replay = Replay::read(std::io::BufReader::new(endless)).unwrap();
-    assert!(matches!(replay.look(), Err(ReplayError::TooLong(3))));
+    assert!(matches!(replay.next_snapshot(), Err(ReplayError::TooLong(3))));
     let endless = std::io::BufReader::new(std::io::repeat(b'\0'));
     assert!(matches!(Replay::read(endless), Err(ReplayError::NotOne)));
 }
 
 #[test]
 fn counters_that_never_end_are_refused_in_bounded_memory() {
-    let look = |at: u64| {
+    let snapshot = |at: u64| {
         let name = format!("{}{at}", "x".repeat(1 << 20));
         format!(
             r#"{{"look":{{"at_ns":{at},"counters":{{"{name}":1}},"gone":[],"sockets":[],"early_drops":[],"devices":[],"rmem_max_bytes":null,"rmem_default_bytes":null,"netdev_max_backlog":null}},"drops":null}}"#
         )
     };
-    let lines = (0_u64..).map(move |at| if at == 0 { line(0).to_owned() } else { look(at) });
+    let lines = (0_u64..).map(move |at| if at == 0 { line(0).to_owned() } else { snapshot(at) });
     let mut replay = Replay::read(Lines { lines: Box::new(lines), line: Cursor::default() }).unwrap();
     let refused = loop {
-        match replay.look() {
+        match replay.next_snapshot() {
             Ok(seen) => assert!(seen.is_some()),
             Err(error) => break error,
         }

@@ -30,7 +30,7 @@ pub struct Facts {
     pub load: Load,
     /// Numbers of `/proc/sys`, by their dotted names.
     pub settings: BTreeMap<String, u64>,
-    /// What the kernel has counted since the host was started, as in [`Look::counters`](crate::Look::counters).
+    /// What the kernel has counted since the host was started, as in [`Snapshot::counters`](crate::Snapshot::counters).
     pub counters: BTreeMap<String, u64>,
     /// How long ago the host was started.
     pub uptime: Option<Duration>,

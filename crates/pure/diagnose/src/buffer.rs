@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::look::{Look, Socket};
+use crate::snapshot::{Snapshot, Socket};
 use crate::{Change, Cure};
 
 /// What a datagram of 1,472 bytes takes of a receive buffer, the kernel's structures included; smaller ones are taken for as large.
@@ -16,8 +16,8 @@ const PACKET_BYTES: u64 = 1_500;
 const MAX_BUFFER_BYTES: u64 = 1 << 26;
 
 /// A receive buffer that would have held what was lost between two looks, too: at once, and for the next time.
-pub(crate) fn larger_buffer(looks: (&Look, &Look), socket: &Socket, count: u64) -> Vec<Cure> {
-    let more = count.saturating_mul(room_of_one(looks, socket));
+pub(crate) fn larger_buffer(snapshots: (&Snapshot, &Snapshot), socket: &Socket, count: u64) -> Vec<Cure> {
+    let more = count.saturating_mul(room_of_one(snapshots, socket));
     let wanted = u64::from(socket.buffer_bytes).saturating_add(more);
     let wanted = wanted.checked_next_power_of_two().unwrap_or(wanted).min(MAX_BUFFER_BYTES);
     let owner = socket.owner.as_ref();
@@ -31,13 +31,13 @@ pub(crate) fn larger_buffer(looks: (&Look, &Look), socket: &Socket, count: u64) 
         };
         Cure::by_change("a larger receive buffer of this socket, while its program runs", change)
     });
-    at_once.into_iter().chain([next_time(looks.1, socket, wanted)]).collect()
+    at_once.into_iter().chain([next_time(snapshots.1, socket, wanted)]).collect()
 }
 
 /// What a datagram takes of a buffer, as large as the namespace's were on average, which nobody counts for one socket.
-fn room_of_one(looks: (&Look, &Look), socket: &Socket) -> u64 {
-    let v4 = mean_bytes(looks, ["IpExtInOctets", "IpInReceives", "IpReasmReqds", "IpReasmOKs"]);
-    let v6 = mean_bytes(looks, ["Ip6InOctets", "Ip6InReceives", "Ip6ReasmReqds", "Ip6ReasmOKs"]);
+fn room_of_one(snapshots: (&Snapshot, &Snapshot), socket: &Socket) -> u64 {
+    let v4 = mean_bytes(snapshots, ["IpExtInOctets", "IpInReceives", "IpReasmReqds", "IpReasmOKs"]);
+    let v6 = mean_bytes(snapshots, ["Ip6InOctets", "Ip6InReceives", "Ip6ReasmReqds", "Ip6ReasmOKs"]);
     let mean = match socket.local.ip() {
         IpAddr::V4(_) => v4,
         // A socket of any address takes both versions.
@@ -48,7 +48,7 @@ fn room_of_one(looks: (&Look, &Look), socket: &Socket) -> u64 {
 }
 
 /// Returns how many bytes came in what was handed up as one, its fragments together; 0 where nothing came.
-fn mean_bytes((before, after): (&Look, &Look), names: [&str; 4]) -> u64 {
+fn mean_bytes((before, after): (&Snapshot, &Snapshot), names: [&str; 4]) -> u64 {
     /// The largest that IP carries.
     const MOST: u64 = 65_535;
     let [octets, packets, fragments, wholes] = names.map(|name| after.rise(before, name));
@@ -57,7 +57,7 @@ fn mean_bytes((before, after): (&Look, &Look), names: [&str; 4]) -> u64 {
 }
 
 /// Programs that ask for a buffer get at most `rmem_max`, the others have `rmem_default`.
-fn next_time(after: &Look, socket: &Socket, wanted: u64) -> Cure {
+fn next_time(after: &Snapshot, socket: &Socket, wanted: u64) -> Cure {
     let asks_for_none = after.settings.rmem_default_bytes == Some(u64::from(socket.buffer_bytes));
     if asks_for_none {
         let what = "a larger receive buffer for programs that ask for none; start the reader again";
@@ -75,8 +75,8 @@ fn next_time(after: &Look, socket: &Socket, wanted: u64) -> Cure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::tests::look;
-    use crate::look::{Owner, Settings};
+    use crate::snapshot::tests::snapshot;
+    use crate::snapshot::{Owner, Settings};
 
     fn socket(local: &str, buffer_bytes: u32) -> Socket {
         let owner = Some(Owner { pid: 7, name: "reader".to_owned(), threads: Vec::new() });
@@ -85,10 +85,10 @@ mod tests {
 
     #[test]
     fn a_socket_that_asked_for_nothing_is_helped_by_the_default() {
-        let mut after = look(1, &[]);
+        let mut after = snapshot(1, &[]);
         after.settings.rmem_default_bytes = Some(212_992);
         let before = after.clone();
-        let of = |bytes, after: &Look| {
+        let of = |bytes, after: &Snapshot| {
             larger_buffer((&before, after), &socket("127.0.0.1:1", bytes), 100).pop().unwrap()
         };
         let cure = of(212_992, &after);
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn large_datagrams_take_more_room_and_fragments_are_parts_of_one() {
         let room = |local: &str, counters: &[(&str, u64)]| {
-            room_of_one((&look(0, &[]), &look(1, counters)), &socket(local, 1))
+            room_of_one((&snapshot(0, &[]), &snapshot(1, counters)), &socket(local, 1))
         };
         let small = [("IpExtInOctets", 42_800), ("IpInReceives", 100)];
         let jumbo = [("IpExtInOctets", 900_000), ("IpInReceives", 100)];

@@ -6,7 +6,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::look::{Owner, Thread};
+use crate::snapshot::{Owner, Thread};
 
 /// Why a receive buffer was full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_was_blocked_at_both_looks_is_blocked() {
+    fn a_thread_that_was_blocked_in_both_snapshots_is_blocked() {
         assert_eq!(of_a_second(&[(1, 950, 300, true)]), Some(Cause::Blocked));
         let (before, after) = (owner(&[(1, 0, 0, false)]), owner(&[(1, 0, 0, true)]));
         let cause = Cause::find(&before, &after, Duration::from_secs(1));

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use ledger::Stage;
 
 use crate::Cure;
-use crate::look::Look;
 use crate::rules::{evidence, sum};
+use crate::snapshot::Snapshot;
 use crate::verdict::{Evidence, Place, Unit, Verdict};
 
 /// What a rise of a driver's counter means.
@@ -163,7 +163,7 @@ const PREFIX: &str = "ethtool:";
 ///
 /// A driver that counts for each queue often counts the sum, too, or the same packet at several places: the largest is what
 /// is certain.
-fn rises(before: &Look, after: &Look, device: &str, stage: Stage) -> Vec<Rise> {
+fn rises(before: &Snapshot, after: &Snapshot, device: &str, stage: Stage) -> Vec<Rise> {
     let mut found: Vec<Rise> = Vec::new();
     for meaning in MEANINGS.iter().filter(|meaning| meaning.stage == stage) {
         let mut sums = BTreeMap::<(String, bool), u64>::new();
@@ -190,13 +190,13 @@ fn rises(before: &Look, after: &Look, device: &str, stage: Stage) -> Vec<Rise> {
 }
 
 /// Returns how many packets of a device's drops its driver had no room for, for certain.
-pub(crate) fn had_no_room(before: &Look, after: &Look, device: &str) -> u64 {
+pub(crate) fn had_no_room(before: &Snapshot, after: &Snapshot, device: &str) -> u64 {
     let rises = rises(before, after, device, Stage::ReceiverNic);
     rises.iter().filter(|rise| rise.meaning.kind == Kind::NoRoom).map(|rise| rise.count).max().unwrap_or(0)
 }
 
 /// Adds what only drivers count.
-pub(crate) fn add_what_only_drivers_count(verdicts: &mut Vec<Verdict>, before: &Look, after: &Look) {
+pub(crate) fn add_what_only_drivers_count(verdicts: &mut Vec<Verdict>, before: &Snapshot, after: &Snapshot) {
     let mut devices: Vec<&str> =
         after.of_prefix(PREFIX).filter_map(|key| Some(key.rsplit_once('/')?.1)).collect();
     devices.sort_unstable();
@@ -247,7 +247,13 @@ fn add(verdicts: &mut Vec<Verdict>, device: &str, rise: Rise) {
 
 /// What a program dropped `virtio_net` counts among its `rx_drops`, and so among the drops of the device, too: these are as many
 /// at least then.
-fn leave_to_program(verdicts: &mut [Verdict], before: &Look, after: &Look, device: &str, dropped: u64) {
+fn leave_to_program(
+    verdicts: &mut [Verdict],
+    before: &Snapshot,
+    after: &Snapshot,
+    device: &str,
+    dropped: u64,
+) {
     let rises = rises(before, after, device, Stage::ReceiverNic);
     let is_of_drops =
         |it: &&Evidence| it.counter.strip_prefix(PREFIX).is_some_and(|key| of_name(key, "rx_drops"));
@@ -267,7 +273,7 @@ fn of_name(key: &str, wanted: &str) -> bool {
 }
 
 /// Says of what a device lost why, and what helps, where its driver counts more exactly.
-pub(crate) fn explain(verdicts: &mut [Verdict], before: &Look, after: &Look) {
+pub(crate) fn explain(verdicts: &mut [Verdict], before: &Snapshot, after: &Snapshot) {
     for verdict in verdicts.iter_mut().filter(|it| matches!(it.stage, Stage::ReceiverNic | Stage::SenderNic))
     {
         let Place::Device(device) = &verdict.place else { continue };
@@ -303,12 +309,12 @@ fn cure(meaning: &Meaning, device: &str) -> Cure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::tests::look;
     use crate::rules::{Ahead, of_counters};
+    use crate::snapshot::tests::snapshot;
 
     fn told(counters: &[(&str, u64)]) -> Vec<Verdict> {
         let zeros: Vec<(&str, u64)> = counters.iter().map(|(name, _)| (*name, 0)).collect();
-        let (before, after) = (look(0, &zeros), look(1, counters));
+        let (before, after) = (snapshot(0, &zeros), snapshot(1, counters));
         let mut verdicts = of_counters(&before, &after, &mut Ahead::default());
         explain(&mut verdicts, &before, &after);
         verdicts

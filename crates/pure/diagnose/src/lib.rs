@@ -1,6 +1,6 @@
 //! What became of datagrams that did not arrive: the reasoning from what a host shows to a verdict with cure and undo.
 //!
-//! Nothing here looks at anything: whoever does hands one [`Look`] after the other to a [`Watch`], which says what was lost between
+//! Nothing here looks at anything: whoever does hands one [`Snapshot`] after the other to a [`Watch`], which says what was lost between
 //! them, where, and why. A verdict never says more than was seen: what a counter cannot tell apart is said to be so.
 
 pub mod audit;
@@ -11,7 +11,6 @@ mod cure;
 mod driver;
 mod drops;
 mod fragments;
-mod look;
 mod losses;
 mod naming;
 mod notices;
@@ -21,6 +20,7 @@ mod profile;
 mod proof;
 mod reasons;
 mod rules;
+mod snapshot;
 mod softirq;
 mod stall;
 pub mod tunables;
@@ -31,13 +31,13 @@ pub use checkpoints::{Checkpoint, Jump, Passage, Passed, Trail, Way};
 pub use cure::{ByCommand, Change, Cure, Subject, ThreadNice, numbers_text};
 pub use driver::driver_counts_losses;
 pub use drops::{DropEvent, Fragment, Numbers};
-pub use look::{Look, Owner, Settings, Socket, Thread};
 pub use losses::{Losses, Observed, Watch};
 pub use naming::{Datagrams, Unplaced};
 pub use notices::Notices;
 pub use plan::{Plan, Plans, passed};
 pub use profile::{Field, Named, NoProfile, Profile};
 pub use proof::{Proof, Window};
+pub use snapshot::{Owner, Settings, Snapshot, Socket, Thread};
 pub use stall::disk_levels;
 pub use tunables::Tunables;
 pub use verdict::{Evidence, Level, Place, Unit, Verdict};

@@ -7,9 +7,9 @@ use ledger::Stage;
 
 use crate::buffer::larger_buffer;
 use crate::drops::DropEvent;
-use crate::look::{Look, Owner, Socket};
 use crate::naming::{Naming, Unplaced};
 use crate::rules::{Ahead, evidence, of_counters, sum};
+use crate::snapshot::{Owner, Snapshot, Socket};
 use crate::verdict::{Evidence, Unit, Verdict};
 use crate::{Cause, Change, Cure, driver, softirq, stall};
 
@@ -54,7 +54,7 @@ pub struct Observed {
 /// socket, that is exact; otherwise shares are estimated, and marked.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    before: Look,
+    before: Snapshot,
     /// Up to which count the drops of sockets have been told, by their cookies.
     told: BTreeMap<u64, u32>,
     naming: Naming,
@@ -66,14 +66,14 @@ pub struct Watch {
 impl Watch {
     /// Begins with a first look: what was lost before is not told.
     #[must_use]
-    pub fn begin(first: Look) -> Self {
+    pub fn begin(first: Snapshot) -> Self {
         let told = first.sockets.iter().map(|socket| (socket.cookie, socket.drops)).collect();
         Self { before: first, told, naming: Naming::default(), ahead: Ahead::default(), early_reasons: 0 }
     }
 
     /// Returns the last look.
     #[must_use]
-    pub const fn last(&self) -> &Look {
+    pub const fn last(&self) -> &Snapshot {
         &self.before
     }
 
@@ -84,7 +84,7 @@ impl Watch {
     }
 
     /// Says what was lost since the last look: by counters, and by events where there are any.
-    pub fn look(&mut self, after: Look, observed: Option<Observed>) -> Losses {
+    pub fn compare(&mut self, after: Snapshot, observed: Option<Observed>) -> Losses {
         let before = std::mem::replace(&mut self.before, after);
         let reasons = Reasons::between(&before, &self.before, &mut self.early_reasons);
         let mut verdicts = self.of_sockets(&before, &reasons);
@@ -111,7 +111,7 @@ impl Watch {
     }
 
     /// Who dropped in between the readings of one look only is told of with the next, which counts why.
-    fn of_sockets(&mut self, before: &Look, reasons: &Reasons) -> Vec<Verdict> {
+    fn of_sockets(&mut self, before: &Snapshot, reasons: &Reasons) -> Vec<Verdict> {
         let after = &self.before;
         let mut verdicts = Vec::new();
         if reasons.sum() > 0 {
@@ -145,7 +145,7 @@ struct Reasons {
 impl Reasons {
     /// The kernel counts the reason first and the error then; `early` is what had its reason only at the look before, and becomes
     /// that of this one.
-    fn between(before: &Look, after: &Look, early: &mut u64) -> Self {
+    fn between(before: &Snapshot, after: &Snapshot, early: &mut u64) -> Self {
         let rise = |name: &str| {
             after.rise(before, &format!("Udp{name}")) + after.rise(before, &format!("Udp6{name}"))
         };
@@ -190,7 +190,7 @@ impl Reasons {
     }
 
     /// Returns what was counted beyond all that the sockets that are there can have dropped meanwhile: it was for others.
-    fn surplus(&self, before: &Look, after: &Look) -> u64 {
+    fn surplus(&self, before: &Snapshot, after: &Snapshot) -> u64 {
         let then = |cookie| before.early_drops.get(&cookie).copied().unwrap_or(0);
         let at_most =
             after.sockets.iter().map(|socket| u64::from(socket.drops.wrapping_sub(then(socket.cookie))));
@@ -203,7 +203,7 @@ impl Reasons {
 }
 
 /// Returns what a socket dropped since the counts were read for the earlier look and before they were read for the later.
-fn certain(before: &Look, cookie: u64, now: u32) -> u64 {
+fn certain(before: &Snapshot, cookie: u64, now: u32) -> u64 {
     let then = before.socket(cookie);
     // One that was listed early in one look and late in the other may have gone back by that much.
     let rise = now.wrapping_sub(then.map_or(0, |socket| socket.drops));
@@ -211,8 +211,8 @@ fn certain(before: &Look, cookie: u64, now: u32) -> u64 {
 }
 
 fn verdict(
-    before: &Look,
-    after: &Look,
+    before: &Snapshot,
+    after: &Snapshot,
     socket: &Socket,
     stage: Stage,
     count: u64,
@@ -247,18 +247,24 @@ fn verdict(
     }
 }
 
-fn cause(before: &Look, after: &Look, socket: &Socket) -> Option<Cause> {
+fn cause(before: &Snapshot, after: &Snapshot, socket: &Socket) -> Option<Cause> {
     let owners = owners(before, socket)?;
     let cause = Cause::find(owners.0, owners.1, after.at.since(before.at))?;
     Some(stall::told_apart(cause, before, after, owners))
 }
 
 /// Returns the owner of a socket as it was at the look before, and as it is now.
-fn owners<'l>(before: &'l Look, socket: &'l Socket) -> Option<(&'l Owner, &'l Owner)> {
+fn owners<'l>(before: &'l Snapshot, socket: &'l Socket) -> Option<(&'l Owner, &'l Owner)> {
     Some((before.socket(socket.cookie)?.owner.as_ref()?, socket.owner.as_ref()?))
 }
 
-fn evidence_for(before: &Look, after: &Look, socket: &Socket, stage: Stage, count: u64) -> Vec<Evidence> {
+fn evidence_for(
+    before: &Snapshot,
+    after: &Snapshot,
+    socket: &Socket,
+    stage: Stage,
+    count: u64,
+) -> Vec<Evidence> {
     let name = match stage {
         Stage::ReceiverSocketBuffer => "RcvbufErrors",
         Stage::ReceiverSocketFilter => "InErrors",
@@ -277,7 +283,7 @@ fn evidence_for(before: &Look, after: &Look, socket: &Socket, stage: Stage, coun
 }
 
 fn cures(
-    looks: (&Look, &Look),
+    snapshots: (&Snapshot, &Snapshot),
     socket: &Socket,
     stage: Stage,
     count: u64,
@@ -293,21 +299,21 @@ fn cures(
             let fifo = pid.map(|pid| {
                 Cure::by_change("let the reader run before other programs", Change::Priority { pid })
             });
-            fifo.into_iter().chain(larger_buffer(looks, socket, count)).collect()
+            fifo.into_iter().chain(larger_buffer(snapshots, socket, count)).collect()
         }
         (Stage::ReceiverSocketBuffer, Some(Cause::BlockedBySwap)) => {
             let stay = Cure::by_hand(
                 "keep the reader in memory (mlockall, `MemorySwapMax=0` of its unit), or let other programs use less of it",
             );
-            [stay].into_iter().chain(larger_buffer(looks, socket, count)).collect()
+            [stay].into_iter().chain(larger_buffer(snapshots, socket, count)).collect()
         }
         (Stage::ReceiverSocketBuffer, Some(Cause::Blocked | Cause::BlockedByDisk)) => {
             let elsewhere = Cure::by_hand(
                 "let another thread write to the disk, or log less: the one that receives must not wait for it",
             );
-            [elsewhere].into_iter().chain(larger_buffer(looks, socket, count)).collect()
+            [elsewhere].into_iter().chain(larger_buffer(snapshots, socket, count)).collect()
         }
-        (Stage::ReceiverSocketBuffer, _) => larger_buffer(looks, socket, count),
+        (Stage::ReceiverSocketBuffer, _) => larger_buffer(snapshots, socket, count),
         (Stage::ReceiverSocketFilter, _) => {
             vec![Cure::by_hand("look at the program's socket filter (SO_ATTACH_FILTER, SO_ATTACH_BPF)")]
         }
@@ -321,8 +327,8 @@ fn cures(
 mod tests {
     use super::*;
     use crate::Place;
-    use crate::look::tests::look;
-    use crate::look::{Owner, Settings, Thread};
+    use crate::snapshot::tests::snapshot;
+    use crate::snapshot::{Owner, Settings, Thread};
     use units::Random;
 
     fn socket(cookie: u64, drops: u32) -> Socket {
@@ -331,20 +337,23 @@ mod tests {
     }
 
     /// Adds sockets that were listed with so many drops before and after the counts were read.
-    fn with(mut look: Look, sockets: &[(u64, u32, u32)]) -> Look {
-        look.early_drops = sockets.iter().map(|(cookie, early, _)| (*cookie, *early)).collect();
-        look.sockets = sockets.iter().map(|(cookie, _, late)| socket(*cookie, *late)).collect();
-        look
+    fn with(mut snapshot: Snapshot, sockets: &[(u64, u32, u32)]) -> Snapshot {
+        snapshot.early_drops = sockets.iter().map(|(cookie, early, _)| (*cookie, *early)).collect();
+        snapshot.sockets = sockets.iter().map(|(cookie, _, late)| socket(*cookie, *late)).collect();
+        snapshot
     }
 
-    fn losses(before: &Look, after: &Look) -> Losses {
-        Watch::begin(before.clone()).look(after.clone(), None)
+    fn losses(before: &Snapshot, after: &Snapshot) -> Losses {
+        Watch::begin(before.clone()).compare(after.clone(), None)
     }
 
     #[test]
     fn what_is_given_to_readers_is_of_the_namespace_and_what_is_taken_in_of_all_processors() {
         let after = [("UdpInDatagrams", 3), ("Udp6InDatagrams", 4), ("softnet_processed/cpu0", 50)];
-        let seen = losses(&look(0, &[]), &look(1, &[&after[..], &[("softnet_processed/cpu1", 60)]].concat()));
+        let seen = losses(
+            &snapshot(0, &[]),
+            &snapshot(1, &[&after[..], &[("softnet_processed/cpu1", 60)]].concat()),
+        );
         assert_eq!((seen.delivered, seen.processed), (7, 110));
         assert_eq!(seen.verdicts, []);
     }
@@ -357,7 +366,7 @@ mod tests {
         all.join(seen(4, u64::MAX));
         assert_eq!((all.delivered, all.processed, all.not_observed), (7, u64::MAX, 2));
         let changed = [("softnet_processed/cpu0", u64::MAX), ("softnet_processed/cpu1", 9)];
-        assert_eq!(losses(&look(0, &[]), &look(1, &changed)).processed, u64::MAX);
+        assert_eq!(losses(&snapshot(0, &[]), &snapshot(1, &changed)).processed, u64::MAX);
     }
 
     fn told(losses: &Losses) -> Vec<(u64, Stage, u64, bool)> {
@@ -370,9 +379,9 @@ mod tests {
 
     #[test]
     fn one_reason_is_that_of_every_socket() {
-        let before = with(look(0, &[]), &[(1, 5, 5), (2, 0, 0)]);
+        let before = with(snapshot(0, &[]), &[(1, 5, 5), (2, 0, 0)]);
         let counters = [("UdpRcvbufErrors", 12), ("UdpInErrors", 12)];
-        let after = with(look(1, &counters), &[(1, 15, 15), (2, 2, 2), (3, 0, 0)]);
+        let after = with(snapshot(1, &counters), &[(1, 15, 15), (2, 2, 2), (3, 0, 0)]);
         let losses = losses(&before, &after);
         let buffer = Stage::ReceiverSocketBuffer;
         assert_eq!(told(&losses), [(1, buffer, 10, false), (2, buffer, 2, false)]);
@@ -381,9 +390,9 @@ mod tests {
 
     #[test]
     fn an_error_that_is_no_buffer_and_no_checksum_is_a_filter() {
-        let before = with(look(0, &[]), &[(1, 0, 0)]);
+        let before = with(snapshot(0, &[]), &[(1, 0, 0)]);
         let counters = [("Udp6InErrors", 500), ("Udp6InCsumErrors", 100)];
-        let losses = losses(&before, &with(look(1, &counters), &[(1, 400, 400)]));
+        let losses = losses(&before, &with(snapshot(1, &counters), &[(1, 400, 400)]));
         let expected =
             [(1, Stage::ReceiverSocketFilter, 400, false), (0, Stage::ReceiverChecksum, 100, false)];
         assert_eq!(told(&losses), expected);
@@ -394,11 +403,12 @@ mod tests {
         let at = |seconds, drops, [buffer, checksum, errors]: [u64; 3]| {
             let counters =
                 [("UdpRcvbufErrors", buffer), ("UdpInCsumErrors", checksum), ("UdpInErrors", errors)];
-            with(look(seconds, &counters), &[(1, drops, drops)])
+            with(snapshot(seconds, &counters), &[(1, drops, drops)])
         };
         let mut watch = Watch::begin(at(0, 0, [0, 0, 0]));
-        let mut told =
-            |look| watch.look(look, None).verdicts.iter().map(|it| (it.stage, it.count)).collect::<Vec<_>>();
+        let mut told = |snapshot| {
+            watch.compare(snapshot, None).verdicts.iter().map(|it| (it.stage, it.count)).collect::<Vec<_>>()
+        };
         let (buffer, filter) = (Stage::ReceiverSocketBuffer, Stage::ReceiverSocketFilter);
         // One of ten, then two, and one with a wrong checksum.
         assert_eq!(told(at(1, 10, [10, 0, 9])), [(buffer, 10)]);
@@ -413,19 +423,19 @@ mod tests {
 
     #[test]
     fn drops_that_no_count_of_the_namespace_knows_are_for_want_of_memory() {
-        let before = with(look(0, &[]), &[(1, 0, 0)]);
-        let losses = losses(&before, &with(look(1, &[]), &[(1, 3_826, 3_826)]));
+        let before = with(snapshot(0, &[]), &[(1, 0, 0)]);
+        let losses = losses(&before, &with(snapshot(1, &[]), &[(1, 3_826, 3_826)]));
         assert_eq!(told(&losses), [(1, Stage::ReceiverUdpMemory, 3_826, false)]);
     }
 
     #[test]
-    fn what_a_socket_drops_between_the_readings_of_one_look_is_told_with_the_next() {
+    fn drops_between_the_readings_of_one_snapshot_are_reported_with_the_next() {
         let counters = |count| [("UdpRcvbufErrors", count), ("UdpInErrors", count)];
         // Before the first reading of the counts, and after the second.
-        let mut watch = Watch::begin(with(look(0, &counters(7)), &[(1, 0, 7)]));
-        let losses = watch.look(with(look(1, &counters(7)), &[(1, 7, 20)]), None);
+        let mut watch = Watch::begin(with(snapshot(0, &counters(7)), &[(1, 0, 7)]));
+        let losses = watch.compare(with(snapshot(1, &counters(7)), &[(1, 7, 20)]), None);
         assert_eq!((told(&losses), losses.not_observed, watch.pending()), (vec![], 0, 13));
-        let losses = watch.look(with(look(2, &counters(20)), &[(1, 20, 20)]), None);
+        let losses = watch.compare(with(snapshot(2, &counters(20)), &[(1, 20, 20)]), None);
         let expected = vec![(1, Stage::ReceiverSocketBuffer, 13, false)];
         assert_eq!((told(&losses), losses.not_observed, watch.pending()), (expected, 0, 0));
     }
@@ -446,13 +456,14 @@ mod tests {
                 let (early, counted, late) = (drop_some(), drop_some(), drop_some());
                 let sum = u64::from(counted[0] + counted[1]);
                 let counters = [("UdpRcvbufErrors", sum), ("UdpInErrors", sum)];
-                let after = with(look(seconds, &counters), &[(1, early[0], late[0]), (2, early[1], late[1])]);
+                let after =
+                    with(snapshot(seconds, &counters), &[(1, early[0], late[0]), (2, early[1], late[1])]);
                 let Some(watch) = &mut watch else {
                     told_of = late.map(u64::from);
                     watch = Some(Watch::begin(after));
                     continue;
                 };
-                let losses = watch.look(after, None);
+                let losses = watch.compare(after, None);
                 for (cookie, stage, count, is_apportioned) in told(&losses) {
                     assert_eq!((stage, is_apportioned), (Stage::ReceiverSocketBuffer, false), "seed {seed}");
                     told_of[cookie as usize - 1] += count;
@@ -466,18 +477,18 @@ mod tests {
 
     #[test]
     fn what_was_counted_for_sockets_that_are_closed_is_not_observed() {
-        let before = with(look(0, &[]), &[(1, 0, 0), (2, 0, 0)]);
+        let before = with(snapshot(0, &[]), &[(1, 0, 0), (2, 0, 0)]);
         let counters = [("UdpRcvbufErrors", 100), ("UdpInErrors", 100)];
-        let losses = losses(&before, &with(look(1, &counters), &[(1, 30, 30)]));
+        let losses = losses(&before, &with(snapshot(1, &counters), &[(1, 30, 30)]));
         assert_eq!(told(&losses), [(1, Stage::ReceiverSocketBuffer, 30, false)]);
         assert_eq!(losses.not_observed, 70);
     }
 
     #[test]
     fn several_reasons_are_shared_out_and_said_to_be() {
-        let before = with(look(0, &[]), &[(1, 0, 0), (2, 0, 0)]);
+        let before = with(snapshot(0, &[]), &[(1, 0, 0), (2, 0, 0)]);
         let counters = [("UdpRcvbufErrors", 20), ("UdpInErrors", 30)];
-        let losses = losses(&before, &with(look(1, &counters), &[(1, 10, 10), (2, 20, 20)]));
+        let losses = losses(&before, &with(snapshot(1, &counters), &[(1, 10, 10), (2, 20, 20)]));
         let (buffer, filter) = (Stage::ReceiverSocketBuffer, Stage::ReceiverSocketFilter);
         let expected =
             [(1, buffer, 7, true), (1, filter, 3, true), (2, buffer, 14, true), (2, filter, 6, true)];
@@ -487,9 +498,9 @@ mod tests {
 
     #[test]
     fn counts_of_sockets_wrap() {
-        let before = with(look(0, &[]), &[(1, u32::MAX, u32::MAX)]);
+        let before = with(snapshot(0, &[]), &[(1, u32::MAX, u32::MAX)]);
         let counters = [("UdpRcvbufErrors", 5), ("UdpInErrors", 5)];
-        let losses = losses(&before, &with(look(1, &counters), &[(1, 4, 4)]));
+        let losses = losses(&before, &with(snapshot(1, &counters), &[(1, 4, 4)]));
         assert_eq!(told(&losses), [(1, Stage::ReceiverSocketBuffer, 5, false)]);
     }
 
@@ -507,10 +518,10 @@ mod tests {
             }],
         };
         let cures_of = |ran_ms, waited_ms| {
-            let mut before = with(look(0, &[]), &[(1, 0, 0)]);
+            let mut before = with(snapshot(0, &[]), &[(1, 0, 0)]);
             before.sockets[0].owner = Some(owner(0, 0));
             let mut after =
-                with(look(1, &[("UdpRcvbufErrors", 100), ("UdpInErrors", 100)]), &[(1, 100, 100)]);
+                with(snapshot(1, &[("UdpRcvbufErrors", 100), ("UdpInErrors", 100)]), &[(1, 100, 100)]);
             after.sockets[0].owner = Some(owner(ran_ms, waited_ms));
             after.settings = Settings {
                 rmem_max_bytes: Some(212_992),
@@ -541,10 +552,10 @@ mod tests {
 
     #[test]
     fn the_counters_of_the_version_that_a_socket_takes_are_its_evidence() {
-        let after = look(1, &[("UdpRcvbufErrors", 1), ("Udp6RcvbufErrors", 2)]);
+        let after = snapshot(1, &[("UdpRcvbufErrors", 1), ("Udp6RcvbufErrors", 2)]);
         let names = |local: &str| {
             let socket = Socket { local: local.parse().unwrap(), ..socket(1, 3) };
-            let evidence = evidence_for(&look(0, &[]), &after, &socket, Stage::ReceiverSocketBuffer, 3);
+            let evidence = evidence_for(&snapshot(0, &[]), &after, &socket, Stage::ReceiverSocketBuffer, 3);
             evidence.into_iter().skip(1).map(|it| it.counter).collect::<Vec<_>>()
         };
         assert_eq!(names("0.0.0.0:1"), ["UdpRcvbufErrors"]);

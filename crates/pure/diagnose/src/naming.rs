@@ -14,9 +14,9 @@ use crate::Cure;
 use crate::checkpoints::HOLE;
 use crate::drops::DropEvent;
 use crate::fragments::Fragments;
-use crate::look::Look;
 use crate::reasons::Meaning;
 use crate::rules::evidence;
+use crate::snapshot::Snapshot;
 use crate::verdict::{Evidence, Place, Unit, Verdict};
 
 /// Datagrams of one sender, and of one stream where a profile fits, that drop events name.
@@ -114,21 +114,21 @@ impl Bag {
 }
 
 impl Naming {
-    /// Takes events that were read after the counters of `look`.
-    pub(crate) fn take(&mut self, look: &Look, events: impl IntoIterator<Item = DropEvent>) {
+    /// Takes events that were read after the counters of `snapshot`.
+    pub(crate) fn take(&mut self, snapshot: &Snapshot, events: impl IntoIterator<Item = DropEvent>) {
         for event in events.into_iter().filter(DropEvent::is_loss) {
             if let Some(event) = self.fragments.take(event) {
-                self.put(look, &event);
+                self.put(snapshot, &event);
             }
         }
-        for event in self.fragments.expire(look.at) {
-            self.put(look, &event);
+        for event in self.fragments.expire(snapshot.at) {
+            self.put(snapshot, &event);
         }
     }
 
-    fn put(&mut self, look: &Look, event: &DropEvent) {
+    fn put(&mut self, snapshot: &Snapshot, event: &DropEvent) {
         let stage = event.stage();
-        self.groups.entry((stage, place(stage, event, look))).or_default().fresh.take(event);
+        self.groups.entry((stage, place(stage, event, snapshot))).or_default().fresh.take(event);
     }
 
     /// Gives the counters' verdicts the datagrams that events name; returns verdicts of what no counter told of.
@@ -184,9 +184,9 @@ impl Naming {
     }
 
     /// Tells of everything that is held.
-    pub(crate) fn finish(&mut self, look: &Look) -> (Vec<Verdict>, Vec<Unplaced>) {
+    pub(crate) fn finish(&mut self, snapshot: &Snapshot) -> (Vec<Verdict>, Vec<Unplaced>) {
         for event in self.fragments.finish() {
-            self.put(look, &event);
+            self.put(snapshot, &event);
         }
         let (mut verdicts, mut unplaced) = (Vec::new(), Vec::new());
         for ((stage, place), mut group) in std::mem::take(&mut self.groups) {
@@ -272,16 +272,16 @@ impl Group {
 }
 
 /// Returns where on the host an event was, as the counters of its stage have it.
-fn place(stage: Option<Stage>, event: &DropEvent, look: &Look) -> Place {
+fn place(stage: Option<Stage>, event: &DropEvent, snapshot: &Snapshot) -> Place {
     let of_socket = || {
-        let by_cookie = event.socket.and_then(|cookie| look.socket(cookie));
-        let mut bound = look.sockets.iter().filter(|socket| is_bound(socket.local, event.destination));
+        let by_cookie = event.socket.and_then(|cookie| snapshot.socket(cookie));
+        let mut bound = snapshot.sockets.iter().filter(|socket| is_bound(socket.local, event.destination));
         // Where the kernel does not tell which socket it was, the only one there can be.
         let by_address = bound.next().filter(|_| bound.next().is_none() && event.socket.is_none());
         by_cookie.or(by_address).map_or(Place::Namespace, |socket| socket.place())
     };
     let of_device = || {
-        let name = event.device.and_then(|device| look.devices.get(&device));
+        let name = event.device.and_then(|device| snapshot.devices.get(&device));
         name.map_or(Place::Namespace, |name| Place::Device(name.clone()))
     };
     match stage {
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
     use crate::drops::Numbers;
     use crate::drops::tests::event;
-    use crate::look::tests::look;
+    use crate::snapshot::tests::snapshot;
     use crate::{Losses, Observed, Socket, Watch};
     use units::Random;
 
@@ -325,12 +325,12 @@ mod tests {
     }
 
     /// A look at a socket that dropped so many for want of buffer.
-    fn full(seconds: u64, drops: u32) -> Look {
+    fn full(seconds: u64, drops: u32) -> Snapshot {
         let count = u64::from(drops);
-        let mut look = look(seconds, &[("UdpRcvbufErrors", count), ("UdpInErrors", count)]);
-        look.sockets = vec![socket(drops)];
-        look.early_drops = BTreeMap::from([(COOKIE, drops)]);
-        look
+        let mut snapshot = snapshot(seconds, &[("UdpRcvbufErrors", count), ("UdpInErrors", count)]);
+        snapshot.sockets = vec![socket(drops)];
+        snapshot.early_drops = BTreeMap::from([(COOKIE, drops)]);
+        snapshot
     }
 
     fn numbered(reason: &str, first: u64, last: u64) -> DropEvent {
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn what_was_counted_is_named() {
         let mut watch = Watch::begin(full(0, 0));
-        let losses = watch.look(full(1, 9), observed(vec![numbered("SOCKET_RCVBUFF", 3, 11)]));
+        let losses = watch.compare(full(1, 9), observed(vec![numbered("SOCKET_RCVBUFF", 3, 11)]));
         assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 9, vec![(3, 11)], 0)]);
         let evidence = losses.verdicts[0].evidence.last().unwrap();
         assert_eq!((evidence.counter.as_str(), evidence.rise), ("kfree_skb SOCKET_RCVBUFF", 9));
@@ -367,49 +367,50 @@ mod tests {
     #[test]
     fn what_no_event_names_is_not_observed() {
         let mut watch = Watch::begin(full(0, 0));
-        let losses = watch.look(full(1, 9), observed(vec![numbered("SOCKET_RCVBUFF", 3, 6)]));
+        let losses = watch.compare(full(1, 9), observed(vec![numbered("SOCKET_RCVBUFF", 3, 6)]));
         assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 9, vec![(3, 6)], 5)]);
-        let losses = watch.look(full(2, 10), observed(vec![]));
+        let losses = watch.compare(full(2, 10), observed(vec![]));
         assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 1, vec![], 1)]);
     }
 
     #[test]
     fn without_events_nothing_is_said_of_what_they_would_have_named() {
-        let losses = Watch::begin(full(0, 0)).look(full(1, 9), None);
+        let losses = Watch::begin(full(0, 0)).compare(full(1, 9), None);
         assert_eq!((losses.verdicts[0].not_observed, &losses.verdicts[0].datagrams), (None, &vec![]));
     }
 
     #[test]
     fn failures_that_are_counted_for_each_fragment_are_not_taken_for_datagrams() {
         let lost = || numbered("FRAG_REASM_TIMEOUT", 0, 1);
-        let losses =
-            Watch::begin(look(0, &[])).look(look(1, &[("IpReasmFails", 12)]), observed(vec![lost()]));
+        let losses = Watch::begin(snapshot(0, &[]))
+            .compare(snapshot(1, &[("IpReasmFails", 12)]), observed(vec![lost()]));
         assert_eq!(told(&losses), [(Stage::ReceiverReassembly, 12, vec![(0, 1)], 0)]);
-        let losses = Watch::begin(look(0, &[])).look(look(1, &[("IpReasmFails", 12)]), observed(vec![]));
+        let losses =
+            Watch::begin(snapshot(0, &[])).compare(snapshot(1, &[("IpReasmFails", 12)]), observed(vec![]));
         assert_eq!(told(&losses), [(Stage::ReceiverReassembly, 12, vec![], 12)]);
     }
 
     #[test]
     fn an_event_that_comes_before_its_counter_waits_for_it() {
         let mut watch = Watch::begin(full(0, 0));
-        let losses = watch.look(full(1, 0), observed(vec![numbered("SOCKET_RCVBUFF", 0, 3)]));
+        let losses = watch.compare(full(1, 0), observed(vec![numbered("SOCKET_RCVBUFF", 0, 3)]));
         assert_eq!(told(&losses), []);
-        let losses = watch.look(full(2, 4), observed(vec![]));
+        let losses = watch.compare(full(2, 4), observed(vec![]));
         assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 4, vec![(0, 3)], 0)]);
         // A part of them.
-        let losses = watch.look(full(3, 6), observed(vec![numbered("SOCKET_RCVBUFF", 4, 9)]));
+        let losses = watch.compare(full(3, 6), observed(vec![numbered("SOCKET_RCVBUFF", 4, 9)]));
         assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 2, vec![(4, 9)], 0)]);
-        let losses = watch.look(full(4, 10), observed(vec![]));
+        let losses = watch.compare(full(4, 10), observed(vec![]));
         assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 4, vec![], 0)]);
     }
 
     #[test]
-    fn what_no_counter_counts_is_told_by_its_events_a_look_later_or_at_the_end() {
+    fn losses_without_a_counter_are_reported_by_their_events_a_snapshot_later_or_at_the_end() {
         let not_joined =
             || DropEvent { location: Some("ip_rcv_finish_core".into()), ..numbered("NOT_SPECIFIED", 0, 9) };
-        let mut watch = Watch::begin(look(0, &[]));
-        assert_eq!(told(&watch.look(look(1, &[]), observed(vec![not_joined()]))), []);
-        let losses = watch.look(look(2, &[]), observed(vec![not_joined()]));
+        let mut watch = Watch::begin(snapshot(0, &[]));
+        assert_eq!(told(&watch.compare(snapshot(1, &[]), observed(vec![not_joined()]))), []);
+        let losses = watch.compare(snapshot(2, &[]), observed(vec![not_joined()]));
         assert_eq!(told(&losses), [(Stage::ReceiverIp, 10, vec![(0, 9)], 0)]);
         assert_eq!(losses.verdicts[0].evidence[0].counter, "kfree_skb NOT_SPECIFIED @ ip_rcv_finish_core");
         assert_eq!(told(&watch.finish()), [(Stage::ReceiverIp, 10, vec![(0, 9)], 0)]);
@@ -420,7 +421,8 @@ mod tests {
     fn of_some_ports_only_the_namespaces_counters_say_nothing() {
         let no_socket = DropEvent { socket: None, ..numbered("NO_SOCKET", 5, 6) };
         let events = Observed { events: vec![no_socket], is_of_ports: true };
-        let losses = Watch::begin(look(0, &[])).look(look(1, &[("UdpNoPorts", 1_000)]), Some(events));
+        let losses =
+            Watch::begin(snapshot(0, &[])).compare(snapshot(1, &[("UdpNoPorts", 1_000)]), Some(events));
         assert_eq!(told(&losses), [(Stage::ReceiverNoSocket, 2, vec![(5, 6)], 0)]);
     }
 
@@ -442,7 +444,7 @@ mod tests {
         let mut before = full(0, 0);
         before.sockets.push(Socket { cookie: 8, ..socket(0) });
         let told = |events| {
-            let losses = Watch::begin(before.clone()).look(after.clone(), observed(events));
+            let losses = Watch::begin(before.clone()).compare(after.clone(), observed(events));
             losses.verdicts.iter().map(|it| (it.stage, it.count, it.is_apportioned)).collect::<Vec<_>>()
         };
         let (buffer, filter) = (Stage::ReceiverSocketBuffer, Stage::ReceiverSocketFilter);
@@ -457,14 +459,14 @@ mod tests {
     fn a_socket_that_the_kernel_does_not_tell_is_the_only_one_there_can_be() {
         let event = DropEvent { socket: None, ..numbered("SOCKET_RCVBUFF", 0, 3) };
         let mut watch = Watch::begin(full(0, 0));
-        let losses = watch.look(full(1, 4), observed(vec![event]));
+        let losses = watch.compare(full(1, 4), observed(vec![event]));
         assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 4, vec![(0, 3)], 0)]);
     }
 
     #[test]
     fn what_has_no_stage_is_told_as_it_is() {
         let event = DropEvent { location: Some("new_function".into()), ..numbered("NOT_SPECIFIED", 0, 3) };
-        let losses = Watch::begin(look(0, &[])).look(look(1, &[]), observed(vec![event]));
+        let losses = Watch::begin(snapshot(0, &[])).compare(snapshot(1, &[]), observed(vec![event]));
         assert_eq!((told(&losses), losses.unplaced.len(), losses.unplaced[0].count), (vec![], 1, 4));
         assert_eq!(losses.unplaced[0].evidence[0].counter, "kfree_skb NOT_SPECIFIED @ new_function");
     }
@@ -492,10 +494,10 @@ mod tests {
                     }
                 };
                 drop_some(&mut number);
-                let look = full(seconds, number);
+                let snapshot = full(seconds, number);
                 // Between the counters' reading and the events'.
                 drop_some(&mut number);
-                for (_, count, ranges, not_observed) in told(&watch.look(look, observed(events))) {
+                for (_, count, ranges, not_observed) in told(&watch.compare(snapshot, observed(events))) {
                     (counted, unnamed) = (counted + count, unnamed + not_observed);
                     for (first, last) in ranges {
                         assert_eq!(
@@ -506,7 +508,7 @@ mod tests {
                     }
                 }
             }
-            for (_, count, ranges, not_observed) in told(&watch.look(full(20, number), observed(vec![]))) {
+            for (_, count, ranges, not_observed) in told(&watch.compare(full(20, number), observed(vec![]))) {
                 (counted, unnamed) = (counted + count, unnamed + not_observed);
                 named.extend(ranges.into_iter().map(|(first, last)| first..last + 1));
             }

@@ -5,8 +5,8 @@ use units::StreamId;
 
 use crate::drops::DropEvent;
 use crate::fragments::Fragments;
-use crate::look::Socket;
 use crate::naming::is_bound;
+use crate::snapshot::Socket;
 
 /// Makes notices of drop events.
 #[derive(Clone, Debug, Default)]

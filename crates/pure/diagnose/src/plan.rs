@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ledger::Stage;
 
 use crate::cure::{Change, Cure};
-use crate::tunables::{Looks, Tunables};
+use crate::tunables::{Snapshots, Tunables};
 use crate::verdict::{Place, Verdict};
 
 /// What was lost at a place, and what to try against it.
@@ -56,9 +56,9 @@ impl Plans {
 
     /// Returns them, the largest loss first, with what can be changed as it was looked at meanwhile, in the order of time.
     #[must_use]
-    pub fn into_plans(self, looks: &[Tunables]) -> Vec<Plan> {
+    pub fn into_plans(self, snapshots: &[Tunables]) -> Vec<Plan> {
         let mut plans: Vec<Plan> = self.0.into_values().collect();
-        plans.iter_mut().for_each(|plan| plan.look_at(Looks(looks)));
+        plans.iter_mut().for_each(|plan| plan.apply_snapshots(Snapshots(snapshots)));
         plans.sort_by_key(|plan| std::cmp::Reverse(plan.lost));
         plans
     }
@@ -88,18 +88,18 @@ impl Plan {
     }
 
     /// Who has no processor needs one first: a larger buffer lasts a bit longer.
-    fn look_at(&mut self, looks: Looks<'_>) {
-        let sooner = self.starved().and_then(|pid| looks.niceness(pid));
+    fn apply_snapshots(&mut self, snapshots: Snapshots<'_>) {
+        let sooner = self.starved().and_then(|pid| snapshots.niceness(pid));
         self.changes.splice(0..0, sooner);
-        self.changes.extend(looks.changes(self.stage, &self.place, self.lost));
+        self.changes.extend(snapshots.changes(self.stage, &self.place, self.lost));
     }
 }
 
 /// Returns how much passed meanwhile where losses at a stage and place are counted, in the same unit; `None` where what readers
 /// were given tells it.
 #[must_use]
-pub fn passed(stage: Stage, place: &Place, looks: &[Tunables]) -> Option<u64> {
-    Looks(looks).passed(stage, place)
+pub fn passed(stage: Stage, place: &Place, snapshots: &[Tunables]) -> Option<u64> {
+    Snapshots(snapshots).passed(stage, place)
 }
 
 /// Tells whether a change can be made and taken back here, and acts on programs that run.
@@ -192,8 +192,8 @@ mod tests {
         assert_eq!(plans.starved().collect::<Vec<_>>(), [2]);
         let ordinary = vec![ThreadNice { tid: 2, nice: 0 }, ThreadNice { tid: 3, nice: -15 }];
         let threads = Threads { started: 9, ordinary: ordinary.clone() };
-        let look = Tunables { processes: BTreeMap::from([(2, threads)]), ..Tunables::default() };
-        let plan = plans.into_plans(&[look]).remove(0);
+        let snapshot = Tunables { processes: BTreeMap::from([(2, threads)]), ..Tunables::default() };
+        let plan = plans.into_plans(&[snapshot]).remove(0);
         let sooner = Change::Niceness { pid: 2, started: 9, nice: -10, before: ordinary };
         assert_eq!(plan.changes, [sooner, buffer(300).change.unwrap()]);
         assert_eq!(plan.by_hand, [fifo]);

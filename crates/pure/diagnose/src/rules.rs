@@ -8,7 +8,7 @@ use ledger::Stage;
 
 use crate::Cure;
 use crate::driver::{add_what_only_drivers_count, had_no_room};
-use crate::look::{Look, Settings};
+use crate::snapshot::{Settings, Snapshot};
 use crate::tunables::BACKLOG;
 use crate::verdict::{Evidence, Place, Unit, Verdict};
 
@@ -154,7 +154,7 @@ pub(crate) struct Ahead {
 }
 
 /// Returns what counts that are not a socket's own say was lost between two looks.
-pub(crate) fn of_counters(before: &Look, after: &Look, ahead: &mut Ahead) -> Vec<Verdict> {
+pub(crate) fn of_counters(before: &Snapshot, after: &Snapshot, ahead: &mut Ahead) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = RULES.iter().flat_map(|rule| rule.judge(before, after)).collect();
     leave_to_backlog(&mut verdicts, before, after, ahead);
     add_what_only_drivers_count(&mut verdicts, before, after);
@@ -163,7 +163,7 @@ pub(crate) fn of_counters(before: &Look, after: &Look, ahead: &mut Ahead) -> Vec
 }
 
 impl Rule {
-    fn judge(&self, before: &Look, after: &Look) -> Vec<Verdict> {
+    fn judge(&self, before: &Snapshot, after: &Snapshot) -> Vec<Verdict> {
         match self.place {
             Where::Namespace => {
                 let rises = self.counters.iter().map(|name| evidence(name, after.rise(before, name)));
@@ -195,7 +195,7 @@ impl Rule {
         }
     }
 
-    fn verdict(&self, place: Place, mut evidence: Vec<Evidence>, after: &Look) -> Option<Verdict> {
+    fn verdict(&self, place: Place, mut evidence: Vec<Evidence>, after: &Snapshot) -> Option<Verdict> {
         evidence.retain(|it| it.rise > 0);
         let count = sum(evidence.iter().map(|it| it.rise));
         (count > 0).then(|| Verdict {
@@ -220,7 +220,7 @@ impl Rule {
 ///
 /// The backlog's count moves first, and a look reads it last (`sys::counters`): of what it has of the device, the device may have a
 /// part at the next look only, and never the other way round.
-fn leave_to_backlog(verdicts: &mut Vec<Verdict>, before: &Look, after: &Look, ahead: &mut Ahead) {
+fn leave_to_backlog(verdicts: &mut Vec<Verdict>, before: &Snapshot, after: &Snapshot, ahead: &mut Ahead) {
     let dropped = sum(after.rises(before, "softnet_dropped").map(|(_, rise)| rise));
     // What the device's own driver had no room for never came to a backlog.
     let certain = |stage: Stage, place: &Place| match (stage, place) {
@@ -268,10 +268,10 @@ fn longer_backlog(settings: &Settings) -> Cure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::tests::look;
+    use crate::snapshot::tests::snapshot;
 
     fn told(counters: &[(&str, u64)]) -> Vec<(Stage, Place, u64)> {
-        let verdicts = of_counters(&look(0, &[]), &look(1, counters), &mut Ahead::default());
+        let verdicts = of_counters(&snapshot(0, &[]), &snapshot(1, counters), &mut Ahead::default());
         verdicts.into_iter().map(|it| (it.stage, it.place, it.count)).collect()
     }
 
@@ -324,27 +324,30 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_counts_a_look_after_the_backlog_is_the_backlogs_still() {
+    fn drops_that_a_device_counts_a_snapshot_after_the_backlog_are_the_backlogs_still() {
         let at = |seconds, backlog, device| {
-            look(
+            snapshot(
                 seconds,
                 &[("softnet_dropped/cpu0", backlog), ("rx_drop/eth0", device), ("tx_drop/veth0", device)],
             )
         };
         // Read while they rise; the device's lags by up to nine.
-        let looks =
+        let snapshots =
             [at(0, 0, 0), at(1, 100, 91), at(2, 130, 125), at(3, 130, 130), at(4, 130, 134), at(5, 130, 139)];
         let mut ahead = Ahead::default();
         let mut told = Vec::new();
-        for pair in looks.windows(2) {
+        for pair in snapshots.windows(2) {
             let verdicts = of_counters(&pair[0], &pair[1], &mut ahead);
             told.extend(verdicts.into_iter().map(|it| (pair[1].at, it.stage, it.count)));
         }
         let nic = [Stage::SenderNic, Stage::ReceiverNic];
         let expected = [
-            vec![(looks[1].at, Stage::ReceiverBacklog, 100), (looks[2].at, Stage::ReceiverBacklog, 30)],
-            nic.map(|stage| (looks[4].at, stage, 4)).into(),
-            nic.map(|stage| (looks[5].at, stage, 5)).into(),
+            vec![
+                (snapshots[1].at, Stage::ReceiverBacklog, 100),
+                (snapshots[2].at, Stage::ReceiverBacklog, 30),
+            ],
+            nic.map(|stage| (snapshots[4].at, stage, 4)).into(),
+            nic.map(|stage| (snapshots[5].at, stage, 5)).into(),
         ];
         assert_eq!(told, expected.concat());
     }

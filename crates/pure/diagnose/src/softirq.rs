@@ -10,8 +10,8 @@ use ledger::Stage;
 
 use crate::Cure;
 use crate::driver::is_damage_only;
-use crate::look::Look;
 use crate::rules::evidence;
+use crate::snapshot::Snapshot;
 use crate::verdict::{Evidence, Place, Verdict};
 
 /// A processor whose softirq ran for so much of the time does nothing else any more.
@@ -32,7 +32,7 @@ struct Processor<'l> {
 }
 
 /// Says of what a backlog or a device had no room for, whether the softirq of its processors kept up.
-pub(crate) fn explain(verdicts: &mut [Verdict], before: &Look, after: &Look) {
+pub(crate) fn explain(verdicts: &mut [Verdict], before: &Snapshot, after: &Snapshot) {
     for verdict in verdicts {
         let processors = match (verdict.stage, &verdict.place) {
             (Stage::ReceiverBacklog, _) => having_risen(before, after, "softnet_dropped"),
@@ -43,19 +43,19 @@ pub(crate) fn explain(verdicts: &mut [Verdict], before: &Look, after: &Look) {
             }
             _ => continue,
         };
-        let looked_at: Vec<Processor<'_>> =
+        let watched: Vec<Processor<'_>> =
             processors.iter().map(|name| Processor::of(before, after, name)).collect();
-        say(verdict, &looked_at, before, after);
+        say(verdict, &watched, before, after);
     }
 }
 
-fn having_risen<'l>(before: &'l Look, after: &'l Look, counter: &str) -> BTreeSet<&'l str> {
+fn having_risen<'l>(before: &'l Snapshot, after: &'l Snapshot, counter: &str) -> BTreeSet<&'l str> {
     let processors = after.counters.keys().filter_map(|key| key.strip_prefix(counter)?.strip_prefix('/'));
     processors.filter(|cpu| after.rise(before, &format!("{counter}/{cpu}")) > 0).collect()
 }
 
 impl<'l> Processor<'l> {
-    fn of(before: &Look, after: &Look, name: &'l str) -> Self {
+    fn of(before: &Snapshot, after: &Snapshot, name: &'l str) -> Self {
         let rise = |counter: &str| after.rise(before, &format!("{counter}/{name}"));
         let time = after.at.since(before.at);
         let ticks = rise("stat:softirq").saturating_add(rise("stat:irq"));
@@ -77,7 +77,12 @@ impl<'l> Processor<'l> {
     }
 
     /// The kernel's counts that say so.
-    fn evidence(&self, before: &Look, after: &Look, device: Option<&str>) -> impl Iterator<Item = Evidence> {
+    fn evidence(
+        &self,
+        before: &Snapshot,
+        after: &Snapshot,
+        device: Option<&str>,
+    ) -> impl Iterator<Item = Evidence> {
         let of_device = device.map(|device| format!("interrupts:{device}"));
         let always = ["NET_RX", "softnet_time_squeeze"].map(str::to_owned).into_iter().chain(of_device);
         let ticks =
@@ -88,7 +93,7 @@ impl<'l> Processor<'l> {
     }
 }
 
-fn say(verdict: &mut Verdict, processors: &[Processor<'_>], before: &Look, after: &Look) {
+fn say(verdict: &mut Verdict, processors: &[Processor<'_>], before: &Snapshot, after: &Snapshot) {
     let saturated: Vec<&Processor<'_>> = processors.iter().filter(|it| it.is_saturated()).collect();
     let squeezed: Vec<&Processor<'_>> = processors.iter().filter(|it| it.squeezes > 0).collect();
     let device = match &verdict.place {
@@ -117,8 +122,8 @@ fn say(verdict: &mut Verdict, processors: &[Processor<'_>], before: &Look, after
 }
 
 /// Counts those that ever took in anything.
-fn number_of_processors(look: &Look) -> usize {
-    look.of_prefix("softnet_processed/").count()
+fn number_of_processors(snapshot: &Snapshot) -> usize {
+    snapshot.of_prefix("softnet_processed/").count()
 }
 
 fn spread(has_others: bool, device: Option<&str>) -> Cure {
@@ -137,7 +142,7 @@ const BUDGET: &str = "net.core.netdev_budget";
 const BUDGET_TIME: &str = "net.core.netdev_budget_usecs";
 
 /// A person's to do: it is the whole host's, and nothing that one stream's measure would prove.
-fn longer_turns(after: &Look) -> Cure {
+fn longer_turns(after: &Snapshot) -> Cure {
     let what = "let a softirq work longer before it gives way: twice the packets and the time";
     let now = |name: &str| after.levels.get(name).copied();
     let Some((packets, time)) = now(BUDGET).zip(now(BUDGET_TIME)) else {
@@ -155,13 +160,13 @@ fn longer_turns(after: &Look) -> Cure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::tests::look;
     use crate::rules::{Ahead, of_counters};
+    use crate::snapshot::tests::snapshot;
 
-    fn told(after: &Look) -> Vec<Verdict> {
+    fn told(after: &Snapshot) -> Vec<Verdict> {
         let drivers = after.of_prefix("ethtool:").map(|name| (name, 0));
         let processed = [("softnet_processed/cpu0", 5), ("softnet_processed/cpu1", 5)];
-        let before = look(0, &processed.into_iter().chain(drivers).collect::<Vec<_>>());
+        let before = snapshot(0, &processed.into_iter().chain(drivers).collect::<Vec<_>>());
         let mut verdicts = of_counters(&before, after, &mut Ahead::default());
         crate::driver::explain(&mut verdicts, &before, after);
         explain(&mut verdicts, &before, after);
@@ -173,7 +178,7 @@ mod tests {
     }
 
     /// Both processors took packets; the second's softirq ran for so many ticks of a second.
-    fn busy(ticks: u64, counters: &[(&str, u64)]) -> Look {
+    fn busy(ticks: u64, counters: &[(&str, u64)]) -> Snapshot {
         let all = [
             ("NET_RX/cpu0", 40),
             ("NET_RX/cpu1", 900),
@@ -182,7 +187,7 @@ mod tests {
             ("stat:softirq/cpu0", 3),
             ("stat:softirq/cpu1", ticks),
         ];
-        look(1, &[&all, counters].concat())
+        snapshot(1, &[&all, counters].concat())
     }
 
     #[test]
@@ -209,8 +214,8 @@ mod tests {
     }
 
     #[test]
-    fn between_looks_too_near_to_each_other_no_share_is_seen() {
-        let at = |millis| Look {
+    fn between_snapshots_too_near_to_each_other_no_share_is_seen() {
+        let at = |millis| Snapshot {
             at: units::Instant::ORIGIN + Duration::from_millis(millis),
             ..busy(millis / 10, &[("softnet_dropped/cpu1", 7)])
         };

@@ -7,8 +7,8 @@
 use ledger::Stage;
 
 use crate::Cause;
-use crate::look::{Look, Owner, Thread};
 use crate::rules::evidence;
+use crate::snapshot::{Owner, Snapshot, Thread};
 use crate::verdict::{Evidence, Level, Verdict};
 
 /// Whoever is blocked between two looks makes the pressure go on all the time; less than so much of it was somebody else's.
@@ -19,7 +19,12 @@ const MEMORY: &str = "pressure:memory_some_us";
 const FROM_SWAP: &str = "pswpin";
 
 /// Says more of a cause, where the kernel tells more: of a thread that was blocked, by what.
-pub(crate) fn told_apart(cause: Cause, before: &Look, after: &Look, owners: (&Owner, &Owner)) -> Cause {
+pub(crate) fn told_apart(
+    cause: Cause,
+    before: &Snapshot,
+    after: &Snapshot,
+    owners: (&Owner, &Owner),
+) -> Cause {
     if cause != Cause::Blocked {
         return cause;
     }
@@ -37,8 +42,8 @@ pub(crate) fn told_apart(cause: Cause, before: &Look, after: &Look, owners: (&Ow
 /// Returns by which counts a blocked reader's cause is known.
 pub(crate) fn evidence_of(
     cause: Cause,
-    before: &Look,
-    after: &Look,
+    before: &Snapshot,
+    after: &Snapshot,
     owners: (&Owner, &Owner),
 ) -> Vec<Evidence> {
     let names: &[&str] = match cause {
@@ -51,7 +56,7 @@ pub(crate) fn evidence_of(
     counts.chain(faults).filter(|it| it.rise > 0).collect()
 }
 
-fn is_pressing(before: &Look, after: &Look, name: &str) -> bool {
+fn is_pressing(before: &Snapshot, after: &Snapshot, name: &str) -> bool {
     let time = after.at.since(before.at).as_micros();
     #[expect(clippy::cast_precision_loss, reason = "microseconds between two looks are far below 2^53")]
     let share = after.rise(before, name) as f64 / time.max(1) as f64;
@@ -78,7 +83,7 @@ const DISK_FREE: &str = "disk_free_bytes:";
 const DISK_SIZE: &str = "disk_size_bytes:";
 
 /// Says how full was what datagrams of a stage are kept in, or what a blocked reader writes to, when it was looked at.
-pub(crate) fn add_levels(verdicts: &mut [Verdict], after: &Look) {
+pub(crate) fn add_levels(verdicts: &mut [Verdict], after: &Snapshot) {
     let value = |name: &str| after.levels.get(name).copied();
     for verdict in verdicts {
         let memories = MEMORIES.iter().filter(|(stage, _)| *stage == verdict.stage).flat_map(|(_, all)| *all);
@@ -94,10 +99,10 @@ pub(crate) fn add_levels(verdicts: &mut [Verdict], after: &Look) {
 }
 
 /// Returns what is in use of the disks that blocked readers have files on.
-fn disks(look: &Look) -> impl Iterator<Item = Level> {
-    let free = look.levels.iter().filter_map(|(name, free)| Some((name.strip_prefix(DISK_FREE)?, *free)));
+fn disks(snapshot: &Snapshot) -> impl Iterator<Item = Level> {
+    let free = snapshot.levels.iter().filter_map(|(name, free)| Some((name.strip_prefix(DISK_FREE)?, *free)));
     free.filter_map(|(mount, free)| {
-        let size = *look.levels.get(&format!("{DISK_SIZE}{mount}"))?;
+        let size = *snapshot.levels.get(&format!("{DISK_SIZE}{mount}"))?;
         Some(Level { name: format!("bytes of {mount}"), value: size.saturating_sub(free), limit: Some(size) })
     })
 }
@@ -111,7 +116,7 @@ pub fn disk_levels(mount: &str, free_bytes: u64, size_bytes: u64) -> [(String, u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::tests::look;
+    use crate::snapshot::tests::snapshot;
     use crate::{Losses, Socket, Watch};
 
     fn owner(major_faults: u64) -> Owner {
@@ -128,13 +133,13 @@ mod tests {
             drops,
             owner: Some(owner(faults)),
         };
-        let mut before = look(0, &[]);
+        let mut before = snapshot(0, &[]);
         before.sockets = vec![socket(0, 0)];
-        let mut after = look(1, &[&[("UdpRcvbufErrors", 9), ("UdpInErrors", 9)], counters].concat());
+        let mut after = snapshot(1, &[&[("UdpRcvbufErrors", 9), ("UdpInErrors", 9)], counters].concat());
         after.sockets = vec![socket(9, major_faults)];
         after.early_drops = [(1, 9)].into();
         after.levels = levels.iter().cloned().collect();
-        Watch::begin(before).look(after, None)
+        Watch::begin(before).compare(after, None)
     }
 
     fn cause(major_faults: u64, counters: &[(&str, u64)]) -> (Cause, Vec<String>) {
@@ -184,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_memory_that_was_used_up_is_told_with_its_limit() {
-        let mut after = look(1, &[("IpReasmFails", 3)]);
+        let mut after = snapshot(1, &[("IpReasmFails", 3)]);
         after.levels = [
             ("FRAG memory", 4_000),
             ("FRAG6 memory", 0),
@@ -193,7 +198,7 @@ mod tests {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        let verdict = Watch::begin(look(0, &[])).look(after, None).verdicts.remove(0);
+        let verdict = Watch::begin(snapshot(0, &[])).compare(after, None).verdicts.remove(0);
         let expected = Level { name: "FRAG memory".to_owned(), value: 4_000, limit: Some(4_096) };
         assert_eq!(verdict.levels, [expected]);
     }

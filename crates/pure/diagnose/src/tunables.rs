@@ -136,9 +136,9 @@ const NICE: i32 = -10;
 
 /// Looks at what can be changed, in the order of time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Looks<'a>(pub(crate) &'a [Tunables]);
+pub(crate) struct Snapshots<'a>(pub(crate) &'a [Tunables]);
 
-impl Looks<'_> {
+impl Snapshots<'_> {
     /// Returns what would help against losses at a stage and place, the likeliest first.
     pub(crate) fn changes(self, stage: Stage, place: &Place, lost: u64) -> Vec<Change> {
         match (stage, place) {
@@ -303,7 +303,7 @@ fn rise_of(now: &Tunables, then: &Tunables, queue: &Queue) -> Rise {
         (&it.device, &it.kind, it.handle, it.parent)
             == (&queue.device, &queue.kind, queue.handle, queue.parent)
     };
-    let of = |look: &Tunables| look.queues.iter().find(is_it).cloned();
+    let of = |snapshot: &Tunables| snapshot.queues.iter().find(is_it).cloned();
     // One that has come meanwhile has no past to compare with.
     of(now).zip(of(then)).map_or_else(Rise::default, |(now, then)| Rise {
         // Those that begin anew, as when somebody sets the queue up again, count nothing.
@@ -378,13 +378,13 @@ mod tests {
         }
     }
 
-    fn changes(stage: Stage, place: &Place, looks: &[Tunables]) -> Vec<Change> {
-        Looks(looks).changes(stage, place, 1_000)
+    fn changes(stage: Stage, place: &Place, snapshots: &[Tunables]) -> Vec<Change> {
+        Snapshots(snapshots).changes(stage, place, 1_000)
     }
 
-    fn of_queues(looks: &[Vec<Queue>]) -> Vec<Change> {
-        let looks: Vec<Tunables> = looks.iter().map(|queues| with_queues(queues)).collect();
-        changes(Stage::SenderQdisc, &Place::Device("eth0".to_owned()), &looks)
+    fn of_queues(snapshots: &[Vec<Queue>]) -> Vec<Change> {
+        let snapshots: Vec<Tunables> = snapshots.iter().map(|queues| with_queues(queues)).collect();
+        changes(Stage::SenderQdisc, &Place::Device("eth0".to_owned()), &snapshots)
     }
 
     fn limits(changes: &[Change]) -> Vec<(&str, u32, u32)> {
@@ -398,14 +398,14 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_within_is_enlarged_by_what_it_dropped_in_one_look() {
+    fn the_inner_queue_is_enlarged_by_what_it_dropped_in_one_snapshot() {
         let at = |outer, inner| {
             let limit = Some(Limit::Packets(10));
             vec![queue("htb", 0x1_0000, ROOT, outer, None), queue("pfifo", 0x2_0000, 0x1_0001, inner, limit)]
         };
         // Of 10, 90 and 40 a look the 90 with the ten that it holds, rounded up.
-        let looks = [at(5, 5), at(15, 15), at(105, 105), at(145, 145)];
-        assert_eq!(limits(&of_queues(&looks)), [("pfifo", 128, 10)]);
+        let snapshots = [at(5, 5), at(15, 15), at(105, 105), at(145, 145)];
+        assert_eq!(limits(&of_queues(&snapshots)), [("pfifo", 128, 10)]);
         assert_eq!(of_queues(&[at(5, 5), at(9, 5)]), [], "it is not the one within");
         assert_eq!(of_queues(&[at(5, 5)]), [], "nothing is known");
     }
@@ -431,15 +431,15 @@ mod tests {
     fn the_ring_of_a_tun_device_is_enlarged_and_no_other() {
         let place = Place::Device("tun0".to_owned());
         let of = |kind: &str| {
-            let look = |sent_dropped, sent_packets| {
+            let snapshot = |sent_dropped, sent_packets| {
                 let kind = Some(kind.to_owned());
                 let device =
                     Device { kind, queue_packets: 100, sent_dropped, sent_packets, ..Device::default() };
                 Tunables { devices: BTreeMap::from([("tun0".to_owned(), device)]), ..Tunables::default() }
             };
-            let looks = [look(10, 5), look(410, 25)];
-            assert_eq!(Looks(&looks).passed(Stage::SenderNic, &place), Some(20));
-            changes(Stage::SenderNic, &place, &looks)
+            let snapshots = [snapshot(10, 5), snapshot(410, 25)];
+            assert_eq!(Snapshots(&snapshots).passed(Stage::SenderNic, &place), Some(20));
+            changes(Stage::SenderNic, &place, &snapshots)
         };
         let expected = Change::TransmitQueue { device: "tun0".to_owned(), packets: 512, before: 100 };
         assert_eq!(of("tun"), [expected]);
@@ -448,7 +448,7 @@ mod tests {
 
     #[test]
     fn a_strict_check_of_the_way_back_is_loosened_where_most_came() {
-        let look = |refused, came: u64, all| {
+        let snapshot = |refused, came: u64, all| {
             let device = |share, own| Device {
                 received_packets: came * share,
                 reverse_path: Some(own),
@@ -468,23 +468,25 @@ mod tests {
                 ..Tunables::default()
             }
         };
-        let of = |looks: &[Tunables]| changes(Stage::ReceiverIp, &Place::Namespace, looks);
+        let of = |snapshots: &[Tunables]| changes(Stage::ReceiverIp, &Place::Namespace, snapshots);
         let loose =
             |name: &str, before| Change::Sysctl { name: name.to_owned(), value: 2, before: Some(before) };
         let (a, b) = ("net.ipv4.conf.a.rp_filter", "net/ipv4/conf/b.7/rp_filter");
         // All are strict that are not loose, and that by which nothing came is not the one.
-        assert_eq!(of(&[look(0, 0, 1), look(5, 9, 1)]), [loose(b, 0), loose(a, 1)]);
-        assert_eq!(of(&[look(0, 0, 0), look(5, 9, 0)]), [loose(a, 1)]);
-        assert_eq!(of(&[look(5, 0, 1), look(5, 9, 1)]), [], "it was something else");
+        assert_eq!(of(&[snapshot(0, 0, 1), snapshot(5, 9, 1)]), [loose(b, 0), loose(a, 1)]);
+        assert_eq!(of(&[snapshot(0, 0, 0), snapshot(5, 9, 0)]), [loose(a, 1)]);
+        assert_eq!(of(&[snapshot(5, 0, 1), snapshot(5, 9, 1)]), [], "it was something else");
     }
 
     #[test]
     fn fragments_get_more_memory_where_they_hold_what_there_is() {
-        let look = |failed, memory_bytes| {
+        let snapshot = |failed, memory_bytes| {
             let v6 = Reassembly { received: failed, failed, memory_bytes, high_bytes: Some(20_000) };
             Tunables { reassembly: [Reassembly { failed: 3, ..v6 }, v6], ..Tunables::default() }
         };
-        let of = |held| changes(Stage::ReceiverReassembly, &Place::Namespace, &[look(0, 0), look(50, held)]);
+        let of = |held| {
+            changes(Stage::ReceiverReassembly, &Place::Namespace, &[snapshot(0, 0), snapshot(50, held)])
+        };
         let name = "net.ipv6.ip6frag_high_thresh".to_owned();
         // Fifty of 2,304 bytes.
         let expected = Change::Sysctl { name, value: 262_144, before: Some(20_000) };
@@ -497,8 +499,8 @@ mod tests {
         let of = |limit_pages: &[u64], host_pages| {
             let limit_pages = limit_pages.to_vec();
             let udp_memory = Some(UdpMemory { limit_pages, host_pages, page_bytes: 4_096 });
-            let look = Tunables { udp_memory, ..Tunables::default() };
-            changes(Stage::ReceiverUdpMemory, &Place::Namespace, &[look])
+            let snapshot = Tunables { udp_memory, ..Tunables::default() };
+            changes(Stage::ReceiverUdpMemory, &Place::Namespace, &[snapshot])
         };
         let to = |values: &[u64], before: &[u64]| {
             let (values, before) = (values.to_vec(), before.to_vec());
@@ -515,15 +517,15 @@ mod tests {
     #[test]
     fn what_passed_is_counted_where_the_loss_is() {
         let device = Place::Device("eth0".to_owned());
-        let looks = [with_queues(&[]), with_queues(&[])];
-        assert_eq!(Looks(&looks).passed(Stage::SenderQdisc, &device), Some(0));
-        assert_eq!(Looks(&looks).passed(Stage::ReceiverNic, &device), None);
+        let snapshots = [with_queues(&[]), with_queues(&[])];
+        assert_eq!(Snapshots(&snapshots).passed(Stage::SenderQdisc, &device), Some(0));
+        assert_eq!(Snapshots(&snapshots).passed(Stage::ReceiverNic, &device), None);
         let fragments = |received, failed| {
             let v4 = Reassembly { received, failed, ..Reassembly::default() };
             Tunables { reassembly: [v4, Reassembly::default()], ..Tunables::default() }
         };
-        let looks = [fragments(100, 0), fragments(200, 30)];
-        assert_eq!(Looks(&looks).passed(Stage::ReceiverReassembly, &Place::Namespace), Some(70));
+        let snapshots = [fragments(100, 0), fragments(200, 30)];
+        assert_eq!(Snapshots(&snapshots).passed(Stage::ReceiverReassembly, &Place::Namespace), Some(70));
     }
 
     #[test]

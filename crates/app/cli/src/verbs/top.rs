@@ -1,7 +1,7 @@
 //! `tallycast top`: every stream as it comes in here: by which reach and why, how fast, what was lost and where.
 
-mod looks;
 mod readers;
+mod snapshots;
 mod state;
 mod view;
 
@@ -23,15 +23,15 @@ use crate::quantity;
 use crate::settings::Sources;
 use crate::status_line::size_text;
 use crate::stop::{Deadline, Stop};
-use looks::Looks;
 use readers::OtherReader;
+use snapshots::Snapshots;
 use state::{Next, State};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast top                        every stream, anew every second, until Ctrl-C
   tallycast top 'lab/**' --interval 5s
-  tallycast top --looks 1 --json       one look, one object a stream
+  tallycast top --snapshots 1 --json   one look, one object a stream
 
 In a terminal it is a view with five panels: streams, stages, sockets, processors and readers; `?` tells the keys. What streams show
 is this reader's own account: it reads every stream that it shows. Readers, also of other hosts, are those that report to publishers
@@ -46,8 +46,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::duration)]
     interval: Duration,
     /// End after so many looks
-    #[arg(long, value_name = "COUNT")]
-    looks: Option<u64>,
+    #[arg(long, alias = "looks", value_name = "COUNT")]
+    snapshots: Option<u64>,
     /// One JSON object a stream and look, one a line
     #[arg(long)]
     json: bool,
@@ -82,12 +82,12 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     let mut heard = node.heard_reports();
     let stop = Stop::on_signals()?;
     let is_view = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
-    if is_view && !arguments.json && !arguments.plain && arguments.looks.is_none() {
+    if is_view && !arguments.json && !arguments.plain && arguments.snapshots.is_none() {
         view_until_ended(&mut subscriber, &mut heard, arguments.interval, &stop)?;
         return Ok(Outcome::Fine);
     }
     let mut seen_any = false;
-    for look in 1.. {
+    for snapshot in 1.. {
         let began = Instant::now();
         let flows = read_for(&mut subscriber, arguments.interval, &stop);
         let lines = lines(&subscriber, &mut heard, &flows, began.elapsed());
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         } else {
             print_table(&lines)?;
         }
-        if stop.is_wanted() || arguments.looks.is_some_and(|looks| look >= looks) {
+        if stop.is_wanted() || arguments.snapshots.is_some_and(|snapshots| snapshot >= snapshots) {
             break;
         }
     }
@@ -154,7 +154,7 @@ fn view_until_ended(
     stop: &Stop,
 ) -> anyhow::Result<()> {
     let mut screen = Screen::take()?;
-    let (mut state, mut looks) = (State::new(), Looks::begin());
+    let (mut state, mut snapshots) = (State::new(), Snapshots::begin());
     let (mut flows, mut began) = (BTreeMap::new(), Instant::now());
     while !stop.is_wanted() {
         screen.terminal.draw(|frame| view::draw(frame, &state))?;
@@ -170,7 +170,7 @@ fn view_until_ended(
         if took >= interval {
             let lines = lines(subscriber, heard, &std::mem::take(&mut flows), took);
             began = Instant::now();
-            state.see(looks.look(&lines, took));
+            state.see(snapshots.take(&lines, took));
         }
     }
     Ok(())

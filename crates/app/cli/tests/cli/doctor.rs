@@ -145,7 +145,7 @@ fn what_was_watched_is_told_the_same_from_its_event_file() {
 
 #[test]
 fn an_event_file_that_cannot_be_written_is_said_before_anything_is_watched() {
-    let arguments = ["doctor", "watch", "--looks", "2", "--interval", "1ms", "--record", "/dev/full"];
+    let arguments = ["doctor", "watch", "--snapshots", "2", "--interval", "1ms", "--record", "/dev/full"];
     let output = Command::new(env!("CARGO_BIN_EXE_tallycast")).args(arguments).output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("/dev/full cannot be written"), "{error}");
@@ -158,7 +158,7 @@ fn a_full_disk_ends_the_event_file_and_not_the_watch() {
     let file = folder.path().join("events.jsonl");
     // A file may have 64 KiB: room for the first look and some more.
     let script = format!(
-        "trap '' XFSZ; ulimit -f 128; exec {} doctor watch --looks 2000 --interval 1ms --record {}",
+        "trap '' XFSZ; ulimit -f 128; exec {} doctor watch --snapshots 2000 --interval 1ms --record {}",
         env!("CARGO_BIN_EXE_tallycast"),
         file.display()
     );
@@ -530,8 +530,8 @@ fn nobody_is_changed_without_being_asked() {
 fn where_nothing_is_lost_it_says_so() {
     // Among the other tests something is always lost: a namespace of its own has none of them.
     let program = env!("CARGO_BIN_EXE_tallycast");
-    let looks = ["doctor", "watch", "--looks", "2", "--interval", "1ms"];
-    let output = Command::new("unshare").args(["--net", program]).args(looks).output();
+    let two_snapshots = ["doctor", "watch", "--snapshots", "2", "--interval", "1ms"];
+    let output = Command::new("unshare").args(["--net", program]).args(two_snapshots).output();
     let Some(output) = output.ok().filter(|output| !output.stderr.starts_with(b"unshare: ")) else {
         println!("SKIPPED: no network namespace can be made here");
         return;
@@ -543,7 +543,7 @@ fn where_nothing_is_lost_it_says_so() {
 
 #[test]
 fn anybody_may_watch() {
-    let arguments = ["doctor", "watch", "--json", "--looks", "1", "--interval", "1ms"];
+    let arguments = ["doctor", "watch", "--json", "--snapshots", "1", "--interval", "1ms"];
     let Some(output) = run_as_nobody(&arguments) else { return };
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.lines().any(|line| line.contains("\"event\":\"ended\"")), "{text}");

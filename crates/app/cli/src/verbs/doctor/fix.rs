@@ -97,7 +97,7 @@ impl JournalFile {
 }
 
 /// How often a window is looked into.
-const LOOKS: u32 = 5;
+const SNAPSHOTS_PER_WINDOW: u32 = 5;
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let Arguments { selection, window, load, yes, journal, json } = arguments;
@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         };
         let number = make(&mut journal, &change)?;
         // What is lost until now was lost before.
-        traffic.watcher.look()?;
+        traffic.watcher.take_snapshot()?;
         let (before, after) = (seen.window_of(&plan), traffic.watch()?);
         let proof = Proof::of(&before, &after.window_of(&plan));
         match proof {
@@ -202,11 +202,11 @@ struct Traffic {
 impl Traffic {
     /// Watches for a window: what was lost, and what helps.
     fn watch(&mut self) -> anyhow::Result<Seen> {
-        let Some((mut feed, to)) = self.feed.take() else { return Ok(self.look_on()?) };
+        let Some((mut feed, to)) = self.feed.take() else { return Ok(self.watch_window()?) };
         let (window, is_over) = (self.window, AtomicBool::new(false));
         let (seen, fed) = std::thread::scope(|threads| {
             let feeding = threads.spawn(|| feed.send(window, &|| is_over.load(Ordering::Relaxed)));
-            let seen = self.look_on();
+            let seen = self.watch_window();
             is_over.store(true, Ordering::Relaxed);
             (seen, feeding.join())
         });
@@ -215,12 +215,12 @@ impl Traffic {
         Ok(seen?)
     }
 
-    fn look_on(&mut self) -> std::io::Result<Seen> {
+    fn watch_window(&mut self) -> std::io::Result<Seen> {
         let (mut window, mut processed, mut plans) = (Window::default(), 0, Plans::default());
         let mut tunables = vec![doctor::tunables(&BTreeSet::new())];
-        for _ in 0..LOOKS {
-            self.watcher.wait(self.window / LOOKS, |time| !self.stop.wait(time))?;
-            let seen = self.watcher.look()?;
+        for _ in 0..SNAPSHOTS_PER_WINDOW {
+            self.watcher.wait(self.window / SNAPSHOTS_PER_WINDOW, |time| !self.stop.wait(time))?;
+            let seen = self.watcher.take_snapshot()?;
             seen.losses.verdicts.iter().for_each(|verdict| plans.take(verdict));
             tunables.push(doctor::tunables(&plans.starved().collect()));
             window = window.and(Window { time: seen.time, delivered: seen.losses.delivered, lost: 0 });

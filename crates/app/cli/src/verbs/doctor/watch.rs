@@ -32,7 +32,7 @@ Examples:
   tallycast doctor watch 'lab/**'               these streams, by name
   tallycast doctor watch --port 5004 --port 5006
   tallycast doctor watch --pid 4711 --interval 200ms
-  tallycast doctor watch --looks 60 --json      one object a loss, for a minute
+  tallycast doctor watch --snapshots 60 --json  one object a loss, for a minute
   tallycast doctor watch --port 5004 --profile rtp
   tallycast doctor watch --checkpoints          what never came to this host, too; what passes costs a little
   tallycast doctor watch --record events.jsonl  for somebody else: tallycast doctor replay events.jsonl
@@ -66,15 +66,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// End after so many looks
-    #[arg(long, value_name = "COUNT")]
-    looks: Option<u64>,
+    #[arg(long, alias = "looks", value_name = "COUNT")]
+    snapshots: Option<u64>,
     /// One JSON object a loss, one a line
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
-    let Arguments { streams, selection, interval, profiles, no_events, checkpoints, record, looks, json } =
+    let Arguments { streams, selection, interval, profiles, no_events, checkpoints, record, snapshots, json } =
         arguments;
     let stop = Stop::on_signals()?;
     let wanted = Wanted::from(selection);
@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         Ok(())
     };
     watcher
-        .look_until_stopped((interval, looks), |time| !stop.wait(time), tell)
+        .watch_until_stopped((interval, snapshots), |time| !stop.wait(time), tell)
         .context("the kernel does not tell of its UDP sockets any more")?;
     told.tell_seen(&watcher.finish())?;
     told.tell_passed_at_end(&watcher)?;
@@ -151,7 +151,7 @@ pub(crate) fn replay(arguments: ReplayArguments) -> anyhow::Result<Outcome> {
         eprintln!("replaying what was seen on Linux {kernel}");
     }
     let mut told = Told { json, ..Told::default() };
-    while let Some(seen) = replay.look().with_context(|| file.display().to_string())? {
+    while let Some(seen) = replay.next_snapshot().with_context(|| file.display().to_string())? {
         told.time += seen.time;
         told.tell_all(&seen.losses)?;
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tallycast::{HeardReport, ReaderRows};
 
-use super::looks::per_second;
+use super::snapshots::per_second;
 use super::state::{Field, Table};
 use super::{Line, lost_of};
 

@@ -13,7 +13,7 @@ use crate::status_line::size_text;
 use crate::verbs::doctor::place_text;
 
 /// Looks at the host again and again.
-pub(super) struct Looks {
+pub(super) struct Snapshots {
     /// `None` where the kernel lists no sockets.
     watcher: Option<Watcher>,
     /// What was lost since the view began, and in the last interval.
@@ -24,7 +24,7 @@ pub(super) struct Looks {
     net_rx: BTreeMap<u32, u64>,
 }
 
-impl Looks {
+impl Snapshots {
     pub(super) fn begin() -> Self {
         Self {
             watcher: Watcher::begin(Wanted::default(), None).ok(),
@@ -36,9 +36,10 @@ impl Looks {
     }
 
     /// Looks again; `lines` are the streams, and so long ago was the last look.
-    pub(super) fn look(&mut self, lines: &[Line], took: Duration) -> Seen {
+    pub(super) fn take(&mut self, lines: &[Line], took: Duration) -> Seen {
         self.lost.values_mut().for_each(|(_, now)| *now = 0);
-        let losses = self.watcher.as_mut().and_then(|watcher| watcher.look().ok()).map(|seen| seen.losses);
+        let losses =
+            self.watcher.as_mut().and_then(|watcher| watcher.take_snapshot().ok()).map(|seen| seen.losses);
         for verdict in losses.iter().flat_map(|losses| &losses.verdicts) {
             let place = place_text(&verdict.place);
             let (all, now) = self.lost.entry((verdict.stage.name(), place)).or_default();

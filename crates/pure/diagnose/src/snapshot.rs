@@ -10,7 +10,7 @@ use crate::verdict::Place;
 
 /// A look at a host.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Look {
+pub struct Snapshot {
     /// When it was taken.
     pub at: Instant,
     /// The kernel's counts by name, as `sys::counters` has them: `UdpRcvbufErrors`, `rx_drop/eth0`, ….
@@ -88,7 +88,7 @@ impl Socket {
     }
 }
 
-impl Look {
+impl Snapshot {
     pub(crate) fn socket(&self, cookie: u64) -> Option<&Socket> {
         let index = self.sockets.binary_search_by_key(&cookie, |socket| socket.cookie).ok()?;
         Some(&self.sockets[index])
@@ -100,7 +100,7 @@ impl Look {
         const COUNTERS: [&str; 4] = ["IpReasmFails", "Ip6ReasmFails", "UdpMemErrors", "Udp6MemErrors"];
         const OF_PROCESSORS: [&str; 2] = ["softnet_dropped", "softnet_time_squeeze"];
         // Where memory for datagrams is short only the sockets' own counts move.
-        let drops = |look: &Self, cookie| look.socket(cookie).map_or(0, |socket| socket.drops);
+        let drops = |snapshot: &Self, cookie| snapshot.socket(cookie).map_or(0, |socket| socket.drops);
         COUNTERS.iter().any(|name| self.rise(before, name) > 0)
             || OF_PROCESSORS.iter().any(|name| self.rises(before, name).any(|(_, rise)| rise > 0))
             || self.sockets.iter().any(|socket| socket.drops != drops(before, socket.cookie))
@@ -108,7 +108,7 @@ impl Look {
 
     /// Returns by how much a count rose since an earlier look; nothing for one that began anew meanwhile.
     pub(crate) fn rise(&self, before: &Self, name: &str) -> u64 {
-        let count = |look: &Self| look.counters.get(name).copied();
+        let count = |snapshot: &Self| snapshot.counters.get(name).copied();
         let Some(now) = count(self) else { return 0 };
         // A device that has come since has counted from zero; what a driver tells only now has been counted at some time.
         let then = count(before).unwrap_or_else(|| if before.may_have_counted(name) { now } else { 0 });
@@ -161,20 +161,22 @@ pub(crate) mod tests {
     use core::time::Duration;
 
     /// Makes a look some seconds after the first.
-    pub(crate) fn look(seconds: u64, counters: &[(&str, u64)]) -> Look {
+    pub(crate) fn snapshot(seconds: u64, counters: &[(&str, u64)]) -> Snapshot {
         let counters = counters.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         let at = Instant::ORIGIN + Duration::from_secs(seconds);
         let (sockets, early_drops, settings) = (Vec::new(), BTreeMap::new(), Settings::default());
         let levels = BTreeMap::new();
         let devices = BTreeMap::from([(2, "eth0".to_owned())]);
-        Look { at, counters, levels, sockets, early_drops, devices, settings }
+        Snapshot { at, counters, levels, sockets, early_drops, devices, settings }
     }
 
     #[test]
     fn counts_rise_from_what_they_were() {
-        let before =
-            look(0, &[("UdpNoPorts", 5), ("rx_drop/eth0", 9), ("softnet_dropped/cpu0", u64::from(u32::MAX))]);
-        let after = look(
+        let before = snapshot(
+            0,
+            &[("UdpNoPorts", 5), ("rx_drop/eth0", 9), ("softnet_dropped/cpu0", u64::from(u32::MAX))],
+        );
+        let after = snapshot(
             1,
             &[("UdpNoPorts", 8), ("rx_drop/eth0", 2), ("softnet_dropped/cpu0", 3), ("rx_drop/new", 4)],
         );
@@ -187,19 +189,19 @@ pub(crate) mod tests {
 
     #[test]
     fn what_a_driver_tells_late_has_not_risen_and_of_a_new_device_it_has() {
-        let after = look(1, &[("ethtool:rx0_drops/eth0", 7), ("ethtool:rx0_drops/eth9", 7)]);
-        let rise = |name| after.rise(&look(0, &[]), name);
+        let after = snapshot(1, &[("ethtool:rx0_drops/eth0", 7), ("ethtool:rx0_drops/eth9", 7)]);
+        let rise = |name| after.rise(&snapshot(0, &[]), name);
         assert_eq!((rise("ethtool:rx0_drops/eth0"), rise("ethtool:rx0_drops/eth9")), (0, 7));
     }
 
     #[test]
     fn levels_are_wanted_where_something_rose_that_they_explain() {
-        let before = look(0, &[("IpReasmFails", 3), ("UdpNoPorts", 3), ("softnet_time_squeeze/cpu1", 3)]);
-        let wants = |counters: &[_]| look(1, counters).wants_levels(&before);
+        let before = snapshot(0, &[("IpReasmFails", 3), ("UdpNoPorts", 3), ("softnet_time_squeeze/cpu1", 3)]);
+        let wants = |counters: &[_]| snapshot(1, counters).wants_levels(&before);
         assert!(!wants(&[("IpReasmFails", 3), ("UdpNoPorts", 9), ("softnet_time_squeeze/cpu1", 3)]));
         assert!(wants(&[("IpReasmFails", 4)]) && wants(&[("softnet_time_squeeze/cpu1", 4)]));
         let local = "127.0.0.1:1".parse().unwrap();
-        let mut after = look(1, &[]);
+        let mut after = snapshot(1, &[]);
         after.sockets = vec![Socket { cookie: 1, local, buffer_bytes: 1, drops: 1, owner: None }];
         assert!(after.wants_levels(&before) && !after.wants_levels(&after));
     }
@@ -216,7 +218,11 @@ pub(crate) mod tests {
             ("rx_drop/cpu1", 0),
             ("pswpin", 0),
         ] {
-            assert_eq!(look(1, &[(name, 3)]).rise(&look(0, &[(name, most)]), name), expected, "{name}");
+            assert_eq!(
+                snapshot(1, &[(name, 3)]).rise(&snapshot(0, &[(name, most)]), name),
+                expected,
+                "{name}"
+            );
         }
     }
 }
