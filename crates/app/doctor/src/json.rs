@@ -1,6 +1,6 @@
 //! A verdict as an object: `docs/doctor.md`.
 
-use diagnose::audit::Finding;
+use diagnose::audit::Check;
 use diagnose::{Cure, Datagrams, Evidence, Level, Place, Unplaced, Verdict};
 use serde_json::{Value, json};
 
@@ -76,17 +76,17 @@ pub fn guide(stage: &str) -> String {
     format!("docs/operations/losses.md#{stage}")
 }
 
-/// Returns a finding of an audit as an object.
+/// Returns a check of an audit as an object.
 #[must_use]
-pub fn finding_json(finding: &Finding) -> Value {
-    let cures = finding.cures.iter();
+pub fn check_json(check: &Check) -> Value {
+    let cures = check.cures.iter();
     json!({
         "event": "finding",
-        "check": finding.check,
-        "judgement": finding.judgement.name(),
-        "live": finding.live,
-        "recommended": finding.recommended,
-        "why": finding.why,
+        "check": check.name,
+        "judgement": check.judgement.name(),
+        "live": check.live,
+        "recommended": check.recommended,
+        "why": check.why,
         "cure": cures.clone().map(|cure| cure.command().unwrap_or_else(|| cure.what.clone())).collect::<Vec<_>>(),
         "undo": cures.filter_map(Cure::undo).collect::<Vec<_>>(),
     })

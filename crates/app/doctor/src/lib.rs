@@ -17,7 +17,7 @@ mod watcher;
 
 pub use bpf::{HookError, Unseen};
 pub use checkpoints::Checkpoints;
-pub use diagnose::audit::{Finding, Judgement};
+pub use diagnose::audit::{Check, Judgement};
 pub use diagnose::{
     Cause, Change, Checkpoint, Cure, Datagrams, Evidence, Level, Losses, Owner, Passage, Passed, Place, Plan,
     Plans, Profile, Proof, Socket, Subject, Tunables, Unplaced, Verdict, Window, numbers_text, passed,
@@ -26,7 +26,7 @@ pub use drops::Drops;
 pub use facts::Wishes;
 pub use fix::{ChangeError, apply, take_back};
 pub use journal::{Entry, Journal, JournalError, change_json};
-pub use json::{UNEXPLAINED, UNKNOWN_REASON, finding_json, guide, unplaced_json, verdict_json};
+pub use json::{UNEXPLAINED, UNKNOWN_REASON, check_json, guide, unplaced_json, verdict_json};
 pub use ledger::Stage;
 pub use preflight::{Newcomer, Preflight, PreflightError, PreflightOptions};
 pub use record::{About, Replay, ReplayError};
@@ -44,6 +44,6 @@ use std::collections::BTreeSet;
 
 /// Judges how this host is set up; with `interfaces`, only these of its interfaces.
 #[must_use]
-pub fn audit(wishes: &Wishes, interfaces: &BTreeSet<String>) -> Vec<Finding> {
+pub fn audit(wishes: &Wishes, interfaces: &BTreeSet<String>) -> Vec<Check> {
     diagnose::audit::audit(&facts::facts(wishes, interfaces))
 }

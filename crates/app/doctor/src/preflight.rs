@@ -6,7 +6,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use diagnose::audit::Finding;
+use diagnose::audit::Check;
 use diagnose::preflight::{Company, Heard, Way, Word};
 use serde_json::{Value, json};
 use sys::{
@@ -142,7 +142,7 @@ impl Preflight {
 
     /// Judges what was heard until now.
     #[must_use]
-    pub fn judge(&self) -> Vec<Finding> {
+    pub fn judge(&self) -> Vec<Check> {
         self.company.judge(clock::monotonic(), self.largest_bytes as u64)
     }
 
@@ -351,6 +351,6 @@ mod tests {
         heard.sort();
         assert_eq!(heard, ["daq-1", "daq-2"]);
         assert_eq!(both.each_ref().map(Preflight::refused), [None, None]);
-        assert_eq!(both[0].judge()[0].check, "group-joined");
+        assert_eq!(both[0].judge()[0].name, "group-joined");
     }
 }

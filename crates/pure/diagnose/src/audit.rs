@@ -137,9 +137,9 @@ pub enum Judgement {
 
 /// What was found in one respect.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Finding {
+pub struct Check {
     /// What was looked at.
-    pub check: &'static str,
+    pub name: &'static str,
     /// How it stands.
     pub judgement: Judgement,
     /// What it is now.
@@ -171,19 +171,19 @@ impl Judgement {
     }
 }
 
-impl Finding {
+impl Check {
     pub(crate) fn new(
-        check: &'static str,
+        name: &'static str,
         judgement: Judgement,
         live: impl Into<String>,
         why: impl Into<String>,
     ) -> Self {
         let (live, why) = (live.into(), why.into());
-        Self { check, judgement, live, recommended: None, why, cures: Vec::new() }
+        Self { name, judgement, live, recommended: None, why, cures: Vec::new() }
     }
 
-    fn not_seen(check: &'static str, why: &str) -> Self {
-        Self::new(check, Judgement::NotSeen, "?", why)
+    fn not_seen(name: &'static str, why: &str) -> Self {
+        Self::new(name, Judgement::NotSeen, "?", why)
     }
 
     pub(crate) fn with_cures(mut self, cures: impl IntoIterator<Item = Cure>) -> Self {
@@ -208,10 +208,10 @@ impl Facts {
     }
 }
 
-/// Judges a host, each respect on its own; a host may have several findings in one, as for each interface.
+/// Judges a host, each respect on its own; a host may have several checks in one, as for each interface.
 #[must_use]
-pub fn audit(facts: &Facts) -> Vec<Finding> {
-    const CHECKS: [fn(&Facts) -> Vec<Finding>; 27] = [
+pub fn audit(facts: &Facts) -> Vec<Check> {
+    const CHECKS: [fn(&Facts) -> Vec<Check>; 27] = [
         network::receive_buffer_limit,
         network::receive_buffer_default,
         network::send_buffer_limit,
@@ -240,7 +240,7 @@ pub fn audit(facts: &Facts) -> Vec<Finding> {
         host::pressure,
         host::disk_stall,
     ];
-    CHECKS.iter().flat_map(|check| check(facts)).collect()
+    CHECKS.iter().flat_map(|judge| judge(facts)).collect()
 }
 
 /// Returns the name of an interface's setting of IPv4, as `sysctl` takes it: where a dot is in the interface's, with slashes.
@@ -263,8 +263,8 @@ mod tests {
 
     #[test]
     fn of_a_host_that_shows_nothing_nothing_is_claimed() {
-        for finding in audit(&Facts::default()) {
-            assert!(matches!(finding.judgement, Judgement::NotSeen | Judgement::Ok), "{finding:?}");
+        for check in audit(&Facts::default()) {
+            assert!(matches!(check.judgement, Judgement::NotSeen | Judgement::Ok), "{check:?}");
         }
     }
 

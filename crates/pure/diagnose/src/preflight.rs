@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use units::Instant;
 
 use crate::Cure;
-use crate::audit::{Finding, Judgement};
+use crate::audit::{Check, Judgement};
 
 /// A way to another host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -161,24 +161,24 @@ impl Company {
 
     /// Judges what was heard until now; `largest_bytes` is the largest datagram that was sent to the group.
     #[must_use]
-    pub fn judge(&self, now: Instant, largest_bytes: u64) -> Vec<Finding> {
-        let mut findings = vec![self.joined()];
+    pub fn judge(&self, now: Instant, largest_bytes: u64) -> Vec<Check> {
+        let mut checks = vec![self.joined()];
         if self.peers.is_empty() {
-            findings.push(nobody(now.since(self.began)));
+            checks.push(nobody(now.since(self.began)));
         }
         for peer in self.peers.values() {
-            findings.push(peer.arrives(self.began));
-            findings.push(peer.leaves(self.began));
-            findings.extend(peer.sizes(largest_bytes));
+            checks.push(peer.arrives(self.began));
+            checks.push(peer.leaves(self.began));
+            checks.extend(peer.sizes(largest_bytes));
         }
-        findings
+        checks
     }
 
-    fn joined(&self) -> Finding {
+    fn joined(&self) -> Check {
         if self.own_words > 0 {
-            return Finding::new("group-joined", Judgement::Ok, "own words come back", "");
+            return Check::new("group-joined", Judgement::Ok, "own words come back", "");
         }
-        Finding::new(
+        Check::new(
             "group-joined",
             Judgement::Fail,
             "own words to the group do not come back",
@@ -191,10 +191,10 @@ impl Company {
     }
 }
 
-fn nobody(time: Duration) -> Finding {
+fn nobody(time: Duration) -> Check {
     let live = format!("nobody else was heard in {:.0} s", time.as_secs_f64());
     let why = "one host alone cannot tell: the same command must run on another one at the same time; if it does, neither hears the other";
-    Finding::new("company", Judgement::Fail, live, why).with_cures([
+    Check::new("company", Judgement::Fail, live, why).with_cures([
         Cure::by_hand("run it there, too, and here with `--peer HOST`: what comes directly tells whether only the group is lost"),
         Cure::by_hand("between routed networks groups need more than one hop (`ttl=` on the bus) and a router that forwards them"),
     ])
@@ -247,11 +247,11 @@ impl Peer {
     }
 
     /// Judges what comes from there.
-    fn arrives(&self, began: Instant) -> Finding {
+    fn arrives(&self, began: Instant) -> Check {
         let (group, direct, name) = (&self.group, &self.direct, self.name());
         if group.count == 0 {
             let live = format!("from {name} nothing by the group, {} directly", direct.count);
-            return Finding::new("group-arrives", Judgement::Fail, live, NOT_BY_GROUP).with_cures(not_here());
+            return Check::new("group-arrives", Judgement::Fail, live, NOT_BY_GROUP).with_cures(not_here());
         }
         if group.stopped_before(direct) {
             let after = group.last_at.map_or(Duration::ZERO, |at| at.since(began));
@@ -259,25 +259,25 @@ impl Peer {
                 "from {name} nothing by the group any more after {:.0} s, directly it goes on",
                 after.as_secs_f64()
             );
-            return Finding::new("group-lasts", Judgement::Fail, live, FORGOTTEN).with_cures(querier());
+            return Check::new("group-lasts", Judgement::Fail, live, FORGOTTEN).with_cures(querier());
         }
         let lost = group.said().saturating_sub(group.count);
         let live = format!("from {name} {} of {} by the group", group.count, group.said());
         if lost > 0 {
             let why = "at ten small datagrams a second none should be lost";
-            return Finding::new("group-arrives", Judgement::Warn, live, why)
+            return Check::new("group-arrives", Judgement::Warn, live, why)
                 .with_cures([Cure::by_hand("`tallycast doctor watch` on both hosts names the stage")]);
         }
-        Finding::new("group-arrives", Judgement::Ok, live, "")
+        Check::new("group-arrives", Judgement::Ok, live, "")
     }
 
     /// Judges what goes there, by what that host says.
-    fn leaves(&self, began: Instant) -> Finding {
+    fn leaves(&self, began: Instant) -> Check {
         let name = self.name();
         let Some(Told { heard, group_rose_at, direct_rose_at }) = self.told else {
             let live = format!("{name} does not say that it hears this host");
             if self.group.count + self.direct.count < ENOUGH {
-                return Finding::new(
+                return Check::new(
                     "group-leaves",
                     Judgement::NotSeen,
                     live,
@@ -285,13 +285,13 @@ impl Peer {
                 );
             }
             let why = "its words come here, and ours do not come there, neither by the group nor directly";
-            return Finding::new("group-leaves", Judgement::Fail, live, why).with_cures([Cure::by_hand(
+            return Check::new("group-leaves", Judgement::Fail, live, why).with_cures([Cure::by_hand(
                 "look for a firewall between the two, or a way that leads one way only",
             )]);
         };
         if heard.by_group == 0 {
             let live = format!("{name} hears nothing of this host by the group, {} directly", heard.directly);
-            return Finding::new("group-leaves", Judgement::Fail, live, NOT_BY_GROUP)
+            return Check::new("group-leaves", Judgement::Fail, live, NOT_BY_GROUP)
                 .with_cures([Cure::by_hand("run the same there: it tells what that host can do about it")])
                 .with_cures(querier());
         }
@@ -300,25 +300,25 @@ impl Peer {
                 "{name} hears nothing by the group any more after {:.0} s, directly it goes on",
                 group_rose_at.since(began).as_secs_f64()
             );
-            return Finding::new("group-lasts", Judgement::Fail, live, FORGOTTEN).with_cures(querier());
+            return Check::new("group-lasts", Judgement::Fail, live, FORGOTTEN).with_cures(querier());
         }
         let live = format!("{name} hears this host by the group ({} words)", heard.by_group);
-        Finding::new("group-leaves", Judgement::Ok, live, "")
+        Check::new("group-leaves", Judgement::Ok, live, "")
     }
 
     /// Judges the largest datagrams either way, where small ones come.
-    fn sizes(&self, sent_bytes: u64) -> Vec<Finding> {
+    fn sizes(&self, sent_bytes: u64) -> Vec<Check> {
         let name = self.name();
         // IP and UDP.
         let headers = if self.address.is_ipv4() { 28 } else { 48 };
-        let mut findings = Vec::new();
+        let mut checks = Vec::new();
         let mut judge = |says: &str, largest: u64, sent: u64| {
             let live = format!("{says}: {largest} bytes of payload, {sent} were sent");
-            findings.push(if largest >= sent {
-                Finding::new("largest-datagram", Judgement::Ok, live, "")
+            checks.push(if largest >= sent {
+                Check::new("largest-datagram", Judgement::Ok, live, "")
             } else {
                 let why = "larger ones leave their host in one piece and do not come: something between has a smaller MTU";
-                Finding::new("largest-datagram", Judgement::Fail, live, why).with_cures([
+                Check::new("largest-datagram", Judgement::Fail, live, why).with_cures([
                     Cure::by_hand("one MTU for all hosts and switches of the network"),
                     Cure::by_hand(&format!("or datagrams that fit: `mtu={}` on the bus, which counts headers, too", largest + headers)),
                 ])
@@ -330,7 +330,7 @@ impl Peer {
         if let Some(told) = self.told.filter(|told| told.heard.by_group >= ENOUGH) {
             judge(&format!("largest to {name}"), told.heard.largest_bytes, sent_bytes);
         }
-        findings
+        checks
     }
 }
 
@@ -413,12 +413,8 @@ mod tests {
         }
 
         fn judged(&self, host: usize) -> Vec<(&'static str, Judgement)> {
-            let findings = self.companies[host].judge(self.now, 1_472);
-            findings
-                .iter()
-                .map(|it| (it.check, it.judgement))
-                .filter(|(_, it)| *it != Judgement::Ok)
-                .collect()
+            let checks = self.companies[host].judge(self.now, 1_472);
+            checks.iter().map(|it| (it.name, it.judgement)).filter(|(_, it)| *it != Judgement::Ok).collect()
         }
     }
 
@@ -427,8 +423,8 @@ mod tests {
         let mut scene = Scene::new();
         scene.pass(5, |_, _, _| true);
         assert_eq!((scene.judged(0), scene.judged(1)), (vec![], vec![]));
-        let findings = scene.companies[0].judge(scene.now, 1_472);
-        let live: Vec<&str> = findings.iter().map(|it| it.live.as_str()).collect();
+        let checks = scene.companies[0].judge(scene.now, 1_472);
+        let live: Vec<&str> = checks.iter().map(|it| it.live.as_str()).collect();
         assert_eq!(live[1], "from daq-2 (10.0.0.2) 50 of 50 by the group");
         assert_eq!(live[3], "largest from daq-2 (10.0.0.2): 1472 bytes of payload, 1472 were sent");
     }

@@ -35,20 +35,20 @@ fn audit_after(script: &str) -> Option<(Vec<Value>, Option<i32>)> {
 }
 
 #[test]
-fn every_finding_is_of_the_published_form_for_whoever_asks() {
+fn every_check_has_the_published_form_for_every_user() {
     let arguments = ["doctor", "audit", "--json", "--round-trip", "20ms"];
     let output = Command::new(env!("CARGO_BIN_EXE_tallycast")).args(arguments).output().unwrap();
     let mut outputs = vec![output];
     outputs.extend(run_as_nobody(&arguments));
     for output in outputs {
         let lines = audit_lines(&output.stdout);
-        let (ended, findings) = lines.split_last().unwrap();
-        let count = |name: &str| findings.iter().filter(|it| it["judgement"] == name).count();
+        let (ended, checks) = lines.split_last().unwrap();
+        let count = |name: &str| checks.iter().filter(|it| it["judgement"] == name).count();
         let counts = ["ok", "not seen", "warn", "fail"].map(|name| Value::from(count(name)));
         assert_eq!([&ended["ok"], &ended["not_seen"], &ended["warn"], &ended["fail"]], counts.each_ref());
-        for finding in findings.iter().filter(|it| it["judgement"] == "warn" || it["judgement"] == "fail") {
-            assert!(finding["recommended"].is_string(), "{finding}");
-            assert!(!finding["cure"].as_array().unwrap().is_empty(), "{finding}");
+        for check in checks.iter().filter(|it| it["judgement"] == "warn" || it["judgement"] == "fail") {
+            assert!(check["recommended"].is_string(), "{check}");
+            assert!(!check["cure"].as_array().unwrap().is_empty(), "{check}");
         }
     }
 }
@@ -56,14 +56,14 @@ fn every_finding_is_of_the_published_form_for_whoever_asks() {
 #[test]
 fn the_schema_of_an_audit_accepts_nothing_else_and_the_page_tells_of_each_check() {
     let schema = Schema::parse(AUDIT_SCHEMA);
-    let finding = |check: &str, judgement: &str| {
+    let check = |check: &str, judgement: &str| {
         json!({
             "event": "finding", "check": check, "judgement": judgement, "live": "", "recommended": null,
             "why": "", "cure": [], "undo": [],
         })
     };
-    assert_eq!(schema.check(&finding("mtu", "not seen")), Ok(()));
-    assert!(schema.check(&finding("mtu", "good")).is_err() && schema.check(&finding("luck", "ok")).is_err());
+    assert_eq!(schema.check(&check("mtu", "not seen")), Ok(()));
+    assert!(schema.check(&check("mtu", "good")).is_err() && schema.check(&check("luck", "ok")).is_err());
     assert!(schema.check(&json!({ "event": "ended", "ok": 1, "warn": 0, "fail": 0 })).is_err());
     let page = include_str!("../../../../../docs/doctor.md");
     let schema: Value = serde_json::from_str(AUDIT_SCHEMA).unwrap();
@@ -79,14 +79,14 @@ fn what_an_audit_finds_goes_by_its_cure_and_comes_back_by_its_undo() {
     let strict = format!("{LINK}; sysctl -qw net.ipv4.conf.lab0.rp_filter=1 net.ipv4.conf.all.rp_filter=0");
     let judged = |script: &str| {
         let (lines, code) = audit_after(script)?;
-        let finding = lines.iter().find(|line| line["check"] == "rp-filter").expect("it is checked").clone();
+        let check = lines.iter().find(|line| line["check"] == "rp-filter").expect("it is checked").clone();
         assert_eq!(lines.last().expect("an end")["event"], "ended");
         assert_ne!(code, None);
-        Some((finding["judgement"].as_str().expect("a word").to_owned(), finding))
+        Some((check["judgement"].as_str().expect("a word").to_owned(), check))
     };
-    let Some((judgement, finding)) = judged(&strict) else { return };
-    assert_eq!((judgement.as_str(), &finding["live"]), ("warn", &"lab0: 1".into()), "{finding}");
-    let (cure, undo) = (finding["cure"][0].as_str().unwrap(), finding["undo"][0].as_str().unwrap());
+    let Some((judgement, check)) = judged(&strict) else { return };
+    assert_eq!((judgement.as_str(), &check["live"]), ("warn", &"lab0: 1".into()), "{check}");
+    let (cure, undo) = (check["cure"][0].as_str().unwrap(), check["undo"][0].as_str().unwrap());
     assert_eq!(judged(&format!("{strict}; {cure} >&2")).unwrap().0, "ok");
     assert_eq!(judged(&format!("{strict}; {cure} >&2; {undo} >&2")).unwrap().0, "warn");
 }
@@ -104,21 +104,21 @@ fn a_bridge_that_snoops_without_a_querier_fails_until_one_asks() {
             return None;
         }
         let (lines, code) = audit_after(&format!("{BRIDGE}{script}"))?;
-        let finding = lines.iter().find(|line| line["check"] == "group-querier").expect("it is checked");
-        Some((finding["judgement"].as_str().expect("a word").to_owned(), finding.clone(), code))
+        let check = lines.iter().find(|line| line["check"] == "group-querier").expect("it is checked");
+        Some((check["judgement"].as_str().expect("a word").to_owned(), check.clone(), code))
     };
-    let Some((judgement, finding, code)) = judged("") else { return };
-    assert_eq!((judgement.as_str(), code), ("fail", Some(2)), "{finding}");
-    let (judgement, finding, _) = judged("; ip link set lab1 nomaster").unwrap();
-    assert_eq!(judgement, "ok", "without ports: {finding}");
-    let (judgement, finding, _) = judged("; bridge mdb del dev lab0 port lab1 grp 239.84.0.2").unwrap();
-    assert_eq!(judgement, "warn", "nobody has joined anything: {finding}");
+    let Some((judgement, check, code)) = judged("") else { return };
+    assert_eq!((judgement.as_str(), code), ("fail", Some(2)), "{check}");
+    let (judgement, check, _) = judged("; ip link set lab1 nomaster").unwrap();
+    assert_eq!(judgement, "ok", "without ports: {check}");
+    let (judgement, check, _) = judged("; bridge mdb del dev lab0 port lab1 grp 239.84.0.2").unwrap();
+    assert_eq!(judgement, "warn", "nobody has joined anything: {check}");
     // The host itself, by its own stack.
     let joins =
         "; bridge mdb del dev lab0 port lab1 grp 239.84.0.2; ip address add 239.84.0.3/32 dev lab0 autojoin";
     assert_eq!(judged(joins).unwrap().0, "fail");
     for way in [0, 1] {
-        let (cure, undo) = (finding["cure"][way].as_str().unwrap(), finding["undo"][way].as_str().unwrap());
+        let (cure, undo) = (check["cure"][way].as_str().unwrap(), check["undo"][way].as_str().unwrap());
         assert_eq!(judged(&format!("; {cure}")).unwrap().0, "ok", "{cure}");
         assert_eq!(judged(&format!("; {cure}; {undo}")).unwrap().0, "fail", "{undo}");
     }

@@ -3,7 +3,7 @@
 //! A ring is not too small because another number is customary, but because packets came and found no room in it. What no
 //! driver tells is said once for all of them.
 
-use super::{Facts, Finding, Interface, Judgement};
+use super::{Check, Facts, Interface, Judgement};
 use crate::Cure;
 
 /// How an interface's card is set; what its driver does not tell is not there.
@@ -66,7 +66,7 @@ pub struct Pause {
 /// What a datagram carries that fills a packet of 1,500 bytes.
 const DATAGRAM_BYTES: f64 = 1_472.0;
 
-pub(super) fn settings(facts: &Facts) -> Vec<Finding> {
+pub(super) fn settings(facts: &Facts) -> Vec<Check> {
     let outside = || facts.interfaces.iter().filter(|it| !it.is_loopback);
     let told = outside().flat_map(|it| {
         let each = [ring(it), channels(it, facts), coalescing(it, facts), pause(it)];
@@ -75,8 +75,8 @@ pub(super) fn settings(facts: &Facts) -> Vec<Finding> {
     told.chain(not_told(outside())).collect()
 }
 
-/// What no driver tells, in one finding.
-fn not_told<'a>(interfaces: impl Iterator<Item = &'a Interface>) -> Option<Finding> {
+/// What no driver tells, in one check.
+fn not_told<'a>(interfaces: impl Iterator<Item = &'a Interface>) -> Option<Check> {
     type Has = fn(&Card) -> bool;
     const PARTS: [(&str, Has); 4] = [
         ("rings", |card| card.ring.is_some()),
@@ -94,23 +94,23 @@ fn not_told<'a>(interfaces: impl Iterator<Item = &'a Interface>) -> Option<Findi
         "the driver does not tell: {}; of a virtual card its host decides, and only the host can be asked",
         list.join("; ")
     );
-    (!list.is_empty()).then(|| Finding::not_seen("card-settings", &why))
+    (!list.is_empty()).then(|| Check::not_seen("card-settings", &why))
 }
 
-fn ring(interface: &Interface) -> Option<Finding> {
+fn ring(interface: &Interface) -> Option<Check> {
     const CHECK: &str = "card-ring";
     let (name, ring) = (&interface.name, interface.card.ring?);
     let why = "what comes while this ring is full is lost before the host sees it";
     let Some(lost) = interface.card.had_no_room else {
         let live = format!("{name}: {} of {} entries", ring.entries, ring.most);
         let why = "whether it was ever too small cannot be told: the link's counters cannot be read here";
-        return Some(Finding::new(CHECK, Judgement::NotSeen, live, why));
+        return Some(Check::new(CHECK, Judgement::NotSeen, live, why));
     };
     let live = format!("{name}: {} of {} entries, {lost} found no room", ring.entries, ring.most);
     if lost == 0 {
-        return Some(Finding::new(CHECK, Judgement::Ok, live, why));
+        return Some(Check::new(CHECK, Judgement::Ok, live, why));
     }
-    let finding = Finding::new(CHECK, Judgement::Warn, live, why);
+    let check = Check::new(CHECK, Judgement::Warn, live, why);
     let flow_control = interface.card.pause.filter(|pause| !pause.asks).map(|_| {
         let set = |value| format!("ethtool -A {name} tx {value}");
         Cure::by_command(
@@ -121,15 +121,15 @@ fn ring(interface: &Interface) -> Option<Finding> {
     });
     if ring.entries >= ring.most {
         let slower = Cure::by_hand("it cannot be larger: spread what comes over more queues or links");
-        return Some(finding.recommending("another way", [slower].into_iter().chain(flow_control)));
+        return Some(check.recommending("another way", [slower].into_iter().chain(flow_control)));
     }
     let larger = ring.entries.saturating_mul(2).clamp(1, ring.most);
     let set = |entries| format!("ethtool -G {name} rx {entries}");
     let cure = Cure::by_command("a ring twice as large", set(larger), set(ring.entries));
-    Some(finding.recommending(format!("{larger} entries"), [cure].into_iter().chain(flow_control)))
+    Some(check.recommending(format!("{larger} entries"), [cure].into_iter().chain(flow_control)))
 }
 
-fn channels(interface: &Interface, facts: &Facts) -> Option<Finding> {
+fn channels(interface: &Interface, facts: &Facts) -> Option<Check> {
     const CHECK: &str = "card-channels";
     let (name, channels) = (&interface.name, interface.card.channels?);
     let live = format!("{name}: {} of {} queues", channels.count, channels.most);
@@ -138,17 +138,17 @@ fn channels(interface: &Interface, facts: &Facts) -> Option<Finding> {
     let useful = processors.map_or(channels.count, |count| channels.most.min(count));
     let lost = interface.card.had_no_room.unwrap_or(0);
     if lost == 0 || channels.count >= useful {
-        return Some(Finding::new(CHECK, Judgement::Ok, live, why));
+        return Some(Check::new(CHECK, Judgement::Ok, live, why));
     }
     let kind = if channels.is_combined { "combined" } else { "rx" };
     let set = |count| format!("ethtool -L {name} {kind} {count}");
     let cure = Cure::by_command("a queue for each processor", set(useful), set(channels.count));
     let live = format!("{live}, and {lost} packets found no room");
-    Some(Finding::new(CHECK, Judgement::Warn, live, why).recommending(format!("{useful} queues"), [cure]))
+    Some(Check::new(CHECK, Judgement::Warn, live, why).recommending(format!("{useful} queues"), [cure]))
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a floor of a positive number")]
-fn coalescing(interface: &Interface, facts: &Facts) -> Option<Finding> {
+fn coalescing(interface: &Interface, facts: &Facts) -> Option<Check> {
     const CHECK: &str = "card-coalescing";
     let (name, coalescing) = (&interface.name, interface.card.coalescing?);
     let Coalescing { microseconds, packets, is_adaptive } = coalescing;
@@ -158,7 +158,7 @@ fn coalescing(interface: &Interface, facts: &Facts) -> Option<Finding> {
         "while the card waits with its interrupt the ring fills; without any wait each packet may interrupt";
     let Some(ring) = interface.card.ring else {
         let why = "how much room the ring has for what comes meanwhile is not told";
-        return Some(Finding::new(CHECK, Judgement::NotSeen, live, why));
+        return Some(Check::new(CHECK, Judgement::NotSeen, live, why));
     };
     // The other half is for what comes until the host has answered.
     let room = f64::from(ring.entries) / 2.0;
@@ -166,7 +166,7 @@ fn coalescing(interface: &Interface, facts: &Facts) -> Option<Finding> {
     let is_bounded = packets > 0 && f64::from(packets) <= room;
     let meanwhile = per_second * f64::from(microseconds) / 1e6;
     if is_adaptive || is_bounded || meanwhile <= room {
-        return Some(Finding::new(CHECK, Judgement::Ok, live, why));
+        return Some(Check::new(CHECK, Judgement::Ok, live, why));
     }
     let shorter = (room / per_second * 1e6).floor() as u32;
     let set = |microseconds| format!("ethtool -C {name} rx-usecs {microseconds}");
@@ -175,11 +175,11 @@ fn coalescing(interface: &Interface, facts: &Facts) -> Option<Finding> {
         "{why}: {meanwhile:.0} datagrams come in that time ({}), and half the ring holds {room:.0}",
         facts.load.origin
     );
-    Some(Finding::new(CHECK, Judgement::Warn, live, why).recommending(format!("{shorter} µs"), [cure]))
+    Some(Check::new(CHECK, Judgement::Warn, live, why).recommending(format!("{shorter} µs"), [cure]))
 }
 
 /// Never wrong by itself: it loses nothing on the link, and makes all of a sender's streams wait for one slow reader.
-fn pause(interface: &Interface) -> Option<Finding> {
+fn pause(interface: &Interface) -> Option<Check> {
     let pause = interface.card.pause?;
     let word = |is_on| if is_on { "on" } else { "off" };
     let negotiated = if pause.is_negotiated { ", negotiated" } else { "" };
@@ -190,7 +190,7 @@ fn pause(interface: &Interface) -> Option<Finding> {
         word(pause.asks)
     );
     let why = "802.3x makes a sender wait instead of losing, for all of its streams at once; it helps only if the switch does it, too";
-    Some(Finding::new("card-pause", Judgement::Ok, live, why))
+    Some(Check::new("card-pause", Judgement::Ok, live, why))
 }
 
 #[cfg(test)]
@@ -206,13 +206,13 @@ mod tests {
         Facts { interfaces: vec![interface], processors, load, ..Facts::default() }
     }
 
-    fn of(card: Card, check: &str) -> Finding {
-        settings(&with(card)).into_iter().find(|it| it.check == check).expect("it is judged")
+    fn of(card: Card, check: &str) -> Check {
+        settings(&with(card)).into_iter().find(|it| it.name == check).expect("it is judged")
     }
 
-    fn commands(finding: &Finding) -> Vec<(String, String)> {
+    fn commands(check: &Check) -> Vec<(String, String)> {
         let pair = |cure: &Cure| Some((cure.command()?, cure.undo()?));
-        finding.cures.iter().filter_map(pair).collect()
+        check.cures.iter().filter_map(pair).collect()
     }
 
     #[test]
@@ -287,10 +287,10 @@ mod tests {
     fn flow_control_is_told_and_never_wrong() {
         for asks in [false, true] {
             let pause = Some(Pause { is_negotiated: false, obeys: true, asks });
-            let finding = of(Card { pause, ..Card::default() }, "card-pause");
+            let check = of(Card { pause, ..Card::default() }, "card-pause");
             let word = if asks { "on" } else { "off" };
-            assert_eq!(finding.live, format!("eth0: pauses when asked on, asks {word}"));
-            assert_eq!(finding.judgement, Judgement::Ok);
+            assert_eq!(check.live, format!("eth0: pauses when asked on, asks {word}"));
+            assert_eq!(check.judgement, Judgement::Ok);
         }
     }
 
@@ -299,8 +299,8 @@ mod tests {
         let mut facts = with(Card { ring: Some(Ring { entries: 1, most: 1 }), ..Card::default() });
         facts.interfaces.push(Interface { name: "eth1".to_owned(), ..Interface::default() });
         facts.interfaces.push(Interface { name: "lo".to_owned(), is_loopback: true, ..Interface::default() });
-        let findings = settings(&facts);
-        let unseen: Vec<&Finding> = findings.iter().filter(|it| it.check == "card-settings").collect();
+        let checks = settings(&facts);
+        let unseen: Vec<&Check> = checks.iter().filter(|it| it.name == "card-settings").collect();
         assert_eq!((unseen.len(), unseen[0].judgement), (1, Judgement::NotSeen));
         let expected =
             "eth0 (channels, coalescing, flow control); eth1 (rings, channels, coalescing, flow control)";

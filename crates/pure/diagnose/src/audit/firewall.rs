@@ -3,7 +3,7 @@
 //! That there are rules is nothing wrong, and is only told. A rule that drops and has counted something may have taken a
 //! stream; if it names UDP it has taken datagrams.
 
-use super::{Facts, Finding, Judgement};
+use super::{Check, Facts, Judgement};
 use crate::Cure;
 
 /// What is to be seen of this network namespace's firewall.
@@ -45,18 +45,18 @@ pub struct DropRule {
 
 const CHECK: &str = "firewall";
 
-pub(super) fn firewall(facts: &Facts) -> Vec<Finding> {
+pub(super) fn firewall(facts: &Facts) -> Vec<Check> {
     let Firewall { chains, older_tables, unseen } = &facts.firewall;
     let older = older_tables.as_deref().filter(|tables| !tables.is_empty()).map(older);
     let Some(chains) = chains else {
         let why = if unseen.is_empty() { "rules cannot be listed here" } else { unseen };
-        return [Finding::not_seen(CHECK, why)].into_iter().chain(older).collect();
+        return [Check::not_seen(CHECK, why)].into_iter().chain(older).collect();
     };
     let counted = chains.iter().flat_map(|chain| chain.drops.iter().filter_map(|rule| counted(chain, *rule)));
     [summary(chains)].into_iter().chain(counted).chain(older).collect()
 }
 
-fn summary(chains: &[Chain]) -> Finding {
+fn summary(chains: &[Chain]) -> Check {
     let why =
         "what a rule drops is lost silently, unless the rule counts; that there are rules is nothing wrong";
     let rules: u64 = chains.iter().map(|chain| chain.rules).sum();
@@ -75,14 +75,14 @@ fn summary(chains: &[Chain]) -> Finding {
         0 => live,
         count => format!("{live}; {count} that drop and do not count"),
     };
-    Finding::new(CHECK, Judgement::Ok, live, why)
+    Check::new(CHECK, Judgement::Ok, live, why)
 }
 
 fn in_words(rules: u64) -> String {
     if rules == 1 { "1 rule".to_owned() } else { format!("{rules} rules") }
 }
 
-fn counted(chain: &Chain, rule: DropRule) -> Option<Finding> {
+fn counted(chain: &Chain, rule: DropRule) -> Option<Check> {
     let packets = rule.packets.filter(|count| *count > 0)?;
     let DropRule { handle, names_udp, .. } = rule;
     let (judgement, what) =
@@ -93,13 +93,13 @@ fn counted(chain: &Chain, rule: DropRule) -> Option<Finding> {
         "see what it takes (nft -a list chain {0}), and let streams by before it: nft insert rule {0} udp dport PORT accept (undo: nft delete rule {0} handle NUMBER)",
         chain.name
     ));
-    Some(Finding::new(CHECK, judgement, live, why).recommending("streams pass before it", [look]))
+    Some(Check::new(CHECK, judgement, live, why).recommending("streams pass before it", [look]))
 }
 
-fn older(tables: &[String]) -> Finding {
+fn older(tables: &[String]) -> Check {
     let live = format!("tables of iptables: {}", tables.join(", "));
     let why = "their rules are not listed here; `iptables-legacy-save -c` shows them with what they counted";
-    Finding::new(CHECK, Judgement::NotSeen, live, why)
+    Check::new(CHECK, Judgement::NotSeen, live, why)
 }
 
 #[cfg(test)]
@@ -124,8 +124,8 @@ mod tests {
     fn judged(chains: Option<Vec<Chain>>, tables: Option<&[&str]>) -> Vec<(Judgement, String)> {
         let older_tables = tables.map(|tables| tables.iter().map(|it| (*it).to_owned()).collect());
         let firewall = Firewall { chains, older_tables, unseen: "only root may list rules".to_owned() };
-        let findings = self::firewall(&Facts { firewall, ..Facts::default() });
-        findings.into_iter().map(|it| (it.judgement, it.live)).collect()
+        let checks = self::firewall(&Facts { firewall, ..Facts::default() });
+        checks.into_iter().map(|it| (it.judgement, it.live)).collect()
     }
 
     #[test]
@@ -143,12 +143,12 @@ mod tests {
 
     #[test]
     fn a_rule_that_counted_drops_is_named() {
-        let findings = judged(Some(vec![chain(&[(true, Some(1)), (false, Some(2))])]), None);
+        let checks = judged(Some(vec![chain(&[(true, Some(1)), (false, Some(2))])]), None);
         let expected = [
             (Judgement::Fail, "inet filter input, rule 4: 1 UDP packets dropped".to_owned()),
             (Judgement::Warn, "inet filter input, rule 5: 2 packets of any kind dropped".to_owned()),
         ];
-        assert_eq!(findings[1..], expected);
+        assert_eq!(checks[1..], expected);
     }
 
     #[test]

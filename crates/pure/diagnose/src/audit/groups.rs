@@ -3,7 +3,7 @@
 //! A switch that snoops sends a group to ports from which it heard somebody join, and forgets them unless they say so
 //! again, which they do only when a querier asks. Without a querier groups end some minutes after they began.
 
-use super::{Facts, Finding, Interface, Judgement};
+use super::{Check, Facts, Interface, Judgement};
 use crate::Cure;
 
 /// Groups that were joined on an interface.
@@ -34,14 +34,14 @@ pub struct Bridge {
     pub joined: Option<Vec<String>>,
 }
 
-pub(super) fn memberships(facts: &Facts) -> Vec<Finding> {
+pub(super) fn memberships(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "group-membership";
     /// More of them help nobody on a screen.
     const SHOWN: usize = 4;
     let outside = facts.interfaces.iter().filter(|it| !it.is_loopback && it.takes_groups);
     let one = |interface: &Interface| {
         let Some(groups) = &interface.groups else {
-            return Finding::not_seen(CHECK, &format!("/proc/net/igmp tells nothing of {}", interface.name));
+            return Check::not_seen(CHECK, &format!("/proc/net/igmp tells nothing of {}", interface.name));
         };
         let version = groups.igmp_version.map_or_else(String::new, |version| format!(", IGMPv{version}"));
         let shown = groups.joined.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -49,12 +49,12 @@ pub(super) fn memberships(facts: &Facts) -> Vec<Finding> {
         let list = if shown.is_empty() { String::new() } else { format!(" ({shown}{more})") };
         let live = format!("{}: {} joined{list}{version}", interface.name, groups.joined.len());
         let why = "a group comes in by the interface it was joined on, and by no other; no counter moves for it elsewhere";
-        Finding::new(CHECK, Judgement::Ok, live, why)
+        Check::new(CHECK, Judgement::Ok, live, why)
     };
     outside.map(one).collect()
 }
 
-pub(super) fn queriers(facts: &Facts) -> Vec<Finding> {
+pub(super) fn queriers(facts: &Facts) -> Vec<Check> {
     let bridges = facts.bridges.iter().map(bridge);
     let is_bridged = |interface: &&Interface| {
         interface.is_bridged || facts.bridges.iter().any(|bridge| bridge.name == interface.name)
@@ -64,7 +64,7 @@ pub(super) fn queriers(facts: &Facts) -> Vec<Finding> {
         links.map(|it| (it, heard(it))).partition(|(_, it)| it.is_some());
     let heard = heard.into_iter().filter_map(|(interface, version)| {
         let live = format!("{}: a querier of version {} was heard", interface.name, version?);
-        Some(Finding::new(CHECK, Judgement::Ok, live, WHY))
+        Some(Check::new(CHECK, Judgement::Ok, live, WHY))
     });
     let names: Vec<&str> = not_heard.iter().map(|(it, _)| it.name.as_str()).collect();
     bridges.chain(heard).chain(not_seen(&names)).collect()
@@ -80,7 +80,7 @@ fn heard(interface: &Interface) -> Option<u8> {
 }
 
 /// One for all links where nothing is to be seen.
-fn not_seen(names: &[&str]) -> Option<Finding> {
+fn not_seen(names: &[&str]) -> Option<Check> {
     let first = names.first()?;
     let why = format!(
         "whether switches behind {} snoop, and whether a querier asks, a host keeps no trace of; {WHY}",
@@ -89,12 +89,12 @@ fn not_seen(names: &[&str]) -> Option<Finding> {
     let look = Cure::by_hand(&format!(
         "two queries come in 250 s if somebody asks: timeout 260 tcpdump -ni {first} 'igmp[0] == 0x11'"
     ));
-    Some(Finding { cures: vec![look], ..Finding::not_seen(CHECK, &why) })
+    Some(Check { cures: vec![look], ..Check::not_seen(CHECK, &why) })
 }
 
-fn bridge(bridge: &Bridge) -> Finding {
+fn bridge(bridge: &Bridge) -> Check {
     let Bridge { name, snoops, queries, has_querier, ports, joined } = bridge;
-    let found = |judgement, words: &str| Finding::new(CHECK, judgement, format!("{name}: {words}"), WHY);
+    let found = |judgement, words: &str| Check::new(CHECK, judgement, format!("{name}: {words}"), WHY);
     let (judgement, words) = match (snoops, queries, has_querier) {
         (false, ..) => return found(Judgement::Ok, "does not snoop: groups go to every port"),
         (true, true, _) => return found(Judgement::Ok, "snoops, and asks if nobody else does"),
@@ -121,7 +121,7 @@ fn bridge(bridge: &Bridge) -> Finding {
         Cure::by_command("let the bridge ask", set("mcast_querier", 1), set("mcast_querier", 0)),
         Cure::by_command("or let it not listen", set("mcast_snooping", 0), set("mcast_snooping", 1)),
     ];
-    Finding::new(CHECK, judgement, format!("{name}: {words}{joined}"), why).recommending("one querier", cures)
+    Check::new(CHECK, judgement, format!("{name}: {words}{joined}"), why).recommending("one querier", cures)
 }
 
 #[cfg(test)]
@@ -139,10 +139,10 @@ mod tests {
         let unread = Interface { name: "eth1".to_owned(), takes_groups: true, ..Interface::default() };
         let deaf = Interface { takes_groups: false, ..link("eth2", 3, 0) };
         let facts = Facts { interfaces: vec![link("eth0", 3, 0), unread, deaf], ..Facts::default() };
-        let findings = memberships(&facts);
+        let checks = memberships(&facts);
         let expected = "eth0: 5 joined (239.84.0.1, 239.84.0.2, 239.84.0.3, 239.84.0.4, …), IGMPv3";
-        assert_eq!((findings[0].judgement, findings[0].live.as_str()), (Judgement::Ok, expected));
-        assert_eq!((findings.len(), findings[1].judgement), (2, Judgement::NotSeen));
+        assert_eq!((checks[0].judgement, checks[0].live.as_str()), (Judgement::Ok, expected));
+        assert_eq!((checks.len(), checks[1].judgement), (2, Judgement::NotSeen));
     }
 
     /// A bridge with a port that snoops, where nobody asks; and over it these groups are joined.
@@ -155,8 +155,8 @@ mod tests {
     #[test]
     fn where_nobody_is_known_to_have_joined_a_missing_querier_is_no_failure() {
         let judge = |bridge| {
-            let finding = queriers(&Facts { bridges: vec![bridge], ..Facts::default() }).remove(0);
-            (finding.judgement, finding.live, finding.cures.len())
+            let check = queriers(&Facts { bridges: vec![bridge], ..Facts::default() }).remove(0);
+            (check.judgement, check.live, check.cures.len())
         };
         let (judgement, live, cures) = judge(joined(&["239.84.0.1", "ff15::7"]));
         assert_eq!(
@@ -184,10 +184,10 @@ mod tests {
         }
         assert_eq!(judge(true, false, Some(true)).judgement, Judgement::Ok);
         assert_eq!(judge(true, false, None).judgement, Judgement::Warn);
-        let finding = judge(true, false, Some(false));
-        assert_eq!(finding.judgement, Judgement::Fail);
+        let check = judge(true, false, Some(false));
+        assert_eq!(check.judgement, Judgement::Fail);
         let commands =
-            |of: fn(&Cure) -> Option<String>| finding.cures.iter().filter_map(of).collect::<Vec<_>>();
+            |of: fn(&Cure) -> Option<String>| check.cures.iter().filter_map(of).collect::<Vec<_>>();
         let set =
             ["mcast_querier", "mcast_snooping"].map(|it| format!("ip link set dev br0 type bridge {it}"));
         assert_eq!(commands(Cure::command), [format!("{} 1", set[0]), format!("{} 0", set[1])]);
@@ -210,9 +210,9 @@ mod tests {
         let port = Interface { is_bridged: true, ..link("port", 3, 0) };
         let loopback = Interface { is_loopback: true, ..link("lo", 3, 0) };
         let interfaces = vec![link("br0", 3, 0), port, link("eth0", 3, 0), link("eth1", 3, 0), loopback];
-        let findings = queriers(&Facts { bridges: vec![bridge], interfaces, ..Facts::default() });
-        let judgements: Vec<_> = findings.iter().map(|it| it.judgement).collect();
+        let checks = queriers(&Facts { bridges: vec![bridge], interfaces, ..Facts::default() });
+        let judgements: Vec<_> = checks.iter().map(|it| it.judgement).collect();
         assert_eq!(judgements, [Judgement::Ok, Judgement::NotSeen]);
-        assert!(findings[1].why.contains("behind eth0, eth1 snoop"), "{}", findings[1].why);
+        assert!(checks[1].why.contains("behind eth0, eth1 snoop"), "{}", checks[1].why);
     }
 }

@@ -1,33 +1,33 @@
 //! Clock, processors, memory and disks.
 
-use super::{Disk, Facts, Finding, Judgement, bytes};
+use super::{Check, Disk, Facts, Judgement, bytes};
 use crate::Cure;
 
 /// Beyond this the time of samples means little across hosts.
 const LARGE_ERROR_MS: u128 = 100;
 
-pub(super) fn clock(facts: &Facts) -> Vec<Finding> {
+pub(super) fn clock(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "clock";
     let Some(clock) = facts.clock else {
-        return vec![Finding::not_seen(CHECK, "the kernel does not tell how its clock is disciplined")];
+        return vec![Check::not_seen(CHECK, "the kernel does not tell how its clock is disciplined")];
     };
     let error_ms = clock.max_error.as_millis();
     let why = "samples carry this clock's time: across hosts it means no more than the clocks agree";
     if clock.is_synchronised && error_ms <= LARGE_ERROR_MS {
-        return vec![Finding::new(CHECK, Judgement::Ok, format!("synchronised within {error_ms} ms"), why)];
+        return vec![Check::new(CHECK, Judgement::Ok, format!("synchronised within {error_ms} ms"), why)];
     }
     let live =
         if clock.is_synchronised { format!("within {error_ms} ms") } else { "not synchronised".to_owned() };
     let cure = Cure::by_hand(
         "let a daemon discipline it: chrony for milliseconds, ptp4l and phc2sys (PTP) for microseconds",
     );
-    vec![Finding::new(CHECK, Judgement::Warn, live, why).recommending("synchronised", [cure])]
+    vec![Check::new(CHECK, Judgement::Warn, live, why).recommending("synchronised", [cure])]
 }
 
-pub(super) fn frequency(facts: &Facts) -> Vec<Finding> {
+pub(super) fn frequency(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "processor-frequency";
     if facts.governors.is_empty() {
-        return vec![Finding::not_seen(
+        return vec![Check::not_seen(
             CHECK,
             "the kernel does not choose frequencies here, as in most virtual machines",
         )];
@@ -35,28 +35,28 @@ pub(super) fn frequency(facts: &Facts) -> Vec<Finding> {
     let live = facts.governors.join(", ");
     let why = "a processor that is slow when a burst comes is fast when it is over";
     if facts.governors.iter().all(|governor| governor != "powersave") {
-        return vec![Finding::new(CHECK, Judgement::Ok, live, why)];
+        return vec![Check::new(CHECK, Judgement::Ok, live, why)];
     }
     let set = |governor| format!("cpupower frequency-set --governor {governor}");
     let cure = Cure::by_command("full speed all the time", set("performance"), set("powersave"));
-    vec![Finding::new(CHECK, Judgement::Warn, live, why).recommending("performance", [cure])]
+    vec![Check::new(CHECK, Judgement::Warn, live, why).recommending("performance", [cure])]
 }
 
-pub(super) fn guest(facts: &Facts) -> Vec<Finding> {
+pub(super) fn guest(facts: &Facts) -> Vec<Check> {
     let live =
         facts.guest.clone().unwrap_or_else(|| "a machine of its own, as far as is to be seen".to_owned());
     let why = "a guest shares processors and cards: what its host takes away is seen here as a pause, and what the host drops is not seen";
-    vec![Finding::new("guest", Judgement::Ok, live, why)]
+    vec![Check::new("guest", Judgement::Ok, live, why)]
 }
 
-pub(super) fn memory_and_disks(facts: &Facts) -> Vec<Finding> {
+pub(super) fn memory_and_disks(facts: &Facts) -> Vec<Check> {
     let swap = match facts.swap_used_bytes {
-        None => Finding::not_seen("swap", "/proc/meminfo cannot be read here"),
-        Some(0) => Finding::new("swap", Judgement::Ok, "none in use", WHY_SWAP),
+        None => Check::not_seen("swap", "/proc/meminfo cannot be read here"),
+        Some(0) => Check::new("swap", Judgement::Ok, "none in use", WHY_SWAP),
         Some(used) => {
             let cure =
                 Cure::by_hand("end what takes the memory, then `swapoff -a && swapon -a` brings it back");
-            Finding::new("swap", Judgement::Warn, format!("{} in use", bytes(used)), WHY_SWAP)
+            Check::new("swap", Judgement::Warn, format!("{} in use", bytes(used)), WHY_SWAP)
                 .recommending("none in use", [cure])
         }
     };
@@ -65,7 +65,7 @@ pub(super) fn memory_and_disks(facts: &Facts) -> Vec<Finding> {
 
 const WHY_SWAP: &str = "a reader whose memory is on the disk pauses for it in the middle of a burst";
 
-fn disk(disk: &Disk) -> Finding {
+fn disk(disk: &Disk) -> Check {
     /// From here on file systems look longer for room.
     const FULL: f64 = 0.8;
     const VERY_FULL: f64 = 0.95;
@@ -76,42 +76,42 @@ fn disk(disk: &Disk) -> Finding {
     };
     let live = format!("{} {:.0} % full", disk.path, 100.0 * disk.used_share);
     let why = "file systems that are nearly full write slower, and an archive without room loses data";
-    let finding = Finding::new("disk", judgement, live, why);
+    let check = Check::new("disk", judgement, live, why);
     if judgement == Judgement::Ok {
-        return finding;
+        return check;
     }
-    finding.recommending("below 80 %", [Cure::by_hand("make room, or record to another disk")])
+    check.recommending("below 80 %", [Cure::by_hand("make room, or record to another disk")])
 }
 
-pub(super) fn pressure(facts: &Facts) -> Vec<Finding> {
+pub(super) fn pressure(facts: &Facts) -> Vec<Check> {
     /// A tenth of the time is felt.
     const HIGH_PERCENT: f64 = 10.0;
     if facts.pressure.is_empty() {
-        return vec![Finding::not_seen("pressure", "this kernel has no /proc/pressure (PSI)")];
+        return vec![Check::not_seen("pressure", "this kernel has no /proc/pressure (PSI)")];
     }
     let one = |(what, percent): (&String, &f64)| {
         let judgement = if *percent >= HIGH_PERCENT { Judgement::Warn } else { Judgement::Ok };
         let live = format!("{percent:.1} % of the last minute something waited for {what}");
-        let finding = Finding::new("pressure", judgement, live, "a reader that waits does not read");
+        let check = Check::new("pressure", judgement, live, "a reader that waits does not read");
         if judgement == Judgement::Ok {
-            return finding;
+            return check;
         }
         let cure = Cure::by_hand(
             "find who takes it (`top`, `iotop`), and keep it away from the readers (another host, cgroups, isolated processors)",
         );
-        finding.recommending("below 10 %", [cure])
+        check.recommending("below 10 %", [cure])
     };
     facts.pressure.iter().map(one).collect()
 }
 
 /// A log file that a program writes while it should read is the fault of a disk that is busy now.
-pub(super) fn disk_stall(facts: &Facts) -> Vec<Finding> {
+pub(super) fn disk_stall(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "disk-stall";
     /// A tenth of the time is felt.
     const HIGH_PERCENT: f64 = 10.0;
     const SHOWN: usize = 4;
     let Some(percent) = facts.waiting_for_disks_percent else {
-        return vec![Finding::not_seen(CHECK, "this kernel has no /proc/pressure/io (PSI)")];
+        return vec![Check::not_seen(CHECK, "this kernel has no /proc/pressure/io (PSI)")];
     };
     let blocked = &facts.blocked;
     let shown = blocked.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -123,13 +123,13 @@ pub(super) fn disk_stall(facts: &Facts) -> Vec<Finding> {
     let live = format!("{percent:.1} % of the last 10 s something waited for a disk; {who}");
     let why = "who writes to a disk that is busy, if only a log, does not read meanwhile";
     if percent < HIGH_PERCENT || blocked.is_empty() {
-        return vec![Finding::new(CHECK, Judgement::Ok, live, why)];
+        return vec![Check::new(CHECK, Judgement::Ok, live, why)];
     }
     let cure = Cure::by_hand(
         "let them log less, to memory (/dev/shm), or to another host, and let another thread write than the one that reads",
     );
     vec![
-        Finding::new(CHECK, Judgement::Warn, live, why)
+        Check::new(CHECK, Judgement::Warn, live, why)
             .recommending("no reader that writes to that disk", [cure]),
     ]
 }
@@ -192,9 +192,9 @@ mod tests {
         assert_eq!(judge(None, &["logger[7]"]).judgement, Judgement::NotSeen);
         assert_eq!(judge(Some(9.9), &["logger[7]"]).judgement, Judgement::Ok);
         assert_eq!(judge(Some(10.0), &[]).judgement, Judgement::Ok);
-        let finding = judge(Some(10.0), &["a[1]", "b[2]", "c[3]", "d[4]", "e[5]"]);
-        assert_eq!(finding.judgement, Judgement::Warn);
-        assert!(finding.live.ends_with("blocked this moment: a[1], b[2], c[3], d[4], …"), "{}", finding.live);
+        let check = judge(Some(10.0), &["a[1]", "b[2]", "c[3]", "d[4]", "e[5]"]);
+        assert_eq!(check.judgement, Judgement::Warn);
+        assert!(check.live.ends_with("blocked this moment: a[1], b[2], c[3], d[4], …"), "{}", check.live);
     }
 
     #[test]

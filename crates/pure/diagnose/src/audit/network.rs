@@ -1,6 +1,6 @@
 //! Buffers, limits and interfaces.
 
-use super::{Facts, Finding, Interface, Judgement, bytes, interface_setting};
+use super::{Check, Facts, Interface, Judgement, bytes, interface_setting};
 use crate::Cure;
 
 /// A datagram of 1,472 bytes takes 2,304 of a receive buffer. Source: measured, Linux 6.18.
@@ -36,7 +36,7 @@ pub(super) fn rate(bits_per_second: f64) -> String {
     format!("{} {name}", (bits_per_second / size * 100.0).round() / 100.0)
 }
 
-pub(super) fn receive_buffer_limit(facts: &Facts) -> Vec<Finding> {
+pub(super) fn receive_buffer_limit(facts: &Facts) -> Vec<Check> {
     const NAME: &str = "net.core.rmem_max";
     limit(
         facts,
@@ -47,41 +47,41 @@ pub(super) fn receive_buffer_limit(facts: &Facts) -> Vec<Finding> {
     )
 }
 
-pub(super) fn send_buffer_limit(facts: &Facts) -> Vec<Finding> {
+pub(super) fn send_buffer_limit(facts: &Facts) -> Vec<Check> {
     const NAME: &str = "net.core.wmem_max";
     // Senders are not read by anybody who pauses; a tenth of it holds what a queue behind the socket does not take at once.
     let needed = (needed_bytes(facts) / 10).max(1 << 16).next_power_of_two();
     limit(facts, "send-buffer-limit", NAME, needed, "programs get no larger send buffer by asking")
 }
 
-fn limit(facts: &Facts, check: &'static str, name: &str, needed: u64, what: &str) -> Vec<Finding> {
+fn limit(facts: &Facts, check: &'static str, name: &str, needed: u64, what: &str) -> Vec<Check> {
     let Some(now) = facts.setting(name) else {
-        return vec![Finding::not_seen(check, &format!("{name} cannot be read here"))];
+        return vec![Check::not_seen(check, &format!("{name} cannot be read here"))];
     };
     let why = format!("{what}; {}", why_so_large(facts));
     if now >= needed {
-        return vec![Finding::new(check, Judgement::Ok, bytes(now), why)];
+        return vec![Check::new(check, Judgement::Ok, bytes(now), why)];
     }
     // A quarter of it is lost in the first pause, whatever the program asks for.
     let judgement = if now < needed / 4 { Judgement::Fail } else { Judgement::Warn };
     let cure = Cure::by_sysctl("a higher limit", name, needed, Some(now));
-    vec![Finding::new(check, judgement, bytes(now), why).recommending(bytes(needed), [cure])]
+    vec![Check::new(check, judgement, bytes(now), why).recommending(bytes(needed), [cure])]
 }
 
-pub(super) fn receive_buffer_default(facts: &Facts) -> Vec<Finding> {
+pub(super) fn receive_buffer_default(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "receive-buffer-default";
     const NAME: &str = "net.core.rmem_default";
     let Some(now) = facts.setting(NAME) else {
-        return vec![Finding::not_seen(CHECK, "net.core.rmem_default cannot be read here")];
+        return vec![Check::not_seen(CHECK, "net.core.rmem_default cannot be read here")];
     };
     // This one is as the kernel counts: not doubled.
     let needed = 2 * needed_bytes(facts);
     let why = format!("programs that ask for no receive buffer have this; {}", why_so_large(facts));
     if now >= needed {
-        return vec![Finding::new(CHECK, Judgement::Ok, bytes(now), why)];
+        return vec![Check::new(CHECK, Judgement::Ok, bytes(now), why)];
     }
     let cure = Cure::by_sysctl("a larger buffer for programs that ask for none", NAME, needed, Some(now));
-    vec![Finding::new(CHECK, Judgement::Warn, bytes(now), why).recommending(bytes(needed), [cure])]
+    vec![Check::new(CHECK, Judgement::Warn, bytes(now), why).recommending(bytes(needed), [cure])]
 }
 
 /// Returns how many bytes pages are: where there is no limit, more than there are.
@@ -89,76 +89,76 @@ const fn pages(count: u64) -> u64 {
     count.saturating_mul(PAGE_BYTES)
 }
 
-pub(super) fn udp_memory(facts: &Facts) -> Vec<Finding> {
+pub(super) fn udp_memory(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "udp-memory";
     let most = facts.setting("net.ipv4.udp_mem.max").zip(facts.udp_memory_pages);
     let Some((most, used)) = most else {
-        return vec![Finding::not_seen(CHECK, "udp_mem or its use cannot be read here")];
+        return vec![Check::not_seen(CHECK, "udp_mem or its use cannot be read here")];
     };
     let live = format!("{} of {} used", bytes(pages(used)), bytes(pages(most)));
     let why = "beyond net.ipv4.udp_mem every socket of the host drops, and no counter of UDP moves";
     let judgement = if used as f64 > 0.75 * most as f64 { Judgement::Fail } else { Judgement::Ok };
-    let finding = Finding::new(CHECK, judgement, live, why);
+    let check = Check::new(CHECK, judgement, live, why);
     if judgement == Judgement::Ok {
-        return vec![finding];
+        return vec![check];
     }
     let by_hand =
         Cure::by_hand("raise the third number of net.ipv4.udp_mem, or find who does not read (`ss -uanp`)");
-    vec![finding.recommending(bytes(pages(most).saturating_mul(2)), [by_hand])]
+    vec![check.recommending(bytes(pages(most).saturating_mul(2)), [by_hand])]
 }
 
-pub(super) fn backlog(facts: &Facts) -> Vec<Finding> {
+pub(super) fn backlog(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "backlog";
     const NAME: &str = "net.core.netdev_max_backlog";
     let dropped = facts.counted("softnet_dropped");
     let live = format!("{dropped} dropped since the host was started");
     let why = "packets wait here for their processor's softirq; what finds no room is lost before any socket";
-    let finding = Finding::new(CHECK, if dropped > 0 { Judgement::Warn } else { Judgement::Ok }, live, why);
+    let check = Check::new(CHECK, if dropped > 0 { Judgement::Warn } else { Judgement::Ok }, live, why);
     match facts.setting(NAME) {
         Some(now) if dropped > 0 => {
             let longer = now.saturating_mul(2);
             let cure = Cure::by_sysctl("twice as long a backlog", NAME, longer, Some(now));
-            vec![finding.recommending(longer.to_string(), [cure])]
+            vec![check.recommending(longer.to_string(), [cure])]
         }
         // In network namespaces but the first, and in many containers, there is no such setting.
         None if dropped > 0 => {
-            vec![finding.recommending(
+            vec![check.recommending(
                 "twice what it is",
                 [Cure::by_hand("raise net.core.netdev_max_backlog on the host")],
             )]
         }
-        _ => vec![finding],
+        _ => vec![check],
     }
 }
 
-pub(super) fn softirq_budget(facts: &Facts) -> Vec<Finding> {
+pub(super) fn softirq_budget(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "softirq-budget";
     /// Once a second all the time is no accident.
     const OFTEN_PER_SECOND: f64 = 1.0;
     let squeezed = facts.counted("softnet_time_squeeze");
     let Some(uptime) = facts.uptime.filter(|it| !it.is_zero()) else {
-        return vec![Finding::not_seen(CHECK, "how long the host has been up cannot be read here")];
+        return vec![Check::not_seen(CHECK, "how long the host has been up cannot be read here")];
     };
     let per_second = squeezed as f64 / uptime.as_secs_f64();
     let live = format!("out of time {squeezed} times, {per_second:.3} a second");
     let why = "a softirq that runs out of its budget leaves packets in the card's ring for the next time";
     if per_second < OFTEN_PER_SECOND {
-        return vec![Finding::new(CHECK, Judgement::Ok, live, why)];
+        return vec![Check::new(CHECK, Judgement::Ok, live, why)];
     }
     let names = ["net.core.netdev_budget", "net.core.netdev_budget_usecs"];
     let cures = names.iter().filter_map(|name| {
         let now = facts.setting(name)?;
         Some(Cure::by_sysctl("twice the budget", name, now.saturating_mul(2), Some(now)))
     });
-    vec![Finding::new(CHECK, Judgement::Warn, live, why).recommending("twice the budget", cures)]
+    vec![Check::new(CHECK, Judgement::Warn, live, why).recommending("twice the budget", cures)]
 }
 
-pub(super) fn reverse_path(facts: &Facts) -> Vec<Finding> {
+pub(super) fn reverse_path(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "rp-filter";
     const STRICT: u64 = 1;
     let of = |name: &str| facts.setting(&interface_setting(name, "rp_filter"));
     let Some(all) = of("all") else {
-        return vec![Finding::not_seen(CHECK, "net.ipv4.conf.all.rp_filter cannot be read here")];
+        return vec![Check::not_seen(CHECK, "net.ipv4.conf.all.rp_filter cannot be read here")];
     };
     let why = "a strict filter drops what comes by another interface than the way back leads: groups on a second network";
     let one = |interface: &Interface| {
@@ -166,29 +166,29 @@ pub(super) fn reverse_path(facts: &Facts) -> Vec<Finding> {
         // The kernel takes the larger of the two.
         let live = format!("{}: {}", interface.name, own.max(all));
         if own.max(all) != STRICT {
-            return Some(Finding::new(CHECK, Judgement::Ok, live, why));
+            return Some(Check::new(CHECK, Judgement::Ok, live, why));
         }
         let names = [("all", all), (interface.name.as_str(), own)];
         let cures = names.into_iter().filter(|(_, now)| *now == STRICT).map(|(name, now)| {
             let setting = interface_setting(name, "rp_filter");
             Cure::by_sysctl("a loose filter", &setting, 2, Some(now))
         });
-        Some(Finding::new(CHECK, Judgement::Warn, live, why).recommending("2", cures))
+        Some(Check::new(CHECK, Judgement::Warn, live, why).recommending("2", cures))
     };
     facts.interfaces.iter().filter(|it| !it.is_loopback).filter_map(one).collect()
 }
 
-pub(super) fn interfaces(facts: &Facts) -> Vec<Finding> {
+pub(super) fn interfaces(facts: &Facts) -> Vec<Check> {
     let outside: Vec<&Interface> = facts.interfaces.iter().filter(|it| !it.is_loopback).collect();
     if outside.is_empty() {
-        return vec![Finding::not_seen("interfaces", "no interface but the loopback one is switched on")];
+        return vec![Check::not_seen("interfaces", "no interface but the loopback one is switched on")];
     }
-    let mut findings = Vec::new();
+    let mut checks = Vec::new();
     for interface in outside.iter().filter(|it| !it.takes_groups) {
         let set = |value| format!("ip link set dev {} multicast {value}", interface.name);
         let cure = Cure::by_command("switch groups on", set("on"), set("off"));
-        findings.push(
-            Finding::new(
+        checks.push(
+            Check::new(
                 "multicast-interface",
                 Judgement::Warn,
                 format!("{} takes no groups", interface.name),
@@ -197,15 +197,15 @@ pub(super) fn interfaces(facts: &Facts) -> Vec<Finding> {
             .recommending("multicast on", [cure]),
         );
     }
-    findings.extend([mtu(&outside), link_speed(&outside)]);
-    findings
+    checks.extend([mtu(&outside), link_speed(&outside)]);
+    checks
 }
 
-fn link_speed(outside: &[&Interface]) -> Finding {
+fn link_speed(outside: &[&Interface]) -> Check {
     const CHECK: &str = "link-speed";
     let known: Vec<u64> = outside.iter().filter_map(|it| it.bits_per_second).collect();
     let Some(first) = known.first() else {
-        return Finding::not_seen(CHECK, "no driver tells what its link carries");
+        return Check::not_seen(CHECK, "no driver tells what its link carries");
     };
     let one = |it: &&Interface| {
         let speed =
@@ -215,28 +215,28 @@ fn link_speed(outside: &[&Interface]) -> Finding {
     let live = outside.iter().map(one).collect::<Vec<_>>().join(", ");
     let why = "a fast sender overruns a slow receiver's port in the switch, where no host counts it";
     if known.iter().all(|speed| speed == first) {
-        return Finding::new(CHECK, Judgement::Ok, live, why);
+        return Check::new(CHECK, Judgement::Ok, live, why);
     }
     let cure =
         "let streams go by links of one speed (`iface=` on the bus), or pace senders below the slowest";
-    Finding::new(CHECK, Judgement::Warn, live, why).recommending("one speed", [Cure::by_hand(cure)])
+    Check::new(CHECK, Judgement::Warn, live, why).recommending("one speed", [Cure::by_hand(cure)])
 }
 
-fn mtu(outside: &[&Interface]) -> Finding {
+fn mtu(outside: &[&Interface]) -> Check {
     let list: Vec<String> = outside.iter().map(|it| format!("{} {}", it.name, it.mtu)).collect();
     let why = "datagrams that fit into one interface's packets travel in fragments by another, and one lost fragment loses all: `tallycast bench -c HOST -u --probe-mtu` measures the way";
     let least = outside.iter().map(|it| it.mtu).min().unwrap_or(0);
     let larger = || outside.iter().filter(|it| it.mtu > least);
     if larger().next().is_none() {
-        return Finding::new("mtu", Judgement::Ok, list.join(", "), why);
+        return Check::new("mtu", Judgement::Ok, list.join(", "), why);
     }
     let set = |it: &Interface, mtu: u32| format!("ip link set dev {} mtu {mtu}", it.name);
     let cures =
         larger().map(|it| Cure::by_command("as small as the others", set(it, least), set(it, it.mtu)));
-    Finding::new("mtu", Judgement::Warn, list.join(", "), why).recommending(format!("{least} on each"), cures)
+    Check::new("mtu", Judgement::Warn, list.join(", "), why).recommending(format!("{least} on each"), cures)
 }
 
-pub(super) fn multicast_route(facts: &Facts) -> Vec<Finding> {
+pub(super) fn multicast_route(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "multicast-route";
     let choices: Vec<&str> = facts
         .interfaces
@@ -245,7 +245,7 @@ pub(super) fn multicast_route(facts: &Facts) -> Vec<Finding> {
         .map(|it| it.name.as_str())
         .collect();
     let Some(has_route) = facts.has_multicast_route else {
-        return vec![Finding::not_seen(CHECK, "the table of routes cannot be read here")];
+        return vec![Check::not_seen(CHECK, "the table of routes cannot be read here")];
     };
     let why = "without a route for groups they leave by the interface of the default route, whichever that is at the time";
     let live = match (has_route, choices.as_slice()) {
@@ -254,34 +254,34 @@ pub(super) fn multicast_route(facts: &Facts) -> Vec<Finding> {
         (false, _) => format!("no route for groups, and a choice of {}", choices.join(", ")),
     };
     if has_route || choices.len() < 2 {
-        return vec![Finding::new(CHECK, Judgement::Ok, live, why)];
+        return vec![Check::new(CHECK, Judgement::Ok, live, why)];
     }
     let cure = Cure::by_hand(
         "name the interface on the bus (`iface=`), or add a route: ip route add 224.0.0.0/4 dev DEVICE",
     );
-    vec![Finding::new(CHECK, Judgement::Warn, live, why).recommending("one interface, by name", [cure])]
+    vec![Check::new(CHECK, Judgement::Warn, live, why).recommending("one interface, by name", [cure])]
 }
 
-pub(super) fn reassembly(facts: &Facts) -> Vec<Finding> {
+pub(super) fn reassembly(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "reassembly";
     const NAME: &str = "net.ipv4.ipfrag_high_thresh";
     let failed = facts.counted("IpReasmFails") + facts.counted("Ip6ReasmFails");
     let live = format!("{failed} failures since the host was started");
     let why = "incomplete datagrams hold memory for ipfrag_time, and beyond ipfrag_high_thresh complete ones are refused, too; datagrams that fit into the MTU need none of it";
     if failed == 0 {
-        return vec![Finding::new(CHECK, Judgement::Ok, live, why)];
+        return vec![Check::new(CHECK, Judgement::Ok, live, why)];
     }
     let fit = Cure::by_hand("send datagrams that fit into the path's MTU (`mtu=` on the bus)");
     let more = facts.setting(NAME).map(|now| {
         Cure::by_sysctl("more memory to wait for fragments", NAME, now.saturating_mul(4), Some(now))
     });
     vec![
-        Finding::new(CHECK, Judgement::Warn, live, why)
+        Check::new(CHECK, Judgement::Warn, live, why)
             .recommending("no fragments", [fit].into_iter().chain(more)),
     ]
 }
 
-pub(super) fn card(facts: &Facts) -> Vec<Finding> {
+pub(super) fn card(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "card";
     /// The columns of `/proc/net/dev` that a full ring moves.
     const COLUMNS: [&str; 3] = ["rx_drop", "rx_fifo", "rx_errs"];
@@ -295,13 +295,13 @@ pub(super) fn card(facts: &Facts) -> Vec<Finding> {
         );
         let why = "what the card had no room for is lost before the host sees it";
         if lost == 0 {
-            return Finding::new(CHECK, Judgement::Ok, live, why);
+            return Check::new(CHECK, Judgement::Ok, live, why);
         }
         let name = &interface.name;
         let cure = Cure::by_hand(&format!(
             "see which count rises (`ethtool -S {name}`): `card-ring` tells of what found no room; errors are the cable's, the port's or the driver's"
         ));
-        Finding::new(CHECK, Judgement::Warn, live, why).recommending("none", [cure])
+        Check::new(CHECK, Judgement::Warn, live, why).recommending("none", [cure])
     };
     facts.interfaces.iter().filter(|it| !it.is_loopback).map(one).collect()
 }
@@ -343,8 +343,8 @@ mod tests {
         }
     }
 
-    fn judgements(findings: &[Finding]) -> Vec<Judgement> {
-        findings.iter().map(|finding| finding.judgement).collect()
+    fn judgements(checks: &[Check]) -> Vec<Judgement> {
+        checks.iter().map(|check| check.judgement).collect()
     }
 
     #[test]
@@ -355,13 +355,13 @@ mod tests {
             (1 << 18, Judgement::Warn),
             ((1 << 18) - 1, Judgement::Fail),
         ] {
-            let findings = receive_buffer_limit(&with("net.core.rmem_max", limit));
-            assert_eq!(judgements(&findings), [expected], "{limit}");
+            let checks = receive_buffer_limit(&with("net.core.rmem_max", limit));
+            assert_eq!(judgements(&checks), [expected], "{limit}");
         }
-        let findings = receive_buffer_limit(&with("net.core.rmem_max", 212_992));
-        assert_eq!(findings[0].recommended.as_deref(), Some("1 MiB"));
-        assert_eq!(findings[0].cures[0].command().as_deref(), Some("sysctl -w net.core.rmem_max=1048576"));
-        assert_eq!(findings[0].cures[0].undo().as_deref(), Some("sysctl -w net.core.rmem_max=212992"));
+        let checks = receive_buffer_limit(&with("net.core.rmem_max", 212_992));
+        assert_eq!(checks[0].recommended.as_deref(), Some("1 MiB"));
+        assert_eq!(checks[0].cures[0].command().as_deref(), Some("sysctl -w net.core.rmem_max=1048576"));
+        assert_eq!(checks[0].cures[0].undo().as_deref(), Some("sysctl -w net.core.rmem_max=212992"));
     }
 
     #[test]
@@ -418,8 +418,8 @@ mod tests {
             let mut facts =
                 Facts { interfaces: vec![eth("eth0")], ..with("net.ipv4.conf.all.rp_filter", all) };
             facts.settings.insert("net.ipv4.conf.eth0.rp_filter".to_owned(), own);
-            let finding = reverse_path(&facts).remove(0);
-            (finding.judgement, finding.cures.len())
+            let check = reverse_path(&facts).remove(0);
+            (check.judgement, check.cures.len())
         };
         assert_eq!(judge(0, 0), (Judgement::Ok, 0));
         assert_eq!(judge(0, 2), (Judgement::Ok, 0));
@@ -432,9 +432,9 @@ mod tests {
     fn an_interface_with_a_dot_in_its_name_has_its_settings_by_slashes() {
         let mut facts = Facts { interfaces: vec![eth("eth0.7")], ..with("net.ipv4.conf.all.rp_filter", 0) };
         facts.settings.insert("net/ipv4/conf/eth0.7/rp_filter".to_owned(), 1);
-        let finding = reverse_path(&facts).remove(0);
+        let check = reverse_path(&facts).remove(0);
         let command = "sysctl -w net/ipv4/conf/eth0.7/rp_filter=2";
-        assert_eq!(finding.cures[0].command().as_deref(), Some(command));
+        assert_eq!(check.cures[0].command().as_deref(), Some(command));
     }
 
     #[test]
@@ -442,11 +442,11 @@ mod tests {
         let judge = |interfaces: &[Interface]| {
             let facts =
                 Facts { interfaces: interfaces.to_vec(), has_multicast_route: Some(false), ..facts() };
-            let findings = interfaces_and_route(&facts);
-            findings
+            let checks = interfaces_and_route(&facts);
+            checks
                 .into_iter()
                 .filter(|it| it.judgement == Judgement::Warn)
-                .map(|it| it.check)
+                .map(|it| it.name)
                 .collect::<Vec<_>>()
         };
         let cure = mtu(&[&eth("a"), &Interface { mtu: 9_000, ..eth("b") }]).cures.remove(0);
@@ -468,7 +468,7 @@ mod tests {
         assert_eq!(judge(&[Interface { takes_groups: false, ..eth("a") }]), ["multicast-interface"]);
     }
 
-    fn interfaces_and_route(facts: &Facts) -> Vec<Finding> {
+    fn interfaces_and_route(facts: &Facts) -> Vec<Check> {
         [interfaces(facts), multicast_route(facts)].concat()
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Facts, Finding, Interface, Judgement};
+use super::{Check, Facts, Interface, Judgement};
 use crate::Cure;
 
 /// The processors of a host, by their numbers.
@@ -27,10 +27,10 @@ pub struct Interrupt {
     pub taken_by: BTreeSet<u32>,
 }
 
-pub(super) fn isolation(facts: &Facts) -> Vec<Finding> {
+pub(super) fn isolation(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "processor-isolation";
     let Some(processors) = &facts.processors else {
-        return vec![Finding::not_seen(CHECK, "/sys/devices/system/cpu cannot be read here")];
+        return vec![Check::not_seen(CHECK, "/sys/devices/system/cpu cannot be read here")];
     };
     let Processors { online, isolated, without_ticks } = processors;
     let words = |what: &str, set: &BTreeSet<u32>| match set.is_empty() {
@@ -44,23 +44,23 @@ pub(super) fn isolation(facts: &Facts) -> Vec<Finding> {
         words("without ticks", without_ticks)
     );
     let why = "a reader that is put on an isolated processor waits for no other program; it is for streams that leave no time to spare";
-    vec![Finding::new(CHECK, Judgement::Ok, live, why)]
+    vec![Check::new(CHECK, Judgement::Ok, live, why)]
 }
 
-pub(super) fn interrupts(facts: &Facts) -> Vec<Finding> {
+pub(super) fn interrupts(facts: &Facts) -> Vec<Check> {
     let Some(processors) = &facts.processors else { return Vec::new() };
     let outside = || facts.interfaces.iter().filter(|it| !it.is_loopback);
     let unseen: Vec<&str> =
         outside().filter(|it| it.interrupts.is_none()).map(|it| it.name.as_str()).collect();
     let why = format!("which processors take the interrupts of {} is not to be seen here", unseen.join(", "));
-    let not_seen = (!unseen.is_empty()).then(|| Finding::not_seen(CHECK, &why));
+    let not_seen = (!unseen.is_empty()).then(|| Check::not_seen(CHECK, &why));
     outside().filter_map(|it| of_interface(it, processors)).chain(not_seen).collect()
 }
 
 const CHECK: &str = "interrupt-affinity";
 
 /// Virtual interfaces have no interrupts, and nothing is said of them.
-fn of_interface(interface: &Interface, processors: &Processors) -> Option<Finding> {
+fn of_interface(interface: &Interface, processors: &Processors) -> Option<Check> {
     let interrupts = interface.interrupts.as_ref().filter(|it| !it.is_empty())?;
     let taken_by: BTreeSet<u32> = interrupts.iter().flat_map(|it| &it.taken_by).copied().collect();
     let live = format!("{}: interrupts on {}", interface.name, list(&taken_by));
@@ -68,16 +68,16 @@ fn of_interface(interface: &Interface, processors: &Processors) -> Option<Findin
     let is_wrong = |it: &&Interrupt| !it.taken_by.is_disjoint(&processors.isolated);
     let wrong: Vec<&Interrupt> = interrupts.iter().filter(is_wrong).collect();
     if wrong.is_empty() {
-        return Some(Finding::new(CHECK, Judgement::Ok, live, why));
+        return Some(Check::new(CHECK, Judgement::Ok, live, why));
     }
     let live = format!("{live}, of which {} are isolated", list(&(&taken_by & &processors.isolated)));
-    let finding = Finding::new(CHECK, Judgement::Warn, live, why);
+    let check = Check::new(CHECK, Judgement::Warn, live, why);
     let others = &processors.online - &processors.isolated;
     if others.is_empty() {
         let cure = Cure::by_hand(
             "leave a processor for the rest of the host (`isolcpus=` at the start of the kernel)",
         );
-        return Some(finding.recommending("another processor", [cure]));
+        return Some(check.recommending("another processor", [cure]));
     }
     let set = |to: &dyn Fn(&Interrupt) -> String| {
         let each =
@@ -89,7 +89,7 @@ fn of_interface(interface: &Interface, processors: &Processors) -> Option<Findin
         set(&|_| list(&others)),
         set(&|it| list(&it.allowed)),
     );
-    Some(finding.recommending(format!("on {}", list(&others)), [cure]))
+    Some(check.recommending(format!("on {}", list(&others)), [cure]))
 }
 
 /// Numbers as the kernel lists them: `0-3,8`.
@@ -126,10 +126,10 @@ mod tests {
 
     #[test]
     fn processors_are_told_and_never_wrong() {
-        let finding = |isolated: &[u32]| isolation(&facts(isolated, None)).remove(0);
-        assert_eq!(finding(&[]).live, "0-3: none isolated, none without ticks");
-        assert_eq!(finding(&[1, 3]).live, "0-3: 1,3 isolated, none without ticks");
-        assert_eq!(finding(&[1]).judgement, Judgement::Ok);
+        let check = |isolated: &[u32]| isolation(&facts(isolated, None)).remove(0);
+        assert_eq!(check(&[]).live, "0-3: none isolated, none without ticks");
+        assert_eq!(check(&[1, 3]).live, "0-3: 1,3 isolated, none without ticks");
+        assert_eq!(check(&[1]).judgement, Judgement::Ok);
         assert_eq!(isolation(&Facts::default())[0].judgement, Judgement::NotSeen);
     }
 
@@ -139,11 +139,11 @@ mod tests {
             interrupts(&facts(isolated, Some(vec![interrupt(24, 1), interrupt(25, 2)]))).remove(0)
         };
         assert_eq!((judge(&[]).judgement, judge(&[3]).judgement), (Judgement::Ok, Judgement::Ok));
-        let finding = judge(&[2, 3]);
-        assert_eq!(finding.judgement, Judgement::Warn);
-        assert_eq!(finding.live, "eth0: interrupts on 1-2, of which 2 are isolated");
-        assert_eq!(finding.cures[0].command().as_deref(), Some("echo 0-1 > /proc/irq/25/smp_affinity_list"));
-        assert_eq!(finding.cures[0].undo().as_deref(), Some("echo 0-3 > /proc/irq/25/smp_affinity_list"));
+        let check = judge(&[2, 3]);
+        assert_eq!(check.judgement, Judgement::Warn);
+        assert_eq!(check.live, "eth0: interrupts on 1-2, of which 2 are isolated");
+        assert_eq!(check.cures[0].command().as_deref(), Some("echo 0-1 > /proc/irq/25/smp_affinity_list"));
+        assert_eq!(check.cures[0].undo().as_deref(), Some("echo 0-3 > /proc/irq/25/smp_affinity_list"));
         let both = judge(&[1, 2, 3]);
         assert_eq!(both.cures[0].command().map(|it| it.matches("echo 0 >").count()), Some(2));
         assert_eq!(judge(&[0, 1, 2, 3]).cures[0].command(), None, "no processor is left");
@@ -152,8 +152,8 @@ mod tests {
     #[test]
     fn what_has_no_interrupts_is_not_told_of_and_what_is_not_seen_once() {
         assert_eq!(interrupts(&facts(&[], Some(vec![]))), []);
-        let findings = interrupts(&facts(&[], None));
-        assert_eq!((findings.len(), findings[0].judgement), (1, Judgement::NotSeen));
+        let checks = interrupts(&facts(&[], None));
+        assert_eq!((checks.len(), checks[0].judgement), (1, Judgement::NotSeen));
     }
 
     #[test]

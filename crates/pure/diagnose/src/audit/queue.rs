@@ -1,6 +1,6 @@
 //! The queue before a link, in which what programs send waits for the card: what finds no room there was never on the network.
 
-use super::{Facts, Finding, Interface, Judgement};
+use super::{Check, Facts, Interface, Judgement};
 use crate::Cure;
 
 /// A queue before a link.
@@ -16,49 +16,49 @@ pub struct Queue {
 
 const CHECK: &str = "send-queue";
 
-pub(super) fn send_queues(facts: &Facts) -> Vec<Finding> {
+pub(super) fn send_queues(facts: &Facts) -> Vec<Check> {
     let outside = || facts.interfaces.iter().filter(|it| !it.is_loopback);
     let unseen: Vec<&str> = outside().filter(|it| it.queue.is_none()).map(|it| it.name.as_str()).collect();
     let why = format!("which queue stands before {} cannot be read here", unseen.join(", "));
-    let not_seen = (!unseen.is_empty()).then(|| Finding::not_seen(CHECK, &why));
+    let not_seen = (!unseen.is_empty()).then(|| Check::not_seen(CHECK, &why));
     outside().filter_map(|it| of_interface(it, it.queue.as_ref()?)).chain(not_seen).collect()
 }
 
-fn of_interface(interface: &Interface, queue: &Queue) -> Option<Finding> {
+fn of_interface(interface: &Interface, queue: &Queue) -> Option<Check> {
     let (name, Queue { discipline, packets, drops }) = (&interface.name, queue);
     let why = "what finds no room here is dropped before it leaves; a sender is told only if it asks (`IP_RECVERR`)";
     if discipline == "noqueue" {
-        return Some(Finding::new(CHECK, Judgement::Ok, format!("{name}: no queue"), why));
+        return Some(Check::new(CHECK, Judgement::Ok, format!("{name}: no queue"), why));
     }
     let live = format!("{name}: {discipline}, txqueuelen {packets}");
     let Some(drops) = drops else {
         let why = "whether it dropped anything cannot be read here";
-        return Some(Finding::new(CHECK, Judgement::NotSeen, live, why));
+        return Some(Check::new(CHECK, Judgement::NotSeen, live, why));
     };
     let live = format!("{live}, {drops} dropped");
     if *drops == 0 {
-        return Some(Finding::new(CHECK, Judgement::Ok, live, why));
+        return Some(Check::new(CHECK, Judgement::Ok, live, why));
     }
-    let finding = Finding::new(CHECK, Judgement::Warn, live, why);
+    let check = Check::new(CHECK, Judgement::Warn, live, why);
     let slower =
         Cure::by_hand("send no faster than the link carries, evenly: without bursts no queue is needed");
     // The only ones that keep to the link's number.
     if !matches!(discipline.as_str(), "pfifo_fast" | "pfifo") || *packets == 0 {
         let larger =
             Cure::by_hand(&format!("or a higher limit of the queue: `tc -s qdisc show dev {name}` tells it"));
-        return Some(finding.recommending("none dropped", [slower, larger]));
+        return Some(check.recommending("none dropped", [slower, larger]));
     }
     let longer = packets.saturating_mul(2);
     let set = |packets| format!("ip link set dev {name} txqueuelen {packets}");
     let cure = Cure::by_command("a queue twice as long", set(longer), set(*packets));
-    Some(finding.recommending(format!("{longer} packets"), [cure, slower]))
+    Some(check.recommending(format!("{longer} packets"), [cure, slower]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn judge(queue: Option<(&str, Option<u64>)>) -> Finding {
+    fn judge(queue: Option<(&str, Option<u64>)>) -> Check {
         let queue = queue.map(|(discipline, drops)| Queue {
             discipline: discipline.to_owned(),
             packets: 1_000,

@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use super::network::rate;
-use super::{Facts, Finding, Judgement, bytes};
+use super::{Check, Facts, Judgement, bytes};
 use crate::Cure;
 
 /// How TCP is set; what cannot be read is not there.
@@ -26,18 +26,18 @@ pub struct Tcp {
 /// `tcp_sndbuf_expand`.
 const BUFFER_BYTES_A_BYTE: f64 = 2.0;
 
-pub(super) fn buffers(facts: &Facts) -> Vec<Finding> {
+pub(super) fn buffers(facts: &Facts) -> Vec<Check> {
     let of = [("net.ipv4.tcp_rmem", facts.tcp.receive_bytes), ("net.ipv4.tcp_wmem", facts.tcp.send_bytes)];
     of.into_iter().map(|(name, now)| buffer(facts, name, now)).collect()
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-fn buffer(facts: &Facts, name: &str, now: Option<[u64; 3]>) -> Finding {
+fn buffer(facts: &Facts, name: &str, now: Option<[u64; 3]>) -> Check {
     const CHECK: &str = "tcp-buffers";
     /// Larger ones only make a queue of the network longer.
     const MOST_BYTES: f64 = (1_u64 << 30) as f64;
     let Some([least, first, most]) = now else {
-        return Finding::not_seen(CHECK, &format!("{name} cannot be read here"));
+        return Check::not_seen(CHECK, &format!("{name} cannot be read here"));
     };
     let load = &facts.load;
     let said = rate(load.bytes_per_second * 8.0);
@@ -46,7 +46,7 @@ fn buffer(facts: &Facts, name: &str, now: Option<[u64; 3]>) -> Finding {
         let live =
             format!("{name}: {} at most, enough for {:.1} ms at {said}", bytes(most), 1_000.0 * suffices);
         let why = "a connection carries half a buffer in a round trip, which is not known: `--round-trip 20ms` says it";
-        return Finding::new(CHECK, Judgement::NotSeen, live, why);
+        return Check::new(CHECK, Judgement::NotSeen, live, why);
     };
     let live = format!("{name}: {} at most", bytes(most));
     let why = format!(
@@ -56,23 +56,23 @@ fn buffer(facts: &Facts, name: &str, now: Option<[u64; 3]>) -> Finding {
     );
     let needed = load.bytes_per_second * round_trip.as_secs_f64() * BUFFER_BYTES_A_BYTE;
     if most as f64 >= needed.min(MOST_BYTES) {
-        return Finding::new(CHECK, Judgement::Ok, live, why);
+        return Check::new(CHECK, Judgement::Ok, live, why);
     }
     let larger = (needed.min(MOST_BYTES) as u64).next_power_of_two();
     let set = |most: u64| format!("sysctl -w {name}=\"{least} {first} {most}\"");
     let cure = Cure::by_command("let the kernel make buffers larger", set(larger), set(most));
-    Finding::new(CHECK, Judgement::Warn, live, why).recommending(bytes(larger), [cure])
+    Check::new(CHECK, Judgement::Warn, live, why).recommending(bytes(larger), [cure])
 }
 
 fn words(time: Duration) -> String {
     format!("{} ms", (time.as_secs_f64() * 1e6).round() / 1e3)
 }
 
-pub(super) fn options(facts: &Facts) -> Vec<Finding> {
+pub(super) fn options(facts: &Facts) -> Vec<Check> {
     vec![window_scaling(facts), selective_acknowledgement(facts), timestamps(facts)]
 }
 
-fn window_scaling(facts: &Facts) -> Finding {
+fn window_scaling(facts: &Facts) -> Check {
     /// What the header has room for (RFC 9293 §3.1).
     const LARGEST_WINDOW: f64 = 65_535.0;
     let load = &facts.load;
@@ -82,13 +82,13 @@ fn window_scaling(facts: &Facts) -> Finding {
     option(facts, "tcp-window-scaling", "net.ipv4.tcp_window_scaling", why, without_is_enough)
 }
 
-fn selective_acknowledgement(facts: &Facts) -> Finding {
+fn selective_acknowledgement(facts: &Facts) -> Check {
     let why =
         "without it a sender learns of one loss in a round trip, and sends again what had arrived (RFC 2018)";
     option(facts, "tcp-sack", "net.ipv4.tcp_sack", why, false)
 }
 
-fn timestamps(facts: &Facts) -> Finding {
+fn timestamps(facts: &Facts) -> Check {
     /// Sequence numbers count bytes in 32 bits.
     const AROUND_BYTES: f64 = 4_294_967_296.0;
     /// For so long an old segment may be on its way (RFC 9293 §3.4.1).
@@ -101,24 +101,24 @@ fn timestamps(facts: &Facts) -> Finding {
 }
 
 /// Judges an option of TCP that should be switched on, unless without it is enough.
-fn option(facts: &Facts, check: &'static str, name: &str, why: &str, without_is_enough: bool) -> Finding {
+fn option(facts: &Facts, check: &'static str, name: &str, why: &str, without_is_enough: bool) -> Check {
     match facts.setting(name) {
-        None => Finding::not_seen(check, &format!("{name} cannot be read here")),
+        None => Check::not_seen(check, &format!("{name} cannot be read here")),
         Some(0) if without_is_enough => {
-            Finding::new(check, Judgement::Ok, "off, which is enough at this rate", why)
+            Check::new(check, Judgement::Ok, "off, which is enough at this rate", why)
         }
         Some(0) => {
             let cure = Cure::by_sysctl("switch it on", name, 1, Some(0));
-            Finding::new(check, Judgement::Warn, "off", why).recommending("on", [cure])
+            Check::new(check, Judgement::Warn, "off", why).recommending("on", [cure])
         }
-        Some(_) => Finding::new(check, Judgement::Ok, "on", why),
+        Some(_) => Check::new(check, Judgement::Ok, "on", why),
     }
 }
 
-pub(super) fn congestion_control(facts: &Facts) -> Vec<Finding> {
+pub(super) fn congestion_control(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "tcp-congestion-control";
     let Some(now) = &facts.tcp.congestion_control else {
-        return vec![Finding::not_seen(CHECK, "net.ipv4.tcp_congestion_control cannot be read here")];
+        return vec![Check::not_seen(CHECK, "net.ipv4.tcp_congestion_control cannot be read here")];
     };
     let others = facts.tcp.congestion_controls.as_deref().unwrap_or("no others that are told");
     let metrics = match facts.setting("net.ipv4.tcp_no_metrics_save") {
@@ -127,7 +127,7 @@ pub(super) fn congestion_control(facts: &Facts) -> Vec<Finding> {
         None => "",
     };
     let why = "it decides what one loss costs: which is best depends on the way, and `tallycast bench pingpong` measures each";
-    vec![Finding::new(CHECK, Judgement::Ok, format!("{now}, of {others}{metrics}"), why)]
+    vec![Check::new(CHECK, Judgement::Ok, format!("{now}, of {others}{metrics}"), why)]
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
-use doctor::{Finding, Judgement, Wishes, finding_json};
+use doctor::{Check, Judgement, Wishes, check_json};
 use serde_json::json;
 
 use super::text::{cures, line};
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// Only these interfaces; may be given several times
     #[arg(long = "interface", value_name = "INTERFACE")]
     interfaces: Vec<String>,
-    /// One JSON object a finding, one a line
+    /// One JSON object a check, one a line
     #[arg(long)]
     json: bool,
 }
@@ -50,16 +50,16 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     tell_all(&doctor::audit(&wishes, &interfaces.into_iter().collect()), json)
 }
 
-/// Tells findings, and sums them up in the exit code.
-pub(super) fn tell_all(findings: &[Finding], json: bool) -> anyhow::Result<Outcome> {
-    for finding in findings {
+/// Tells checks, and sums them up in the exit code.
+pub(super) fn tell_all(checks: &[Check], json: bool) -> anyhow::Result<Outcome> {
+    for check in checks {
         if json {
-            print_line(&finding_json(finding))?;
+            print_line(&check_json(check))?;
         } else {
-            tell(finding)?;
+            tell(check)?;
         }
     }
-    let count = |judgement| findings.iter().filter(|it| it.judgement == judgement).count();
+    let count = |judgement| checks.iter().filter(|it| it.judgement == judgement).count();
     let [ok, not_seen, warn, fail] =
         [Judgement::Ok, Judgement::NotSeen, Judgement::Warn, Judgement::Fail].map(count);
     if json {
@@ -74,15 +74,15 @@ pub(super) fn tell_all(findings: &[Finding], json: bool) -> anyhow::Result<Outco
     })
 }
 
-fn tell(finding: &Finding) -> std::io::Result<()> {
+fn tell(check: &Check) -> std::io::Result<()> {
     let mut output = std::io::stdout().lock();
-    writeln!(output, "{:<10}{:<24}{}", finding.judgement.name(), finding.check, finding.live)?;
-    if finding.judgement == Judgement::Ok {
+    writeln!(output, "{:<10}{:<24}{}", check.judgement.name(), check.name, check.live)?;
+    if check.judgement == Judgement::Ok {
         return Ok(());
     }
-    line(&mut output, "why", &finding.why)?;
-    if let Some(recommended) = &finding.recommended {
+    line(&mut output, "why", &check.why)?;
+    if let Some(recommended) = &check.recommended {
         line(&mut output, "better", recommended)?;
     }
-    cures(&mut output, &finding.cures)
+    cures(&mut output, &check.cures)
 }

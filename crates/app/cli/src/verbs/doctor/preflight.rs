@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use doctor::{Finding, Judgement, Newcomer, Preflight, PreflightOptions, Wishes};
+use doctor::{Check, Judgement, Newcomer, Preflight, PreflightOptions, Wishes};
 use serde_json::json;
 use sys::Interface;
 
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// How long to look
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = quantity::duration)]
     duration: Duration,
-    /// One JSON object a finding, one a line
+    /// One JSON object a check, one a line
     #[arg(long)]
     json: bool,
 }
@@ -73,27 +73,27 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
             tell(&newcomer, json)?;
         }
     }
-    let mut findings = preflight.judge();
+    let mut checks = preflight.judge();
     if let Some(why) = preflight.refused() {
         eprintln!("warning: words to {group} did not leave this host: {why}");
     }
     // How this host is set up matters where something was found, and only then.
-    if findings.iter().any(|it| it.judgement > Judgement::NotSeen) {
-        findings.extend(of_this_host(names));
+    if checks.iter().any(|it| it.judgement > Judgement::NotSeen) {
+        checks.extend(of_this_host(names));
     }
-    audit::tell_all(&findings, json)
+    audit::tell_all(&checks, json)
 }
 
 /// Returns what an audit of this host finds wrong that bears on groups.
-fn of_this_host(interfaces: Vec<String>) -> Vec<Finding> {
-    let findings = doctor::audit(
+fn of_this_host(interfaces: Vec<String>) -> Vec<Check> {
+    let checks = doctor::audit(
         &Wishes { bytes_per_second: None, longest_pause: Duration::ZERO, round_trip: None },
         &interfaces.into_iter().collect(),
     );
-    let bears = |it: &Finding| {
-        it.judgement > Judgement::NotSeen && OF_GROUPS.iter().any(|check| it.check.starts_with(check))
+    let bears = |it: &Check| {
+        it.judgement > Judgement::NotSeen && OF_GROUPS.iter().any(|check| it.name.starts_with(check))
     };
-    findings.into_iter().filter(bears).collect()
+    checks.into_iter().filter(bears).collect()
 }
 
 fn begin(group: SocketAddr, interfaces: &[String], duration: Duration, json: bool) -> std::io::Result<()> {
