@@ -5,7 +5,7 @@
 
 use std::io::Cursor;
 
-use doctor::{Losses, Replay, unplaced_json, verdict_json};
+use doctor::{Losses, Replay, finding_json, unplaced_json};
 use fuzz::spoil::Spoil;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
@@ -34,9 +34,9 @@ fuzz_target!(|input: Input<'_>| {
 });
 
 fn tell(losses: &Losses) {
-    for verdict in &losses.verdicts {
-        assert!(verdict.count > 0, "{verdict:?}");
-        drop(verdict_json(verdict, losses.not_observed));
+    for finding in &losses.findings {
+        assert!(finding.count > 0, "{finding:?}");
+        drop(finding_json(finding, losses.not_observed));
     }
     losses.unplaced.iter().for_each(|unplaced| drop(unplaced_json(unplaced)));
 }

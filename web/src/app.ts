@@ -387,7 +387,7 @@ export class App {
   #escape(): void {
     if (!byId('keys', HTMLDivElement).hidden) this.#keys.toggle(false);
     else if (!byId('gap-card', HTMLDivElement).hidden) this.#plots.unfocus();
-    else if (this.#account.closeVerdicts()) return;
+    else if (this.#account.closeFindings()) return;
     else if (this.#plots.layout.single !== null) this.#plots.single();
     else if (!byId('account', HTMLElement).hidden) this.#showAccount(false);
     else this.#root.removeAttribute('data-wall');

@@ -89,7 +89,7 @@ fn metric(text: &str, name: &str, labels: &str) -> Option<u64> {
 }
 
 #[test]
-fn a_verdict_stands_alike_in_the_account_the_monitor_its_metrics_and_the_archive() {
+fn a_finding_is_the_same_in_the_account_the_monitor_its_metrics_and_the_archive() {
     const STREAM: &str = "lab/wave";
     let Some(lan) = lan_or_skip(&["source", "walled"]) else { return };
     let [source, walled] = lan.hosts() else { unreachable!("two hosts were asked for") };

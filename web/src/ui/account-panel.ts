@@ -95,8 +95,8 @@ export class AccountPanel {
     this.#list.replaceChildren(...gaps.toReversed().map((gap) => this.#item(gap)));
   }
 
-  /** Closes the verdicts of the picture; returns whether any were open. */
-  closeVerdicts(): boolean {
+  /** Closes the findings of the picture; returns whether any were open. */
+  closeFindings(): boolean {
     return this.#path.close();
   }
 

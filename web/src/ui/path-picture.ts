@@ -1,6 +1,6 @@
 /**
  * The way of the selected stream as a drawing: every place a button with what was lost there, between them what flows.
- * A place that is pressed tells its verdicts below.
+ * A place that is pressed tells its findings below.
  */
 import { flowOf, pathOf, stepTo, type Path, type PathPlace, type PlaceName, type Surroundings } from '../model/path';
 import type { Ladder } from '../model/ladder';
@@ -9,7 +9,7 @@ import { count, short } from '../model/quantity';
 import type { Zone } from '../model/time';
 import type { GapDetail, Stream } from '../wire/messages';
 import { byId, el, setAttribute, setText } from './dom';
-import { Verdicts } from './verdicts';
+import { Findings } from './findings';
 
 interface Parts {
   readonly button: HTMLButtonElement;
@@ -25,7 +25,7 @@ const LINES = ['publisher-sender', 'sender-network', 'network-receiver', 'receiv
 /** The picture. There is one on the page. */
 export class PathPicture {
   readonly #root = byId('path', HTMLDivElement);
-  readonly #verdicts = new Verdicts(byId('verdicts', HTMLElement));
+  readonly #findings = new Findings(byId('findings', HTMLElement));
   readonly #stated = el('span', { class: 'path-flow', 'data-at': 'stated', title: 'What the publisher states; not measured' });
   readonly #arriving = el('span', { class: 'path-flow', 'data-at': 'arriving', title: 'Samples that came to the monitor, over the last five seconds' });
   readonly #sum = el('p', { class: 'path-sum' });
@@ -75,15 +75,15 @@ export class PathPicture {
     this.#tell();
   }
 
-  /** Closes the verdicts; returns whether any were open. */
+  /** Closes the findings; returns whether any were open. */
   close(): boolean {
     if (this.#open === null) return false;
     const { button } = this.#parts.get(this.#open) ?? {};
-    const within = this.#verdicts.hasFocus();
+    const within = this.#findings.hasFocus();
     this.#open = null;
     if (button !== undefined) setAttribute(button, 'aria-expanded', 'false');
-    this.#verdicts.hide();
-    // Whoever was reading goes on where the verdicts were opened.
+    this.#findings.hide();
+    // Whoever was reading goes on where the findings were opened.
     if (within) button?.focus();
     return true;
   }
@@ -101,7 +101,7 @@ export class PathPicture {
     const mark = el('span', { class: 'path-mark', text: '▲ now' });
     const cells = rungs.length < 2 ? [] : rungs.map(({ stage }) => el('span', { class: 'path-cell', title: stage.words, 'data-place': stage.place }));
     const button = el('button', {
-      type: 'button', class: 'path-place', 'data-at': name, 'data-place': colour, 'aria-expanded': 'false', 'aria-controls': 'verdicts',
+      type: 'button', class: 'path-place', 'data-at': name, 'data-place': colour, 'aria-expanded': 'false', 'aria-controls': 'findings',
       on: { click: () => this.#toggle(name) },
     }, el('span', { class: 'path-name', text: words }), el('span', { class: 'path-figures' }, amount, mark),
     ...(cells.length === 0 ? [] : [el('span', { class: 'path-cells' }, ...cells)]));
@@ -132,7 +132,7 @@ export class PathPicture {
 
   #tell(): void {
     const place = this.#path?.places.find(({ name }) => name === this.#open);
-    if (place !== undefined) this.#verdicts.show(place, this.#gaps, this.#zone);
+    if (place !== undefined) this.#findings.show(place, this.#gaps, this.#zone);
   }
 
   #onKey(event: KeyboardEvent): void {

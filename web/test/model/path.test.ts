@@ -3,7 +3,7 @@ import { ladderOf, type Ladder } from '../../src/model/ladder';
 import { LossTimes } from '../../src/model/loss-times';
 import { flowOf, pathOf, stepTo, type Path, type PathPlace, type PlaceName } from '../../src/model/path';
 import { STAGES } from '../../src/model/stage';
-import { spared, verdictsOf } from '../../src/model/verdict';
+import { findingsOf, spared } from '../../src/model/finding';
 import { readAccount, readGapDetail, type GapDetail } from '../../src/wire/messages';
 
 const SECOND = 1_000_000_000n;
@@ -107,22 +107,22 @@ describe('what was lost lately', () => {
   });
 });
 
-describe('the verdicts of a place', () => {
+describe('the findings of a place', () => {
   const receiver = place(path(ladder({ receiver_socket_buffer: 9, late: 2, network: 1 })), 'receiver');
 
   test('are one for each stage at which something was lost, in the order of the way', () => {
-    expect(verdictsOf(receiver, []).map(({ rung }) => [rung.stage.name, rung.elements])).toEqual([['receiver_socket_buffer', 9], ['late', 2]]);
+    expect(findingsOf(receiver, []).map(({ rung }) => [rung.stage.name, rung.elements])).toEqual([['receiver_socket_buffer', 9], ['late', 2]]);
     expect(spared(receiver)).toHaveLength(10);
   });
 
   test('have the evidence of their own gaps, newest first, and bounded', () => {
     const gaps = [gap(1, { late: 2, receiver_socket_buffer: 1 }), gap(2, { network: 1 }), ...[3, 4, 5].map((id) => gap(id, { receiver_socket_buffer: 2 }))];
-    const [buffer, late] = verdictsOf(receiver, gaps);
+    const [buffer, late] = findingsOf(receiver, gaps);
     expect(buffer?.gaps.map(({ gap: { id }, elements, lines }) => [id, elements, lines])).toEqual([['5', 2, ['evidence 5']], ['4', 2, ['evidence 4']], ['3', 2, ['evidence 3']]]);
     expect(buffer?.furtherGaps).toBe(1);
     expect(late?.gaps.map(({ gap: { id } }) => id)).toEqual(['1']);
     expect(late?.furtherGaps).toBe(0);
     const wordy = gap(6, { late: 1 }, { evidence: ['a', 'b', 'c', 'd'] });
-    expect(verdictsOf(receiver, [wordy])[1]?.gaps[0]?.lines).toEqual(['a', 'b', 'c']);
+    expect(findingsOf(receiver, [wordy])[1]?.gaps[0]?.lines).toEqual(['a', 'b', 'c']);
   });
 });

@@ -163,7 +163,7 @@ describe('loss that was planted with the switch', () => {
     expect(await paused(page)).toBe(true);
   });
 
-  test('is at its place of the way, whose verdict has the evidence and leads to the guide', async () => {
+  test('is at its place of the way, whose finding has the evidence and leads to the guide', async () => {
     const page = await show(`?span=5s&${SINE}`);
     await drawn(page);
     await page.keyboard.press('a');
@@ -174,9 +174,9 @@ describe('loss that was planted with the switch', () => {
     await until('what arrives', async () => /^[\d.]*[1-9][\d.]*\s(k\s)?samples\/s arrive$/.test(await page.locator('.path-flow[data-at="arriving"]').innerText()));
     await publisher.focus();
     await page.keyboard.press('Enter');
-    await until('the evidence', async () => (await page.locator('#verdicts').innerText()).includes('named by the publisher'));
-    expect(await page.locator('#verdicts').innerText()).toContain('Planted on purpose');
-    await page.goto(new URL(await page.locator('.verdict-guide').getAttribute('href') ?? '', demo.url).href);
+    await until('the evidence', async () => (await page.locator('#findings').innerText()).includes('named by the publisher'));
+    expect(await page.locator('#findings').innerText()).toContain('Planted on purpose');
+    await page.goto(new URL(await page.locator('.finding-guide').getAttribute('href') ?? '', demo.url).href);
     expect(await page.locator('h2:target').innerText()).toBe('injected');
     expect(await page.evaluate(() => document.documentElement.dataset['theme'])).toBe('dark');
   });

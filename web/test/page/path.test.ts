@@ -1,5 +1,5 @@
 /**
- * The picture of a stream's way, over the fake server: its counts, its verdicts by mouse and by keyboard, the guide they
+ * The picture of a stream's way, over the fake server: its counts, its findings by mouse and by keyboard, the guide they
  * lead to. Planted loss on a real bus is in `demo.test.ts`.
  */
 import type { BrowserContextOptions, Locator, Page } from 'playwright-core';
@@ -21,7 +21,7 @@ beforeAll(async () => { fake = await startFakeServer(); });
 afterAll(() => fake.close());
 
 const place = (page: Page, name: string): Locator => page.locator(`.path-place[data-at="${name}"]`);
-const verdicts = (page: Page): Locator => page.locator('#verdicts');
+const findings = (page: Page): Locator => page.locator('#findings');
 const plain = (text: string): string => text.replaceAll('\u202f', ' ');
 
 /** Opens the account of the plotted stream, and waits for its picture and its gaps. */
@@ -63,12 +63,12 @@ describe('the picture of the way', () => {
     expect(new Set(all).size, all.join()).toBe(1);
   });
 
-  test('tells the verdicts of a place that is clicked: planted loss, its evidence, why, what helps, the guide', async () => {
+  test('tells the findings of a place that is clicked: planted loss, its evidence, why, what helps, the guide', async () => {
     const page = await showPath(INJECTED);
-    expect(await verdicts(page).isVisible()).toBe(false);
+    expect(await findings(page).isVisible()).toBe(false);
     await place(page, 'publisher').click();
     expect(await place(page, 'publisher').getAttribute('aria-expanded')).toBe('true');
-    const said = page.getByRole('region', { name: 'Verdicts: publisher' });
+    const said = page.getByRole('region', { name: 'Findings: publisher' });
     await until('the evidence', async () => (await said.innerText()).includes('tally: numbers 400 to 402 withheld on purpose'));
     const text = plain(await said.innerText());
     expect(text).toMatch(/Injected loss\n[\d ]+ elements\ninjected\n/);
@@ -77,11 +77,11 @@ describe('the picture of the way', () => {
     expect(text).toContain('Nothing else here: source, publisher queue, publisher paused.');
     // Another place takes its turn; this stream loses at the reader, too.
     await place(page, 'reader').click();
-    await until('the other verdict', async () => (await verdicts(page).innerText()).includes('reader_lag'));
-    expect(await verdicts(page).innerText()).not.toContain('withheld');
+    await until('the other finding', async () => (await findings(page).innerText()).includes('reader_lag'));
+    expect(await findings(page).innerText()).not.toContain('withheld');
     expect(await place(page, 'publisher').getAttribute('aria-expanded')).toBe('false');
     await place(page, 'reader').click();
-    expect(await verdicts(page).isVisible()).toBe(false);
+    expect(await findings(page).isVisible()).toBe(false);
     await place(page, 'publisher').click();
     const [guide] = await Promise.all([page.context().waitForEvent('page'), said.getByRole('link', { name: 'Guide: injected' }).click()]);
     await guide.waitForURL(`${fake.url}/guide#injected`);
@@ -90,19 +90,19 @@ describe('the picture of the way', () => {
     await guide.close();
   });
 
-  test('goes on counting below the eyes of whoever reads its verdicts', async () => {
+  test('goes on counting below the eyes of whoever reads its findings', async () => {
     const page = await showPath(HOLE);
     await place(page, 'receiver').click();
-    const command = verdicts(page).locator('dd code').first();
+    const command = findings(page).locator('dd code').first();
     await command.evaluate((element) => getSelection()?.selectAllChildren(element));
-    const before = await verdicts(page).locator('.verdict-count').innerText();
-    const first = await verdicts(page).locator('.verdict-gap').first().innerText();
+    const before = await findings(page).locator('.finding-count').innerText();
+    const first = await findings(page).locator('.finding-gap').first().innerText();
     // The fake server's account is that of the last two minutes: its counts rise and fall.
-    await until('another count', async () => (await verdicts(page).locator('.verdict-count').innerText()) !== before);
-    await until('newer evidence', async () => (await verdicts(page).locator('.verdict-gap').first().innerText()) !== first);
+    await until('another count', async () => (await findings(page).locator('.finding-count').innerText()) !== before);
+    await until('newer evidence', async () => (await findings(page).locator('.finding-gap').first().innerText()) !== first);
     expect(await page.evaluate(() => getSelection()?.toString())).toBe(await command.innerText());
-    expect(await verdicts(page).locator('.verdict-gap').count()).toBe(3);
-    expect(await verdicts(page).locator('.verdict-further').innerText()).toMatch(/^and 1\d\d more in the list below$/);
+    expect(await findings(page).locator('.finding-gap').count()).toBe(3);
+    expect(await findings(page).locator('.finding-further').innerText()).toMatch(/^and 1\d\d more in the list below$/);
   });
 
   test('is reached and read with the keyboard alone', async () => {
@@ -119,16 +119,16 @@ describe('the picture of the way', () => {
     }
     for (let i = 0; i < 3; i += 1) await page.keyboard.press('ArrowRight');
     await page.keyboard.press('Enter');
-    await until('the verdict', async () => (await verdicts(page).innerText()).includes('receiver_socket_buffer'));
-    expect(await verdicts(page).innerText()).toContain('sysctl -w net.core.rmem_max=67108864');
-    expect(await verdicts(page).innerText()).toContain('tallycast doctor undo');
+    await until('the finding', async () => (await findings(page).innerText()).includes('receiver_socket_buffer'));
+    expect(await findings(page).innerText()).toContain('sysctl -w net.core.rmem_max=67108864');
+    expect(await findings(page).innerText()).toContain('tallycast doctor undo');
     await page.keyboard.press('Space');
-    expect(await verdicts(page).isVisible()).toBe(false);
+    expect(await findings(page).isVisible()).toBe(false);
     await page.keyboard.press('Space');
-    expect(await verdicts(page).isVisible()).toBe(true);
-    await verdicts(page).getByRole('link', { name: 'Guide: receiver_socket_buffer' }).focus();
+    expect(await findings(page).isVisible()).toBe(true);
+    await findings(page).getByRole('link', { name: 'Guide: receiver_socket_buffer' }).focus();
     await page.keyboard.press('Escape');
-    expect(await verdicts(page).isVisible()).toBe(false);
+    expect(await findings(page).isVisible()).toBe(false);
     expect(await focused()).toBe('receiver');
     expect(await paused(page)).toBe(false);
     await page.keyboard.press('Escape');
@@ -140,14 +140,14 @@ describe('the picture of the way', () => {
     await place(page, 'publisher').click();
     await row(page, 'chirp').click();
     await until('the other picture', async () => (await page.locator('.path-sum').innerText()) === 'Nothing is missing');
-    expect(await verdicts(page).isVisible()).toBe(false);
+    expect(await findings(page).isVisible()).toBe(false);
     expect(await page.locator('.path-place:not([data-zero])').count()).toBe(0);
     expect(await place(page, 'archive').getAttribute('aria-label')).toBe('archive: counted by its recorder');
     expect(await place(page, 'archive').locator('.path-count').innerText()).toBe('–');
     await place(page, 'archive').click();
-    expect(await verdicts(page).innerText()).toContain('in the account of the recorder');
+    expect(await findings(page).innerText()).toContain('in the account of the recorder');
     await place(page, 'sender').click();
-    expect(await verdicts(page).innerText()).toBe("Nothing was lost here: sender's socket, sender's IP layer, sender's queue discipline, sender's network card.");
+    expect(await findings(page).innerText()).toBe("Nothing was lost here: sender's socket, sender's IP layer, sender's queue discipline, sender's network card.");
   });
 
   test('has no archive where the monitor reads none', async () => {
@@ -182,7 +182,7 @@ describe('the picture of the way', () => {
     if (key !== '') await page.keyboard.press(key);
     await place(page, 'receiver').click();
     await until('a recent loss', async () => (await place(page, 'receiver').getAttribute('data-recent')) !== null);
-    const cut = await page.locator('.path-place, .path-name, .path-figures, .path-flow, .path-sum, #verdicts, #verdicts dd').evaluateAll((all) => all
+    const cut = await page.locator('.path-place, .path-name, .path-figures, .path-flow, .path-sum, #findings, #findings dd').evaluateAll((all) => all
       .filter((element) => element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0).map((element) => `${element.className} ${element.textContent}`));
     expect(cut).toEqual([]);
     // What flows comes with the catalogue, later than the account.
@@ -196,12 +196,12 @@ describe('the picture of the way', () => {
     expect(stated?.right).toBeLessThan(arriving?.left ?? NaN);
   });
 
-  test('is printed with its colours, and with the verdicts that are open', async () => {
+  test('is printed with its colours, and with the findings that are open', async () => {
     const page = await showPath(HOLE);
     await place(page, 'receiver').click();
     await page.emulateMedia({ media: 'print' });
     await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
-    expect(await verdicts(page).isVisible()).toBe(true);
+    expect(await findings(page).isVisible()).toBe(true);
     expect(await place(page, 'receiver').evaluate((element) => getComputedStyle(element, '::before').printColorAdjust)).toBe('exact');
     const box = await page.locator('#path').boundingBox();
     expect(box?.width).toBeLessThanOrEqual(560);

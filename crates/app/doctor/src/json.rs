@@ -1,18 +1,18 @@
-//! A verdict as an object: `docs/doctor.md`.
+//! A finding as an object: `docs/doctor.md`.
 
 use diagnose::audit::Check;
-use diagnose::{Cure, Datagrams, Evidence, Level, Place, Unplaced, Verdict};
+use diagnose::{Cure, Datagrams, Evidence, Finding, Level, Place, Unplaced};
 use serde_json::{Value, json};
 
 /// What was seen: counters and other processes' sockets, or single datagrams, too.
 const BY_COUNTERS: &str = "T1";
 const BY_EVENTS: &str = "T3";
 
-/// Returns a verdict as an object; `not_observed` is what its look could not put down to any socket, where no events tell more.
+/// Returns a finding as an object; `not_observed` is what its look could not put down to any socket, where no events tell more.
 #[must_use]
-pub fn verdict_json(verdict: &Verdict, not_observed: u64) -> Value {
+pub fn finding_json(finding: &Finding, not_observed: u64) -> Value {
     let (mut port, mut reader, mut place) = (Value::Null, Value::Null, json!("namespace"));
-    match &verdict.place {
+    match &finding.place {
         Place::Socket { local, owner, .. } => {
             port = json!(local.port());
             reader = owner.as_ref().map_or(Value::Null, |(pid, name)| json!(format!("{name}[{pid}]")));
@@ -22,24 +22,24 @@ pub fn verdict_json(verdict: &Verdict, not_observed: u64) -> Value {
         Place::Namespace => {}
         Place::Host => place = json!("host"),
     }
-    let cures = verdict.cures.iter();
+    let cures = finding.cures.iter();
     json!({
         "port": port,
         "reader": reader,
         "place": place,
-        "stage": verdict.stage.name(),
-        "count": verdict.count,
-        "unit": verdict.unit.in_words(),
-        "apportioned": verdict.is_apportioned,
-        "not_observed": verdict.not_observed.unwrap_or(not_observed),
-        "evidence": evidence_json(&verdict.evidence),
-        "levels": verdict.levels.iter().map(level_json).collect::<Vec<_>>(),
-        "datagrams": verdict.datagrams.iter().map(datagrams_json).collect::<Vec<_>>(),
-        "why": verdict.why,
+        "stage": finding.stage.name(),
+        "count": finding.count,
+        "unit": finding.unit.in_words(),
+        "apportioned": finding.is_apportioned,
+        "not_observed": finding.not_observed.unwrap_or(not_observed),
+        "evidence": evidence_json(&finding.evidence),
+        "levels": finding.levels.iter().map(level_json).collect::<Vec<_>>(),
+        "datagrams": finding.datagrams.iter().map(datagrams_json).collect::<Vec<_>>(),
+        "why": finding.why,
         "cure": cures.clone().map(|cure| cure.command().unwrap_or_else(|| cure.what.clone())).collect::<Vec<_>>(),
         "undo": cures.filter_map(Cure::undo).collect::<Vec<_>>(),
-        "tier": if verdict.not_observed.is_some() { BY_EVENTS } else { BY_COUNTERS },
-        "guide": guide(verdict.stage.name()),
+        "tier": if finding.not_observed.is_some() { BY_EVENTS } else { BY_COUNTERS },
+        "guide": guide(finding.stage.name()),
     })
 }
 
@@ -47,7 +47,7 @@ fn level_json(level: &Level) -> Value {
     json!({ "name": level.name, "value": level.value, "limit": level.limit })
 }
 
-/// Returns what belongs to no stage that is known as an object, like a verdict.
+/// Returns what belongs to no stage that is known as an object, like a finding.
 #[must_use]
 pub fn unplaced_json(unplaced: &Unplaced) -> Value {
     json!({

@@ -19,14 +19,14 @@ pub use bpf::{HookError, Unseen};
 pub use checkpoints::Checkpoints;
 pub use diagnose::audit::{Check, Judgement};
 pub use diagnose::{
-    Cause, Change, Checkpoint, Cure, Datagrams, Evidence, Level, Losses, Owner, Passage, Passed, Place, Plan,
-    Plans, Profile, Proof, Socket, Subject, Tunables, Unplaced, Verdict, Window, numbers_text, passed,
+    Cause, Change, Checkpoint, Cure, Datagrams, Evidence, Finding, Level, Losses, Owner, Passage, Passed,
+    Place, Plan, Plans, Profile, Proof, Socket, Subject, Tunables, Unplaced, Window, numbers_text, passed,
 };
 pub use drops::Drops;
 pub use facts::Wishes;
 pub use fix::{ChangeError, apply, take_back};
 pub use journal::{Entry, Journal, JournalError, change_json};
-pub use json::{UNEXPLAINED, UNKNOWN_REASON, check_json, guide, unplaced_json, verdict_json};
+pub use json::{UNEXPLAINED, UNKNOWN_REASON, check_json, finding_json, guide, unplaced_json};
 pub use ledger::Stage;
 pub use preflight::{Newcomer, Preflight, PreflightError, PreflightOptions};
 pub use record::{About, Replay, ReplayError};

@@ -195,7 +195,7 @@ impl Replay {
         }
         let time = snapshot.at.since(before);
         let mut losses = self.watch.compare(snapshot, observed);
-        losses.verdicts.retain(|verdict| self.wanted.has_verdict(verdict));
+        losses.findings.retain(|finding| self.wanted.has_finding(finding));
         Ok(Some(Seen { losses, time, recording_failed: None }))
     }
 
@@ -454,11 +454,11 @@ mod tests {
         let path = folder.path().join("events");
         recorded(&path);
         let losses = replayed(&path).unwrap();
-        let verdict = &losses[0].verdicts[0];
-        assert_eq!((verdict.count, verdict.not_observed, verdict.datagrams.len()), (9, Some(0), 1));
-        assert_eq!(verdict.datagrams[0].stream, Some((u64::MAX, 1)));
-        assert!(verdict.cause.is_some(), "threads are recorded");
-        assert_eq!((losses.len(), losses[1].verdicts.len()), (2, 0));
+        let finding = &losses[0].findings[0];
+        assert_eq!((finding.count, finding.not_observed, finding.datagrams.len()), (9, Some(0), 1));
+        assert_eq!(finding.datagrams[0].stream, Some((u64::MAX, 1)));
+        assert!(finding.cause.is_some(), "threads are recorded");
+        assert_eq!((losses.len(), losses[1].findings.len()), (2, 0));
     }
 
     #[test]
@@ -502,7 +502,7 @@ mod tests {
         recorder.write_snapshot(&after, None).unwrap();
         let replayed = replayed(&path).unwrap().remove(0);
         assert_eq!(replayed, Watch::begin(before).compare(after, None));
-        let [buffer, program] = &replayed.verdicts[..] else { panic!("{replayed:?}") };
+        let [buffer, program] = &replayed.findings[..] else { panic!("{replayed:?}") };
         assert_eq!((program.count, program.evidence[0].counter.as_str()), (3, driver));
         assert_eq!((buffer.cause, buffer.levels.len()), (Some(diagnose::Cause::BlockedByDisk), 1));
         let text = fs::read_to_string(&path).unwrap();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use diagnose::{
-    DropEvent, Losses, Observed, Owner, Place, Settings, Snapshot, Socket, Thread, Verdict, Watch,
+    DropEvent, Finding, Losses, Observed, Owner, Place, Settings, Snapshot, Socket, Thread, Watch,
 };
 use sys::process::{self, Process};
 use sys::{DeviceCounters, Interface, Qdisc, QdiscPlace, clock, counters, host, levels};
@@ -268,7 +268,7 @@ impl Watcher {
     }
 
     fn leave_what_is_wanted(&self, losses: &mut Losses) {
-        losses.verdicts.retain(|verdict| self.wanted.has_verdict(verdict));
+        losses.findings.retain(|finding| self.wanted.has_finding(finding));
         if self.streams.is_some() {
             leave_what_is_named(losses);
         }
@@ -334,8 +334,8 @@ impl Wanted {
     }
 
     /// What is counted for all sockets together may be theirs.
-    pub(crate) fn has_verdict(&self, verdict: &Verdict) -> bool {
-        let Place::Socket { local, owner, .. } = &verdict.place else { return true };
+    pub(crate) fn has_finding(&self, finding: &Finding) -> bool {
+        let Place::Socket { local, owner, .. } = &finding.place else { return true };
         self.has(*local, owner.as_ref().map(|(pid, _)| *pid))
     }
 }
@@ -343,11 +343,11 @@ impl Wanted {
 /// Leaves of losses what drop events name: what is counted beyond is of other streams.
 fn leave_what_is_named(losses: &mut Losses) {
     losses.not_observed = 0;
-    for verdict in &mut losses.verdicts {
-        verdict.count = verdict.datagrams.iter().map(|it| it.count).sum();
-        verdict.not_observed = Some(0);
+    for finding in &mut losses.findings {
+        finding.count = finding.datagrams.iter().map(|it| it.count).sum();
+        finding.not_observed = Some(0);
     }
-    losses.verdicts.retain(|verdict| verdict.count > 0);
+    losses.findings.retain(|finding| finding.count > 0);
 }
 
 /// Takes a look: sockets, then counts, then sockets again, so that what a socket dropped for certain between two looks is a part of
@@ -467,7 +467,7 @@ mod tests {
     }
 
     fn counted(seen: &Seen) -> u64 {
-        let of_sockets = seen.losses.verdicts.iter().filter(|it| matches!(it.place, Place::Socket { .. }));
+        let of_sockets = seen.losses.findings.iter().filter(|it| matches!(it.place, Place::Socket { .. }));
         of_sockets.map(|it| it.count).sum()
     }
 
@@ -551,7 +551,7 @@ mod tests {
         assert!(drops > 0);
         let seen = watcher.take_snapshot().unwrap();
         let of_sockets: Vec<_> =
-            seen.losses.verdicts.iter().filter(|it| matches!(it.place, Place::Socket { .. })).collect();
+            seen.losses.findings.iter().filter(|it| matches!(it.place, Place::Socket { .. })).collect();
         let count: u64 = of_sockets.iter().map(|it| it.count).sum();
         assert_eq!(count, u64::from(drops), "{of_sockets:?}");
         let Place::Socket { local, owner, .. } = &of_sockets[0].place else { unreachable!("just chosen") };

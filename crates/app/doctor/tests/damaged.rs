@@ -6,7 +6,7 @@
 
 use std::io::{Cursor, Read};
 
-use doctor::{Losses, Replay, ReplayError, fuzz, unplaced_json, verdict_json};
+use doctor::{Losses, Replay, ReplayError, finding_json, fuzz, unplaced_json};
 use units::Random;
 
 /// Two sockets, one of which drops in each look; what events name, in one piece and in fragments; counters that go. The last two looks
@@ -23,8 +23,8 @@ fn replayed(file: Vec<u8>) -> Result<Vec<serde_json::Value>, ReplayError> {
     let mut replay = Replay::read(Cursor::new(file))?;
     let mut told = Vec::new();
     let mut tell = |losses: &Losses| {
-        assert!(losses.verdicts.iter().all(|verdict| verdict.count > 0), "a loss of nothing is none");
-        told.extend(losses.verdicts.iter().map(|verdict| verdict_json(verdict, losses.not_observed)));
+        assert!(losses.findings.iter().all(|finding| finding.count > 0), "a loss of nothing is none");
+        told.extend(losses.findings.iter().map(|finding| finding_json(finding, losses.not_observed)));
         told.extend(losses.unplaced.iter().map(unplaced_json));
     };
     while let Some(seen) = replay.next_snapshot()? {

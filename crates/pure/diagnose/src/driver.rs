@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use ledger::Stage;
 
 use crate::Cure;
+use crate::finding::{Evidence, Finding, Place, Unit};
 use crate::rules::{evidence, sum};
 use crate::snapshot::Snapshot;
-use crate::verdict::{Evidence, Place, Unit, Verdict};
 
 /// What a rise of a driver's counter means.
 #[derive(PartialEq, Eq, Debug)]
@@ -196,7 +196,7 @@ pub(crate) fn had_no_room(before: &Snapshot, after: &Snapshot, device: &str) -> 
 }
 
 /// Adds what only drivers count.
-pub(crate) fn add_what_only_drivers_count(verdicts: &mut Vec<Verdict>, before: &Snapshot, after: &Snapshot) {
+pub(crate) fn add_what_only_drivers_count(findings: &mut Vec<Finding>, before: &Snapshot, after: &Snapshot) {
     let mut devices: Vec<&str> =
         after.of_prefix(PREFIX).filter_map(|key| Some(key.rsplit_once('/')?.1)).collect();
     devices.sort_unstable();
@@ -208,28 +208,28 @@ pub(crate) fn add_what_only_drivers_count(verdicts: &mut Vec<Verdict>, before: &
                 .filter(|rise| rise.meaning.kind == Kind::Apart);
             for rise in apart {
                 if stage == Stage::ReceiverHook {
-                    leave_to_program(verdicts, before, after, device, rise.count);
+                    leave_to_program(findings, before, after, device, rise.count);
                 }
-                add(verdicts, device, rise);
+                add(findings, device, rise);
             }
         }
     }
-    verdicts.retain(|verdict| verdict.count > 0);
+    findings.retain(|finding| finding.count > 0);
 }
 
-fn add(verdicts: &mut Vec<Verdict>, device: &str, rise: Rise) {
+fn add(findings: &mut Vec<Finding>, device: &str, rise: Rise) {
     let Rise { meaning, count, evidence } = rise;
     let place = Place::Device(device.to_owned());
-    if let Some(verdict) = verdicts.iter_mut().find(|it| it.stage == meaning.stage && it.place == place) {
-        verdict.count = verdict.count.saturating_add(count);
+    if let Some(finding) = findings.iter_mut().find(|it| it.stage == meaning.stage && it.place == place) {
+        finding.count = finding.count.saturating_add(count);
         // Those of a device's stage are explained by all that its driver counts of it.
         if meaning.stage == Stage::ReceiverHook {
-            verdict.evidence.extend(evidence);
-            verdict.cures.push(cure(meaning, device));
+            finding.evidence.extend(evidence);
+            finding.cures.push(cure(meaning, device));
         }
         return;
     }
-    verdicts.push(Verdict {
+    findings.push(Finding {
         stage: meaning.stage,
         place,
         count,
@@ -248,7 +248,7 @@ fn add(verdicts: &mut Vec<Verdict>, device: &str, rise: Rise) {
 /// What a program dropped `virtio_net` counts among its `rx_drops`, and so among the drops of the device, too: these are as many
 /// at least then.
 fn leave_to_program(
-    verdicts: &mut [Verdict],
+    findings: &mut [Finding],
     before: &Snapshot,
     after: &Snapshot,
     device: &str,
@@ -260,10 +260,10 @@ fn leave_to_program(
     let drops = rises.iter().flat_map(|rise| &rise.evidence).filter(is_of_drops).map(|it| it.rise);
     let has_both = sum(drops) >= dropped;
     let place = Place::Device(device.to_owned());
-    let is_its = |it: &&mut Verdict| it.stage == Stage::ReceiverNic && it.place == place;
-    if let Some(verdict) = verdicts.iter_mut().find(is_its).filter(|_| has_both) {
-        verdict.count = verdict.count.saturating_sub(dropped);
-        verdict.is_apportioned = true;
+    let is_its = |it: &&mut Finding| it.stage == Stage::ReceiverNic && it.place == place;
+    if let Some(finding) = findings.iter_mut().find(is_its).filter(|_| has_both) {
+        finding.count = finding.count.saturating_sub(dropped);
+        finding.is_apportioned = true;
     }
 }
 
@@ -273,30 +273,30 @@ fn of_name(key: &str, wanted: &str) -> bool {
 }
 
 /// Says of what a device lost why, and what helps, where its driver counts more exactly.
-pub(crate) fn explain(verdicts: &mut [Verdict], before: &Snapshot, after: &Snapshot) {
-    for verdict in verdicts.iter_mut().filter(|it| matches!(it.stage, Stage::ReceiverNic | Stage::SenderNic))
+pub(crate) fn explain(findings: &mut [Finding], before: &Snapshot, after: &Snapshot) {
+    for finding in findings.iter_mut().filter(|it| matches!(it.stage, Stage::ReceiverNic | Stage::SenderNic))
     {
-        let Place::Device(device) = &verdict.place else { continue };
-        let rises = rises(before, after, device, verdict.stage);
+        let Place::Device(device) = &finding.place else { continue };
+        let rises = rises(before, after, device, finding.stage);
         let Some(first) = rises.first() else { continue };
-        verdict.why = first.meaning.why.to_owned();
+        finding.why = first.meaning.why.to_owned();
         let mut cures: Vec<Cure> = rises.iter().map(|rise| cure(rise.meaning, device)).collect();
         cures.dedup();
         // What somebody can do with a command stands; words give way to those that say more.
-        cures.extend(verdict.cures.drain(..).filter(|cure| cure.command().is_some()));
-        verdict.cures = cures;
+        cures.extend(finding.cures.drain(..).filter(|cure| cure.command().is_some()));
+        finding.cures = cures;
         for evidence in rises.into_iter().flat_map(|rise| rise.evidence) {
             // One that is apart brought its own.
-            if !verdict.evidence.contains(&evidence) {
-                verdict.evidence.push(evidence);
+            if !finding.evidence.contains(&evidence) {
+                finding.evidence.push(evidence);
             }
         }
     }
 }
 
 /// Tells whether a device lost packets only because they were damaged: then nobody was too slow for them.
-pub(crate) fn is_damage_only(verdict: &Verdict) -> bool {
-    let of_driver = verdict.evidence.iter().filter_map(|it| it.counter.strip_prefix(PREFIX));
+pub(crate) fn is_damage_only(finding: &Finding) -> bool {
+    let of_driver = finding.evidence.iter().filter_map(|it| it.counter.strip_prefix(PREFIX));
     let names = of_driver.filter_map(|key| Some(bare(key.rsplit_once('/')?.0)));
     let mut meanings = names.filter_map(|name| meaning(&name)).peekable();
     meanings.peek().is_some() && meanings.all(|it| it.kind == Kind::Hint && it.why != NO_ROOM)
@@ -312,16 +312,16 @@ mod tests {
     use crate::rules::{Ahead, of_counters};
     use crate::snapshot::tests::snapshot;
 
-    fn told(counters: &[(&str, u64)]) -> Vec<Verdict> {
+    fn told(counters: &[(&str, u64)]) -> Vec<Finding> {
         let zeros: Vec<(&str, u64)> = counters.iter().map(|(name, _)| (*name, 0)).collect();
         let (before, after) = (snapshot(0, &zeros), snapshot(1, counters));
-        let mut verdicts = of_counters(&before, &after, &mut Ahead::default());
-        explain(&mut verdicts, &before, &after);
-        verdicts
+        let mut findings = of_counters(&before, &after, &mut Ahead::default());
+        explain(&mut findings, &before, &after);
+        findings
     }
 
-    fn names(verdict: &Verdict) -> Vec<&str> {
-        verdict.evidence.iter().map(|it| it.counter.as_str()).collect()
+    fn names(finding: &Finding) -> Vec<&str> {
+        finding.evidence.iter().map(|it| it.counter.as_str()).collect()
     }
 
     #[test]
@@ -368,20 +368,20 @@ mod tests {
                     Stage::ReceiverNic => "rx_drop/eth0",
                     _ => "nothing",
                 };
-                let verdicts = told(&[(&counter, 7), (count, 9)]);
-                let verdict = verdicts.first().unwrap_or_else(|| panic!("{name}"));
-                assert_eq!((verdicts.len(), verdict.stage), (1, meaning.stage), "{name}");
-                assert_eq!(verdict.place, Place::Device("eth0".to_owned()));
+                let findings = told(&[(&counter, 7), (count, 9)]);
+                let finding = findings.first().unwrap_or_else(|| panic!("{name}"));
+                assert_eq!((findings.len(), finding.stage), (1, meaning.stage), "{name}");
+                assert_eq!(finding.place, Place::Device("eth0".to_owned()));
                 let is_apart = meaning.kind == Kind::Apart;
                 let expected = match (is_apart, meaning.stage) {
                     (true, Stage::ReceiverHook) => 7,
                     (true, _) => 16,
                     _ => 9,
                 };
-                assert_eq!(verdict.count, expected, "{name}");
-                assert!(names(verdict).contains(&counter.as_str()), "{name}: {verdict:?}");
-                assert_eq!(verdict.why, meaning.why);
-                let cure = &verdict.cures[0].what;
+                assert_eq!(finding.count, expected, "{name}");
+                assert!(names(finding).contains(&counter.as_str()), "{name}: {finding:?}");
+                assert_eq!(finding.why, meaning.why);
+                let cure = &finding.cures[0].what;
                 assert!(cure == &meaning.cure.replace("DEVICE", "eth0"), "{name}: {cure}");
                 assert!(!cure.contains("DEVICE"), "{cure}");
                 // Alone a count that others have, too, is no loss.
@@ -392,38 +392,38 @@ mod tests {
 
     #[test]
     fn the_counter_that_rose_most_is_the_first_cure() {
-        let verdicts = told(&[
+        let findings = told(&[
             ("rx_errs/eth0", 9),
             ("ethtool:rx_crc_errors/eth0", 2),
             ("ethtool:rx_missed_errors/eth0", 7),
         ]);
-        assert_eq!(verdicts[0].cures.len(), 2);
-        assert!(verdicts[0].cures[0].what.contains("ring") && verdicts[0].cures[1].what.contains("cable"));
-        assert_eq!(verdicts[0].why, NO_ROOM);
-        assert!(!is_damage_only(&verdicts[0]));
+        assert_eq!(findings[0].cures.len(), 2);
+        assert!(findings[0].cures[0].what.contains("ring") && findings[0].cures[1].what.contains("cable"));
+        assert_eq!(findings[0].why, NO_ROOM);
+        assert!(!is_damage_only(&findings[0]));
         assert!(is_damage_only(&told(&[("rx_errs/eth0", 9), ("ethtool:rx_crc_errors/eth0", 9)])[0]));
         assert!(!is_damage_only(&told(&[("rx_errs/eth0", 9)])[0]), "nobody knows");
     }
 
     #[test]
     fn what_an_xdp_program_drops_is_told_without_events_and_the_sum_of_queues_is_not_counted_twice() {
-        let verdicts = told(&[
+        let findings = told(&[
             ("ethtool:rx_queue_0_xdp_drops/veth0", 3),
             ("ethtool:rx_queue_1_xdp_drops/veth0", 4),
             ("ethtool:rx_queue_1_xdp_drops/veth1", 5),
             ("ethtool:rx_queue_0_drops/veth0", 0),
         ]);
-        let told: Vec<_> = verdicts.iter().map(|it| (it.stage, it.count, names(it).len())).collect();
+        let told: Vec<_> = findings.iter().map(|it| (it.stage, it.count, names(it).len())).collect();
         assert_eq!(told, [(Stage::ReceiverHook, 7, 2), (Stage::ReceiverHook, 5, 1)]);
-        let verdicts = self::told(&[("ethtool:rx_xdp_drops/eth0", 7), ("ethtool:rx0_xdp_drops/eth0", 7)]);
-        assert_eq!((verdicts.len(), verdicts[0].count), (1, 7));
+        let findings = self::told(&[("ethtool:rx_xdp_drops/eth0", 7), ("ethtool:rx0_xdp_drops/eth0", 7)]);
+        assert_eq!((findings.len(), findings[0].count), (1, 7));
     }
 
     #[test]
     fn a_program_before_the_stack_and_one_before_that_are_one_stage_of_a_device() {
-        let verdicts = told(&[("ingress_drops/eth0", 2), ("ethtool:rx_queue_0_xdp_drops/eth0", 3)]);
-        assert_eq!((verdicts.len(), verdicts[0].count, verdicts[0].cures.len()), (1, 5, 2));
-        assert_eq!(names(&verdicts[0]), ["ingress_drops/eth0", "ethtool:rx_queue_0_xdp_drops/eth0"]);
+        let findings = told(&[("ingress_drops/eth0", 2), ("ethtool:rx_queue_0_xdp_drops/eth0", 3)]);
+        assert_eq!((findings.len(), findings[0].count, findings[0].cures.len()), (1, 5, 2));
+        assert_eq!(names(&findings[0]), ["ingress_drops/eth0", "ethtool:rx_queue_0_xdp_drops/eth0"]);
     }
 
     #[test]
@@ -443,12 +443,12 @@ mod tests {
 
     #[test]
     fn what_a_ring_had_no_room_for_is_no_backlogs() {
-        let verdicts = told(&[
+        let findings = told(&[
             ("softnet_dropped/cpu0", 100),
             ("rx_drop/eth0", 60),
             ("ethtool:rx_missed_errors/eth0", 60),
         ]);
-        let told: Vec<_> = verdicts.iter().map(|it| (it.stage, it.count)).collect();
+        let told: Vec<_> = findings.iter().map(|it| (it.stage, it.count)).collect();
         assert_eq!(told, [(Stage::ReceiverNic, 60), (Stage::ReceiverBacklog, 100)]);
     }
 }

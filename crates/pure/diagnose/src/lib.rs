@@ -1,7 +1,7 @@
-//! What became of datagrams that did not arrive: the reasoning from what a host shows to a verdict with cure and undo.
+//! What became of datagrams that did not arrive: the reasoning from what a host shows to a finding with cure and undo.
 //!
 //! Nothing here looks at anything: whoever does hands one [`Snapshot`] after the other to a [`Watch`], which says what was lost between
-//! them, where, and why. A verdict never says more than was seen: what a counter cannot tell apart is said to be so.
+//! them, where, and why. A finding never says more than was seen: what a counter cannot tell apart is said to be so.
 
 pub mod audit;
 mod buffer;
@@ -10,6 +10,7 @@ mod checkpoints;
 mod cure;
 mod driver;
 mod drops;
+mod finding;
 mod fragments;
 mod losses;
 mod naming;
@@ -24,13 +25,13 @@ mod snapshot;
 mod softirq;
 mod stall;
 pub mod tunables;
-mod verdict;
 
 pub use cause::Cause;
 pub use checkpoints::{Checkpoint, Jump, Passage, Passed, Trail, Way};
 pub use cure::{ByCommand, Change, Cure, Subject, ThreadNice, numbers_text};
 pub use driver::driver_counts_losses;
 pub use drops::{DropEvent, Fragment, Numbers};
+pub use finding::{Evidence, Finding, Level, Place, Unit};
 pub use losses::{Losses, Observed, Watch};
 pub use naming::{Datagrams, Unplaced};
 pub use notices::Notices;
@@ -40,4 +41,3 @@ pub use proof::{Proof, Window};
 pub use snapshot::{Owner, Settings, Snapshot, Socket, Thread};
 pub use stall::disk_levels;
 pub use tunables::Tunables;
-pub use verdict::{Evidence, Level, Place, Unit, Verdict};

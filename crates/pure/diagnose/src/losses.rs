@@ -7,17 +7,17 @@ use ledger::Stage;
 
 use crate::buffer::larger_buffer;
 use crate::drops::DropEvent;
+use crate::finding::{Evidence, Finding, Unit};
 use crate::naming::{Naming, Unplaced};
 use crate::rules::{Ahead, evidence, of_counters, sum};
 use crate::snapshot::{Owner, Snapshot, Socket};
-use crate::verdict::{Evidence, Unit, Verdict};
 use crate::{Cause, Change, Cure, driver, softirq, stall};
 
 /// What was lost between two looks, as far as counters tell.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Losses {
     /// One for each stage and place.
-    pub verdicts: Vec<Verdict>,
+    pub findings: Vec<Finding>,
     /// What the kernel counted for sockets that are not there any more, at least.
     pub not_observed: u64,
     /// What events name and no stage is known for.
@@ -31,7 +31,7 @@ pub struct Losses {
 impl Losses {
     /// Adds what was lost later.
     pub fn join(&mut self, later: Self) {
-        self.verdicts.extend(later.verdicts);
+        self.findings.extend(later.findings);
         self.not_observed = self.not_observed.saturating_add(later.not_observed);
         self.unplaced.extend(later.unplaced);
         self.delivered = self.delivered.saturating_add(later.delivered);
@@ -87,42 +87,42 @@ impl Watch {
     pub fn compare(&mut self, after: Snapshot, observed: Option<Observed>) -> Losses {
         let before = std::mem::replace(&mut self.before, after);
         let reasons = Reasons::between(&before, &self.before, &mut self.early_reasons);
-        let mut verdicts = self.of_sockets(&before, &reasons);
+        let mut findings = self.of_sockets(&before, &reasons);
         let after = &self.before;
-        verdicts.extend(of_counters(&before, after, &mut self.ahead));
+        findings.extend(of_counters(&before, after, &mut self.ahead));
         let not_observed = reasons.surplus(&before, after);
         let unplaced = observed.map(|Observed { events, is_of_ports }| {
             self.naming.take(after, events);
-            self.naming.settle(&mut verdicts, is_of_ports)
+            self.naming.settle(&mut findings, is_of_ports)
         });
-        driver::explain(&mut verdicts, &before, after);
-        softirq::explain(&mut verdicts, &before, after);
-        stall::add_levels(&mut verdicts, after);
+        driver::explain(&mut findings, &before, after);
+        softirq::explain(&mut findings, &before, after);
+        stall::add_levels(&mut findings, after);
         let delivered =
             sum(["UdpInDatagrams", "Udp6InDatagrams"].into_iter().map(|name| after.rise(&before, name)));
         let processed = sum(after.rises(&before, "softnet_processed").map(|(_, rise)| rise));
-        Losses { verdicts, not_observed, unplaced: unplaced.unwrap_or_default(), delivered, processed }
+        Losses { findings, not_observed, unplaced: unplaced.unwrap_or_default(), delivered, processed }
     }
 
     /// Ends the series: says what events named and no counter has told of yet.
     pub fn finish(&mut self) -> Losses {
-        let (verdicts, unplaced) = self.naming.finish(&self.before);
-        Losses { verdicts, not_observed: self.pending(), unplaced, delivered: 0, processed: 0 }
+        let (findings, unplaced) = self.naming.finish(&self.before);
+        Losses { findings, not_observed: self.pending(), unplaced, delivered: 0, processed: 0 }
     }
 
     /// Who dropped in between the readings of one look only is told of with the next, which counts why.
-    fn of_sockets(&mut self, before: &Snapshot, reasons: &Reasons) -> Vec<Verdict> {
+    fn of_sockets(&mut self, before: &Snapshot, reasons: &Reasons) -> Vec<Finding> {
         let after = &self.before;
-        let mut verdicts = Vec::new();
+        let mut findings = Vec::new();
         if reasons.sum() > 0 {
             for socket in &after.sockets {
-                let of = |(stage, count)| verdict(before, after, socket, stage, count, reasons);
-                verdicts.extend(reasons.shares(self.untold(socket)).into_iter().map(of));
+                let of = |(stage, count)| finding(before, after, socket, stage, count, reasons);
+                findings.extend(reasons.shares(self.untold(socket)).into_iter().map(of));
                 self.told.insert(socket.cookie, socket.drops);
             }
         }
         self.told.retain(|cookie, _| after.socket(*cookie).is_some());
-        verdicts
+        findings
     }
 
     /// Returns what a socket dropped and was not told of; all of it where it is new.
@@ -210,14 +210,14 @@ fn certain(before: &Snapshot, cookie: u64, now: u32) -> u64 {
     if rise > u32::MAX / 2 { 0 } else { rise.into() }
 }
 
-fn verdict(
+fn finding(
     before: &Snapshot,
     after: &Snapshot,
     socket: &Socket,
     stage: Stage,
     count: u64,
     reasons: &Reasons,
-) -> Verdict {
+) -> Finding {
     let cause = (stage == Stage::ReceiverSocketBuffer).then(|| cause(before, after, socket)).flatten();
     let mut evidence = evidence_for(before, after, socket, stage, count);
     if let Some((cause, owners)) = cause.zip(owners(before, socket)) {
@@ -231,7 +231,7 @@ fn verdict(
         Stage::ReceiverSocketFilter => "the socket's filter refused them".to_owned(),
         _ => "the host's memory for UDP was used up (net.ipv4.udp_mem)".to_owned(),
     };
-    Verdict {
+    Finding {
         stage,
         place: socket.place(),
         count,
@@ -355,7 +355,7 @@ mod tests {
             &snapshot(1, &[&after[..], &[("softnet_processed/cpu1", 60)]].concat()),
         );
         assert_eq!((seen.delivered, seen.processed), (7, 110));
-        assert_eq!(seen.verdicts, []);
+        assert_eq!(seen.findings, []);
     }
 
     #[test]
@@ -370,11 +370,11 @@ mod tests {
     }
 
     fn told(losses: &Losses) -> Vec<(u64, Stage, u64, bool)> {
-        let of = |it: &Verdict| match it.place {
+        let of = |it: &Finding| match it.place {
             Place::Socket { cookie, .. } => (cookie, it.stage, it.count, it.is_apportioned),
             _ => (0, it.stage, it.count, it.is_apportioned),
         };
-        losses.verdicts.iter().map(of).collect()
+        losses.findings.iter().map(of).collect()
     }
 
     #[test]
@@ -407,7 +407,7 @@ mod tests {
         };
         let mut watch = Watch::begin(at(0, 0, [0, 0, 0]));
         let mut told = |snapshot| {
-            watch.compare(snapshot, None).verdicts.iter().map(|it| (it.stage, it.count)).collect::<Vec<_>>()
+            watch.compare(snapshot, None).findings.iter().map(|it| (it.stage, it.count)).collect::<Vec<_>>()
         };
         let (buffer, filter) = (Stage::ReceiverSocketBuffer, Stage::ReceiverSocketFilter);
         // One of ten, then two, and one with a wrong checksum.
@@ -528,8 +528,8 @@ mod tests {
                 rmem_default_bytes: Some(100_000),
                 netdev_max_backlog: None,
             };
-            let verdict = losses(&before, &after).verdicts.remove(0);
-            (verdict.cause.unwrap(), verdict.cures)
+            let finding = losses(&before, &after).findings.remove(0);
+            (finding.cause.unwrap(), finding.cures)
         };
         let (cause, cures) = cures_of(100, 0);
         assert_eq!((cause, cures.len()), (Cause::Burst, 2));

@@ -13,11 +13,11 @@ use units::RangeSet;
 use crate::Cure;
 use crate::checkpoints::HOLE;
 use crate::drops::DropEvent;
+use crate::finding::{Evidence, Finding, Place, Unit};
 use crate::fragments::Fragments;
 use crate::reasons::Meaning;
 use crate::rules::evidence;
 use crate::snapshot::Snapshot;
-use crate::verdict::{Evidence, Place, Unit, Verdict};
 
 /// Datagrams of one sender, and of one stream where a profile fits, that drop events name.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,7 +34,7 @@ pub struct Datagrams {
     pub count: u64,
 }
 
-/// Puts events to the verdicts of counters.
+/// Puts events to the findings of counters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Naming {
     fragments: Fragments,
@@ -131,16 +131,16 @@ impl Naming {
         self.groups.entry((stage, place(stage, event, snapshot))).or_default().fresh.take(event);
     }
 
-    /// Gives the counters' verdicts the datagrams that events name; returns verdicts of what no counter told of.
+    /// Gives the counters' findings the datagrams that events name; returns findings of what no counter told of.
     ///
     /// With `counts_others`, the counters of the namespace count more than the events are of: those are left out then, and what
     /// events say stands for itself.
-    pub(crate) fn settle(&mut self, verdicts: &mut Vec<Verdict>, counts_others: bool) -> Vec<Unplaced> {
+    pub(crate) fn settle(&mut self, findings: &mut Vec<Finding>, counts_others: bool) -> Vec<Unplaced> {
         if counts_others {
-            verdicts.retain(|verdict| matches!(verdict.place, Place::Socket { .. }));
+            findings.retain(|finding| matches!(finding.place, Place::Socket { .. }));
         }
-        self.correct_shares(verdicts);
-        verdicts.retain(|verdict| verdict.count > 0);
+        self.correct_shares(findings);
+        findings.retain(|finding| finding.count > 0);
         let mut unplaced = Vec::new();
         for ((stage, place), group) in &mut self.groups {
             let Some(stage) = *stage else {
@@ -148,17 +148,17 @@ impl Naming {
                 continue;
             };
             let counted =
-                verdicts.iter_mut().find(|verdict| verdict.stage == stage && verdict.place == *place);
+                findings.iter_mut().find(|finding| finding.stage == stage && finding.place == *place);
             let is_alone = counts_others && !matches!(place, Place::Socket { .. });
             match counted {
-                Some(verdict) => group.give(verdict),
-                None => verdicts.extend(group.tell(stage, place, is_alone)),
+                Some(finding) => group.give(finding),
+                None => findings.extend(group.tell(stage, place, is_alone)),
             }
         }
-        for verdict in &mut *verdicts {
-            let nothing_named = verdict.datagrams.is_empty() && verdict.not_observed.is_none();
+        for finding in &mut *findings {
+            let nothing_named = finding.datagrams.is_empty() && finding.not_observed.is_none();
             if nothing_named {
-                verdict.not_observed = Some(verdict.count);
+                finding.not_observed = Some(finding.count);
             }
         }
         self.groups.retain(|_, group| group.held.count + group.credit > 0);
@@ -166,39 +166,39 @@ impl Naming {
     }
 
     /// Where counters tell how many one socket dropped, and not for which of several reasons, events do: if they name as many.
-    fn correct_shares(&self, verdicts: &mut [Verdict]) {
+    fn correct_shares(&self, findings: &mut [Finding]) {
         let places: BTreeSet<Place> =
-            verdicts.iter().filter(|it| it.is_apportioned).map(|it| it.place.clone()).collect();
+            findings.iter().filter(|it| it.is_apportioned).map(|it| it.place.clone()).collect();
         for place in &places {
             let named = |stage: Stage| self.groups.get(&(Some(stage), place.clone())).map_or(0, Group::named);
-            let is_here = |verdict: &&mut Verdict| verdict.place == *place;
-            let counted: u64 = verdicts.iter_mut().filter(is_here).map(|it| it.count).sum();
+            let is_here = |finding: &&mut Finding| finding.place == *place;
+            let counted: u64 = findings.iter_mut().filter(is_here).map(|it| it.count).sum();
             let named_here =
                 self.groups.iter().filter(|((_, at), _)| at == place).map(|(_, group)| group.named());
             if named_here.sum::<u64>() == counted {
-                for verdict in verdicts.iter_mut().filter(is_here) {
-                    (verdict.count, verdict.is_apportioned) = (named(verdict.stage), false);
+                for finding in findings.iter_mut().filter(is_here) {
+                    (finding.count, finding.is_apportioned) = (named(finding.stage), false);
                 }
             }
         }
     }
 
     /// Tells of everything that is held.
-    pub(crate) fn finish(&mut self, snapshot: &Snapshot) -> (Vec<Verdict>, Vec<Unplaced>) {
+    pub(crate) fn finish(&mut self, snapshot: &Snapshot) -> (Vec<Finding>, Vec<Unplaced>) {
         for event in self.fragments.finish() {
             self.put(snapshot, &event);
         }
-        let (mut verdicts, mut unplaced) = (Vec::new(), Vec::new());
+        let (mut findings, mut unplaced) = (Vec::new(), Vec::new());
         for ((stage, place), mut group) in std::mem::take(&mut self.groups) {
             match stage {
                 None => unplaced.extend(group.unplaced()),
                 Some(stage) => {
-                    verdicts.extend(group.tell(stage, &place, false));
-                    verdicts.extend(group.tell(stage, &place, false));
+                    findings.extend(group.tell(stage, &place, false));
+                    findings.extend(group.tell(stage, &place, false));
                 }
             }
         }
-        (verdicts, unplaced)
+        (findings, unplaced)
     }
 }
 
@@ -219,19 +219,19 @@ impl Group {
         self.credit + self.held.count + self.fresh.count
     }
 
-    /// Gives a counter's verdict what events say of it.
-    fn give(&mut self, verdict: &mut Verdict) {
+    /// Gives a counter's finding what events say of it.
+    fn give(&mut self, finding: &mut Finding) {
         let (named, fresh) = (self.named(), self.fresh.count);
         let mut bag = std::mem::take(&mut self.held);
         bag.join(std::mem::take(&mut self.fresh));
-        verdict.evidence.extend(bag.evidence());
-        verdict.datagrams = bag.list();
+        finding.evidence.extend(bag.evidence());
+        finding.datagrams = bag.list();
         // Failures of datagrams that came in fragments are counted several times each: how many are not named is not to be said.
-        let is_countable = verdict.unit != Unit::Failures || named == 0;
-        verdict.not_observed = Some(if is_countable { verdict.count.saturating_sub(named) } else { 0 });
+        let is_countable = finding.unit != Unit::Failures || named == 0;
+        finding.not_observed = Some(if is_countable { finding.count.saturating_sub(named) } else { 0 });
         self.credit = 0;
-        let rest = named.saturating_sub(verdict.count).min(fresh);
-        if verdict.unit == Unit::Datagrams {
+        let rest = named.saturating_sub(finding.count).min(fresh);
+        if finding.unit == Unit::Datagrams {
             // Either the next look counts them, or nothing ever does; they have been listed.
             self.held = Bag { count: rest, meaning: bag.meaning, ..Bag::default() };
         } else {
@@ -240,7 +240,7 @@ impl Group {
     }
 
     /// Tells of what no counter told of for a whole look; of all where no counter is to come.
-    fn tell(&mut self, stage: Stage, place: &Place, is_alone: bool) -> Option<Verdict> {
+    fn tell(&mut self, stage: Stage, place: &Place, is_alone: bool) -> Option<Finding> {
         let fresh = std::mem::take(&mut self.fresh);
         let mut bag = std::mem::replace(&mut self.held, fresh);
         self.credit = 0;
@@ -248,7 +248,7 @@ impl Group {
             bag.join(std::mem::take(&mut self.held));
         }
         let meaning = bag.meaning.filter(|_| bag.count > 0)?;
-        Some(Verdict {
+        Some(Finding {
             stage,
             place: place.clone(),
             count: bag.count,
@@ -346,12 +346,12 @@ mod tests {
     type Told = (Stage, u64, Vec<(u64, u64)>, u64);
 
     fn told(losses: &Losses) -> Vec<Told> {
-        let ranges = |verdict: &Verdict| {
-            let numbers = verdict.datagrams.iter().flat_map(|it| it.numbers.iter());
+        let ranges = |finding: &Finding| {
+            let numbers = finding.datagrams.iter().flat_map(|it| it.numbers.iter());
             numbers.map(|range| (range.start, range.end - 1)).collect()
         };
-        let of = |it: &Verdict| (it.stage, it.count, ranges(it), it.not_observed.unwrap());
-        losses.verdicts.iter().map(of).collect()
+        let of = |it: &Finding| (it.stage, it.count, ranges(it), it.not_observed.unwrap());
+        losses.findings.iter().map(of).collect()
     }
 
     #[test]
@@ -359,7 +359,7 @@ mod tests {
         let mut watch = Watch::begin(full(0, 0));
         let losses = watch.compare(full(1, 9), observed(vec![numbered("SOCKET_RCVBUFF", 3, 11)]));
         assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 9, vec![(3, 11)], 0)]);
-        let evidence = losses.verdicts[0].evidence.last().unwrap();
+        let evidence = losses.findings[0].evidence.last().unwrap();
         assert_eq!((evidence.counter.as_str(), evidence.rise), ("kfree_skb SOCKET_RCVBUFF", 9));
         assert_eq!(told(&watch.finish()), []);
     }
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn without_events_nothing_is_said_of_what_they_would_have_named() {
         let losses = Watch::begin(full(0, 0)).compare(full(1, 9), None);
-        assert_eq!((losses.verdicts[0].not_observed, &losses.verdicts[0].datagrams), (None, &vec![]));
+        assert_eq!((losses.findings[0].not_observed, &losses.findings[0].datagrams), (None, &vec![]));
     }
 
     #[test]
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(told(&watch.compare(snapshot(1, &[]), observed(vec![not_joined()]))), []);
         let losses = watch.compare(snapshot(2, &[]), observed(vec![not_joined()]));
         assert_eq!(told(&losses), [(Stage::ReceiverIp, 10, vec![(0, 9)], 0)]);
-        assert_eq!(losses.verdicts[0].evidence[0].counter, "kfree_skb NOT_SPECIFIED @ ip_rcv_finish_core");
+        assert_eq!(losses.findings[0].evidence[0].counter, "kfree_skb NOT_SPECIFIED @ ip_rcv_finish_core");
         assert_eq!(told(&watch.finish()), [(Stage::ReceiverIp, 10, vec![(0, 9)], 0)]);
         assert_eq!(told(&watch.finish()), []);
     }
@@ -445,7 +445,7 @@ mod tests {
         before.sockets.push(Socket { cookie: 8, ..socket(0) });
         let told = |events| {
             let losses = Watch::begin(before.clone()).compare(after.clone(), observed(events));
-            losses.verdicts.iter().map(|it| (it.stage, it.count, it.is_apportioned)).collect::<Vec<_>>()
+            losses.findings.iter().map(|it| (it.stage, it.count, it.is_apportioned)).collect::<Vec<_>>()
         };
         let (buffer, filter) = (Stage::ReceiverSocketBuffer, Stage::ReceiverSocketFilter);
         let expected = [(buffer, 1, false), (filter, 3, false), (buffer, 29, false), (filter, 7, false)];

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use ledger::Stage;
 
 use crate::cure::{Change, Cure};
+use crate::finding::{Finding, Place};
 use crate::tunables::{Snapshots, Tunables};
-use crate::verdict::{Place, Verdict};
 
 /// What was lost at a place, and what to try against it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,19 +31,19 @@ pub struct Plans(BTreeMap<(Stage, Place), Plan>);
 
 impl Plans {
     /// Takes what a look found.
-    pub fn take(&mut self, verdict: &Verdict) {
+    pub fn take(&mut self, finding: &Finding) {
         let (now, later): (Vec<&Cure>, Vec<&Cure>) =
-            verdict.cures.iter().partition(|cure| cure.change.as_ref().is_some_and(acts_at_once));
+            finding.cures.iter().partition(|cure| cure.change.as_ref().is_some_and(acts_at_once));
         let plan = Plan {
-            stage: verdict.stage,
-            place: verdict.place.clone(),
+            stage: finding.stage,
+            place: finding.place.clone(),
             lost: 0,
-            why: verdict.why.clone(),
+            why: finding.why.clone(),
             changes: Vec::new(),
             by_hand: later.into_iter().cloned().collect(),
         };
-        let plan = self.0.entry((verdict.stage, verdict.place.clone())).or_insert(plan);
-        plan.lost += verdict.count;
+        let plan = self.0.entry((finding.stage, finding.place.clone())).or_insert(plan);
+        plan.lost += finding.count;
         for change in now.into_iter().filter_map(|cure| cure.change.clone()) {
             plan.take(change);
         }
@@ -134,8 +134,8 @@ mod tests {
     use crate::tunables::Threads;
     use crate::{ThreadNice, Unit};
 
-    fn verdict(stage: Stage, count: u64, cures: Vec<Cure>) -> Verdict {
-        Verdict {
+    fn finding(stage: Stage, count: u64, cures: Vec<Cure>) -> Finding {
+        Finding {
             stage,
             place: Place::Namespace,
             count,
@@ -162,9 +162,9 @@ mod tests {
         let mut plans = Plans::default();
         let later = Cure::by_sysctl("", "net.core.rmem_max", 9_000, Some(1));
         for asked in [100, 300, 200] {
-            plans.take(&verdict(Stage::ReceiverSocketBuffer, 5, vec![buffer(asked), later.clone()]));
+            plans.take(&finding(Stage::ReceiverSocketBuffer, 5, vec![buffer(asked), later.clone()]));
         }
-        plans.take(&verdict(Stage::ReceiverNoSocket, 50, vec![Cure::by_hand("start it")]));
+        plans.take(&finding(Stage::ReceiverNoSocket, 50, vec![Cure::by_hand("start it")]));
         let plans = plans.into_plans(&[]);
         assert_eq!((plans[0].stage, plans[0].lost), (Stage::ReceiverNoSocket, 50));
         assert_eq!(plans[0].changes, []);
@@ -177,7 +177,7 @@ mod tests {
         let backlog = |before| Cure::by_sysctl("", "net.core.netdev_max_backlog", 2_000, before);
         let change = |cure: Cure| {
             let mut plans = Plans::default();
-            plans.take(&verdict(Stage::ReceiverBacklog, 1, vec![cure]));
+            plans.take(&finding(Stage::ReceiverBacklog, 1, vec![cure]));
             plans.into_plans(&[]).remove(0).changes
         };
         assert_eq!(change(backlog(None)), []);
@@ -188,7 +188,7 @@ mod tests {
     fn a_starved_reader_gets_a_processor_first_and_a_larger_buffer_if_that_did_not_help() {
         let mut plans = Plans::default();
         let fifo = Cure::by_change("", Change::Priority { pid: 2 });
-        plans.take(&verdict(Stage::ReceiverSocketBuffer, 5, vec![fifo.clone(), buffer(300)]));
+        plans.take(&finding(Stage::ReceiverSocketBuffer, 5, vec![fifo.clone(), buffer(300)]));
         assert_eq!(plans.starved().collect::<Vec<_>>(), [2]);
         let ordinary = vec![ThreadNice { tid: 2, nice: 0 }, ThreadNice { tid: 3, nice: -15 }];
         let threads = Threads { started: 9, ordinary: ordinary.clone() };

@@ -8,9 +8,9 @@ use ledger::Stage;
 
 use crate::Cure;
 use crate::driver::{add_what_only_drivers_count, had_no_room};
+use crate::finding::{Evidence, Finding, Place, Unit};
 use crate::snapshot::{Settings, Snapshot};
 use crate::tunables::BACKLOG;
-use crate::verdict::{Evidence, Place, Unit, Verdict};
 
 /// What a rise of counts means.
 struct Rule {
@@ -154,27 +154,27 @@ pub(crate) struct Ahead {
 }
 
 /// Returns what counts that are not a socket's own say was lost between two looks.
-pub(crate) fn of_counters(before: &Snapshot, after: &Snapshot, ahead: &mut Ahead) -> Vec<Verdict> {
-    let mut verdicts: Vec<Verdict> = RULES.iter().flat_map(|rule| rule.judge(before, after)).collect();
-    leave_to_backlog(&mut verdicts, before, after, ahead);
-    add_what_only_drivers_count(&mut verdicts, before, after);
-    verdicts.sort_by(|a, b| (a.stage, &a.place).cmp(&(b.stage, &b.place)));
-    verdicts
+pub(crate) fn of_counters(before: &Snapshot, after: &Snapshot, ahead: &mut Ahead) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule.judge(before, after)).collect();
+    leave_to_backlog(&mut findings, before, after, ahead);
+    add_what_only_drivers_count(&mut findings, before, after);
+    findings.sort_by(|a, b| (a.stage, &a.place).cmp(&(b.stage, &b.place)));
+    findings
 }
 
 impl Rule {
-    fn judge(&self, before: &Snapshot, after: &Snapshot) -> Vec<Verdict> {
+    fn judge(&self, before: &Snapshot, after: &Snapshot) -> Vec<Finding> {
         match self.place {
             Where::Namespace => {
                 let rises = self.counters.iter().map(|name| evidence(name, after.rise(before, name)));
-                self.verdict(Place::Namespace, rises.collect(), after).into_iter().collect()
+                self.finding(Place::Namespace, rises.collect(), after).into_iter().collect()
             }
             Where::Processors => {
                 let of = |name| {
                     after.rises(before, name).map(move |(cpu, rise)| evidence(&format!("{name}/{cpu}"), rise))
                 };
                 let rises = self.counters.iter().flat_map(|name| of(*name));
-                self.verdict(Place::Host, rises.collect(), after).into_iter().collect()
+                self.finding(Place::Host, rises.collect(), after).into_iter().collect()
             }
             Where::Devices => {
                 let mut devices: Vec<&str> = self
@@ -188,17 +188,17 @@ impl Rule {
                 let of = |device: &str| {
                     let names = self.counters.iter().map(|name| format!("{name}/{device}"));
                     let rises = names.map(|name| evidence(&name, after.rise(before, &name)));
-                    self.verdict(Place::Device(device.to_owned()), rises.collect(), after)
+                    self.finding(Place::Device(device.to_owned()), rises.collect(), after)
                 };
                 devices.into_iter().filter_map(of).collect()
             }
         }
     }
 
-    fn verdict(&self, place: Place, mut evidence: Vec<Evidence>, after: &Snapshot) -> Option<Verdict> {
+    fn finding(&self, place: Place, mut evidence: Vec<Evidence>, after: &Snapshot) -> Option<Finding> {
         evidence.retain(|it| it.rise > 0);
         let count = sum(evidence.iter().map(|it| it.rise));
-        (count > 0).then(|| Verdict {
+        (count > 0).then(|| Finding {
             stage: self.stage,
             place,
             count,
@@ -220,7 +220,7 @@ impl Rule {
 ///
 /// The backlog's count moves first, and a look reads it last (`sys::counters`): of what it has of the device, the device may have a
 /// part at the next look only, and never the other way round.
-fn leave_to_backlog(verdicts: &mut Vec<Verdict>, before: &Snapshot, after: &Snapshot, ahead: &mut Ahead) {
+fn leave_to_backlog(findings: &mut Vec<Finding>, before: &Snapshot, after: &Snapshot, ahead: &mut Ahead) {
     let dropped = sum(after.rises(before, "softnet_dropped").map(|(_, rise)| rise));
     // What the device's own driver had no room for never came to a backlog.
     let certain = |stage: Stage, place: &Place| match (stage, place) {
@@ -233,19 +233,19 @@ fn leave_to_backlog(verdicts: &mut Vec<Verdict>, before: &Snapshot, after: &Snap
     ];
     for (stage, counter, ahead) in directions {
         let mut backlog = dropped.saturating_add(*ahead);
-        for verdict in verdicts.iter_mut().filter(|it| it.stage == stage) {
-            let drops = verdict.evidence.iter().filter(|it| it.counter.starts_with(counter));
-            let drops = sum(drops.map(|it| it.rise)).saturating_sub(certain(stage, &verdict.place));
+        for finding in findings.iter_mut().filter(|it| it.stage == stage) {
+            let drops = finding.evidence.iter().filter(|it| it.counter.starts_with(counter));
+            let drops = sum(drops.map(|it| it.rise)).saturating_sub(certain(stage, &finding.place));
             let explained = drops.min(backlog);
             backlog -= explained;
-            verdict.count -= explained;
+            finding.count -= explained;
             // The backlog's are of the whole host: it may have been another device's.
-            verdict.is_apportioned |= explained > 0;
+            finding.is_apportioned |= explained > 0;
         }
         // What a device did not count by now was another namespace's.
         *ahead = backlog.min(dropped);
     }
-    verdicts.retain(|verdict| verdict.count > 0);
+    findings.retain(|finding| finding.count > 0);
 }
 
 /// Adds counts, which may be of a file that somebody changed.
@@ -271,8 +271,8 @@ mod tests {
     use crate::snapshot::tests::snapshot;
 
     fn told(counters: &[(&str, u64)]) -> Vec<(Stage, Place, u64)> {
-        let verdicts = of_counters(&snapshot(0, &[]), &snapshot(1, counters), &mut Ahead::default());
-        verdicts.into_iter().map(|it| (it.stage, it.place, it.count)).collect()
+        let findings = of_counters(&snapshot(0, &[]), &snapshot(1, counters), &mut Ahead::default());
+        findings.into_iter().map(|it| (it.stage, it.place, it.count)).collect()
     }
 
     #[test]
@@ -337,8 +337,8 @@ mod tests {
         let mut ahead = Ahead::default();
         let mut told = Vec::new();
         for pair in snapshots.windows(2) {
-            let verdicts = of_counters(&pair[0], &pair[1], &mut ahead);
-            told.extend(verdicts.into_iter().map(|it| (pair[1].at, it.stage, it.count)));
+            let findings = of_counters(&pair[0], &pair[1], &mut ahead);
+            told.extend(findings.into_iter().map(|it| (pair[1].at, it.stage, it.count)));
         }
         let nic = [Stage::SenderNic, Stage::ReceiverNic];
         let expected = [
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn versions_processors_and_directions_are_summed_and_devices_are_not() {
-        let verdicts = told(&[
+        let findings = told(&[
             ("UdpNoPorts", 1),
             ("Udp6NoPorts", 2),
             ("softnet_dropped/cpu0", 3),
@@ -371,7 +371,7 @@ mod tests {
             (Stage::ReceiverBacklog, Place::Host, 7),
             (Stage::ReceiverNoSocket, Place::Namespace, 3),
         ];
-        assert_eq!(verdicts, expected);
+        assert_eq!(findings, expected);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use units::Instant;
 
-use crate::verdict::Place;
+use crate::finding::Place;
 
 /// A look at a host.
 #[derive(Clone, PartialEq, Debug)]

@@ -10,9 +10,9 @@ use ledger::Stage;
 
 use crate::Cure;
 use crate::driver::is_damage_only;
+use crate::finding::{Evidence, Finding, Place};
 use crate::rules::evidence;
 use crate::snapshot::Snapshot;
-use crate::verdict::{Evidence, Place, Verdict};
 
 /// A processor whose softirq ran for so much of the time does nothing else any more.
 const SATURATED: f64 = 0.9;
@@ -32,11 +32,11 @@ struct Processor<'l> {
 }
 
 /// Says of what a backlog or a device had no room for, whether the softirq of its processors kept up.
-pub(crate) fn explain(verdicts: &mut [Verdict], before: &Snapshot, after: &Snapshot) {
-    for verdict in verdicts {
-        let processors = match (verdict.stage, &verdict.place) {
+pub(crate) fn explain(findings: &mut [Finding], before: &Snapshot, after: &Snapshot) {
+    for finding in findings {
+        let processors = match (finding.stage, &finding.place) {
             (Stage::ReceiverBacklog, _) => having_risen(before, after, "softnet_dropped"),
-            (Stage::ReceiverNic, Place::Device(device)) if !is_damage_only(verdict) => {
+            (Stage::ReceiverNic, Place::Device(device)) if !is_damage_only(finding) => {
                 let taking = having_risen(before, after, &format!("interrupts:{device}"));
                 // A virtual device has no interrupts: its packets are taken where they were sent.
                 if taking.is_empty() { having_risen(before, after, "NET_RX") } else { taking }
@@ -45,7 +45,7 @@ pub(crate) fn explain(verdicts: &mut [Verdict], before: &Snapshot, after: &Snaps
         };
         let watched: Vec<Processor<'_>> =
             processors.iter().map(|name| Processor::of(before, after, name)).collect();
-        say(verdict, &watched, before, after);
+        say(finding, &watched, before, after);
     }
 }
 
@@ -93,31 +93,31 @@ impl<'l> Processor<'l> {
     }
 }
 
-fn say(verdict: &mut Verdict, processors: &[Processor<'_>], before: &Snapshot, after: &Snapshot) {
+fn say(finding: &mut Finding, processors: &[Processor<'_>], before: &Snapshot, after: &Snapshot) {
     let saturated: Vec<&Processor<'_>> = processors.iter().filter(|it| it.is_saturated()).collect();
     let squeezed: Vec<&Processor<'_>> = processors.iter().filter(|it| it.squeezes > 0).collect();
-    let device = match &verdict.place {
+    let device = match &finding.place {
         Place::Device(name) => Some(name.clone()),
         _ => None,
     };
     let told = processors.iter().filter(|it| it.is_saturated() || it.squeezes > 0);
     let more: Vec<Evidence> = told.flat_map(|it| it.evidence(before, after, device.as_deref())).collect();
-    verdict.evidence.extend(more);
+    finding.evidence.extend(more);
     if !saturated.is_empty() {
         let each = saturated
             .iter()
             .map(|it| format!("{} ran {:.0} % of the time", it.number(), it.share.unwrap_or(1.0) * 100.0));
         let each: Vec<String> = each.collect();
-        verdict.why = format!("{}; the softirq of processor {}", verdict.why, each.join(", of processor "));
+        finding.why = format!("{}; the softirq of processor {}", finding.why, each.join(", of processor "));
         // The first: room for more only lets it wait longer.
-        verdict.cures.insert(0, spread(saturated.len() < number_of_processors(after), device.as_deref()));
+        finding.cures.insert(0, spread(saturated.len() < number_of_processors(after), device.as_deref()));
     }
     if !squeezed.is_empty() {
         let numbers: Vec<&str> = squeezed.iter().map(|it| it.number()).collect();
         let what = "its turn was over before its work was";
-        verdict.why =
-            format!("{}; {what} (softnet_time_squeeze, processor {})", verdict.why, numbers.join(", "));
-        verdict.cures.push(longer_turns(after));
+        finding.why =
+            format!("{}; {what} (softnet_time_squeeze, processor {})", finding.why, numbers.join(", "));
+        finding.cures.push(longer_turns(after));
     }
 }
 
@@ -163,18 +163,18 @@ mod tests {
     use crate::rules::{Ahead, of_counters};
     use crate::snapshot::tests::snapshot;
 
-    fn told(after: &Snapshot) -> Vec<Verdict> {
+    fn told(after: &Snapshot) -> Vec<Finding> {
         let drivers = after.of_prefix("ethtool:").map(|name| (name, 0));
         let processed = [("softnet_processed/cpu0", 5), ("softnet_processed/cpu1", 5)];
         let before = snapshot(0, &processed.into_iter().chain(drivers).collect::<Vec<_>>());
-        let mut verdicts = of_counters(&before, after, &mut Ahead::default());
-        crate::driver::explain(&mut verdicts, &before, after);
-        explain(&mut verdicts, &before, after);
-        verdicts
+        let mut findings = of_counters(&before, after, &mut Ahead::default());
+        crate::driver::explain(&mut findings, &before, after);
+        explain(&mut findings, &before, after);
+        findings
     }
 
-    fn names(verdict: &Verdict) -> Vec<&str> {
-        verdict.evidence.iter().map(|it| it.counter.as_str()).collect()
+    fn names(finding: &Finding) -> Vec<&str> {
+        finding.evidence.iter().map(|it| it.counter.as_str()).collect()
     }
 
     /// Both processors took packets; the second's softirq ran for so many ticks of a second.
@@ -192,15 +192,15 @@ mod tests {
 
     #[test]
     fn a_backlog_of_a_processor_that_did_nothing_else_is_spread_over_others_first() {
-        let verdict = told(&busy(97, &[("softnet_dropped/cpu1", 7)])).remove(0);
-        assert_eq!(names(&verdict), ["softnet_dropped/cpu1", "NET_RX/cpu1", "stat:softirq/cpu1"]);
+        let finding = told(&busy(97, &[("softnet_dropped/cpu1", 7)])).remove(0);
+        assert_eq!(names(&finding), ["softnet_dropped/cpu1", "NET_RX/cpu1", "stat:softirq/cpu1"]);
         assert!(
-            verdict.why.ends_with("; the softirq of processor 1 ran 97 % of the time"),
+            finding.why.ends_with("; the softirq of processor 1 ran 97 % of the time"),
             "{}",
-            verdict.why
+            finding.why
         );
-        assert!(verdict.cures[0].what.contains("rps_cpus"), "{:?}", verdict.cures);
-        assert!(verdict.cures[1].command().unwrap().contains("netdev_max_backlog"), "{:?}", verdict.cures);
+        assert!(finding.cures[0].what.contains("rps_cpus"), "{:?}", finding.cures);
+        assert!(finding.cures[1].command().unwrap().contains("netdev_max_backlog"), "{:?}", finding.cures);
     }
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn a_full_ring_is_explained_by_the_processors_that_take_its_interrupts() {
         let ring = [("rx_drop/eth0", 9), ("ethtool:rx_missed_errors/eth0", 9), ("interrupts:eth0/cpu1", 70)];
-        let verdict = told(&busy(100, &ring)).remove(0);
+        let finding = told(&busy(100, &ring)).remove(0);
         let expected = [
             "rx_drop/eth0",
             "ethtool:rx_missed_errors/eth0",
@@ -254,9 +254,9 @@ mod tests {
             "interrupts:eth0/cpu1",
             "stat:softirq/cpu1",
         ];
-        assert_eq!(names(&verdict), expected);
-        assert!(verdict.cures[0].what.contains("ethtool -L eth0"), "{:?}", verdict.cures);
-        assert!(verdict.cures[1].what.contains("ethtool -g eth0"), "{:?}", verdict.cures);
+        assert_eq!(names(&finding), expected);
+        assert!(finding.cures[0].what.contains("ethtool -L eth0"), "{:?}", finding.cures);
+        assert!(finding.cures[1].what.contains("ethtool -g eth0"), "{:?}", finding.cures);
         let elsewhere = [("rx_drop/eth0", 9), ("interrupts:eth0/cpu0", 70)];
         assert_eq!(names(&told(&busy(100, &elsewhere)).remove(0)), ["rx_drop/eth0"]);
         let damaged = [("rx_errs/eth0", 9), ("ethtool:rx_crc_errors/eth0", 9), ("interrupts:eth0/cpu1", 70)];
@@ -266,12 +266,12 @@ mod tests {
     #[test]
     fn where_every_processor_is_busy_with_it_there_is_nothing_to_spread() {
         let all = [("softnet_dropped/cpu0", 7), ("softnet_dropped/cpu1", 7), ("stat:irq/cpu0", 95)];
-        let verdict = told(&busy(100, &all)).remove(0);
+        let finding = told(&busy(100, &all)).remove(0);
         assert!(
-            verdict.why.contains("processor 0 ran 98 % of the time, of processor 1 ran 100 %"),
+            finding.why.contains("processor 0 ran 98 % of the time, of processor 1 ran 100 %"),
             "{}",
-            verdict.why
+            finding.why
         );
-        assert!(verdict.cures[0].what.contains("every processor"), "{:?}", verdict.cures);
+        assert!(finding.cures[0].what.contains("every processor"), "{:?}", finding.cures);
     }
 }

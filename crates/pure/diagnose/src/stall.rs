@@ -7,9 +7,9 @@
 use ledger::Stage;
 
 use crate::Cause;
+use crate::finding::{Evidence, Finding, Level};
 use crate::rules::evidence;
 use crate::snapshot::{Owner, Snapshot, Thread};
-use crate::verdict::{Evidence, Level, Verdict};
 
 /// Whoever is blocked between two looks makes the pressure go on all the time; less than so much of it was somebody else's.
 const PRESSING: f64 = 0.2;
@@ -83,17 +83,17 @@ const DISK_FREE: &str = "disk_free_bytes:";
 const DISK_SIZE: &str = "disk_size_bytes:";
 
 /// Says how full was what datagrams of a stage are kept in, or what a blocked reader writes to, when it was looked at.
-pub(crate) fn add_levels(verdicts: &mut [Verdict], after: &Snapshot) {
+pub(crate) fn add_levels(findings: &mut [Finding], after: &Snapshot) {
     let value = |name: &str| after.levels.get(name).copied();
-    for verdict in verdicts {
-        let memories = MEMORIES.iter().filter(|(stage, _)| *stage == verdict.stage).flat_map(|(_, all)| *all);
+    for finding in findings {
+        let memories = MEMORIES.iter().filter(|(stage, _)| *stage == finding.stage).flat_map(|(_, all)| *all);
         let level = |(name, limit): &(&str, &str)| {
             let used = value(name).filter(|used| *used > 0)?;
             Some(Level { name: (*name).to_owned(), value: used, limit: value(limit) })
         };
-        verdict.levels.extend(memories.filter_map(level));
-        if matches!(verdict.cause, Some(Cause::Blocked | Cause::BlockedByDisk)) {
-            verdict.levels.extend(disks(after));
+        finding.levels.extend(memories.filter_map(level));
+        if matches!(finding.cause, Some(Cause::Blocked | Cause::BlockedByDisk)) {
+            finding.levels.extend(disks(after));
         }
     }
 }
@@ -143,8 +143,8 @@ mod tests {
     }
 
     fn cause(major_faults: u64, counters: &[(&str, u64)]) -> (Cause, Vec<String>) {
-        let verdict = blocked(major_faults, counters, &[]).verdicts.remove(0);
-        (verdict.cause.unwrap(), verdict.evidence.into_iter().skip(2).map(|it| it.counter).collect())
+        let finding = blocked(major_faults, counters, &[]).findings.remove(0);
+        (finding.cause.unwrap(), finding.evidence.into_iter().skip(2).map(|it| it.counter).collect())
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_cure_of_a_blocked_reader_goes_by_what_it_waited_for() {
-        let first = |faults, counters: &[_]| blocked(faults, counters, &[]).verdicts[0].cures[0].what.clone();
+        let first = |faults, counters: &[_]| blocked(faults, counters, &[]).findings[0].cures[0].what.clone();
         assert!(first(0, &[(DISK, 900_000)]).contains("disk"));
         assert!(first(3, &[(FROM_SWAP, 40)]).contains("mlockall"));
     }
@@ -176,12 +176,12 @@ mod tests {
     fn a_full_disk_is_told_of_who_may_wait_for_it_and_of_nobody_else() {
         let disk = disk_levels("/var", 100, 1_000);
         let level = Level { name: "bytes of /var".to_owned(), value: 900, limit: Some(1_000) };
-        let levels = |counters: &[_], faults| blocked(faults, counters, &disk).verdicts.remove(0).levels;
+        let levels = |counters: &[_], faults| blocked(faults, counters, &disk).findings.remove(0).levels;
         assert_eq!(levels(&[(DISK, 900_000)], 0), std::slice::from_ref(&level));
         assert_eq!(levels(&[], 0), [level]);
         assert_eq!(levels(&[(FROM_SWAP, 40)], 3), []);
         assert_eq!(
-            blocked(0, &[], &disk[..1]).verdicts[0].levels,
+            blocked(0, &[], &disk[..1]).findings[0].levels,
             [],
             "of a disk without size nothing is said"
         );
@@ -198,8 +198,8 @@ mod tests {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        let verdict = Watch::begin(snapshot(0, &[])).compare(after, None).verdicts.remove(0);
+        let finding = Watch::begin(snapshot(0, &[])).compare(after, None).findings.remove(0);
         let expected = Level { name: "FRAG memory".to_owned(), value: 4_000, limit: Some(4_096) };
-        assert_eq!(verdict.levels, [expected]);
+        assert_eq!(finding.levels, [expected]);
     }
 }

@@ -1,6 +1,6 @@
 //! What of this host can be changed, looked at while losses are watched, and which of it would help.
 //!
-//! A verdict says where datagrams were lost; here is found which queue of a device, which setting of a namespace or which threads
+//! A finding says where datagrams were lost; here is found which queue of a device, which setting of a namespace or which threads
 //! of a process that comes down to. Values are reckoned by what was lost in one look at most, and have a bound: who needs more than
 //! that loses for another reason.
 
@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use ledger::Stage;
 
 use crate::buffer::DATAGRAM_BYTES;
+use crate::finding::Place;
 use crate::rules::sum;
-use crate::verdict::Place;
 use crate::{Change, ThreadNice};
 
 /// What can be changed, at one moment.

@@ -221,7 +221,7 @@ impl Traffic {
         for _ in 0..SNAPSHOTS_PER_WINDOW {
             self.watcher.wait(self.window / SNAPSHOTS_PER_WINDOW, |time| !self.stop.wait(time))?;
             let seen = self.watcher.take_snapshot()?;
-            seen.losses.verdicts.iter().for_each(|verdict| plans.take(verdict));
+            seen.losses.findings.iter().for_each(|finding| plans.take(finding));
             tunables.push(doctor::tunables(&plans.starved().collect()));
             window = window.and(Window { time: seen.time, delivered: seen.losses.delivered, lost: 0 });
             processed += seen.losses.processed;

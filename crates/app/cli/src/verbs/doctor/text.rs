@@ -1,4 +1,4 @@
-//! How verdicts are written for people.
+//! How findings are written for people.
 
 use std::io::Write;
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use doctor::{
-    About, Checkpoints, Datagrams, Drops, Evidence, Level, Losses, Passage, Passed, Place, Profile, Replay,
-    Seen, TellError, UNEXPLAINED, UNKNOWN_REASON, Unplaced, Unseen, Verdict, Wanted, Watcher, guide,
-    unplaced_json, verdict_json,
+    About, Checkpoints, Datagrams, Drops, Evidence, Finding, Level, Losses, Passage, Passed, Place, Profile,
+    Replay, Seen, TellError, UNEXPLAINED, UNKNOWN_REASON, Unplaced, Unseen, Wanted, Watcher, finding_json,
+    guide, unplaced_json,
 };
 use serde_json::json;
 use tallycast::StreamPattern;
@@ -211,7 +211,7 @@ struct Told<'s> {
     names: Option<Names<'s>>,
     time: Duration,
     sums: BTreeMap<(&'static str, Place), u64>,
-    /// What no verdict tells of.
+    /// What no finding tells of.
     not_observed: u64,
     /// What was counted and no drop event names.
     not_named: u64,
@@ -287,16 +287,16 @@ impl Told<'_> {
     }
 
     fn tell_all(&mut self, losses: &Losses) -> std::io::Result<()> {
-        let mut named = losses.verdicts.iter().flat_map(|it| &it.datagrams);
+        let mut named = losses.findings.iter().flat_map(|it| &it.datagrams);
         if let Some(names) = &mut self.names
             && named.any(|it| it.stream.is_some_and(|(_, incarnation)| incarnation != 0))
         {
             names.learn();
         }
         self.not_observed = self.not_observed.saturating_add(losses.not_observed);
-        for verdict in &losses.verdicts {
-            self.not_named = self.not_named.saturating_add(verdict.not_observed.unwrap_or(0));
-            self.tell(verdict, losses.not_observed)?;
+        for finding in &losses.findings {
+            self.not_named = self.not_named.saturating_add(finding.not_observed.unwrap_or(0));
+            self.tell(finding, losses.not_observed)?;
         }
         losses.unplaced.iter().try_for_each(|unplaced| self.tell_unplaced(unplaced))
     }
@@ -334,20 +334,20 @@ impl Told<'_> {
         print_line(&object)
     }
 
-    fn tell(&mut self, verdict: &Verdict, not_observed: u64) -> std::io::Result<()> {
-        self.count(verdict.stage.name(), &verdict.place, verdict.count);
+    fn tell(&mut self, finding: &Finding, not_observed: u64) -> std::io::Result<()> {
+        self.count(finding.stage.name(), &finding.place, finding.count);
         if self.json {
-            return self.print_loss(verdict_json(verdict, not_observed));
+            return self.print_loss(finding_json(finding, not_observed));
         }
-        let Verdict { stage, count, unit, why, .. } = verdict;
-        let share = if verdict.is_apportioned { " (by share)" } else { "" };
-        let (place, unit) = (place_text(&verdict.place), unit.in_words());
+        let Finding { stage, count, unit, why, .. } = finding;
+        let share = if finding.is_apportioned { " (by share)" } else { "" };
+        let (place, unit) = (place_text(&finding.place), unit.in_words());
         let mut output = std::io::stdout().lock();
         let seconds = self.time.as_secs_f64();
         writeln!(output, "{seconds:>8.1} s  {:<24} {count} {unit}{share}, {place}", stage.name())?;
-        self.list(&mut output, &verdict.datagrams)?;
-        if self.explained.insert((stage.name(), verdict.place.clone(), why.clone())) {
-            explain(&mut output, verdict)?;
+        self.list(&mut output, &finding.datagrams)?;
+        if self.explained.insert((stage.name(), finding.place.clone(), why.clone())) {
+            explain(&mut output, finding)?;
         }
         output.flush()
     }
@@ -422,13 +422,13 @@ impl Told<'_> {
 }
 
 /// Says why, by which counters, and what helps.
-fn explain(output: &mut impl Write, verdict: &Verdict) -> std::io::Result<()> {
-    line(output, "why", &verdict.why)?;
-    let levels = verdict.levels.iter().map(level_text);
-    let evidence: Vec<String> = std::iter::once(evidence_text(&verdict.evidence)).chain(levels).collect();
+fn explain(output: &mut impl Write, finding: &Finding) -> std::io::Result<()> {
+    line(output, "why", &finding.why)?;
+    let levels = finding.levels.iter().map(level_text);
+    let evidence: Vec<String> = std::iter::once(evidence_text(&finding.evidence)).chain(levels).collect();
     line(output, "evidence", &evidence.join(", "))?;
-    cures(output, &verdict.cures)?;
-    line(output, "more", &guide(verdict.stage.name()))
+    cures(output, &finding.cures)?;
+    line(output, "more", &guide(finding.stage.name()))
 }
 
 fn evidence_text(evidence: &[Evidence]) -> String {

@@ -40,11 +40,11 @@ impl Snapshots {
         self.lost.values_mut().for_each(|(_, now)| *now = 0);
         let losses =
             self.watcher.as_mut().and_then(|watcher| watcher.take_snapshot().ok()).map(|seen| seen.losses);
-        for verdict in losses.iter().flat_map(|losses| &losses.verdicts) {
-            let place = place_text(&verdict.place);
-            let (all, now) = self.lost.entry((verdict.stage.name(), place)).or_default();
-            *all += verdict.count;
-            *now += verdict.count;
+        for finding in losses.iter().flat_map(|losses| &losses.findings) {
+            let place = place_text(&finding.place);
+            let (all, now) = self.lost.entry((finding.stage.name(), place)).or_default();
+            *all += finding.count;
+            *now += finding.count;
         }
         let seconds = took.as_secs_f64().max(f64::MIN_POSITIVE);
         Seen {

@@ -8,7 +8,7 @@ use crate::{Cause, Cure, Datagrams};
 
 /// What was lost at one stage, as far as it was seen.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Verdict {
+pub struct Finding {
     /// Where on the way.
     pub stage: Stage,
     /// Where on this host.

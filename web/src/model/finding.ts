@@ -22,7 +22,7 @@ export interface GapEvidence {
 }
 
 /** What is said of one stage. */
-export interface Verdict {
+export interface Finding {
   readonly rung: Rung;
   /** Newest first. */
   readonly gaps: readonly GapEvidence[];
@@ -30,8 +30,8 @@ export interface Verdict {
   readonly furtherGaps: number;
 }
 
-/** Returns the verdicts of a place, in the order of the way; `gaps` are in the order of time. */
-export function verdictsOf(place: PathPlace, gaps: readonly GapDetail[]): readonly Verdict[] {
+/** Returns the findings of a place, in the order of the way; `gaps` are in the order of time. */
+export function findingsOf(place: PathPlace, gaps: readonly GapDetail[]): readonly Finding[] {
   return place.rungs.filter(({ elements }) => elements > 0).map((rung) => {
     const found = gaps.flatMap((gap) => {
       const elements = lossRows(gap).find(([stage]) => stage.name === rung.stage.name)?.[1] ?? 0;

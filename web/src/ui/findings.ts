@@ -1,5 +1,5 @@
 /**
- * The verdicts of one place of the picture: for each stage at which something was lost its count, the evidence of its
+ * The findings of one place of the picture: for each stage at which something was lost its count, the evidence of its
  * newest gaps, and what the guide says of it: why, what helps, how that is taken back.
  */
 import { guideAddress, sectionOfStage } from '../guide/guide';
@@ -8,7 +8,7 @@ import { samples } from '../model/gaps';
 import type { PathPlace } from '../model/path';
 import { count, duration } from '../model/quantity';
 import { clock, full, type Zone } from '../model/time';
-import { spared, verdictsOf, type GapEvidence, type Verdict } from '../model/verdict';
+import { findingsOf, spared, type Finding, type GapEvidence } from '../model/finding';
 import type { GapDetail } from '../wire/messages';
 import { el, setAttribute, setText } from './dom';
 
@@ -19,23 +19,23 @@ interface Parts {
 }
 
 /** What lies below the picture while a place is open. */
-export class Verdicts {
+export class Findings {
   readonly #parts = new Map<string, Parts>();
-  readonly #spared = el('p', { class: 'verdict-spared' });
+  readonly #spared = el('p', { class: 'finding-spared' });
   #shown = '';
 
   constructor(readonly root: HTMLElement) {}
 
-  /** Shows a place's verdicts; what stays the same is left alone, for somebody may be reading or copying it. */
+  /** Shows a place's findings; what stays the same is left alone, for somebody may be reading or copying it. */
   show(place: PathPlace, gaps: readonly GapDetail[], zone: Zone): void {
-    const verdicts = verdictsOf(place, gaps);
-    const shown = `${place.name} ${verdicts.map(({ rung }) => rung.stage.name).join()}`;
-    for (const verdict of verdicts) this.#fill(verdict, zone);
+    const findings = findingsOf(place, gaps);
+    const shown = `${place.name} ${findings.map(({ rung }) => rung.stage.name).join()}`;
+    for (const finding of findings) this.#fill(finding, zone);
     setText(this.#spared, restOf(place));
     if (shown !== this.#shown) {
       this.#shown = shown;
-      this.root.replaceChildren(...verdicts.map(({ rung }) => this.#partsOf(rung.stage.name, rung.stage.words, rung.stage.place).element), this.#spared);
-      setAttribute(this.root, 'aria-label', `Verdicts: ${place.words}`);
+      this.root.replaceChildren(...findings.map(({ rung }) => this.#partsOf(rung.stage.name, rung.stage.words, rung.stage.place).element), this.#spared);
+      setAttribute(this.root, 'aria-label', `Findings: ${place.words}`);
     }
     this.root.hidden = false;
   }
@@ -54,19 +54,19 @@ export class Verdicts {
   }
 
   #partsOf(name: string, words: string, place: string): Parts {
-    const parts = this.#parts.get(name) ?? makeVerdict(name, words, place);
+    const parts = this.#parts.get(name) ?? makeFinding(name, words, place);
     this.#parts.set(name, parts);
     return parts;
   }
 
-  #fill({ rung, gaps, furtherGaps }: Verdict, zone: Zone): void {
+  #fill({ rung, gaps, furtherGaps }: Finding, zone: Zone): void {
     const { name, words, place } = rung.stage;
     const parts = this.#partsOf(name, words, place);
     setText(parts.count, `${count(rung.elements)} ${rung.elements === 1 ? 'element' : 'elements'}`);
     const key = `${zone} ${furtherGaps} ${gaps.map(({ gap, elements }) => `${gap.id} ${gap.from} ${elements} ${gap.evidence.length}`).join()}`;
     if (parts.evidence.dataset['key'] === key) return;
     parts.evidence.dataset['key'] = key;
-    const further = furtherGaps === 0 ? [] : [el('li', { class: 'verdict-further', text: `and ${count(furtherGaps)} more in the list below` })];
+    const further = furtherGaps === 0 ? [] : [el('li', { class: 'finding-further', text: `and ${count(furtherGaps)} more in the list below` })];
     parts.evidence.replaceChildren(...gaps.map((gap) => evidenceItem(gap, zone)), ...further);
   }
 }
@@ -78,21 +78,21 @@ function restOf(place: PathPlace): string {
   return rest === '' ? '' : `${place.elements === 0 ? 'Nothing was lost here' : 'Nothing else here'}: ${rest}.`;
 }
 
-function makeVerdict(name: string, words: string, place: string): Parts {
-  const amount = el('span', { class: 'verdict-count' });
-  const evidence = el('ul', { class: 'verdict-evidence' });
-  const head = el('h3', { class: 'verdict-head' }, el('span', { class: 'stage-chip', 'data-place': place, 'aria-hidden': 'true' }),
-    el('span', { class: 'verdict-words', text: words.charAt(0).toUpperCase() + words.slice(1) }), amount, el('code', { text: name }));
-  const link = el('a', { class: 'verdict-guide', href: guideAddress(name), target: '_blank', rel: 'noopener', text: `Guide: ${name}` });
-  return { element: el('article', { class: 'stage-verdict' }, head, evidence, ...advice(name), link), count: amount, evidence };
+function makeFinding(name: string, words: string, place: string): Parts {
+  const amount = el('span', { class: 'finding-count' });
+  const evidence = el('ul', { class: 'finding-evidence' });
+  const head = el('h3', { class: 'finding-head' }, el('span', { class: 'stage-chip', 'data-place': place, 'aria-hidden': 'true' }),
+    el('span', { class: 'finding-words', text: words.charAt(0).toUpperCase() + words.slice(1) }), amount, el('code', { text: name }));
+  const link = el('a', { class: 'finding-guide', href: guideAddress(name), target: '_blank', rel: 'noopener', text: `Guide: ${name}` });
+  return { element: el('article', { class: 'stage-finding' }, head, evidence, ...advice(name), link), count: amount, evidence };
 }
 
 function advice(stage: string): readonly HTMLElement[] {
   const section = sectionOfStage(stage);
   if (section === null) return [];
-  const why = section.why.map(({ item, line }) => el('p', { class: item ? 'verdict-item' : 'verdict-why' }, ...lineNodes(line)));
+  const why = section.why.map(({ item, line }) => el('p', { class: item ? 'finding-item' : 'finding-why' }, ...lineNodes(line)));
   const rows = section.advice.flatMap(({ mark, line }) => [el('dt', { text: mark }), el('dd', {}, ...lineNodes(line))]);
-  return [...why, ...(rows.length === 0 ? [] : [el('dl', { class: 'verdict-advice' }, ...rows)])];
+  return [...why, ...(rows.length === 0 ? [] : [el('dl', { class: 'finding-advice' }, ...rows)])];
 }
 
 function lineNodes(line: Line): readonly (Node | string)[] {
@@ -107,6 +107,6 @@ function lineNodes(line: Line): readonly (Node | string)[] {
 }
 
 function evidenceItem({ gap, lines }: GapEvidence, zone: Zone): HTMLElement {
-  const head = el('span', { class: 'verdict-gap', title: full(gap.from, zone), text: `${clock(gap.from, zone, 3)} · ${samples(gap.samples)} · ${duration(Number(gap.to - gap.from))}` });
-  return el('li', {}, head, ...lines.map((line) => el('span', { class: 'verdict-line', text: line })));
+  const head = el('span', { class: 'finding-gap', title: full(gap.from, zone), text: `${clock(gap.from, zone, 3)} · ${samples(gap.samples)} · ${duration(Number(gap.to - gap.from))}` });
+  return el('li', {}, head, ...lines.map((line) => el('span', { class: 'finding-line', text: line })));
 }
