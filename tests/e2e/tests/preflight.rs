@@ -40,7 +40,7 @@ fn fails(check: &str) -> (String, String) {
 }
 
 #[test]
-fn a_group_that_a_bridge_forgets_is_told_and_lasts_once_that_is_cured() {
+fn a_group_that_a_bridge_forgets_is_reported_and_lasts_once_that_is_remedied() {
     let Some(lan) = lan_or_skip(&HOSTS) else { return };
     assert_eq!(look(&lan, "5s"), [vec![], vec![]]);
     // A bridge that passes groups to members only, and asks nobody whether he still is one: after two seconds, not minutes.
@@ -60,7 +60,7 @@ fn a_group_that_a_bridge_forgets_is_told_and_lasts_once_that_is_cured() {
     for found in [one, two] {
         assert_eq!(found, [fails("group-lasts"), fails("group-lasts")], "from there and to there");
     }
-    // One of the cures that it names: a querier that asks, here ten times before a membership ends.
+    // One of the remedies that it names: a querier that asks, here ten times before a membership ends.
     bridge(&["mcast_membership_interval", "1000"]);
     bridge(&["mcast_query_interval", "100"]);
     bridge(&["mcast_querier", "0"]);

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use ledger::Stage;
 
-use crate::cure::{BeginSteps, Cure, Knob};
+use crate::remedy::{BeginSteps, Knob, Remedy};
 use crate::scene::{Scene, Version};
 use crate::traffic::Planted;
 
@@ -45,7 +45,7 @@ pub(crate) struct Class {
     /// Sends datagrams, and returns which did not arrive.
     pub(crate) plant: fn(&mut Scene) -> anyhow::Result<Planted>,
     /// What `doctor fix` can do against it.
-    pub(crate) cure: Option<Cure>,
+    pub(crate) remedy: Option<Remedy>,
 }
 
 /// What there is to be seen of a loss.
@@ -87,23 +87,23 @@ const fn class(
         only_if_named: false,
         prepare: nothing,
         plant,
-        cure: None,
+        remedy: None,
     }
 }
 
 /// A larger receive buffer helps: one class shows it over both versions.
-const fn larger_buffer(versions: &'static [Version], steps: BeginSteps) -> Option<Cure> {
-    cured_by(Knob::Buffer, versions, steps, 10)
+const fn larger_buffer(versions: &'static [Version], steps: BeginSteps) -> Option<Remedy> {
+    remedied_by(Knob::Buffer, versions, steps, 10)
 }
 
 /// Something that `doctor fix` changes helps, while a step is made every so many milliseconds.
-const fn cured_by(
+const fn remedied_by(
     knob: Knob,
     versions: &'static [Version],
     steps: BeginSteps,
     period_ms: u64,
-) -> Option<Cure> {
-    Some(Cure { steps, knob, versions, period: Duration::from_millis(period_ms), parts: 1 })
+) -> Option<Remedy> {
+    Some(Remedy { steps, knob, versions, period: Duration::from_millis(period_ms), parts: 1 })
 }
 
 fn nothing(_: &mut Scene) -> anyhow::Result<()> {

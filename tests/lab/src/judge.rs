@@ -6,7 +6,7 @@ use ledger::Stage;
 use serde_json::{Value, json};
 
 use crate::classes::{Class, Sight};
-use crate::cure::Cured;
+use crate::remedy::Remedied;
 use crate::scene::Version;
 use crate::traffic::Planted;
 use crate::watch::Told;
@@ -27,7 +27,7 @@ pub(crate) struct Row {
     evidence: Vec<(String, u64)>,
     notes: Vec<String>,
     /// Of a row about `doctor fix`.
-    cured: Option<Cured>,
+    remedied: Option<Remedied>,
 }
 
 /// The head of the table.
@@ -115,7 +115,7 @@ pub(crate) fn judge(
         faults,
         evidence: told.evidence.iter().map(|(name, count)| (name.clone(), *count)).collect(),
         notes: planted.notes.clone(),
-        cured: None,
+        remedied: None,
     }
 }
 
@@ -134,25 +134,25 @@ impl Row {
     }
 
     /// Returns the row of what `doctor fix` did.
-    pub(crate) fn of_cure(class: &'static Class, version: Version, mut cured: Cured) -> Self {
+    pub(crate) fn of_remedy(class: &'static Class, version: Version, mut remedied: Remedied) -> Self {
         let stage = class.stages.last().copied();
-        let faults = std::mem::take(&mut cured.faults);
+        let faults = std::mem::take(&mut remedied.faults);
         Self {
             is_ok: faults.is_empty(),
-            planted: usize::try_from(cured.before).unwrap_or(usize::MAX),
+            planted: usize::try_from(remedied.before).unwrap_or(usize::MAX),
             stage_expected: stage,
             stages: stage.map(|stage| stage.name().to_owned()).into_iter().collect(),
             faults,
-            notes: vec![std::mem::take(&mut cured.note)],
-            cured: Some(cured),
+            notes: vec![std::mem::take(&mut remedied.note)],
+            remedied: Some(remedied),
             ..judge(class, version, &Planted::default(), &Told::default(), false)
         }
     }
 
     /// Returns the row of a class that `doctor fix` could do nothing against.
-    pub(crate) fn cure_failed(class: &'static Class, version: Version, error: &anyhow::Error) -> Self {
+    pub(crate) fn remedy_failed(class: &'static Class, version: Version, error: &anyhow::Error) -> Self {
         let faults = vec![format!("{error:#}")];
-        Self::of_cure(class, version, Cured { faults, ..Cured::default() })
+        Self::of_remedy(class, version, Remedied { faults, ..Remedied::default() })
     }
 
     /// Returns the row as an object.
@@ -160,9 +160,9 @@ impl Row {
         let stage_expected = self.stage_expected.map(Stage::name);
         let evidence: serde_json::Map<String, Value> =
             self.evidence.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
-        let cured = self.cured.as_ref();
+        let remedied = self.remedied.as_ref();
         json!({
-            "kind": if cured.is_some() { "cure" } else { "loss" },
+            "kind": if remedied.is_some() { "cure" } else { "loss" },
             "class": self.class,
             "version": self.version_number(),
             "planted": self.planted,
@@ -174,9 +174,9 @@ impl Row {
             "faults": self.faults,
             "evidence": evidence,
             "notes": self.notes,
-            "before": cured.map(|it| it.before),
-            "after": cured.map(|it| it.after),
-            "undone": cured.map(|it| it.is_undone),
+            "before": remedied.map(|it| it.before),
+            "after": remedied.map(|it| it.after),
+            "undone": remedied.map(|it| it.is_undone),
         })
     }
 
@@ -185,8 +185,8 @@ impl Row {
         let verdict = if self.is_ok { "ok".to_owned() } else { self.faults.join("; ") };
         let (stages, notes) = (self.stages.join(" "), self.notes.join(", "));
         let stages = if stages.is_empty() { "-" } else { &stages };
-        if let Some(Cured { before, after, .. }) = self.cured {
-            let (class, version) = (format!("{} cured", self.class), self.version_number());
+        if let Some(Remedied { before, after, .. }) = self.remedied {
+            let (class, version) = (format!("{} remedied", self.class), self.version_number());
             let counts = format!("{before} before, {after} after");
             return format!("{class:<28}v{version}  {counts:>29}  {stages:<24} {verdict} {notes}");
         }
@@ -203,8 +203,8 @@ impl Row {
 
     /// Returns what a row that failed says of itself where nothing but the end of the output is kept; none of one in order.
     pub(crate) fn failure(&self, nobody: bool) -> Option<String> {
-        let Self { class, planted, named, faults, evidence, cured, .. } = self;
-        let what = if cured.is_some() { " cured" } else { "" };
+        let Self { class, planted, named, faults, evidence, remedied, .. } = self;
+        let what = if remedied.is_some() { " remedied" } else { "" };
         let whose = if nobody { " as nobody" } else { "" };
         let evidence: Vec<String> = evidence.iter().map(|(name, rise)| format!("{name} {rise}")).collect();
         let told = [("told at", self.stages.join(" ")), ("by", evidence.join(", "))];
@@ -305,8 +305,8 @@ mod tests {
         assert_eq!(row.failure(true).as_deref(), Some(expected));
         assert_eq!(judged("control", 0..0, &Told::default(), false).failure(false), None);
         let class = CLASSES.iter().find(|it| it.name == "control").unwrap();
-        let row = Row::cure_failed(class, Version::V6, &anyhow::anyhow!("nothing helped"));
-        let expected = "control cured v6: nothing helped (0 planted, 0 named)";
+        let row = Row::remedy_failed(class, Version::V6, &anyhow::anyhow!("nothing helped"));
+        let expected = "control remedied v6: nothing helped (0 planted, 0 named)";
         assert_eq!(row.failure(false).as_deref(), Some(expected));
     }
 

@@ -7,9 +7,9 @@
 mod absent;
 mod borrowed;
 mod classes;
-mod cure;
 mod judge;
 mod processors;
+mod remedy;
 mod scene;
 mod traffic;
 mod watch;
@@ -22,8 +22,8 @@ use serde_json::json;
 
 use absent::Absent;
 use classes::{CLASSES, Class};
-use cure::{Cure, Knob};
 use judge::Row;
+use remedy::{Knob, Remedy};
 use scene::{Scene, Version};
 use watch::Leaving;
 
@@ -55,10 +55,10 @@ impl Arguments {
     }
 
     /// Returns what `doctor fix` is to do: root's work, and what is of the whole host only where it is asked for.
-    fn cures(&self, class: &'static Class, version: Version) -> Option<&'static Cure> {
-        let is_allowed = |cure: &&Cure| !matches!(cure.knob, Knob::Host(_)) || self.names(class);
-        let cure = class.cure.as_ref().filter(is_allowed).filter(|_| !self.nobody);
-        cure.filter(|cure| cure.versions.contains(&version))
+    fn remedies(&self, class: &'static Class, version: Version) -> Option<&'static Remedy> {
+        let is_allowed = |remedy: &&Remedy| !matches!(remedy.knob, Knob::Host(_)) || self.names(class);
+        let remedy = class.remedy.as_ref().filter(is_allowed).filter(|_| !self.nobody);
+        remedy.filter(|remedy| remedy.versions.contains(&version))
     }
 }
 
@@ -108,11 +108,11 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
                 }
                 row => row.unwrap_or_else(|error| Row::failed(class, *version, &error)),
             };
-            let cured = arguments.cures(class, *version).map(|cure| {
-                cure_row(class, cure, *version)
-                    .unwrap_or_else(|error| Row::cure_failed(class, *version, &error))
+            let remedied = arguments.remedies(class, *version).map(|remedy| {
+                remedy_row(class, remedy, *version)
+                    .unwrap_or_else(|error| Row::remedy_failed(class, *version, &error))
             });
-            for row in [Some(row), cured].iter().flatten() {
+            for row in [Some(row), remedied].iter().flatten() {
                 failures.extend(row.failure(arguments.nobody));
                 println!("{}", if arguments.json { row.json().to_string() } else { row.text() });
             }
@@ -140,8 +140,8 @@ fn row(
     Ok(judge::judge(class, version, &planted, &told, nobody))
 }
 
-fn cure_row(class: &'static Class, cure: &Cure, version: Version) -> anyhow::Result<Row> {
+fn remedy_row(class: &'static Class, remedy: &Remedy, version: Version) -> anyhow::Result<Row> {
     let mut scene = Scene::new(version)?;
     (class.prepare)(&mut scene)?;
-    Ok(Row::of_cure(class, version, cure::cure(cure, &mut scene)?))
+    Ok(Row::of_remedy(class, version, remedy::remedy(remedy, &mut scene)?))
 }

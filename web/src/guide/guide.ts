@@ -44,7 +44,7 @@ const SECTIONS = sectionsOf(guide);
 export const sectionOfStage = (stage: string): Section | null => SECTIONS.get(stage) ?? null;
 
 /** Returns in one short line what helps, or an empty text where the guide says nothing. */
-export function shortCure(stage: string): string {
+export function shortRemedy(stage: string): string {
   const helps = sectionOfStage(stage)?.advice.find(({ mark }) => mark === 'Helps');
   const [first = ''] = CLAUSE.exec(helps === undefined ? '' : plain(helps.line)) ?? [];
   return first === '' ? '' : `Helps: ${first}.`;

@@ -2,10 +2,10 @@
  * The stages of the account in the order of the way, with the words the page uses for them.
  *
  * Names and codes are those of the ledger (architecture, "The account, precisely"); the colour of a stage
- * comes from its place, see `style/base.css`. Cures are the guide's (`docs/operations/losses.md`), in one short line;
+ * comes from its place, see `style/base.css`. Remedies are the guide's (`docs/operations/losses.md`), in one short line;
  * the doctor's finding for one host goes further.
  */
-import { shortCure } from '../guide/guide';
+import { shortRemedy } from '../guide/guide';
 import { CODE_ABSENT, CODE_UNEXPLAINED, CODE_UNSETTLED } from '../wire/frame';
 
 /** Where on the way a stage lies; decides its colour. */
@@ -27,10 +27,10 @@ export interface Stage {
   /** A few plain words, fit for a sentence: "lost 212 samples in the …". */
   readonly words: string;
   /** What helps, in one line of the guide; the whole of it is `sectionOfStage`. */
-  readonly cure: string;
+  readonly remedy: string;
 }
 
-const stage = (name: string, place: Place, words: string): Stage => ({ name, place, words, cure: shortCure(name) });
+const stage = (name: string, place: Place, words: string): Stage => ({ name, place, words, remedy: shortRemedy(name) });
 
 /** Every stage; the index is its code on the wire. */
 export const STAGES: readonly Stage[] = [
@@ -72,7 +72,7 @@ export const ABSENT: Stage = {
   name: 'reader_absent',
   place: 'unsettled',
   words: 'nobody recorded or published',
-  cure: 'keep the publisher and a recorder running; nothing was lost on the way',
+  remedy: 'keep the publisher and a recorder running; nothing was lost on the way',
 };
 
 const BY_NAME = new Map([...STAGES, UNEXPLAINED, UNSETTLED].map((each) => [each.name, each]));

@@ -123,7 +123,7 @@ export class AccountPanel {
   #rung({ stage, elements, bar }: Rung): void {
     const parts = this.#parts(stage.name, () => rungElement(stage.words, stage.place));
     setAttribute(parts.element, 'data-zero', elements === 0 ? '' : null);
-    setAttribute(parts.element, 'title', `${stage.name}${stage.cure === '' ? '' : `\n${stage.cure}`}`);
+    setAttribute(parts.element, 'title', `${stage.name}${stage.remedy === '' ? '' : `\n${stage.remedy}`}`);
     setText(parts.count, count(elements));
     parts.bar.style.inlineSize = `${(bar * 100).toFixed(1)}%`;
   }
@@ -176,8 +176,8 @@ export class AccountPanel {
       el('span', { class: 'gap-time', text: clock(gap.from, this.#zone, 3) }),
       el('span', { class: 'gap-what', text: `${samples(gap.samples)} · ${duration(Number(gap.to - gap.from))}` }),
       el('span', { class: 'gap-stage', text: lossRows(gap).map(([stage]) => stage.name).join(', ') }));
-    const lines = [...gap.evidence, ...(leading === undefined || leading[0].cure === '' ? [] : [leading[0].cure])];
-    return el('li', {}, button, ...lines.map((line, i) => el('p', { class: i < gap.evidence.length ? 'gap-evidence' : 'gap-cure', text: line })));
+    const lines = [...gap.evidence, ...(leading === undefined || leading[0].remedy === '' ? [] : [leading[0].remedy])];
+    return el('li', {}, button, ...lines.map((line, i) => el('p', { class: i < gap.evidence.length ? 'gap-evidence' : 'gap-remedy', text: line })));
   }
 
   async #copyGaps(): Promise<void> {

@@ -75,7 +75,7 @@ export class GapCard {
       el('p', { class: 'card-facts', text: `${gap.stream} from index ${count(Number(gap.firstIndex))}` }),
       el('p', { class: 'card-facts', title: `${full(gap.from, zone)} to ${full(gap.to, zone)}`, text: `${clock(gap.from, zone, 6)} – ${clock(gap.to, zone, 6)}` }),
       ...(detail === undefined ? [el('p', { class: 'card-note', text: note })] : detailLines(detail)),
-      ...(gap.stage.cure === '' ? [] : [el('p', { class: 'card-cure', text: gap.stage.cure })]),
+      ...(gap.stage.remedy === '' ? [] : [el('p', { class: 'card-remedy', text: gap.stage.remedy })]),
     );
   }
 

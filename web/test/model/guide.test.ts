@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { guideAddress, sectionOfStage, sectionsOf, shortCure } from '../../src/guide/guide';
+import { guideAddress, sectionOfStage, sectionsOf, shortRemedy } from '../../src/guide/guide';
 import { htmlOf } from '../../src/guide/html';
 import { plain, readBlocks, readLine } from '../../src/guide/markdown';
 import { splitAtMarks } from '../../src/guide/marks';
@@ -18,17 +18,17 @@ describe('the guide', () => {
   });
 
   test('says what helps at every stage, except to wait', () => {
-    expect(ALL.filter(({ cure }) => cure === '').map(({ name }) => name)).toEqual(['unsettled']);
-    for (const { cure } of ALL.filter(({ name }) => name !== 'unsettled')) {
-      expect(cure).toMatch(/^Helps: .+[^.;]\.$/);
-      expect(cure.split('(').length, cure).toBe(cure.split(')').length);
+    expect(ALL.filter(({ remedy }) => remedy === '').map(({ name }) => name)).toEqual(['unsettled']);
+    for (const { remedy } of ALL.filter(({ name }) => name !== 'unsettled')) {
+      expect(remedy).toMatch(/^Helps: .+[^.;]\.$/);
+      expect(remedy.split('(').length, remedy).toBe(remedy.split(')').length);
     }
   });
 
   test('has in one short line what helps first', () => {
-    expect(shortCure('injected')).toBe('Helps: switch the loss off, on the page with "lose 1 %".');
-    expect(shortCure('receiver_socket_buffer')).toContain('sysctl -w net.core.rmem_max=67108864');
-    expect(shortCure('no such stage')).toBe('');
+    expect(shortRemedy('injected')).toBe('Helps: switch the loss off, on the page with "lose 1 %".');
+    expect(shortRemedy('receiver_socket_buffer')).toContain('sysctl -w net.core.rmem_max=67108864');
+    expect(shortRemedy('no such stage')).toBe('');
   });
 
   test('says how a command is taken back wherever it changes the host', () => {

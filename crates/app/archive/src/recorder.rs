@@ -475,7 +475,7 @@ impl Recorder {
         begun
     }
 
-    /// Writes the beginning of a session, if the disk takes it. What is no fault of the disk no waiting can cure.
+    /// Writes the beginning of a session, if the disk takes it. What is no fault of the disk no waiting can remedy.
     fn settle(&mut self, now: Instant, key: &StreamKey) -> Result<(), ArchiveError> {
         if !matches!(self.disk, Disk::Writing) || !self.is_in_place(now) {
             return Ok(());

@@ -1,7 +1,7 @@
-//! Document 000 done again: when datagrams are lost at a receiver, and what cures it.
+//! Document 000 done again: when datagrams are lost at a receiver, and what remedies it.
 //!
 //! Source: document 000, "How reliable is UDP?". Its receivers stood behind network cards of 100 Mbit/s and 1 Gbit/s; of
-//! its cures the larger receive buffer is tried here, the throttling of a card's interrupts cannot be without a card.
+//! its remedies the larger receive buffer is tried here, the throttling of a card's interrupts cannot be without a card.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::report::{
 use crate::sweep::{self, Options, Point, Report};
 use crate::throughput::Rate;
 
-/// The larger receive buffer: what cures.
+/// The larger receive buffer: what remedies.
 const LARGE_BUFFER_BYTES: usize = 8 << 20;
 
 /// How busy the receiver's processors are kept, in millionths of the time.
@@ -29,7 +29,7 @@ const ACCEPTED_PERCENT: f64 = 0.01;
 /// The three measurements that the conclusions rest on.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// Throughput over the size of datagrams, as fast as it goes, without and with the cure, without and with load:
+    /// Throughput over the size of datagrams, as fast as it goes, without and with the remedy, without and with load:
     /// the source's figure 6.
     pub sizes: Options,
     /// Small datagrams at one rate after the other.
@@ -174,8 +174,8 @@ fn conclude(found: Found<'_>) -> Vec<Conclusion> {
         small_lose_most(found.sizes),
         load_loses(found.sizes),
         fewer_arrive(found.rates),
-        buffer_cures(found.rates),
-        cured(found.normal),
+        buffer_remedies(found.rates),
+        remedied(found.normal),
         sender_loses_none(found),
         lost_in_the_buffer(found),
         Conclusion::not_judged(
@@ -191,8 +191,9 @@ fn conclude(found: Found<'_>) -> Vec<Conclusion> {
 
 fn small_lose_most(points: &[Point]) -> Conclusion {
     let source = "small datagrams lose most";
-    let pairs = uncured(points).filter_map(|point| {
-        let alike = || uncured(points).filter(|it| it.burn_percent.to_bits() == point.burn_percent.to_bits());
+    let pairs = without_remedy(points).filter_map(|point| {
+        let alike =
+            || without_remedy(points).filter(|it| it.burn_percent.to_bits() == point.burn_percent.to_bits());
         let (least, most) =
             (alike().map(|it| it.payload_bytes).min()?, alike().map(|it| it.payload_bytes).max()?);
         let is_smallest = point.payload_bytes == least && least < most;
@@ -203,21 +204,21 @@ fn small_lose_most(points: &[Point]) -> Conclusion {
 
 fn load_loses(points: &[Point]) -> Conclusion {
     let source = "high loss goes with high load of the processors";
-    let loaded = uncured(points).filter(|point| point.burn_percent > 0.0);
+    let loaded = without_remedy(points).filter(|point| point.burn_percent > 0.0);
     let pairs = loaded.filter_map(|loaded| {
         let is_partner = |it: &&Point| it.burn_percent <= 0.0 && it.payload_bytes == loaded.payload_bytes;
-        Some((loaded, uncured(points).find(is_partner)?))
+        Some((loaded, without_remedy(points).find(is_partner)?))
     });
     compare(source, pairs, |point| format!("{} B, load {} %", point.payload_bytes, point.burn_percent))
 }
 
 /// Judges the larger buffer where the receiver keeps up on average: what waits longer while it cannot run is not lost.
-fn buffer_cures(points: &[Point]) -> Conclusion {
-    let source = "losses in bursts are the receive buffer's: a larger one cures them";
+fn buffer_remedies(points: &[Point]) -> Conclusion {
+    let source = "losses in bursts are the receive buffer's: a larger one remedies them";
     if let Some(why) = points.iter().find_map(Point::clamped_receive_buffer) {
         return Conclusion::not_judged(source, &why);
     }
-    let losing = uncured(points).filter(|point| is_paced(point) && lost(point) > ACCEPTED_PERCENT);
+    let losing = without_remedy(points).filter(|point| is_paced(point) && lost(point) > ACCEPTED_PERCENT);
     let pairs = losing.filter_map(|small| {
         let is_partner = |it: &&Point| it.receive_buffer_bytes.is_some() && it.rate == small.rate;
         Some((small, points.iter().find(is_partner)?))
@@ -271,10 +272,10 @@ fn fewer_arrive(points: &[Point]) -> Conclusion {
     Comparisons::of(falls).conclude_but(source, here, &left_out)
 }
 
-/// Judges what the cure is for: what was lost without it. Every run is to lose less than the source accepts; where only
-/// some do, nothing is said, nor where there was nothing to cure.
-fn cured(points: &[Point]) -> Conclusion {
-    let source = "after the cures there is no loss under normal load: clearly less than 1 in 10,000";
+/// Judges what the remedy is for: what was lost without it. Every run is to lose less than the source accepts; where only
+/// some do, nothing is said, nor where there was nothing to remedy.
+fn remedied(points: &[Point]) -> Conclusion {
+    let source = "after the remedies there is no loss under normal load: clearly less than 1 in 10,000";
     if let Some(why) = points.iter().find_map(Point::clamped_receive_buffer) {
         return Conclusion::not_judged(source, &why);
     }
@@ -290,7 +291,7 @@ fn cured(points: &[Point]) -> Conclusion {
             continue;
         };
         if !loses(point) && !points.iter().filter(is_partner).any(loses) {
-            left_out.push(format!("{name}: next to nothing was lost without the cure, either"));
+            left_out.push(format!("{name}: next to nothing was lost without the remedy, either"));
             continue;
         }
         holds.push(less_than_accepted(&lost));
@@ -376,7 +377,7 @@ fn compare<'a>(
 }
 
 /// Returns the points with the system's receive buffer.
-fn uncured(points: &[Point]) -> impl Iterator<Item = &Point> {
+fn without_remedy(points: &[Point]) -> impl Iterator<Item = &Point> {
     points.iter().filter(|point| point.receive_buffer_bytes.is_none())
 }
 

@@ -1,7 +1,7 @@
 //! A finding as an object: `docs/doctor.md`.
 
 use diagnose::audit::Check;
-use diagnose::{Cure, Datagrams, Evidence, Finding, Level, Place, Unplaced};
+use diagnose::{Datagrams, Evidence, Finding, Level, Place, Remedy, Unplaced};
 use serde_json::{Value, json};
 
 /// What was seen: counters and other processes' sockets, or single datagrams, too.
@@ -22,7 +22,7 @@ pub fn finding_json(finding: &Finding, not_observed: u64) -> Value {
         Place::Namespace => {}
         Place::Host => place = json!("host"),
     }
-    let cures = finding.cures.iter();
+    let remedies = finding.remedies.iter();
     json!({
         "port": port,
         "reader": reader,
@@ -36,8 +36,8 @@ pub fn finding_json(finding: &Finding, not_observed: u64) -> Value {
         "levels": finding.levels.iter().map(level_json).collect::<Vec<_>>(),
         "datagrams": finding.datagrams.iter().map(datagrams_json).collect::<Vec<_>>(),
         "why": finding.why,
-        "cure": cures.clone().map(|cure| cure.command().unwrap_or_else(|| cure.what.clone())).collect::<Vec<_>>(),
-        "undo": cures.filter_map(Cure::undo).collect::<Vec<_>>(),
+        "cure": remedies.clone().map(|remedy| remedy.command().unwrap_or_else(|| remedy.what.clone())).collect::<Vec<_>>(),
+        "undo": remedies.filter_map(Remedy::undo).collect::<Vec<_>>(),
         "tier": if finding.not_observed.is_some() { BY_EVENTS } else { BY_COUNTERS },
         "guide": guide(finding.stage.name()),
     })
@@ -79,7 +79,7 @@ pub fn guide(stage: &str) -> String {
 /// Returns a check of an audit as an object.
 #[must_use]
 pub fn check_json(check: &Check) -> Value {
-    let cures = check.cures.iter();
+    let remedies = check.remedies.iter();
     json!({
         "event": "finding",
         "check": check.name,
@@ -87,8 +87,8 @@ pub fn check_json(check: &Check) -> Value {
         "live": check.live,
         "recommended": check.recommended,
         "why": check.why,
-        "cure": cures.clone().map(|cure| cure.command().unwrap_or_else(|| cure.what.clone())).collect::<Vec<_>>(),
-        "undo": cures.filter_map(Cure::undo).collect::<Vec<_>>(),
+        "cure": remedies.clone().map(|remedy| remedy.command().unwrap_or_else(|| remedy.what.clone())).collect::<Vec<_>>(),
+        "undo": remedies.filter_map(Remedy::undo).collect::<Vec<_>>(),
     })
 }
 

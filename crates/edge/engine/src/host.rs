@@ -155,7 +155,7 @@ impl Withheld {
 
     /// Returns what helps.
     #[must_use]
-    pub const fn cure(self) -> &'static str {
+    pub const fn remedy(self) -> &'static str {
         match self {
             Self::Unreadable => "let its writer's bus say access=all or access=group",
             Self::Distrusted => "let the buses of both sides say group=NAME, of which both users are members",

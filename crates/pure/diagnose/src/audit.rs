@@ -15,7 +15,7 @@ mod tcp;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use crate::Cure;
+use crate::Remedy;
 pub use card::{Card, Channels, Coalescing, Pause, Ring};
 pub use firewall::{Chain, DropRule, Firewall};
 pub use groups::{Bridge, Groups};
@@ -149,7 +149,7 @@ pub struct Check {
     /// Why that matters.
     pub why: String,
     /// What helps.
-    pub cures: Vec<Cure>,
+    pub remedies: Vec<Remedy>,
 }
 
 impl Default for Load {
@@ -179,20 +179,24 @@ impl Check {
         why: impl Into<String>,
     ) -> Self {
         let (live, why) = (live.into(), why.into());
-        Self { name, judgement, live, recommended: None, why, cures: Vec::new() }
+        Self { name, judgement, live, recommended: None, why, remedies: Vec::new() }
     }
 
     fn not_seen(name: &'static str, why: &str) -> Self {
         Self::new(name, Judgement::NotSeen, "?", why)
     }
 
-    pub(crate) fn with_cures(mut self, cures: impl IntoIterator<Item = Cure>) -> Self {
-        self.cures.extend(cures);
+    pub(crate) fn with_remedies(mut self, remedies: impl IntoIterator<Item = Remedy>) -> Self {
+        self.remedies.extend(remedies);
         self
     }
 
-    fn recommending(self, recommended: impl Into<String>, cures: impl IntoIterator<Item = Cure>) -> Self {
-        Self { recommended: Some(recommended.into()), cures: cures.into_iter().collect(), ..self }
+    fn recommending(
+        self,
+        recommended: impl Into<String>,
+        remedies: impl IntoIterator<Item = Remedy>,
+    ) -> Self {
+        Self { recommended: Some(recommended.into()), remedies: remedies.into_iter().collect(), ..self }
     }
 }
 

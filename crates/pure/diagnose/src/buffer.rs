@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::snapshot::{Snapshot, Socket};
-use crate::{Change, Cure};
+use crate::{Change, Remedy};
 
 /// What a datagram of 1,472 bytes takes of a receive buffer, the kernel's structures included; smaller ones are taken for as large.
 ///
@@ -16,7 +16,7 @@ const PACKET_BYTES: u64 = 1_500;
 const MAX_BUFFER_BYTES: u64 = 1 << 26;
 
 /// A receive buffer that would have held what was lost between two looks, too: at once, and for the next time.
-pub(crate) fn larger_buffer(snapshots: (&Snapshot, &Snapshot), socket: &Socket, count: u64) -> Vec<Cure> {
+pub(crate) fn larger_buffer(snapshots: (&Snapshot, &Snapshot), socket: &Socket, count: u64) -> Vec<Remedy> {
     let more = count.saturating_mul(room_of_one(snapshots, socket));
     let wanted = u64::from(socket.buffer_bytes).saturating_add(more);
     let wanted = wanted.checked_next_power_of_two().unwrap_or(wanted).min(MAX_BUFFER_BYTES);
@@ -29,7 +29,7 @@ pub(crate) fn larger_buffer(snapshots: (&Snapshot, &Snapshot), socket: &Socket, 
             asked_bytes: wanted / 2,
             before_bytes: u64::from(socket.buffer_bytes) / 2,
         };
-        Cure::by_change("a larger receive buffer of this socket, while its program runs", change)
+        Remedy::by_change("a larger receive buffer of this socket, while its program runs", change)
     });
     at_once.into_iter().chain([next_time(snapshots.1, socket, wanted)]).collect()
 }
@@ -57,18 +57,18 @@ fn mean_bytes((before, after): (&Snapshot, &Snapshot), names: [&str; 4]) -> u64 
 }
 
 /// Programs that ask for a buffer get at most `rmem_max`, the others have `rmem_default`.
-fn next_time(after: &Snapshot, socket: &Socket, wanted: u64) -> Cure {
+fn next_time(after: &Snapshot, socket: &Socket, wanted: u64) -> Remedy {
     let asks_for_none = after.settings.rmem_default_bytes == Some(u64::from(socket.buffer_bytes));
     if asks_for_none {
         let what = "a larger receive buffer for programs that ask for none; start the reader again";
-        return Cure::by_sysctl(what, "net.core.rmem_default", wanted, after.settings.rmem_default_bytes);
+        return Remedy::by_sysctl(what, "net.core.rmem_default", wanted, after.settings.rmem_default_bytes);
     }
     // The kernel doubles what is asked for.
     let asked = wanted / 2;
     let what = format!("a larger receive buffer: let the reader ask for {asked} bytes (SO_RCVBUF)");
     match after.settings.rmem_max_bytes {
-        Some(limit) if limit >= asked => Cure::by_hand(&what),
-        limit => Cure::by_sysctl(&what, "net.core.rmem_max", asked, limit),
+        Some(limit) if limit >= asked => Remedy::by_hand(&what),
+        limit => Remedy::by_sysctl(&what, "net.core.rmem_max", asked, limit),
     }
 }
 
@@ -91,12 +91,12 @@ mod tests {
         let of = |bytes, after: &Snapshot| {
             larger_buffer((&before, after), &socket("127.0.0.1:1", bytes), 100).pop().unwrap()
         };
-        let cure = of(212_992, &after);
-        assert_eq!(cure.command().as_deref(), Some("sysctl -w net.core.rmem_default=524288"));
-        assert_eq!(cure.undo().as_deref(), Some("sysctl -w net.core.rmem_default=212992"));
+        let remedy = of(212_992, &after);
+        assert_eq!(remedy.command().as_deref(), Some("sysctl -w net.core.rmem_default=524288"));
+        assert_eq!(remedy.undo().as_deref(), Some("sysctl -w net.core.rmem_default=212992"));
         after.settings = Settings { rmem_max_bytes: Some(1 << 20), ..after.settings };
-        let cure = of(425_984, &after);
-        assert_eq!(cure.command(), None, "it may ask for as much: {cure:?}");
+        let remedy = of(425_984, &after);
+        assert_eq!(remedy.command(), None, "it may ask for as much: {remedy:?}");
     }
 
     #[test]

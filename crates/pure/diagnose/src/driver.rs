@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use ledger::Stage;
 
-use crate::Cure;
+use crate::Remedy;
 use crate::finding::{Evidence, Finding, Place, Unit};
 use crate::rules::{evidence, sum};
 use crate::snapshot::Snapshot;
@@ -22,7 +22,7 @@ struct Meaning {
     kind: Kind,
     why: &'static str,
     /// `DEVICE` stands for its name.
-    cure: &'static str,
+    remedy: &'static str,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,21 +57,21 @@ const MEANINGS: &[Meaning] = &[
         stage: Stage::ReceiverNic,
         kind: Kind::NoRoom,
         why: NO_ROOM,
-        cure: LARGER_RING,
+        remedy: LARGER_RING,
     },
     Meaning {
         names: &["rx_no_buffer_count", "rx_no_buffer"],
         stage: Stage::ReceiverNic,
         kind: Kind::Hint,
         why: NO_ROOM,
-        cure: LARGER_RING,
+        remedy: LARGER_RING,
     },
     Meaning {
         names: &["rx_discards_phy"],
         stage: Stage::ReceiverNic,
         kind: Kind::Apart,
         why: "the card's own memory was full: the host did not take them fast enough; packets of any protocol are counted",
-        cure: "switch flow control on (`ethtool -A DEVICE rx on`), and see that the card has all lanes of its slot (`lspci -vv`, LnkSta)",
+        remedy: "switch flow control on (`ethtool -A DEVICE rx on`), and see that the card has all lanes of its slot (`lspci -vv`, LnkSta)",
     },
     Meaning {
         names: &[
@@ -85,7 +85,7 @@ const MEANINGS: &[Meaning] = &[
         stage: Stage::ReceiverNic,
         kind: Kind::Hint,
         why: "the kernel had no memory for what came in; packets of any protocol are counted",
-        cure: "let the kernel keep more memory free (`sysctl vm.min_free_kbytes`), or let programs use less",
+        remedy: "let the kernel keep more memory free (`sysctl vm.min_free_kbytes`), or let programs use less",
     },
     Meaning {
         names: &[
@@ -103,14 +103,14 @@ const MEANINGS: &[Meaning] = &[
         stage: Stage::ReceiverNic,
         kind: Kind::Hint,
         why: "they came in damaged; packets of any protocol are counted",
-        cure: "look for the faulty part: another cable, another port of the switch, one speed and MTU at both ends (`ethtool DEVICE`)",
+        remedy: "look for the faulty part: another cable, another port of the switch, one speed and MTU at both ends (`ethtool DEVICE`)",
     },
     Meaning {
         names: &["rx_xdp_drops", "rx_xdp_drop", "xdp_drops", "xdp_drop", "rx_xdp_aborted", "xdp_aborted"],
         stage: Stage::ReceiverHook,
         kind: Kind::Apart,
         why: "an XDP program on the device they came in by dropped them; packets of any protocol are counted",
-        cure: "see what it is (`ip -d link show DEVICE`, `bpftool net show dev DEVICE`)",
+        remedy: "see what it is (`ip -d link show DEVICE`, `bpftool net show dev DEVICE`)",
     },
     Meaning {
         names: &[
@@ -124,7 +124,7 @@ const MEANINGS: &[Meaning] = &[
         stage: Stage::SenderNic,
         kind: Kind::Hint,
         why: "the device could not send them; packets of any protocol are counted",
-        cure: "send at a lower rate, or make the ring of the device larger (`ethtool -g DEVICE`, `-G DEVICE tx N`); where its carrier went, another cable",
+        remedy: "send at a lower rate, or make the ring of the device larger (`ethtool -g DEVICE`, `-G DEVICE tx N`); where its carrier went, another cable",
     },
 ];
 
@@ -225,7 +225,7 @@ fn add(findings: &mut Vec<Finding>, device: &str, rise: Rise) {
         // Those of a device's stage are explained by all that its driver counts of it.
         if meaning.stage == Stage::ReceiverHook {
             finding.evidence.extend(evidence);
-            finding.cures.push(cure(meaning, device));
+            finding.remedies.push(remedy(meaning, device));
         }
         return;
     }
@@ -239,7 +239,7 @@ fn add(findings: &mut Vec<Finding>, device: &str, rise: Rise) {
         levels: Vec::new(),
         cause: None,
         why: meaning.why.to_owned(),
-        cures: vec![cure(meaning, device)],
+        remedies: vec![remedy(meaning, device)],
         datagrams: Vec::new(),
         not_observed: None,
     });
@@ -280,11 +280,11 @@ pub(crate) fn explain(findings: &mut [Finding], before: &Snapshot, after: &Snaps
         let rises = rises(before, after, device, finding.stage);
         let Some(first) = rises.first() else { continue };
         finding.why = first.meaning.why.to_owned();
-        let mut cures: Vec<Cure> = rises.iter().map(|rise| cure(rise.meaning, device)).collect();
-        cures.dedup();
+        let mut remedies: Vec<Remedy> = rises.iter().map(|rise| remedy(rise.meaning, device)).collect();
+        remedies.dedup();
         // What somebody can do with a command stands; words give way to those that say more.
-        cures.extend(finding.cures.drain(..).filter(|cure| cure.command().is_some()));
-        finding.cures = cures;
+        remedies.extend(finding.remedies.drain(..).filter(|remedy| remedy.command().is_some()));
+        finding.remedies = remedies;
         for evidence in rises.into_iter().flat_map(|rise| rise.evidence) {
             // One that is apart brought its own.
             if !finding.evidence.contains(&evidence) {
@@ -302,8 +302,8 @@ pub(crate) fn is_damage_only(finding: &Finding) -> bool {
     meanings.peek().is_some() && meanings.all(|it| it.kind == Kind::Hint && it.why != NO_ROOM)
 }
 
-fn cure(meaning: &Meaning, device: &str) -> Cure {
-    Cure::by_hand(&meaning.cure.replace("DEVICE", device))
+fn remedy(meaning: &Meaning, device: &str) -> Remedy {
+    Remedy::by_hand(&meaning.remedy.replace("DEVICE", device))
 }
 
 #[cfg(test)]
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn each_counter_has_its_meaning_and_its_cure() {
+    fn each_counter_has_its_meaning_and_its_remedy() {
         for meaning in MEANINGS {
             for name in meaning.names {
                 assert_eq!(bare(name), *name, "it would never be found");
@@ -381,9 +381,9 @@ mod tests {
                 assert_eq!(finding.count, expected, "{name}");
                 assert!(names(finding).contains(&counter.as_str()), "{name}: {finding:?}");
                 assert_eq!(finding.why, meaning.why);
-                let cure = &finding.cures[0].what;
-                assert!(cure == &meaning.cure.replace("DEVICE", "eth0"), "{name}: {cure}");
-                assert!(!cure.contains("DEVICE"), "{cure}");
+                let remedy = &finding.remedies[0].what;
+                assert!(remedy == &meaning.remedy.replace("DEVICE", "eth0"), "{name}: {remedy}");
+                assert!(!remedy.contains("DEVICE"), "{remedy}");
                 // Alone a count that others have, too, is no loss.
                 assert_eq!(told(&[(&counter, 7)]).len(), usize::from(is_apart), "{name}");
             }
@@ -391,14 +391,16 @@ mod tests {
     }
 
     #[test]
-    fn the_counter_that_rose_most_is_the_first_cure() {
+    fn the_counter_that_rose_most_is_the_first_remedy() {
         let findings = told(&[
             ("rx_errs/eth0", 9),
             ("ethtool:rx_crc_errors/eth0", 2),
             ("ethtool:rx_missed_errors/eth0", 7),
         ]);
-        assert_eq!(findings[0].cures.len(), 2);
-        assert!(findings[0].cures[0].what.contains("ring") && findings[0].cures[1].what.contains("cable"));
+        assert_eq!(findings[0].remedies.len(), 2);
+        assert!(
+            findings[0].remedies[0].what.contains("ring") && findings[0].remedies[1].what.contains("cable")
+        );
         assert_eq!(findings[0].why, NO_ROOM);
         assert!(!is_damage_only(&findings[0]));
         assert!(is_damage_only(&told(&[("rx_errs/eth0", 9), ("ethtool:rx_crc_errors/eth0", 9)])[0]));
@@ -422,7 +424,7 @@ mod tests {
     #[test]
     fn a_program_before_the_stack_and_one_before_that_are_one_stage_of_a_device() {
         let findings = told(&[("ingress_drops/eth0", 2), ("ethtool:rx_queue_0_xdp_drops/eth0", 3)]);
-        assert_eq!((findings.len(), findings[0].count, findings[0].cures.len()), (1, 5, 2));
+        assert_eq!((findings.len(), findings[0].count, findings[0].remedies.len()), (1, 5, 2));
         assert_eq!(names(&findings[0]), ["ingress_drops/eth0", "ethtool:rx_queue_0_xdp_drops/eth0"]);
     }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use ledger::Stage;
 
-use crate::{Cause, Cure, Datagrams};
+use crate::{Cause, Datagrams, Remedy};
 
 /// What was lost at one stage, as far as it was seen.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,7 +28,7 @@ pub struct Finding {
     /// What it means, in words.
     pub why: String,
     /// What helps, the likeliest first.
-    pub cures: Vec<Cure>,
+    pub remedies: Vec<Remedy>,
     /// Which they were, as far as drop events name them.
     pub datagrams: Vec<Datagrams>,
     /// How many of them no event names; `None` without events.

@@ -1,4 +1,4 @@
-//! What became of datagrams that did not arrive: the reasoning from what a host shows to a finding with cure and undo.
+//! What became of datagrams that did not arrive: the reasoning from what a host shows to a finding with remedy and undo.
 //!
 //! Nothing here looks at anything: whoever does hands one [`Snapshot`] after the other to a [`Watch`], which says what was lost between
 //! them, where, and why. A finding never says more than was seen: what a counter cannot tell apart is said to be so.
@@ -7,7 +7,6 @@ pub mod audit;
 mod buffer;
 mod cause;
 mod checkpoints;
-mod cure;
 mod driver;
 mod drops;
 mod finding;
@@ -20,6 +19,7 @@ pub mod preflight;
 mod profile;
 mod proof;
 mod reasons;
+mod remedy;
 mod rules;
 mod snapshot;
 mod softirq;
@@ -28,7 +28,6 @@ pub mod tunables;
 
 pub use cause::Cause;
 pub use checkpoints::{Checkpoint, Jump, Passage, Passed, Trail, Way};
-pub use cure::{ByCommand, Change, Cure, Subject, ThreadNice, numbers_text};
 pub use driver::driver_counts_losses;
 pub use drops::{DropEvent, Fragment, Numbers};
 pub use finding::{Evidence, Finding, Level, Place, Unit};
@@ -38,6 +37,7 @@ pub use notices::Notices;
 pub use plan::{Plan, Plans, passed};
 pub use profile::{Field, Named, NoProfile, Profile};
 pub use proof::{Proof, Window};
+pub use remedy::{ByCommand, Change, Remedy, Subject, ThreadNice, numbers_text};
 pub use snapshot::{Owner, Settings, Snapshot, Socket, Thread};
 pub use stall::disk_levels;
 pub use tunables::Tunables;

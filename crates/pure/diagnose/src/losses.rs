@@ -11,7 +11,7 @@ use crate::finding::{Evidence, Finding, Unit};
 use crate::naming::{Naming, Unplaced};
 use crate::rules::{Ahead, evidence, of_counters, sum};
 use crate::snapshot::{Owner, Snapshot, Socket};
-use crate::{Cause, Change, Cure, driver, softirq, stall};
+use crate::{Cause, Change, Remedy, driver, softirq, stall};
 
 /// What was lost between two looks, as far as counters tell.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -241,7 +241,7 @@ fn finding(
         levels: Vec::new(),
         cause,
         why,
-        cures: cures((before, after), socket, stage, count, cause),
+        remedies: remedies((before, after), socket, stage, count, cause),
         datagrams: Vec::new(),
         not_observed: None,
     }
@@ -282,42 +282,42 @@ fn evidence_for(
     of_socket.chain(of_namespace.filter(|it| it.rise > 0)).collect()
 }
 
-fn cures(
+fn remedies(
     snapshots: (&Snapshot, &Snapshot),
     socket: &Socket,
     stage: Stage,
     count: u64,
     cause: Option<Cause>,
-) -> Vec<Cure> {
+) -> Vec<Remedy> {
     let pid = socket.owner.as_ref().map(|owner| owner.pid);
     match (stage, cause) {
         // A larger buffer would only be full later.
-        (Stage::ReceiverSocketBuffer, Some(Cause::TooSlow)) => vec![Cure::by_hand(
+        (Stage::ReceiverSocketBuffer, Some(Cause::TooSlow)) => vec![Remedy::by_hand(
             "let the reader do less for each datagram: many with one call (recvmmsg), trains (UDP_GRO), several sockets (SO_REUSEPORT)",
         )],
         (Stage::ReceiverSocketBuffer, Some(Cause::Starved)) => {
             let fifo = pid.map(|pid| {
-                Cure::by_change("let the reader run before other programs", Change::Priority { pid })
+                Remedy::by_change("let the reader run before other programs", Change::Priority { pid })
             });
             fifo.into_iter().chain(larger_buffer(snapshots, socket, count)).collect()
         }
         (Stage::ReceiverSocketBuffer, Some(Cause::BlockedBySwap)) => {
-            let stay = Cure::by_hand(
+            let stay = Remedy::by_hand(
                 "keep the reader in memory (mlockall, `MemorySwapMax=0` of its unit), or let other programs use less of it",
             );
             [stay].into_iter().chain(larger_buffer(snapshots, socket, count)).collect()
         }
         (Stage::ReceiverSocketBuffer, Some(Cause::Blocked | Cause::BlockedByDisk)) => {
-            let elsewhere = Cure::by_hand(
+            let elsewhere = Remedy::by_hand(
                 "let another thread write to the disk, or log less: the one that receives must not wait for it",
             );
             [elsewhere].into_iter().chain(larger_buffer(snapshots, socket, count)).collect()
         }
         (Stage::ReceiverSocketBuffer, _) => larger_buffer(snapshots, socket, count),
         (Stage::ReceiverSocketFilter, _) => {
-            vec![Cure::by_hand("look at the program's socket filter (SO_ATTACH_FILTER, SO_ATTACH_BPF)")]
+            vec![Remedy::by_hand("look at the program's socket filter (SO_ATTACH_FILTER, SO_ATTACH_BPF)")]
         }
-        _ => vec![Cure::by_hand(
+        _ => vec![Remedy::by_hand(
             "give UDP more memory (net.ipv4.udp_mem, in pages), or let fewer sockets have smaller buffers",
         )],
     }
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cure_of_a_full_buffer_goes_by_its_cause() {
+    fn the_remedy_of_a_full_buffer_follows_its_cause() {
         let owner = |ran_ms: u64, waited_ms: u64| Owner {
             pid: 77,
             name: "reader".to_owned(),
@@ -517,7 +517,7 @@ mod tests {
                 is_blocked: false,
             }],
         };
-        let cures_of = |ran_ms, waited_ms| {
+        let remedies_of = |ran_ms, waited_ms| {
             let mut before = with(snapshot(0, &[]), &[(1, 0, 0)]);
             before.sockets[0].owner = Some(owner(0, 0));
             let mut after =
@@ -529,25 +529,25 @@ mod tests {
                 netdev_max_backlog: None,
             };
             let finding = losses(&before, &after).findings.remove(0);
-            (finding.cause.unwrap(), finding.cures)
+            (finding.cause.unwrap(), finding.remedies)
         };
-        let (cause, cures) = cures_of(100, 0);
-        assert_eq!((cause, cures.len()), (Cause::Burst, 2));
+        let (cause, remedies) = remedies_of(100, 0);
+        assert_eq!((cause, remedies.len()), (Cause::Burst, 2));
         // 212,992 and 100 datagrams of 2,304 bytes: 443,392, rounded up to 524,288, half of which is asked for.
         let Some(Change::ReceiveBuffer { cookie: 1, pid: 77, asked_bytes, before_bytes, .. }) =
-            cures[0].change
+            remedies[0].change
         else {
-            panic!("{cures:?}");
+            panic!("{remedies:?}");
         };
         assert_eq!((asked_bytes, before_bytes), (262_144, 106_496));
-        assert_eq!(cures[0].undo().as_deref(), Some("tallycast doctor undo"));
-        assert_eq!(cures[1].command().as_deref(), Some("sysctl -w net.core.rmem_max=262144"));
-        assert_eq!(cures[1].undo().as_deref(), Some("sysctl -w net.core.rmem_max=212992"));
-        let (cause, cures) = cures_of(500, 300);
+        assert_eq!(remedies[0].undo().as_deref(), Some("tallycast doctor undo"));
+        assert_eq!(remedies[1].command().as_deref(), Some("sysctl -w net.core.rmem_max=262144"));
+        assert_eq!(remedies[1].undo().as_deref(), Some("sysctl -w net.core.rmem_max=212992"));
+        let (cause, remedies) = remedies_of(500, 300);
         assert_eq!(cause, Cause::Starved);
-        assert_eq!(cures[0].undo().as_deref(), Some("chrt --all-tasks --other --pid 0 77"));
-        let (cause, cures) = cures_of(990, 0);
-        assert_eq!((cause, cures.len(), cures[0].command().as_deref()), (Cause::TooSlow, 1, None));
+        assert_eq!(remedies[0].undo().as_deref(), Some("chrt --all-tasks --other --pid 0 77"));
+        let (cause, remedies) = remedies_of(990, 0);
+        assert_eq!((cause, remedies.len(), remedies[0].command().as_deref()), (Cause::TooSlow, 1, None));
     }
 
     #[test]

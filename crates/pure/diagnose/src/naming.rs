@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use ledger::Stage;
 use units::RangeSet;
 
-use crate::Cure;
+use crate::Remedy;
 use crate::checkpoints::HOLE;
 use crate::drops::DropEvent;
 use crate::finding::{Evidence, Finding, Place, Unit};
@@ -258,7 +258,7 @@ impl Group {
             levels: Vec::new(),
             cause: None,
             why: meaning.why.to_owned(),
-            cures: vec![Cure::by_hand(meaning.cure)],
+            remedies: vec![Remedy::by_hand(meaning.remedy)],
             datagrams: bag.list(),
             not_observed: Some(0),
         })

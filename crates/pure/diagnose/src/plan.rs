@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ledger::Stage;
 
-use crate::cure::{Change, Cure};
 use crate::finding::{Finding, Place};
+use crate::remedy::{Change, Remedy};
 use crate::tunables::{Snapshots, Tunables};
 
 /// What was lost at a place, and what to try against it.
@@ -22,7 +22,7 @@ pub struct Plan {
     /// What to change, the likeliest first; none where a person or another program has to do it.
     pub changes: Vec<Change>,
     /// What helps in the long run, or where nothing can be changed here.
-    pub by_hand: Vec<Cure>,
+    pub by_hand: Vec<Remedy>,
 }
 
 /// What was lost while it was watched, with the changes that help most.
@@ -32,8 +32,8 @@ pub struct Plans(BTreeMap<(Stage, Place), Plan>);
 impl Plans {
     /// Takes what a look found.
     pub fn take(&mut self, finding: &Finding) {
-        let (now, later): (Vec<&Cure>, Vec<&Cure>) =
-            finding.cures.iter().partition(|cure| cure.change.as_ref().is_some_and(acts_at_once));
+        let (now, later): (Vec<&Remedy>, Vec<&Remedy>) =
+            finding.remedies.iter().partition(|remedy| remedy.change.as_ref().is_some_and(acts_at_once));
         let plan = Plan {
             stage: finding.stage,
             place: finding.place.clone(),
@@ -44,7 +44,7 @@ impl Plans {
         };
         let plan = self.0.entry((finding.stage, finding.place.clone())).or_insert(plan);
         plan.lost += finding.count;
-        for change in now.into_iter().filter_map(|cure| cure.change.clone()) {
+        for change in now.into_iter().filter_map(|remedy| remedy.change.clone()) {
             plan.take(change);
         }
     }
@@ -81,7 +81,7 @@ impl Plan {
     }
 
     fn starved(&self) -> Option<u32> {
-        self.by_hand.iter().find_map(|cure| match cure.change {
+        self.by_hand.iter().find_map(|remedy| match remedy.change {
             Some(Change::Priority { pid }) => Some(pid),
             _ => None,
         })
@@ -134,7 +134,7 @@ mod tests {
     use crate::tunables::Threads;
     use crate::{ThreadNice, Unit};
 
-    fn finding(stage: Stage, count: u64, cures: Vec<Cure>) -> Finding {
+    fn finding(stage: Stage, count: u64, remedies: Vec<Remedy>) -> Finding {
         Finding {
             stage,
             place: Place::Namespace,
@@ -145,26 +145,26 @@ mod tests {
             levels: Vec::new(),
             cause: None,
             why: "because".to_owned(),
-            cures,
+            remedies,
             datagrams: Vec::new(),
             not_observed: None,
         }
     }
 
-    fn buffer(asked_bytes: u64) -> Cure {
+    fn buffer(asked_bytes: u64) -> Remedy {
         let local = "127.0.0.1:1".parse().unwrap();
         let change = Change::ReceiveBuffer { cookie: 1, local, pid: 2, asked_bytes, before_bytes: 1 };
-        Cure::by_change("", change)
+        Remedy::by_change("", change)
     }
 
     #[test]
     fn the_largest_change_that_acts_at_once_is_tried_and_the_others_are_for_a_person() {
         let mut plans = Plans::default();
-        let later = Cure::by_sysctl("", "net.core.rmem_max", 9_000, Some(1));
+        let later = Remedy::by_sysctl("", "net.core.rmem_max", 9_000, Some(1));
         for asked in [100, 300, 200] {
             plans.take(&finding(Stage::ReceiverSocketBuffer, 5, vec![buffer(asked), later.clone()]));
         }
-        plans.take(&finding(Stage::ReceiverNoSocket, 50, vec![Cure::by_hand("start it")]));
+        plans.take(&finding(Stage::ReceiverNoSocket, 50, vec![Remedy::by_hand("start it")]));
         let plans = plans.into_plans(&[]);
         assert_eq!((plans[0].stage, plans[0].lost), (Stage::ReceiverNoSocket, 50));
         assert_eq!(plans[0].changes, []);
@@ -174,10 +174,10 @@ mod tests {
 
     #[test]
     fn what_could_not_be_taken_back_is_not_tried() {
-        let backlog = |before| Cure::by_sysctl("", "net.core.netdev_max_backlog", 2_000, before);
-        let change = |cure: Cure| {
+        let backlog = |before| Remedy::by_sysctl("", "net.core.netdev_max_backlog", 2_000, before);
+        let change = |remedy: Remedy| {
             let mut plans = Plans::default();
-            plans.take(&finding(Stage::ReceiverBacklog, 1, vec![cure]));
+            plans.take(&finding(Stage::ReceiverBacklog, 1, vec![remedy]));
             plans.into_plans(&[]).remove(0).changes
         };
         assert_eq!(change(backlog(None)), []);
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_starved_reader_gets_a_processor_first_and_a_larger_buffer_if_that_did_not_help() {
         let mut plans = Plans::default();
-        let fifo = Cure::by_change("", Change::Priority { pid: 2 });
+        let fifo = Remedy::by_change("", Change::Priority { pid: 2 });
         plans.take(&finding(Stage::ReceiverSocketBuffer, 5, vec![fifo.clone(), buffer(300)]));
         assert_eq!(plans.starved().collect::<Vec<_>>(), [2]);
         let ordinary = vec![ThreadNice { tid: 2, nice: 0 }, ThreadNice { tid: 3, nice: -15 }];

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use units::Instant;
 
-use crate::Cure;
+use crate::Remedy;
 use crate::audit::{Check, Judgement};
 
 /// A way to another host.
@@ -184,9 +184,9 @@ impl Company {
             "own words to the group do not come back",
             "this host did not join where it sends to, or a firewall of its own is in the way",
         )
-        .with_cures([
-            Cure::by_hand("name the interface (`--interface`, `iface=` on the bus)"),
-            Cure::by_hand("see `ip maddress`, `nft list ruleset`, `tallycast doctor watch`"),
+        .with_remedies([
+            Remedy::by_hand("name the interface (`--interface`, `iface=` on the bus)"),
+            Remedy::by_hand("see `ip maddress`, `nft list ruleset`, `tallycast doctor watch`"),
         ])
     }
 }
@@ -194,9 +194,9 @@ impl Company {
 fn nobody(time: Duration) -> Check {
     let live = format!("nobody else was heard in {:.0} s", time.as_secs_f64());
     let why = "one host alone cannot tell: the same command must run on another one at the same time; if it does, neither hears the other";
-    Check::new("company", Judgement::Fail, live, why).with_cures([
-        Cure::by_hand("run it there, too, and here with `--peer HOST`: what comes directly tells whether only the group is lost"),
-        Cure::by_hand("between routed networks groups need more than one hop (`ttl=` on the bus) and a router that forwards them"),
+    Check::new("company", Judgement::Fail, live, why).with_remedies([
+        Remedy::by_hand("run it there, too, and here with `--peer HOST`: what comes directly tells whether only the group is lost"),
+        Remedy::by_hand("between routed networks groups need more than one hop (`ttl=` on the bus) and a router that forwards them"),
     ])
 }
 
@@ -251,7 +251,8 @@ impl Peer {
         let (group, direct, name) = (&self.group, &self.direct, self.name());
         if group.count == 0 {
             let live = format!("from {name} nothing by the group, {} directly", direct.count);
-            return Check::new("group-arrives", Judgement::Fail, live, NOT_BY_GROUP).with_cures(not_here());
+            return Check::new("group-arrives", Judgement::Fail, live, NOT_BY_GROUP)
+                .with_remedies(not_here());
         }
         if group.stopped_before(direct) {
             let after = group.last_at.map_or(Duration::ZERO, |at| at.since(began));
@@ -259,14 +260,14 @@ impl Peer {
                 "from {name} nothing by the group any more after {:.0} s, directly it goes on",
                 after.as_secs_f64()
             );
-            return Check::new("group-lasts", Judgement::Fail, live, FORGOTTEN).with_cures(querier());
+            return Check::new("group-lasts", Judgement::Fail, live, FORGOTTEN).with_remedies(querier());
         }
         let lost = group.said().saturating_sub(group.count);
         let live = format!("from {name} {} of {} by the group", group.count, group.said());
         if lost > 0 {
             let why = "at ten small datagrams a second none should be lost";
             return Check::new("group-arrives", Judgement::Warn, live, why)
-                .with_cures([Cure::by_hand("`tallycast doctor watch` on both hosts names the stage")]);
+                .with_remedies([Remedy::by_hand("`tallycast doctor watch` on both hosts names the stage")]);
         }
         Check::new("group-arrives", Judgement::Ok, live, "")
     }
@@ -285,22 +286,24 @@ impl Peer {
                 );
             }
             let why = "its words come here, and ours do not come there, neither by the group nor directly";
-            return Check::new("group-leaves", Judgement::Fail, live, why).with_cures([Cure::by_hand(
+            return Check::new("group-leaves", Judgement::Fail, live, why).with_remedies([Remedy::by_hand(
                 "look for a firewall between the two, or a way that leads one way only",
             )]);
         };
         if heard.by_group == 0 {
             let live = format!("{name} hears nothing of this host by the group, {} directly", heard.directly);
             return Check::new("group-leaves", Judgement::Fail, live, NOT_BY_GROUP)
-                .with_cures([Cure::by_hand("run the same there: it tells what that host can do about it")])
-                .with_cures(querier());
+                .with_remedies([Remedy::by_hand(
+                    "run the same there: it tells what that host can do about it",
+                )])
+                .with_remedies(querier());
         }
         if direct_rose_at.since(group_rose_at) > STOPPED {
             let live = format!(
                 "{name} hears nothing by the group any more after {:.0} s, directly it goes on",
                 group_rose_at.since(began).as_secs_f64()
             );
-            return Check::new("group-lasts", Judgement::Fail, live, FORGOTTEN).with_cures(querier());
+            return Check::new("group-lasts", Judgement::Fail, live, FORGOTTEN).with_remedies(querier());
         }
         let live = format!("{name} hears this host by the group ({} words)", heard.by_group);
         Check::new("group-leaves", Judgement::Ok, live, "")
@@ -318,9 +321,9 @@ impl Peer {
                 Check::new("largest-datagram", Judgement::Ok, live, "")
             } else {
                 let why = "larger ones leave their host in one piece and do not come: something between has a smaller MTU";
-                Check::new("largest-datagram", Judgement::Fail, live, why).with_cures([
-                    Cure::by_hand("one MTU for all hosts and switches of the network"),
-                    Cure::by_hand(&format!("or datagrams that fit: `mtu={}` on the bus, which counts headers, too", largest + headers)),
+                Check::new("largest-datagram", Judgement::Fail, live, why).with_remedies([
+                    Remedy::by_hand("one MTU for all hosts and switches of the network"),
+                    Remedy::by_hand(&format!("or datagrams that fit: `mtu={}` on the bus, which counts headers, too", largest + headers)),
                 ])
             });
         };
@@ -339,19 +342,19 @@ const NOT_BY_GROUP: &str = "the two reach each other, but the group does not mak
 const FORGOTTEN: &str = "a switch or bridge that snoops on IGMP forgets members that nobody asks: without a querier groups stop after some \
                          minutes";
 
-fn not_here() -> [Cure; 2] {
+fn not_here() -> [Remedy; 2] {
     [
-        Cure::by_hand(
+        Remedy::by_hand(
             "`tallycast doctor watch` tells what this host drops; `tallycast doctor audit` looks at rp_filter and interfaces",
         ),
-        Cure::by_hand("on the switch: IGMP snooping needs a querier, or must be off for this network"),
+        Remedy::by_hand("on the switch: IGMP snooping needs a querier, or must be off for this network"),
     ]
 }
 
-fn querier() -> [Cure; 2] {
+fn querier() -> [Remedy; 2] {
     [
-        Cure::by_hand("switch an IGMP querier on, on one switch or router of the network"),
-        Cure::by_command(
+        Remedy::by_hand("switch an IGMP querier on, on one switch or router of the network"),
+        Remedy::by_command(
             "where the bridge is a Linux host, on that",
             "ip link set BRIDGE type bridge mcast_querier 1",
             "ip link set BRIDGE type bridge mcast_querier 0",

@@ -12,13 +12,13 @@ use crate::drops::DropEvent;
 pub(crate) struct Meaning {
     pub(crate) stage: Stage,
     pub(crate) why: &'static str,
-    pub(crate) cure: &'static str,
+    pub(crate) remedy: &'static str,
 }
 
 const NO_NEIGHBOUR: Meaning = Meaning {
     stage: Stage::SenderIp,
     why: "the receiver's hardware address was not known: it did not answer, or too many waited for its answer",
-    cure: "see whether the receiver is there (`ip neigh`); let datagrams wait longer for it (net.ipv4.neigh.DEVICE.unres_qlen_bytes), or give it a permanent entry (`ip neigh replace … nud permanent`)",
+    remedy: "see whether the receiver is there (`ip neigh`); let datagrams wait longer for it (net.ipv4.neigh.DEVICE.unres_qlen_bytes), or give it a permanent entry (`ip neigh replace … nud permanent`)",
 };
 
 /// Meanings with the reasons that have them, as the kernel names them without `SKB_DROP_REASON_`.
@@ -29,7 +29,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         Meaning {
             stage: Stage::SenderIp,
             why: "the way out refused them: no route, a control group's program, or too large",
-            cure: "see route and interface (`ip route get ADDRESS`) and the datagrams' size (`mtu=` on the bus)",
+            remedy: "see route and interface (`ip route get ADDRESS`) and the datagrams' size (`mtu=` on the bus)",
         },
     ),
     (
@@ -46,7 +46,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         Meaning {
             stage: Stage::SenderQdisc,
             why: "the queue discipline of the device they leave by had no room for them",
-            cure: "send at a lower rate, or make its limit larger (`tc -s qdisc` shows which)",
+            remedy: "send at a lower rate, or make its limit larger (`tc -s qdisc` shows which)",
         },
     ),
     (
@@ -54,7 +54,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         Meaning {
             stage: Stage::SenderNic,
             why: "the device could not take them",
-            cure: "send at a lower rate, or make the device's ring or queue larger (`ethtool -g`, `ip link set DEVICE txqueuelen N`)",
+            remedy: "send at a lower rate, or make the device's ring or queue larger (`ethtool -g`, `ip link set DEVICE txqueuelen N`)",
         },
     ),
     (
@@ -62,7 +62,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         Meaning {
             stage: Stage::ReceiverHook,
             why: "a program on the device they came in by dropped them",
-            cure: "see what it is (`bpftool net`, `tc filter show dev DEVICE ingress`)",
+            remedy: "see what it is (`bpftool net`, `tc filter show dev DEVICE ingress`)",
         },
     ),
     (
@@ -70,7 +70,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         Meaning {
             stage: Stage::ReceiverBacklog,
             why: "the backlog of a processor was full: its softirq could not keep up",
-            cure: "a longer backlog (net.core.netdev_max_backlog), work spread over processors (RPS), shorter rule sets",
+            remedy: "a longer backlog (net.core.netdev_max_backlog), work spread over processors (RPS), shorter rule sets",
         },
     ),
     (
@@ -78,7 +78,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         Meaning {
             stage: Stage::ReceiverIp,
             why: "the way back to their sender leads over another interface (rp_filter)",
-            cure: "set net.ipv4.conf.INTERFACE.rp_filter and …conf.all.rp_filter to 2 or 0, or add a route to the sender",
+            remedy: "set net.ipv4.conf.INTERFACE.rp_filter and …conf.all.rp_filter to 2 or 0, or add a route to the sender",
         },
     ),
     (
@@ -100,7 +100,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         Meaning {
             stage: Stage::ReceiverIp,
             why: "their IP header or address was not for this host",
-            cure: "see addresses and routes of both hosts (`ip address`, `ip route get`)",
+            remedy: "see addresses and routes of both hosts (`ip address`, `ip route get`)",
         },
     ),
     (
@@ -108,7 +108,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         Meaning {
             stage: Stage::ReceiverReassembly,
             why: "they came in fragments of which some were missing",
-            cure: "send datagrams that fit into the path's MTU (`mtu=` on the bus; `tallycast bench --probe-mtu` finds it)",
+            remedy: "send datagrams that fit into the path's MTU (`mtu=` on the bus; `tallycast bench --probe-mtu` finds it)",
         },
     ),
     (
@@ -116,7 +116,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         Meaning {
             stage: Stage::ReceiverChecksum,
             why: "their checksum was wrong: a faulty card, cable, switch or offload",
-            cure: "look for the faulty part: another cable, `ethtool -K DEVICE rx off` to try without the card's own check",
+            remedy: "look for the faulty part: another cable, `ethtool -K DEVICE rx off` to try without the card's own check",
         },
     ),
     (
@@ -124,7 +124,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         Meaning {
             stage: Stage::ReceiverNoSocket,
             why: "no socket was bound where they were sent to",
-            cure: "start the reader first, and see that port and address are those it is bound to",
+            remedy: "start the reader first, and see that port and address are those it is bound to",
         },
     ),
     (
@@ -132,7 +132,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         Meaning {
             stage: Stage::ReceiverSocketFilter,
             why: "the socket's filter refused them",
-            cure: "look at the program's socket filter (SO_ATTACH_FILTER, SO_ATTACH_BPF)",
+            remedy: "look at the program's socket filter (SO_ATTACH_FILTER, SO_ATTACH_BPF)",
         },
     ),
     (
@@ -140,7 +140,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         Meaning {
             stage: Stage::ReceiverSocketBuffer,
             why: "the receive buffer was full",
-            cure: "a larger receive buffer (SO_RCVBUF), or a faster reader",
+            remedy: "a larger receive buffer (SO_RCVBUF), or a faster reader",
         },
     ),
     (
@@ -148,7 +148,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         Meaning {
             stage: Stage::ReceiverUdpMemory,
             why: "the host's memory for UDP was used up (net.ipv4.udp_mem)",
-            cure: "give UDP more memory (net.ipv4.udp_mem, in pages), or let fewer sockets have smaller buffers",
+            remedy: "give UDP more memory (net.ipv4.udp_mem, in pages), or let fewer sockets have smaller buffers",
         },
     ),
 ];
@@ -158,40 +158,40 @@ const FIREWALL: &str = "NETFILTER_DROP";
 const FIREWALL_OUT: Meaning = Meaning {
     stage: Stage::SenderIp,
     why: "a firewall rule of this host dropped them on their way out",
-    cure: "find the rule (`nft list ruleset`, `iptables -vnL OUTPUT`)",
+    remedy: "find the rule (`nft list ruleset`, `iptables -vnL OUTPUT`)",
 };
 const FIREWALL_IN: Meaning = Meaning {
     stage: Stage::ReceiverHook,
     why: "a firewall rule of this host dropped them on their way in",
-    cure: "find the rule (`nft list ruleset`, `iptables -vnL INPUT`)",
+    remedy: "find the rule (`nft list ruleset`, `iptables -vnL INPUT`)",
 };
 
 const NOT_WANTED: Meaning = Meaning {
     stage: Stage::ReceiverIp,
     why: "nobody had joined their group on the interface they came by, or their address is not this host's",
-    cure: "let the reader join on that interface (`iface=` on the bus; `ip maddress` shows who joined where)",
+    remedy: "let the reader join on that interface (`iface=` on the bus; `ip maddress` shows who joined where)",
 };
 const NO_MEMORY_FOR_FRAGMENTS: Meaning = Meaning {
     stage: Stage::ReceiverReassembly,
     why: "they came in fragments that did not fit together, or there was no memory to wait for them",
-    cure: "send datagrams that fit into the path's MTU; more memory to wait for fragments (net.ipv4.ipfrag_high_thresh)",
+    remedy: "send datagrams that fit into the path's MTU; more memory to wait for fragments (net.ipv4.ipfrag_high_thresh)",
 };
 const PROGRAM_ON_DEVICE: Meaning = Meaning {
     stage: Stage::ReceiverHook,
     why: "an XDP program on the device they came in by dropped them",
-    cure: "see what it is (`ip link show dev DEVICE`, `bpftool net`)",
+    remedy: "see what it is (`ip link show dev DEVICE`, `bpftool net`)",
 };
 
 /// What is missing at a checkpoint, and was named by nobody.
 const MISSING_BEHIND_QUEUE: Meaning = Meaning {
     stage: Stage::SenderQdisc,
     why: "they came to the queue of the device they leave by, and not out of it",
-    cure: "send at a lower rate, or make its limit larger (`tc -s qdisc` shows which)",
+    remedy: "send at a lower rate, or make its limit larger (`tc -s qdisc` shows which)",
 };
 const NEVER_CAME: Meaning = Meaning {
     stage: Stage::Network,
     why: "they never came in at this host: lost on the way, or at their sender after all that this host can see",
-    cure: "let a doctor watch at the sender's host too (`doctor watch --checkpoints`): what leaves it whole is lost by what lies between; look there at switch counters, speeds that differ, flow control and MTU (`doctor preflight GROUP`)",
+    remedy: "let a doctor watch at the sender's host too (`doctor watch --checkpoints`): what leaves it whole is lost by what lies between; look there at switch counters, speeds that differ, flow control and MTU (`doctor preflight GROUP`)",
 };
 
 /// What has no way: a route that discards (`blackhole`), or one whose device has gone down.
@@ -199,12 +199,12 @@ const DISCARDED: [&str; 2] = ["dst_discard", "dst_discard_out"];
 const NO_WAY_OUT: Meaning = Meaning {
     stage: Stage::SenderIp,
     why: "the route they were to leave by discards them: a blackhole, or its device went down",
-    cure: "see route and device (`ip route get ADDRESS`, `ip link`)",
+    remedy: "see route and device (`ip route get ADDRESS`, `ip link`)",
 };
 const NO_WAY_IN: Meaning = Meaning {
     stage: Stage::ReceiverIp,
     why: "the route for their address discards them on this host: a blackhole, or its device went down",
-    cure: "see the routes of this host for where they were sent to (`ip route get ADDRESS`, `ip route show type blackhole`)",
+    remedy: "see the routes of this host for where they were sent to (`ip route get ADDRESS`, `ip route show type blackhole`)",
 };
 
 /// Functions of the kernel that free without a reason (`NOT_SPECIFIED`).

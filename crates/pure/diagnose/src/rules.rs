@@ -6,7 +6,7 @@
 
 use ledger::Stage;
 
-use crate::Cure;
+use crate::Remedy;
 use crate::driver::{add_what_only_drivers_count, had_no_room};
 use crate::finding::{Evidence, Finding, Place, Unit};
 use crate::snapshot::{Settings, Snapshot};
@@ -20,7 +20,7 @@ struct Rule {
     stage: Stage,
     unit: Unit,
     why: &'static str,
-    cures: fn(&Settings) -> Vec<Cure>,
+    remedies: fn(&Settings) -> Vec<Remedy>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,8 +39,10 @@ const RULES: &[Rule] = &[
         stage: Stage::SenderIp,
         unit: Unit::Packets,
         why: "there is no route to where they were sent",
-        cures: |_| {
-            vec![Cure::by_hand("add a route to the destination, or name the interface (`iface=` on the bus)")]
+        remedies: |_| {
+            vec![Remedy::by_hand(
+                "add a route to the destination, or name the interface (`iface=` on the bus)",
+            )]
         },
     },
     Rule {
@@ -49,10 +51,10 @@ const RULES: &[Rule] = &[
         stage: Stage::SenderQdisc,
         unit: Unit::Packets,
         why: "the queue discipline of the device they leave by had no room for them; packets of any protocol are counted",
-        cures: |_| {
+        remedies: |_| {
             vec![
-                Cure::by_hand("send at a lower rate: pace the sender below what the device carries"),
-                Cure::by_hand("make the limit of the queue larger (`tc -s qdisc` shows which)"),
+                Remedy::by_hand("send at a lower rate: pace the sender below what the device carries"),
+                Remedy::by_hand("make the limit of the queue larger (`tc -s qdisc` shows which)"),
             ]
         },
     },
@@ -62,7 +64,9 @@ const RULES: &[Rule] = &[
         stage: Stage::ReceiverHook,
         unit: Unit::Packets,
         why: "a program on the device they came in by dropped them; packets of any protocol are counted",
-        cures: |_| vec![Cure::by_hand("see what it is (`tc filter show dev DEVICE ingress`, `bpftool net`)")],
+        remedies: |_| {
+            vec![Remedy::by_hand("see what it is (`tc filter show dev DEVICE ingress`, `bpftool net`)")]
+        },
     },
     Rule {
         counters: &["tx_errs", "tx_drop"],
@@ -70,8 +74,8 @@ const RULES: &[Rule] = &[
         stage: Stage::SenderNic,
         unit: Unit::Packets,
         why: "the device could not send them; packets of any protocol are counted",
-        cures: |_| {
-            vec![Cure::by_hand(
+        remedies: |_| {
+            vec![Remedy::by_hand(
                 "send at a lower rate, or make the ring of the device larger (`ethtool -g`, `-G tx`)",
             )]
         },
@@ -82,8 +86,8 @@ const RULES: &[Rule] = &[
         stage: Stage::ReceiverNic,
         unit: Unit::Packets,
         why: "the device had no room for them, or nobody wanted their protocol; packets of any protocol are counted",
-        cures: |_| {
-            vec![Cure::by_hand(
+        remedies: |_| {
+            vec![Remedy::by_hand(
                 "see which count rises (`ethtool -S`); make the ring larger (`ethtool -g`, `-G rx`), or switch flow control on (`ethtool -A`)",
             )]
         },
@@ -94,7 +98,7 @@ const RULES: &[Rule] = &[
         stage: Stage::ReceiverBacklog,
         unit: Unit::Packets,
         why: "the backlog of a processor was full: its softirq could not keep up",
-        cures: |settings| vec![longer_backlog(settings)],
+        remedies: |settings| vec![longer_backlog(settings)],
     },
     Rule {
         counters: &["TcpExtIPReversePathFilter"],
@@ -102,8 +106,8 @@ const RULES: &[Rule] = &[
         stage: Stage::ReceiverIp,
         unit: Unit::Packets,
         why: "the way back to their sender leads over another interface (rp_filter)",
-        cures: |_| {
-            vec![Cure::by_hand(
+        remedies: |_| {
+            vec![Remedy::by_hand(
                 "set net.ipv4.conf.INTERFACE.rp_filter and …conf.all.rp_filter to 2 or 0, or add a route to the sender",
             )]
         },
@@ -114,8 +118,8 @@ const RULES: &[Rule] = &[
         stage: Stage::ReceiverReassembly,
         unit: Unit::Failures,
         why: "datagrams came in fragments of which some were missing, or there was no memory to wait for them",
-        cures: |_| {
-            vec![Cure::by_hand(
+        remedies: |_| {
+            vec![Remedy::by_hand(
                 "send datagrams that fit into the path's MTU (`mtu=` on the bus; `tallycast bench --probe-mtu` finds it)",
             )]
         },
@@ -126,8 +130,8 @@ const RULES: &[Rule] = &[
         stage: Stage::ReceiverChecksum,
         unit: Unit::Datagrams,
         why: "their checksum was wrong: a faulty card, cable, switch or offload",
-        cures: |_| {
-            vec![Cure::by_hand(
+        remedies: |_| {
+            vec![Remedy::by_hand(
                 "look for the faulty part: another cable, `ethtool -K DEVICE rx off` to try without the card's own check",
             )]
         },
@@ -138,8 +142,8 @@ const RULES: &[Rule] = &[
         stage: Stage::ReceiverNoSocket,
         unit: Unit::Datagrams,
         why: "no socket was bound where they were sent to",
-        cures: |_| {
-            vec![Cure::by_hand(
+        remedies: |_| {
+            vec![Remedy::by_hand(
                 "start the reader first, and see that port and address are those it is bound to",
             )]
         },
@@ -208,7 +212,7 @@ impl Rule {
             levels: Vec::new(),
             cause: None,
             why: self.why.to_owned(),
-            cures: (self.cures)(&after.settings),
+            remedies: (self.remedies)(&after.settings),
             datagrams: Vec::new(),
             not_observed: None,
         })
@@ -257,12 +261,12 @@ pub(crate) fn evidence(counter: &str, rise: u64) -> Evidence {
     Evidence { counter: counter.to_owned(), rise }
 }
 
-fn longer_backlog(settings: &Settings) -> Cure {
+fn longer_backlog(settings: &Settings) -> Remedy {
     /// What the kernel begins with (`net/core/hotdata.c`).
     const DEFAULT: u64 = 1_000;
     let now = settings.netdev_max_backlog;
     let value = now.unwrap_or(DEFAULT).saturating_mul(2);
-    Cure::by_sysctl("twice as long a backlog", BACKLOG, value, now)
+    Remedy::by_sysctl("twice as long a backlog", BACKLOG, value, now)
 }
 
 #[cfg(test)]
@@ -376,9 +380,9 @@ mod tests {
 
     #[test]
     fn a_backlog_becomes_twice_what_it_is() {
-        let cure = longer_backlog(&Settings { netdev_max_backlog: Some(3_000), ..Settings::default() });
-        assert_eq!(cure.command().as_deref(), Some("sysctl -w net.core.netdev_max_backlog=6000"));
-        let cure = longer_backlog(&Settings::default());
-        assert_eq!(cure.command().as_deref(), Some("sysctl -w net.core.netdev_max_backlog=2000"));
+        let remedy = longer_backlog(&Settings { netdev_max_backlog: Some(3_000), ..Settings::default() });
+        assert_eq!(remedy.command().as_deref(), Some("sysctl -w net.core.netdev_max_backlog=6000"));
+        let remedy = longer_backlog(&Settings::default());
+        assert_eq!(remedy.command().as_deref(), Some("sysctl -w net.core.netdev_max_backlog=2000"));
     }
 }

@@ -25,7 +25,7 @@ pub struct Snapshot {
     pub early_drops: BTreeMap<u64, u32>,
     /// The names of network devices, by their numbers.
     pub devices: BTreeMap<u32, String>,
-    /// The settings that cures change.
+    /// The settings that remedies change.
     pub settings: Settings,
 }
 

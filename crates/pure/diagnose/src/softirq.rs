@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use ledger::Stage;
 
-use crate::Cure;
+use crate::Remedy;
 use crate::driver::is_damage_only;
 use crate::finding::{Evidence, Finding, Place};
 use crate::rules::evidence;
@@ -110,14 +110,14 @@ fn say(finding: &mut Finding, processors: &[Processor<'_>], before: &Snapshot, a
         let each: Vec<String> = each.collect();
         finding.why = format!("{}; the softirq of processor {}", finding.why, each.join(", of processor "));
         // The first: room for more only lets it wait longer.
-        finding.cures.insert(0, spread(saturated.len() < number_of_processors(after), device.as_deref()));
+        finding.remedies.insert(0, spread(saturated.len() < number_of_processors(after), device.as_deref()));
     }
     if !squeezed.is_empty() {
         let numbers: Vec<&str> = squeezed.iter().map(|it| it.number()).collect();
         let what = "its turn was over before its work was";
         finding.why =
             format!("{}; {what} (softnet_time_squeeze, processor {})", finding.why, numbers.join(", "));
-        finding.cures.push(longer_turns(after));
+        finding.remedies.push(longer_turns(after));
     }
 }
 
@@ -126,9 +126,9 @@ fn number_of_processors(snapshot: &Snapshot) -> usize {
     snapshot.of_prefix("softnet_processed/").count()
 }
 
-fn spread(has_others: bool, device: Option<&str>) -> Cure {
+fn spread(has_others: bool, device: Option<&str>) -> Remedy {
     let device = device.unwrap_or("DEVICE");
-    Cure::by_hand(&if has_others {
+    Remedy::by_hand(&if has_others {
         format!(
             "spread what comes in over the other processors: several queues (`ethtool -L {device} combined N`), RPS (`echo MASK > /sys/class/net/{device}/queues/rx-0/rps_cpus`); keep the reader off this one"
         )
@@ -142,11 +142,11 @@ const BUDGET: &str = "net.core.netdev_budget";
 const BUDGET_TIME: &str = "net.core.netdev_budget_usecs";
 
 /// A person's to do: it is the whole host's, and nothing that one stream's measure would prove.
-fn longer_turns(after: &Snapshot) -> Cure {
+fn longer_turns(after: &Snapshot) -> Remedy {
     let what = "let a softirq work longer before it gives way: twice the packets and the time";
     let now = |name: &str| after.levels.get(name).copied();
     let Some((packets, time)) = now(BUDGET).zip(now(BUDGET_TIME)) else {
-        return Cure::by_hand(&format!(
+        return Remedy::by_hand(&format!(
             "{what} ({BUDGET}, {BUDGET_TIME}, in the host's own network namespace)"
         ));
     };
@@ -154,7 +154,7 @@ fn longer_turns(after: &Snapshot) -> Cure {
         let [packets, time] = [packets, time].map(|now| now.saturating_mul(times));
         format!("sysctl -w {BUDGET}={packets} {BUDGET_TIME}={time}")
     };
-    Cure::by_command(what, set(2), set(1))
+    Remedy::by_command(what, set(2), set(1))
 }
 
 #[cfg(test)]
@@ -199,18 +199,22 @@ mod tests {
             "{}",
             finding.why
         );
-        assert!(finding.cures[0].what.contains("rps_cpus"), "{:?}", finding.cures);
-        assert!(finding.cures[1].command().unwrap().contains("netdev_max_backlog"), "{:?}", finding.cures);
+        assert!(finding.remedies[0].what.contains("rps_cpus"), "{:?}", finding.remedies);
+        assert!(
+            finding.remedies[1].command().unwrap().contains("netdev_max_backlog"),
+            "{:?}",
+            finding.remedies
+        );
     }
 
     #[test]
     fn a_softirq_that_kept_up_explains_nothing() {
         let below = told(&busy(89, &[("softnet_dropped/cpu1", 7)])).remove(0);
-        assert_eq!((names(&below), below.cures.len()), (vec!["softnet_dropped/cpu1"], 1));
+        assert_eq!((names(&below), below.remedies.len()), (vec!["softnet_dropped/cpu1"], 1));
         let other = told(&busy(97, &[("softnet_dropped/cpu0", 7)])).remove(0);
         assert_eq!(names(&other), ["softnet_dropped/cpu0"], "another processor's");
         let reached = told(&busy(90, &[("softnet_dropped/cpu1", 7)])).remove(0);
-        assert_eq!(reached.cures.len(), 2);
+        assert_eq!(reached.remedies.len(), 2);
     }
 
     #[test]
@@ -219,7 +223,7 @@ mod tests {
             at: units::Instant::ORIGIN + Duration::from_millis(millis),
             ..busy(millis / 10, &[("softnet_dropped/cpu1", 7)])
         };
-        let number = |millis| told(&at(millis)).remove(0).cures.len();
+        let number = |millis| told(&at(millis)).remove(0).remedies.len();
         assert_eq!((number(39), number(40)), (1, 2));
     }
 
@@ -233,14 +237,14 @@ mod tests {
         let mut after = busy(10, &[("softnet_dropped/cpu1", 7), ("softnet_time_squeeze/cpu1", 4)]);
         let by_hand = told(&after).remove(0);
         assert_eq!(names(&by_hand), ["softnet_dropped/cpu1", "NET_RX/cpu1", "softnet_time_squeeze/cpu1"]);
-        assert_eq!((by_hand.cures.len(), by_hand.cures[1].command()), (2, None));
+        assert_eq!((by_hand.remedies.len(), by_hand.remedies[1].command()), (2, None));
         after.levels = [(BUDGET.to_owned(), 300), (BUDGET_TIME.to_owned(), 8_000)].into();
-        let cure = told(&after).remove(0).cures.remove(1);
+        let remedy = told(&after).remove(0).remedies.remove(1);
         let expected = "sysctl -w net.core.netdev_budget=600 net.core.netdev_budget_usecs=16000";
-        assert_eq!(cure.command().as_deref(), Some(expected));
+        assert_eq!(remedy.command().as_deref(), Some(expected));
         let back = "sysctl -w net.core.netdev_budget=300 net.core.netdev_budget_usecs=8000";
-        assert_eq!(cure.undo().as_deref(), Some(back));
-        assert_eq!(cure.change, None, "`fix` leaves it to a person");
+        assert_eq!(remedy.undo().as_deref(), Some(back));
+        assert_eq!(remedy.change, None, "`fix` leaves it to a person");
     }
 
     #[test]
@@ -255,12 +259,12 @@ mod tests {
             "stat:softirq/cpu1",
         ];
         assert_eq!(names(&finding), expected);
-        assert!(finding.cures[0].what.contains("ethtool -L eth0"), "{:?}", finding.cures);
-        assert!(finding.cures[1].what.contains("ethtool -g eth0"), "{:?}", finding.cures);
+        assert!(finding.remedies[0].what.contains("ethtool -L eth0"), "{:?}", finding.remedies);
+        assert!(finding.remedies[1].what.contains("ethtool -g eth0"), "{:?}", finding.remedies);
         let elsewhere = [("rx_drop/eth0", 9), ("interrupts:eth0/cpu0", 70)];
         assert_eq!(names(&told(&busy(100, &elsewhere)).remove(0)), ["rx_drop/eth0"]);
         let damaged = [("rx_errs/eth0", 9), ("ethtool:rx_crc_errors/eth0", 9), ("interrupts:eth0/cpu1", 70)];
-        assert_eq!(told(&busy(100, &damaged)).remove(0).cures.len(), 1, "nobody was too slow for them");
+        assert_eq!(told(&busy(100, &damaged)).remove(0).remedies.len(), 1, "nobody was too slow for them");
     }
 
     #[test]
@@ -272,6 +276,6 @@ mod tests {
             "{}",
             finding.why
         );
-        assert!(finding.cures[0].what.contains("every processor"), "{:?}", finding.cures);
+        assert!(finding.remedies[0].what.contains("every processor"), "{:?}", finding.remedies);
     }
 }

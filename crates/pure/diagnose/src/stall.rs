@@ -166,8 +166,9 @@ mod tests {
     }
 
     #[test]
-    fn the_cure_of_a_blocked_reader_goes_by_what_it_waited_for() {
-        let first = |faults, counters: &[_]| blocked(faults, counters, &[]).findings[0].cures[0].what.clone();
+    fn the_remedy_of_a_blocked_reader_follows_what_it_waited_for() {
+        let first =
+            |faults, counters: &[_]| blocked(faults, counters, &[]).findings[0].remedies[0].what.clone();
         assert!(first(0, &[(DISK, 900_000)]).contains("disk"));
         assert!(first(3, &[(FROM_SWAP, 40)]).contains("mlockall"));
     }

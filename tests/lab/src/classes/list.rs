@@ -5,10 +5,10 @@ use std::time::Duration;
 use ledger::Stage;
 
 use super::steps::boxed;
-use super::{BOTH, Class, Sight, V4, class, cured_by, device, host, larger_buffer, path, socket, starved};
-use crate::cure::{Cure, Knob};
+use super::{BOTH, Class, Sight, V4, class, device, host, larger_buffer, path, remedied_by, socket, starved};
+use crate::remedy::{Knob, Remedy};
 
-/// What cures change.
+/// What remedies change.
 const QUEUE: Knob = Knob::Sender("tc -d qdisc show dev eth0");
 const RING: Knob = Knob::Sender("cat /sys/class/net/tun1/tx_queue_len");
 const WAY_BACK: Knob = Knob::Reader("sysctl -n net.ipv4.conf.eth0.rp_filter net.ipv4.conf.all.rp_filter");
@@ -75,7 +75,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: path::throttled,
-        cure: cured_by(QUEUE, BOTH, |scene| boxed(path::more_than_a_token_bucket_holds(scene)), 80),
+        remedy: remedied_by(QUEUE, BOTH, |scene| boxed(path::more_than_a_token_bucket_holds(scene)), 80),
         ..class(
             "queue_tbf",
             "the sender's token bucket has no room",
@@ -87,7 +87,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: path::short_queue,
-        cure: cured_by(QUEUE, V4, |scene| boxed(path::more_than_ten(scene)), 70),
+        remedy: remedied_by(QUEUE, V4, |scene| boxed(path::more_than_ten(scene)), 70),
         ..class(
             "queue_pfifo",
             "ten packets wait behind 4 Mbit/s",
@@ -121,7 +121,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: device::tunnel,
-        cure: cured_by(RING, V4, device::into_a_short_ring, 20),
+        remedy: remedied_by(RING, V4, device::into_a_short_ring, 20),
         ..class(
             "tun_ring",
             "nobody reads the tunnel they leave by, and its ring is full",
@@ -246,7 +246,7 @@ pub(crate) const CLASSES: &[Class] = &[
     Class {
         prepare: path::slow_softirq,
         is_of_whole_host: true,
-        cure: cured_by(
+        remedy: remedied_by(
             Knob::Host("/proc/sys/net/core/netdev_max_backlog"),
             BOTH,
             |scene| boxed(socket::long_bursts(scene)),
@@ -286,7 +286,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: host::strict_way_back,
-        cure: cured_by(WAY_BACK, V4, |scene| boxed(host::from_elsewhere(scene)), 10),
+        remedy: remedied_by(WAY_BACK, V4, |scene| boxed(host::from_elsewhere(scene)), 10),
         ..class(
             "rp_filter",
             "the way back to the sender leads over another interface",
@@ -331,7 +331,7 @@ pub(crate) const CLASSES: &[Class] = &[
     Class {
         prepare: host::little_memory_for_fragments,
         patience: Duration::from_secs(5),
-        cure: Some(Cure {
+        remedy: Some(Remedy {
             steps: host::in_fragments,
             knob: Knob::Reader("sysctl -n net.ipv4.ipfrag_high_thresh net.ipv6.ip6frag_high_thresh"),
             versions: BOTH,
@@ -389,7 +389,7 @@ pub(crate) const CLASSES: &[Class] = &[
         socket::send_trains_to_a_filter,
     ),
     Class {
-        cure: larger_buffer(BOTH, |scene| boxed(socket::small_buffer(scene))),
+        remedy: larger_buffer(BOTH, |scene| boxed(socket::small_buffer(scene))),
         ..class(
             "receive_buffer",
             "the reader's buffer holds three",
@@ -400,7 +400,7 @@ pub(crate) const CLASSES: &[Class] = &[
         )
     },
     Class {
-        cure: larger_buffer(V4, |scene| boxed(socket::trains_to_a_small_buffer(scene))),
+        remedy: larger_buffer(V4, |scene| boxed(socket::trains_to_a_small_buffer(scene))),
         ..class(
             "receive_buffer_train",
             "trains of eight are cut before a small buffer",
@@ -411,7 +411,7 @@ pub(crate) const CLASSES: &[Class] = &[
         )
     },
     Class {
-        cure: larger_buffer(V4, |scene| boxed(socket::trains_to_a_small_buffer_that_takes_trains(scene))),
+        remedy: larger_buffer(V4, |scene| boxed(socket::trains_to_a_small_buffer_that_takes_trains(scene))),
         ..class(
             "receive_buffer_gro",
             "trains of eight meet a small buffer whole",
@@ -422,7 +422,7 @@ pub(crate) const CLASSES: &[Class] = &[
         )
     },
     Class {
-        cure: larger_buffer(V4, |scene| boxed(socket::large_to_a_small_buffer(scene))),
+        remedy: larger_buffer(V4, |scene| boxed(socket::large_to_a_small_buffer(scene))),
         ..class(
             "receive_buffer_large",
             "datagrams of 30,000 bytes meet a small buffer",
@@ -434,7 +434,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: path::jumbo,
-        cure: larger_buffer(V4, |scene| boxed(socket::large_to_a_small_buffer(scene))),
+        remedy: larger_buffer(V4, |scene| boxed(socket::large_to_a_small_buffer(scene))),
         ..class(
             "receive_buffer_paged",
             "datagrams of 30,000 bytes in one packet each meet a small buffer",
@@ -445,7 +445,7 @@ pub(crate) const CLASSES: &[Class] = &[
         )
     },
     Class {
-        cure: cured_by(Knob::Threads, V4, starved::starved_reader, 5),
+        remedy: remedied_by(Knob::Threads, V4, starved::starved_reader, 5),
         ..class(
             "starved_reader",
             "other programs leave the reader too little of its processor",
@@ -457,7 +457,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         only_if_named: true,
-        cure: cured_by(Knob::Host("/proc/sys/net/ipv4/udp_mem"), V4, socket::without_udp_memory, 60),
+        remedy: remedied_by(Knob::Host("/proc/sys/net/ipv4/udp_mem"), V4, socket::without_udp_memory, 60),
         ..class(
             "udp_memory",
             "the machine's memory for UDP is used up: it is lowered for a moment, for every program",
@@ -468,7 +468,7 @@ pub(crate) const CLASSES: &[Class] = &[
         )
     },
     Class {
-        cure: larger_buffer(V4, |scene| boxed(socket::group_with_a_slow_reader(scene))),
+        remedy: larger_buffer(V4, |scene| boxed(socket::group_with_a_slow_reader(scene))),
         ..class(
             "one_slow_of_two",
             "one of two readers of a group has a small buffer",
@@ -480,7 +480,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: path::firewall_out,
-        cure: larger_buffer(V4, |scene| boxed(socket::small_buffer(scene))),
+        remedy: larger_buffer(V4, |scene| boxed(socket::small_buffer(scene))),
         ..class(
             "two_at_once",
             "a rule of the sender and a small buffer",
@@ -492,7 +492,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: path::firewall_in,
-        cure: larger_buffer(V4, |scene| boxed(socket::small_buffer(scene))),
+        remedy: larger_buffer(V4, |scene| boxed(socket::small_buffer(scene))),
         ..class(
             "two_on_one_host",
             "a rule of the reader and a small buffer",
@@ -526,7 +526,7 @@ pub(crate) const CLASSES: &[Class] = &[
     },
     Class {
         prepare: path::program_on_device,
-        cure: larger_buffer(V4, |scene| boxed(socket::small_buffer(scene))),
+        remedy: larger_buffer(V4, |scene| boxed(socket::small_buffer(scene))),
         ..class(
             "program_and_buffer",
             "a program on the reader's device and a small buffer",

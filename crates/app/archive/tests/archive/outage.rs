@@ -319,8 +319,8 @@ fn what_is_done_to_a_file_while_it_is_recorded_is_said_and_costs_nothing_that_co
         let archive = archive::Archive::open(folder.path()).unwrap();
         let found = archive.verify(&archive::Scope::default(), &mut |_| {}).unwrap();
         // What was only added behind a segment or an index is cut off again.
-        let is_cured = done == Done::AddedTo && end != "gaps.jsonl";
-        assert_eq!(found.is_whole(), is_cured, "{told}: {:?}", found.contradictions);
+        let is_repaired = done == Done::AddedTo && end != "gaps.jsonl";
+        assert_eq!(found.is_whole(), is_repaired, "{told}: {:?}", found.contradictions);
     }
 }
 

@@ -24,7 +24,7 @@ fn small_ones_lose_most_is_judged_with_and_without_load() {
     assert_eq!(agreement(small_lose_most(&points)), Agreement::Agrees);
     points.extend([point(64, None, 50.0, 5_000), point(1_472, None, 50.0, 9_000)]);
     assert_eq!(agreement(small_lose_most(&points)), Agreement::Partly);
-    // The cured ones are another question.
+    // The remedied ones are another question.
     points.extend([point(64, LARGE, 0.0, 0), point(1_472, LARGE, 0.0, 90_000)]);
     assert_eq!(agreement(small_lose_most(&points)), Agreement::Partly);
     assert_eq!(agreement(small_lose_most(&points[..1])), Agreement::NotMeasured, "one size has no other");
@@ -48,13 +48,13 @@ fn where_next_to_nothing_is_lost_nothing_is_concluded_of_loss() {
 fn a_larger_buffer_is_judged_where_the_small_one_lost_and_the_rate_was_kept() {
     let (slow, fast) = (Rate::Units(1_000), Rate::Units(0));
     let mut points = vec![at(slow, None, 1_000, 100), at(slow, LARGE, 1_000, 0)];
-    assert_eq!(agreement(buffer_cures(&points)), Agreement::Agrees);
+    assert_eq!(agreement(buffer_remedies(&points)), Agreement::Agrees);
     // As fast as it goes no buffer is large enough.
     points.extend([at(fast, None, 9_000, 5_000), at(fast, LARGE, 9_000, 5_000)]);
-    assert_eq!(agreement(buffer_cures(&points)), Agreement::Agrees);
+    assert_eq!(agreement(buffer_remedies(&points)), Agreement::Agrees);
     points.truncate(2);
     points[0] = at(slow, None, 1_000, 0);
-    assert_eq!(agreement(buffer_cures(&points)), Agreement::NotMeasured);
+    assert_eq!(agreement(buffer_remedies(&points)), Agreement::NotMeasured);
 }
 
 #[test]
@@ -110,43 +110,43 @@ fn a_rate_at_which_no_more_was_sent_lies_not_beyond_and_spread_is_no_verdict() {
 }
 
 #[test]
-fn cured_is_less_than_one_in_ten_thousand_in_every_run() {
+fn remedied_is_less_than_one_in_ten_thousand_in_every_run() {
     let of = |lost| vec![at(NORMAL_RATE, None, 100_000, 900), at(NORMAL_RATE, LARGE, 100_000, lost)];
-    assert_eq!(agreement(cured(&of(0))), Agreement::Agrees);
-    assert_eq!(agreement(cured(&of(9))), Agreement::Agrees);
-    assert_eq!(agreement(cured(&of(10))), Agreement::Differs);
+    assert_eq!(agreement(remedied(&of(0))), Agreement::Agrees);
+    assert_eq!(agreement(remedied(&of(9))), Agreement::Agrees);
+    assert_eq!(agreement(remedied(&of(10))), Agreement::Differs);
     let once = |lost| {
         let mut points = of(0);
         points[1] = with_runs(points[1].clone(), &[(100_000, 0), (100_000, lost), (100_000, 0)]);
-        cured(&points)
+        remedied(&points)
     };
     assert_eq!(agreement(once(9)), Agreement::Agrees);
     assert!(once(10).here.contains("repeats spread over more"), "{}", once(10).here);
-    assert_eq!(agreement(cured(&[])), Agreement::NotMeasured);
+    assert_eq!(agreement(remedied(&[])), Agreement::NotMeasured);
 }
 
 #[test]
-fn what_lost_nothing_before_or_was_cut_is_not_cured() {
+fn what_lost_nothing_before_or_was_cut_is_not_remedied() {
     let of =
         |before, after| vec![at(NORMAL_RATE, None, 100_000, before), at(NORMAL_RATE, LARGE, 100_000, after)];
-    assert!(cured(&of(0, 0)).here.contains("nothing was lost without the cure, either"));
-    assert_eq!(agreement(cured(&of(0, 0))), Agreement::NotMeasured);
-    assert_eq!(agreement(cured(&of(0, 900))), Agreement::Differs, "a cure that loses is none");
+    assert!(remedied(&of(0, 0)).here.contains("nothing was lost without the remedy, either"));
+    assert_eq!(agreement(remedied(&of(0, 0))), Agreement::NotMeasured);
+    assert_eq!(agreement(remedied(&of(0, 900))), Agreement::Differs, "a remedy that loses is none");
     let mut cut = of(900, 0);
     cut[1].runs.iter_mut().for_each(|run| run.trouble = Some("it was cut".to_owned()));
-    let conclusion = cured(&cut);
+    let conclusion = remedied(&cut);
     assert_eq!(conclusion.agreement, Agreement::NotMeasured);
     assert!(conclusion.here.contains("no run is whole"), "{}", conclusion.here);
-    assert_eq!(agreement(cured(&[cut[0].clone(), at(NORMAL_RATE, LARGE, 0, 0)])), Agreement::NotMeasured);
+    assert_eq!(agreement(remedied(&[cut[0].clone(), at(NORMAL_RATE, LARGE, 0, 0)])), Agreement::NotMeasured);
 }
 
 #[test]
-fn a_cure_that_the_kernel_did_not_grant_is_not_judged_and_the_way_out_is_said() {
+fn a_remedy_that_the_kernel_did_not_grant_is_not_judged_and_the_way_out_is_said() {
     let slow = Rate::Units(1_000);
     let mut points = vec![at(slow, None, 1_000, 100), at(slow, LARGE, 1_000, 0)];
     // One byte less than was asked for.
     points[1].granted_receive_buffer_bytes = LARGE.map(|bytes| bytes - 1);
-    for conclusion in [buffer_cures(&points), cured(&points)] {
+    for conclusion in [buffer_remedies(&points), remedied(&points)] {
         assert_eq!(conclusion.agreement, Agreement::NotMeasured, "{conclusion:?}");
         assert!(conclusion.here.contains("sysctl -w net.core.rmem_max=8388608"), "{}", conclusion.here);
     }
@@ -155,7 +155,7 @@ fn a_cure_that_the_kernel_did_not_grant_is_not_judged_and_the_way_out_is_said() 
         "a curve is not that of a buffer which it had not"
     );
     points[1].granted_receive_buffer_bytes = None;
-    assert!(cured(&points).here.contains("nobody could tell"), "{}", cured(&points).here);
+    assert!(remedied(&points).here.contains("nobody could tell"), "{}", remedied(&points).here);
 }
 
 #[test]

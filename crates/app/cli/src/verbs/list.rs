@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         *unseen.entry(*why).or_default() += 1;
     }
     for (why, count) in &unseen {
-        eprintln!("streams of this host that {}: {count}\n{}", why.which(), why.cure());
+        eprintln!("streams of this host that {}: {count}\n{}", why.which(), why.remedy());
     }
     if unseen.is_empty() && rows.is_empty() {
         eprintln!("no stream is there on {} within {:?}", settings::brief(node.bus()), arguments.wait);
@@ -143,7 +143,7 @@ fn why_from_network(withheld: Option<Withheld>, bus: &Bus) -> String {
     if bus.shm.is_none() {
         "from the network: the bus's address says udp".to_owned()
     } else if let Some(withheld) = withheld {
-        format!("from the network: its ring on this host {}; {}", withheld.which(), withheld.cure())
+        format!("from the network: its ring on this host {}; {}", withheld.which(), withheld.remedy())
     } else {
         "from the network: no ring of it on this host".to_owned()
     }

@@ -126,7 +126,7 @@ struct Transfer<'a> {
 
 /// Why it ended before its end.
 /// What helps where nobody answers.
-const CURE: &str = "start `tallycast recv DIR` there first; look whether a firewall lets UDP through";
+const REMEDY: &str = "start `tallycast recv DIR` there first; look whether a firewall lets UDP through";
 
 #[derive(Debug, thiserror::Error)]
 enum Stopped {
@@ -141,7 +141,7 @@ enum Stopped {
 impl Transfer<'_> {
     fn run(&mut self) -> Result<(), Stopped> {
         let mut connected = self.connect()?;
-        let mut advice = CURE;
+        let mut advice = REMEDY;
         loop {
             let broken = match connected {
                 Ok(connection) => {
@@ -178,7 +178,7 @@ impl Transfer<'_> {
                 self.screen.say(text, || json!({"event": "broken", "peer": address, "error": error}));
                 Ok(Err(error))
             }
-            Err(error @ Error::Connect { .. }) => Err(anyhow!("{error}\n{CURE}").into()),
+            Err(error @ Error::Connect { .. }) => Err(anyhow!("{error}\n{REMEDY}").into()),
             Err(other) => Err(anyhow::Error::from(other).into()),
         }
     }

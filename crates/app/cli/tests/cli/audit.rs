@@ -74,7 +74,7 @@ fn the_schema_of_an_audit_accepts_nothing_else_and_the_page_tells_of_each_check(
 }
 
 #[test]
-fn what_an_audit_finds_goes_by_its_cure_and_comes_back_by_its_undo() {
+fn a_remedy_ends_what_an_audit_finds_and_its_undo_brings_it_back() {
     const LINK: &str = "ip link add lab0 type veth peer name lab1; ip link set lab0 up; ip link set lab1 up";
     let strict = format!("{LINK}; sysctl -qw net.ipv4.conf.lab0.rp_filter=1 net.ipv4.conf.all.rp_filter=0");
     let judged = |script: &str| {
@@ -86,9 +86,9 @@ fn what_an_audit_finds_goes_by_its_cure_and_comes_back_by_its_undo() {
     };
     let Some((judgement, check)) = judged(&strict) else { return };
     assert_eq!((judgement.as_str(), &check["live"]), ("warn", &"lab0: 1".into()), "{check}");
-    let (cure, undo) = (check["cure"][0].as_str().unwrap(), check["undo"][0].as_str().unwrap());
-    assert_eq!(judged(&format!("{strict}; {cure} >&2")).unwrap().0, "ok");
-    assert_eq!(judged(&format!("{strict}; {cure} >&2; {undo} >&2")).unwrap().0, "warn");
+    let (remedy, undo) = (check["cure"][0].as_str().unwrap(), check["undo"][0].as_str().unwrap());
+    assert_eq!(judged(&format!("{strict}; {remedy} >&2")).unwrap().0, "ok");
+    assert_eq!(judged(&format!("{strict}; {remedy} >&2; {undo} >&2")).unwrap().0, "warn");
 }
 
 #[test]
@@ -118,9 +118,9 @@ fn a_bridge_that_snoops_without_a_querier_fails_until_one_asks() {
         "; bridge mdb del dev lab0 port lab1 grp 239.84.0.2; ip address add 239.84.0.3/32 dev lab0 autojoin";
     assert_eq!(judged(joins).unwrap().0, "fail");
     for way in [0, 1] {
-        let (cure, undo) = (check["cure"][way].as_str().unwrap(), check["undo"][way].as_str().unwrap());
-        assert_eq!(judged(&format!("; {cure}")).unwrap().0, "ok", "{cure}");
-        assert_eq!(judged(&format!("; {cure}; {undo}")).unwrap().0, "fail", "{undo}");
+        let (remedy, undo) = (check["cure"][way].as_str().unwrap(), check["undo"][way].as_str().unwrap());
+        assert_eq!(judged(&format!("; {remedy}")).unwrap().0, "ok", "{remedy}");
+        assert_eq!(judged(&format!("; {remedy}; {undo}")).unwrap().0, "fail", "{undo}");
     }
 }
 

@@ -73,7 +73,7 @@ impl Narrow {
 }
 
 #[test]
-fn what_a_programs_socket_drops_is_told_with_evidence_cause_and_cure() {
+fn drops_of_a_programs_socket_are_reported_with_evidence_cause_and_remedy() {
     for here in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
         let Some(reader) = Narrow::at(here) else {
             println!("SKIPPED: this host has no {here}");
@@ -104,7 +104,7 @@ fn what_a_programs_socket_drops_is_told_with_evidence_cause_and_cure() {
         assert_eq!(loss["evidence"][0]["counter"], "SK_MEMINFO_DROPS", "{loss}");
         let version = if address.is_ipv6() { "Udp6RcvbufErrors" } else { "UdpRcvbufErrors" };
         assert_eq!(loss["evidence"][1]["counter"], version, "{loss}");
-        assert!(loss["cure"][0].as_str().is_some_and(|cure| !cure.is_empty()), "{loss}");
+        assert!(loss["cure"][0].as_str().is_some_and(|remedy| !remedy.is_empty()), "{loss}");
         watcher.signal(Signal::INT);
         let ended = watcher.lines_until(|line| line["event"] == "ended").pop().unwrap();
         let sums = ended["losses"].as_array().unwrap();

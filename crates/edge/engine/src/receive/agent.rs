@@ -419,8 +419,8 @@ impl Agent {
             && !is_served
             && let Some(withheld) = host.withholds_any(stream, writers)
         {
-            let (name, which, cure) = (&announcement.name, withheld.which(), withheld.cure());
-            tracing::warn!("stream `{name}` comes by the network: its ring on this host {which}\n{cure}");
+            let (name, which, remedy) = (&announcement.name, withheld.which(), withheld.remedy());
+            tracing::warn!("stream `{name}` comes by the network: its ring on this host {which}\n{remedy}");
         }
         let is_awaited = !is_served
             && self.config.receives_for == ReceivesFor::Process

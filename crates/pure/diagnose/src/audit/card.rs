@@ -4,7 +4,7 @@
 //! driver tells is said once for all of them.
 
 use super::{Check, Facts, Interface, Judgement};
-use crate::Cure;
+use crate::Remedy;
 
 /// How an interface's card is set; what its driver does not tell is not there.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -113,20 +113,20 @@ fn ring(interface: &Interface) -> Option<Check> {
     let check = Check::new(CHECK, Judgement::Warn, live, why);
     let flow_control = interface.card.pause.filter(|pause| !pause.asks).map(|_| {
         let set = |value| format!("ethtool -A {name} tx {value}");
-        Cure::by_command(
+        Remedy::by_command(
             "let the card make the switch wait, if the switch does its part",
             set("on"),
             set("off"),
         )
     });
     if ring.entries >= ring.most {
-        let slower = Cure::by_hand("it cannot be larger: spread what comes over more queues or links");
+        let slower = Remedy::by_hand("it cannot be larger: spread what comes over more queues or links");
         return Some(check.recommending("another way", [slower].into_iter().chain(flow_control)));
     }
     let larger = ring.entries.saturating_mul(2).clamp(1, ring.most);
     let set = |entries| format!("ethtool -G {name} rx {entries}");
-    let cure = Cure::by_command("a ring twice as large", set(larger), set(ring.entries));
-    Some(check.recommending(format!("{larger} entries"), [cure].into_iter().chain(flow_control)))
+    let remedy = Remedy::by_command("a ring twice as large", set(larger), set(ring.entries));
+    Some(check.recommending(format!("{larger} entries"), [remedy].into_iter().chain(flow_control)))
 }
 
 fn channels(interface: &Interface, facts: &Facts) -> Option<Check> {
@@ -142,9 +142,9 @@ fn channels(interface: &Interface, facts: &Facts) -> Option<Check> {
     }
     let kind = if channels.is_combined { "combined" } else { "rx" };
     let set = |count| format!("ethtool -L {name} {kind} {count}");
-    let cure = Cure::by_command("a queue for each processor", set(useful), set(channels.count));
+    let remedy = Remedy::by_command("a queue for each processor", set(useful), set(channels.count));
     let live = format!("{live}, and {lost} packets found no room");
-    Some(Check::new(CHECK, Judgement::Warn, live, why).recommending(format!("{useful} queues"), [cure]))
+    Some(Check::new(CHECK, Judgement::Warn, live, why).recommending(format!("{useful} queues"), [remedy]))
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a floor of a positive number")]
@@ -170,12 +170,12 @@ fn coalescing(interface: &Interface, facts: &Facts) -> Option<Check> {
     }
     let shorter = (room / per_second * 1e6).floor() as u32;
     let set = |microseconds| format!("ethtool -C {name} rx-usecs {microseconds}");
-    let cure = Cure::by_command("a shorter wait", set(shorter), set(microseconds));
+    let remedy = Remedy::by_command("a shorter wait", set(shorter), set(microseconds));
     let why = format!(
         "{why}: {meanwhile:.0} datagrams come in that time ({}), and half the ring holds {room:.0}",
         facts.load.origin
     );
-    Some(Check::new(CHECK, Judgement::Warn, live, why).recommending(format!("{shorter} µs"), [cure]))
+    Some(Check::new(CHECK, Judgement::Warn, live, why).recommending(format!("{shorter} µs"), [remedy]))
 }
 
 /// Never wrong by itself: it loses nothing on the link, and makes all of a sender's streams wait for one slow reader.
@@ -211,8 +211,8 @@ mod tests {
     }
 
     fn commands(check: &Check) -> Vec<(String, String)> {
-        let pair = |cure: &Cure| Some((cure.command()?, cure.undo()?));
-        check.cures.iter().filter_map(pair).collect()
+        let pair = |remedy: &Remedy| Some((remedy.command()?, remedy.undo()?));
+        check.remedies.iter().filter_map(pair).collect()
     }
 
     #[test]
@@ -236,13 +236,16 @@ mod tests {
 
     #[test]
     fn flow_control_is_offered_where_the_card_does_not_ask() {
-        let cures = |asks| {
+        let remedies = |asks| {
             let pause = Some(Pause { is_negotiated: true, obeys: true, asks });
             let ring = Some(Ring { entries: 512, most: 512 });
             commands(&of(Card { ring, pause, had_no_room: Some(1), ..Card::default() }, "card-ring"))
         };
-        assert_eq!(cures(false), [("ethtool -A eth0 tx on".to_owned(), "ethtool -A eth0 tx off".to_owned())]);
-        assert_eq!(cures(true), []);
+        assert_eq!(
+            remedies(false),
+            [("ethtool -A eth0 tx on".to_owned(), "ethtool -A eth0 tx off".to_owned())]
+        );
+        assert_eq!(remedies(true), []);
     }
 
     #[test]

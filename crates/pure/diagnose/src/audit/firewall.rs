@@ -4,7 +4,7 @@
 //! stream; if it names UDP it has taken datagrams.
 
 use super::{Check, Facts, Judgement};
-use crate::Cure;
+use crate::Remedy;
 
 /// What is to be seen of this network namespace's firewall.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -89,7 +89,7 @@ fn counted(chain: &Chain, rule: DropRule) -> Option<Check> {
         if names_udp { (Judgement::Fail, "UDP packets") } else { (Judgement::Warn, "packets of any kind") };
     let live = format!("{}, rule {handle}: {packets} {what} dropped", chain.name);
     let why = "a rule that drops has counted: if these were streams, they were lost here and no counter of UDP moved";
-    let look = Cure::by_hand(&format!(
+    let look = Remedy::by_hand(&format!(
         "see what it takes (nft -a list chain {0}), and let streams by before it: nft insert rule {0} udp dport PORT accept (undo: nft delete rule {0} handle NUMBER)",
         chain.name
     ));

@@ -4,7 +4,7 @@
 //! again, which they do only when a querier asks. Without a querier groups end some minutes after they began.
 
 use super::{Check, Facts, Interface, Judgement};
-use crate::Cure;
+use crate::Remedy;
 
 /// Groups that were joined on an interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -86,10 +86,10 @@ fn not_seen(names: &[&str]) -> Option<Check> {
         "whether switches behind {} snoop, and whether a querier asks, a host keeps no trace of; {WHY}",
         names.join(", ")
     );
-    let look = Cure::by_hand(&format!(
+    let look = Remedy::by_hand(&format!(
         "two queries come in 250 s if somebody asks: timeout 260 tcpdump -ni {first} 'igmp[0] == 0x11'"
     ));
-    Some(Check { cures: vec![look], ..Check::not_seen(CHECK, &why) })
+    Some(Check { remedies: vec![look], ..Check::not_seen(CHECK, &why) })
 }
 
 fn bridge(bridge: &Bridge) -> Check {
@@ -117,11 +117,12 @@ fn bridge(bridge: &Bridge) -> Check {
     // Measured with Linux 6.18: of 500 datagrams of a group all came to a port where nobody had joined, with a querier none.
     let why = format!("{WHY}; this bridge itself sends groups to every port meanwhile, asked for or not");
     let set = |setting: &str, value: u8| format!("ip link set dev {name} type bridge {setting} {value}");
-    let cures = [
-        Cure::by_command("let the bridge ask", set("mcast_querier", 1), set("mcast_querier", 0)),
-        Cure::by_command("or let it not listen", set("mcast_snooping", 0), set("mcast_snooping", 1)),
+    let remedies = [
+        Remedy::by_command("let the bridge ask", set("mcast_querier", 1), set("mcast_querier", 0)),
+        Remedy::by_command("or let it not listen", set("mcast_snooping", 0), set("mcast_snooping", 1)),
     ];
-    Check::new(CHECK, judgement, format!("{name}: {words}{joined}"), why).recommending("one querier", cures)
+    Check::new(CHECK, judgement, format!("{name}: {words}{joined}"), why)
+        .recommending("one querier", remedies)
 }
 
 #[cfg(test)]
@@ -156,20 +157,20 @@ mod tests {
     fn where_nobody_is_known_to_have_joined_a_missing_querier_is_no_failure() {
         let judge = |bridge| {
             let check = queriers(&Facts { bridges: vec![bridge], ..Facts::default() }).remove(0);
-            (check.judgement, check.live, check.cures.len())
+            (check.judgement, check.live, check.remedies.len())
         };
-        let (judgement, live, cures) = judge(joined(&["239.84.0.1", "ff15::7"]));
+        let (judgement, live, remedies) = judge(joined(&["239.84.0.1", "ff15::7"]));
         assert_eq!(
             (judgement, live.as_str()),
             (Judgement::Fail, "br0: snoops, and nobody asks; joined over it: 2")
         );
-        assert_eq!(cures, 2);
-        let (judgement, live, cures) = judge(joined(&[]));
-        assert_eq!((judgement, cures), (Judgement::Warn, 2), "{live}");
+        assert_eq!(remedies, 2);
+        let (judgement, live, remedies) = judge(joined(&[]));
+        assert_eq!((judgement, remedies), (Judgement::Warn, 2), "{live}");
         assert!(live.ends_with("; no group beyond the link is known to be joined over it"), "{live}");
         assert_eq!(judge(Bridge { joined: None, ..joined(&[]) }).0, Judgement::Warn);
-        let (judgement, live, cures) = judge(Bridge { ports: 0, ..joined(&["239.84.0.1"]) });
-        assert_eq!((judgement, cures), (Judgement::Ok, 0), "{live}");
+        let (judgement, live, remedies) = judge(Bridge { ports: 0, ..joined(&["239.84.0.1"]) });
+        assert_eq!((judgement, remedies), (Judgement::Ok, 0), "{live}");
     }
 
     #[test]
@@ -187,11 +188,11 @@ mod tests {
         let check = judge(true, false, Some(false));
         assert_eq!(check.judgement, Judgement::Fail);
         let commands =
-            |of: fn(&Cure) -> Option<String>| check.cures.iter().filter_map(of).collect::<Vec<_>>();
+            |of: fn(&Remedy) -> Option<String>| check.remedies.iter().filter_map(of).collect::<Vec<_>>();
         let set =
             ["mcast_querier", "mcast_snooping"].map(|it| format!("ip link set dev br0 type bridge {it}"));
-        assert_eq!(commands(Cure::command), [format!("{} 1", set[0]), format!("{} 0", set[1])]);
-        assert_eq!(commands(Cure::undo), [format!("{} 0", set[0]), format!("{} 1", set[1])]);
+        assert_eq!(commands(Remedy::command), [format!("{} 1", set[0]), format!("{} 0", set[1])]);
+        assert_eq!(commands(Remedy::undo), [format!("{} 0", set[0]), format!("{} 1", set[1])]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Clock, processors, memory and disks.
 
 use super::{Check, Disk, Facts, Judgement, bytes};
-use crate::Cure;
+use crate::Remedy;
 
 /// Beyond this the time of samples means little across hosts.
 const LARGE_ERROR_MS: u128 = 100;
@@ -18,10 +18,10 @@ pub(super) fn clock(facts: &Facts) -> Vec<Check> {
     }
     let live =
         if clock.is_synchronised { format!("within {error_ms} ms") } else { "not synchronised".to_owned() };
-    let cure = Cure::by_hand(
+    let remedy = Remedy::by_hand(
         "let a daemon discipline it: chrony for milliseconds, ptp4l and phc2sys (PTP) for microseconds",
     );
-    vec![Check::new(CHECK, Judgement::Warn, live, why).recommending("synchronised", [cure])]
+    vec![Check::new(CHECK, Judgement::Warn, live, why).recommending("synchronised", [remedy])]
 }
 
 pub(super) fn frequency(facts: &Facts) -> Vec<Check> {
@@ -38,8 +38,8 @@ pub(super) fn frequency(facts: &Facts) -> Vec<Check> {
         return vec![Check::new(CHECK, Judgement::Ok, live, why)];
     }
     let set = |governor| format!("cpupower frequency-set --governor {governor}");
-    let cure = Cure::by_command("full speed all the time", set("performance"), set("powersave"));
-    vec![Check::new(CHECK, Judgement::Warn, live, why).recommending("performance", [cure])]
+    let remedy = Remedy::by_command("full speed all the time", set("performance"), set("powersave"));
+    vec![Check::new(CHECK, Judgement::Warn, live, why).recommending("performance", [remedy])]
 }
 
 pub(super) fn guest(facts: &Facts) -> Vec<Check> {
@@ -54,10 +54,10 @@ pub(super) fn memory_and_disks(facts: &Facts) -> Vec<Check> {
         None => Check::not_seen("swap", "/proc/meminfo cannot be read here"),
         Some(0) => Check::new("swap", Judgement::Ok, "none in use", WHY_SWAP),
         Some(used) => {
-            let cure =
-                Cure::by_hand("end what takes the memory, then `swapoff -a && swapon -a` brings it back");
+            let remedy =
+                Remedy::by_hand("end what takes the memory, then `swapoff -a && swapon -a` brings it back");
             Check::new("swap", Judgement::Warn, format!("{} in use", bytes(used)), WHY_SWAP)
-                .recommending("none in use", [cure])
+                .recommending("none in use", [remedy])
         }
     };
     [swap].into_iter().chain(facts.disks.iter().map(disk)).collect()
@@ -80,7 +80,7 @@ fn disk(disk: &Disk) -> Check {
     if judgement == Judgement::Ok {
         return check;
     }
-    check.recommending("below 80 %", [Cure::by_hand("make room, or record to another disk")])
+    check.recommending("below 80 %", [Remedy::by_hand("make room, or record to another disk")])
 }
 
 pub(super) fn pressure(facts: &Facts) -> Vec<Check> {
@@ -96,10 +96,10 @@ pub(super) fn pressure(facts: &Facts) -> Vec<Check> {
         if judgement == Judgement::Ok {
             return check;
         }
-        let cure = Cure::by_hand(
+        let remedy = Remedy::by_hand(
             "find who takes it (`top`, `iotop`), and keep it away from the readers (another host, cgroups, isolated processors)",
         );
-        check.recommending("below 10 %", [cure])
+        check.recommending("below 10 %", [remedy])
     };
     facts.pressure.iter().map(one).collect()
 }
@@ -125,12 +125,12 @@ pub(super) fn disk_stall(facts: &Facts) -> Vec<Check> {
     if percent < HIGH_PERCENT || blocked.is_empty() {
         return vec![Check::new(CHECK, Judgement::Ok, live, why)];
     }
-    let cure = Cure::by_hand(
+    let remedy = Remedy::by_hand(
         "let them log less, to memory (/dev/shm), or to another host, and let another thread write than the one that reads",
     );
     vec![
         Check::new(CHECK, Judgement::Warn, live, why)
-            .recommending("no reader that writes to that disk", [cure]),
+            .recommending("no reader that writes to that disk", [remedy]),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Buffers, limits and interfaces.
 
 use super::{Check, Facts, Interface, Judgement, bytes, interface_setting};
-use crate::Cure;
+use crate::Remedy;
 
 /// A datagram of 1,472 bytes takes 2,304 of a receive buffer. Source: measured, Linux 6.18.
 const OVERHEAD: f64 = 2_304.0 / 1_472.0;
@@ -64,8 +64,8 @@ fn limit(facts: &Facts, check: &'static str, name: &str, needed: u64, what: &str
     }
     // A quarter of it is lost in the first pause, whatever the program asks for.
     let judgement = if now < needed / 4 { Judgement::Fail } else { Judgement::Warn };
-    let cure = Cure::by_sysctl("a higher limit", name, needed, Some(now));
-    vec![Check::new(check, judgement, bytes(now), why).recommending(bytes(needed), [cure])]
+    let remedy = Remedy::by_sysctl("a higher limit", name, needed, Some(now));
+    vec![Check::new(check, judgement, bytes(now), why).recommending(bytes(needed), [remedy])]
 }
 
 pub(super) fn receive_buffer_default(facts: &Facts) -> Vec<Check> {
@@ -80,8 +80,8 @@ pub(super) fn receive_buffer_default(facts: &Facts) -> Vec<Check> {
     if now >= needed {
         return vec![Check::new(CHECK, Judgement::Ok, bytes(now), why)];
     }
-    let cure = Cure::by_sysctl("a larger buffer for programs that ask for none", NAME, needed, Some(now));
-    vec![Check::new(CHECK, Judgement::Warn, bytes(now), why).recommending(bytes(needed), [cure])]
+    let remedy = Remedy::by_sysctl("a larger buffer for programs that ask for none", NAME, needed, Some(now));
+    vec![Check::new(CHECK, Judgement::Warn, bytes(now), why).recommending(bytes(needed), [remedy])]
 }
 
 /// Returns how many bytes pages are: where there is no limit, more than there are.
@@ -103,7 +103,7 @@ pub(super) fn udp_memory(facts: &Facts) -> Vec<Check> {
         return vec![check];
     }
     let by_hand =
-        Cure::by_hand("raise the third number of net.ipv4.udp_mem, or find who does not read (`ss -uanp`)");
+        Remedy::by_hand("raise the third number of net.ipv4.udp_mem, or find who does not read (`ss -uanp`)");
     vec![check.recommending(bytes(pages(most).saturating_mul(2)), [by_hand])]
 }
 
@@ -117,14 +117,14 @@ pub(super) fn backlog(facts: &Facts) -> Vec<Check> {
     match facts.setting(NAME) {
         Some(now) if dropped > 0 => {
             let longer = now.saturating_mul(2);
-            let cure = Cure::by_sysctl("twice as long a backlog", NAME, longer, Some(now));
-            vec![check.recommending(longer.to_string(), [cure])]
+            let remedy = Remedy::by_sysctl("twice as long a backlog", NAME, longer, Some(now));
+            vec![check.recommending(longer.to_string(), [remedy])]
         }
         // In network namespaces but the first, and in many containers, there is no such setting.
         None if dropped > 0 => {
             vec![check.recommending(
                 "twice what it is",
-                [Cure::by_hand("raise net.core.netdev_max_backlog on the host")],
+                [Remedy::by_hand("raise net.core.netdev_max_backlog on the host")],
             )]
         }
         _ => vec![check],
@@ -146,11 +146,11 @@ pub(super) fn softirq_budget(facts: &Facts) -> Vec<Check> {
         return vec![Check::new(CHECK, Judgement::Ok, live, why)];
     }
     let names = ["net.core.netdev_budget", "net.core.netdev_budget_usecs"];
-    let cures = names.iter().filter_map(|name| {
+    let remedies = names.iter().filter_map(|name| {
         let now = facts.setting(name)?;
-        Some(Cure::by_sysctl("twice the budget", name, now.saturating_mul(2), Some(now)))
+        Some(Remedy::by_sysctl("twice the budget", name, now.saturating_mul(2), Some(now)))
     });
-    vec![Check::new(CHECK, Judgement::Warn, live, why).recommending("twice the budget", cures)]
+    vec![Check::new(CHECK, Judgement::Warn, live, why).recommending("twice the budget", remedies)]
 }
 
 pub(super) fn reverse_path(facts: &Facts) -> Vec<Check> {
@@ -169,11 +169,11 @@ pub(super) fn reverse_path(facts: &Facts) -> Vec<Check> {
             return Some(Check::new(CHECK, Judgement::Ok, live, why));
         }
         let names = [("all", all), (interface.name.as_str(), own)];
-        let cures = names.into_iter().filter(|(_, now)| *now == STRICT).map(|(name, now)| {
+        let remedies = names.into_iter().filter(|(_, now)| *now == STRICT).map(|(name, now)| {
             let setting = interface_setting(name, "rp_filter");
-            Cure::by_sysctl("a loose filter", &setting, 2, Some(now))
+            Remedy::by_sysctl("a loose filter", &setting, 2, Some(now))
         });
-        Some(Check::new(CHECK, Judgement::Warn, live, why).recommending("2", cures))
+        Some(Check::new(CHECK, Judgement::Warn, live, why).recommending("2", remedies))
     };
     facts.interfaces.iter().filter(|it| !it.is_loopback).filter_map(one).collect()
 }
@@ -186,7 +186,7 @@ pub(super) fn interfaces(facts: &Facts) -> Vec<Check> {
     let mut checks = Vec::new();
     for interface in outside.iter().filter(|it| !it.takes_groups) {
         let set = |value| format!("ip link set dev {} multicast {value}", interface.name);
-        let cure = Cure::by_command("switch groups on", set("on"), set("off"));
+        let remedy = Remedy::by_command("switch groups on", set("on"), set("off"));
         checks.push(
             Check::new(
                 "multicast-interface",
@@ -194,7 +194,7 @@ pub(super) fn interfaces(facts: &Facts) -> Vec<Check> {
                 format!("{} takes no groups", interface.name),
                 "streams go to groups, which this interface neither sends nor receives",
             )
-            .recommending("multicast on", [cure]),
+            .recommending("multicast on", [remedy]),
         );
     }
     checks.extend([mtu(&outside), link_speed(&outside)]);
@@ -217,9 +217,9 @@ fn link_speed(outside: &[&Interface]) -> Check {
     if known.iter().all(|speed| speed == first) {
         return Check::new(CHECK, Judgement::Ok, live, why);
     }
-    let cure =
+    let remedy =
         "let streams go by links of one speed (`iface=` on the bus), or pace senders below the slowest";
-    Check::new(CHECK, Judgement::Warn, live, why).recommending("one speed", [Cure::by_hand(cure)])
+    Check::new(CHECK, Judgement::Warn, live, why).recommending("one speed", [Remedy::by_hand(remedy)])
 }
 
 fn mtu(outside: &[&Interface]) -> Check {
@@ -231,9 +231,10 @@ fn mtu(outside: &[&Interface]) -> Check {
         return Check::new("mtu", Judgement::Ok, list.join(", "), why);
     }
     let set = |it: &Interface, mtu: u32| format!("ip link set dev {} mtu {mtu}", it.name);
-    let cures =
-        larger().map(|it| Cure::by_command("as small as the others", set(it, least), set(it, it.mtu)));
-    Check::new("mtu", Judgement::Warn, list.join(", "), why).recommending(format!("{least} on each"), cures)
+    let remedies =
+        larger().map(|it| Remedy::by_command("as small as the others", set(it, least), set(it, it.mtu)));
+    Check::new("mtu", Judgement::Warn, list.join(", "), why)
+        .recommending(format!("{least} on each"), remedies)
 }
 
 pub(super) fn multicast_route(facts: &Facts) -> Vec<Check> {
@@ -256,10 +257,10 @@ pub(super) fn multicast_route(facts: &Facts) -> Vec<Check> {
     if has_route || choices.len() < 2 {
         return vec![Check::new(CHECK, Judgement::Ok, live, why)];
     }
-    let cure = Cure::by_hand(
+    let remedy = Remedy::by_hand(
         "name the interface on the bus (`iface=`), or add a route: ip route add 224.0.0.0/4 dev DEVICE",
     );
-    vec![Check::new(CHECK, Judgement::Warn, live, why).recommending("one interface, by name", [cure])]
+    vec![Check::new(CHECK, Judgement::Warn, live, why).recommending("one interface, by name", [remedy])]
 }
 
 pub(super) fn reassembly(facts: &Facts) -> Vec<Check> {
@@ -271,9 +272,9 @@ pub(super) fn reassembly(facts: &Facts) -> Vec<Check> {
     if failed == 0 {
         return vec![Check::new(CHECK, Judgement::Ok, live, why)];
     }
-    let fit = Cure::by_hand("send datagrams that fit into the path's MTU (`mtu=` on the bus)");
+    let fit = Remedy::by_hand("send datagrams that fit into the path's MTU (`mtu=` on the bus)");
     let more = facts.setting(NAME).map(|now| {
-        Cure::by_sysctl("more memory to wait for fragments", NAME, now.saturating_mul(4), Some(now))
+        Remedy::by_sysctl("more memory to wait for fragments", NAME, now.saturating_mul(4), Some(now))
     });
     vec![
         Check::new(CHECK, Judgement::Warn, live, why)
@@ -298,10 +299,10 @@ pub(super) fn card(facts: &Facts) -> Vec<Check> {
             return Check::new(CHECK, Judgement::Ok, live, why);
         }
         let name = &interface.name;
-        let cure = Cure::by_hand(&format!(
+        let remedy = Remedy::by_hand(&format!(
             "see which count rises (`ethtool -S {name}`): `card-ring` tells of what found no room; errors are the cable's, the port's or the driver's"
         ));
-        Check::new(CHECK, Judgement::Warn, live, why).recommending("none", [cure])
+        Check::new(CHECK, Judgement::Warn, live, why).recommending("none", [remedy])
     };
     facts.interfaces.iter().filter(|it| !it.is_loopback).map(one).collect()
 }
@@ -360,8 +361,8 @@ mod tests {
         }
         let checks = receive_buffer_limit(&with("net.core.rmem_max", 212_992));
         assert_eq!(checks[0].recommended.as_deref(), Some("1 MiB"));
-        assert_eq!(checks[0].cures[0].command().as_deref(), Some("sysctl -w net.core.rmem_max=1048576"));
-        assert_eq!(checks[0].cures[0].undo().as_deref(), Some("sysctl -w net.core.rmem_max=212992"));
+        assert_eq!(checks[0].remedies[0].command().as_deref(), Some("sysctl -w net.core.rmem_max=1048576"));
+        assert_eq!(checks[0].remedies[0].undo().as_deref(), Some("sysctl -w net.core.rmem_max=212992"));
     }
 
     #[test]
@@ -391,7 +392,7 @@ mod tests {
         assert_eq!(judgements(&backlog(&busy)), [Judgement::Warn]);
         busy.settings.insert("net.core.netdev_max_backlog".to_owned(), 1_000);
         assert_eq!(
-            backlog(&busy)[0].cures[0].command().as_deref(),
+            backlog(&busy)[0].remedies[0].command().as_deref(),
             Some("sysctl -w net.core.netdev_max_backlog=2000")
         );
         assert_eq!(judgements(&softirq_budget(&counting("softnet_time_squeeze/cpu0", 999))), [Judgement::Ok]);
@@ -419,7 +420,7 @@ mod tests {
                 Facts { interfaces: vec![eth("eth0")], ..with("net.ipv4.conf.all.rp_filter", all) };
             facts.settings.insert("net.ipv4.conf.eth0.rp_filter".to_owned(), own);
             let check = reverse_path(&facts).remove(0);
-            (check.judgement, check.cures.len())
+            (check.judgement, check.remedies.len())
         };
         assert_eq!(judge(0, 0), (Judgement::Ok, 0));
         assert_eq!(judge(0, 2), (Judgement::Ok, 0));
@@ -434,7 +435,7 @@ mod tests {
         facts.settings.insert("net/ipv4/conf/eth0.7/rp_filter".to_owned(), 1);
         let check = reverse_path(&facts).remove(0);
         let command = "sysctl -w net/ipv4/conf/eth0.7/rp_filter=2";
-        assert_eq!(check.cures[0].command().as_deref(), Some(command));
+        assert_eq!(check.remedies[0].command().as_deref(), Some(command));
     }
 
     #[test]
@@ -449,9 +450,9 @@ mod tests {
                 .map(|it| it.name)
                 .collect::<Vec<_>>()
         };
-        let cure = mtu(&[&eth("a"), &Interface { mtu: 9_000, ..eth("b") }]).cures.remove(0);
-        assert_eq!(cure.command().as_deref(), Some("ip link set dev b mtu 1500"));
-        assert_eq!(cure.undo().as_deref(), Some("ip link set dev b mtu 9000"));
+        let remedy = mtu(&[&eth("a"), &Interface { mtu: 9_000, ..eth("b") }]).remedies.remove(0);
+        assert_eq!(remedy.command().as_deref(), Some("ip link set dev b mtu 1500"));
+        assert_eq!(remedy.undo().as_deref(), Some("ip link set dev b mtu 9000"));
         assert_eq!(judge(&[eth("a")]), [""; 0]);
         assert_eq!(judge(&[eth("a"), Interface { mtu: 9_000, ..eth("b") }]), ["mtu", "multicast-route"]);
         assert_eq!(

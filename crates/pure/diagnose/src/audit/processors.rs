@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Check, Facts, Interface, Judgement};
-use crate::Cure;
+use crate::Remedy;
 
 /// The processors of a host, by their numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -74,22 +74,22 @@ fn of_interface(interface: &Interface, processors: &Processors) -> Option<Check>
     let check = Check::new(CHECK, Judgement::Warn, live, why);
     let others = &processors.online - &processors.isolated;
     if others.is_empty() {
-        let cure = Cure::by_hand(
+        let remedy = Remedy::by_hand(
             "leave a processor for the rest of the host (`isolcpus=` at the start of the kernel)",
         );
-        return Some(check.recommending("another processor", [cure]));
+        return Some(check.recommending("another processor", [remedy]));
     }
     let set = |to: &dyn Fn(&Interrupt) -> String| {
         let each =
             wrong.iter().map(|it| format!("echo {} > /proc/irq/{}/smp_affinity_list", to(it), it.number));
         each.collect::<Vec<_>>().join("; ")
     };
-    let cure = Cure::by_command(
+    let remedy = Remedy::by_command(
         "let the other processors take them (`irqbalance`, where it runs, may choose again)",
         set(&|_| list(&others)),
         set(&|it| list(&it.allowed)),
     );
-    Some(check.recommending(format!("on {}", list(&others)), [cure]))
+    Some(check.recommending(format!("on {}", list(&others)), [remedy]))
 }
 
 /// Numbers as the kernel lists them: `0-3,8`.
@@ -142,11 +142,11 @@ mod tests {
         let check = judge(&[2, 3]);
         assert_eq!(check.judgement, Judgement::Warn);
         assert_eq!(check.live, "eth0: interrupts on 1-2, of which 2 are isolated");
-        assert_eq!(check.cures[0].command().as_deref(), Some("echo 0-1 > /proc/irq/25/smp_affinity_list"));
-        assert_eq!(check.cures[0].undo().as_deref(), Some("echo 0-3 > /proc/irq/25/smp_affinity_list"));
+        assert_eq!(check.remedies[0].command().as_deref(), Some("echo 0-1 > /proc/irq/25/smp_affinity_list"));
+        assert_eq!(check.remedies[0].undo().as_deref(), Some("echo 0-3 > /proc/irq/25/smp_affinity_list"));
         let both = judge(&[1, 2, 3]);
-        assert_eq!(both.cures[0].command().map(|it| it.matches("echo 0 >").count()), Some(2));
-        assert_eq!(judge(&[0, 1, 2, 3]).cures[0].command(), None, "no processor is left");
+        assert_eq!(both.remedies[0].command().map(|it| it.matches("echo 0 >").count()), Some(2));
+        assert_eq!(judge(&[0, 1, 2, 3]).remedies[0].command(), None, "no processor is left");
     }
 
     #[test]

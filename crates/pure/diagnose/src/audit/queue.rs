@@ -1,7 +1,7 @@
 //! The queue before a link, in which what programs send waits for the card: what finds no room there was never on the network.
 
 use super::{Check, Facts, Interface, Judgement};
-use crate::Cure;
+use crate::Remedy;
 
 /// A queue before a link.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -41,17 +41,18 @@ fn of_interface(interface: &Interface, queue: &Queue) -> Option<Check> {
     }
     let check = Check::new(CHECK, Judgement::Warn, live, why);
     let slower =
-        Cure::by_hand("send no faster than the link carries, evenly: without bursts no queue is needed");
+        Remedy::by_hand("send no faster than the link carries, evenly: without bursts no queue is needed");
     // The only ones that keep to the link's number.
     if !matches!(discipline.as_str(), "pfifo_fast" | "pfifo") || *packets == 0 {
-        let larger =
-            Cure::by_hand(&format!("or a higher limit of the queue: `tc -s qdisc show dev {name}` tells it"));
+        let larger = Remedy::by_hand(&format!(
+            "or a higher limit of the queue: `tc -s qdisc show dev {name}` tells it"
+        ));
         return Some(check.recommending("none dropped", [slower, larger]));
     }
     let longer = packets.saturating_mul(2);
     let set = |packets| format!("ip link set dev {name} txqueuelen {packets}");
-    let cure = Cure::by_command("a queue twice as long", set(longer), set(*packets));
-    Some(check.recommending(format!("{longer} packets"), [cure, slower]))
+    let remedy = Remedy::by_command("a queue twice as long", set(longer), set(*packets));
+    Some(check.recommending(format!("{longer} packets"), [remedy, slower]))
 }
 
 #[cfg(test)]
@@ -73,7 +74,7 @@ mod tests {
         assert_eq!(judge(Some(("pfifo_fast", Some(0)))).judgement, Judgement::Ok);
         let short = judge(Some(("pfifo_fast", Some(1))));
         assert_eq!((short.judgement, short.recommended.as_deref()), (Judgement::Warn, Some("2000 packets")));
-        let commands = (short.cures[0].command(), short.cures[0].undo());
+        let commands = (short.remedies[0].command(), short.remedies[0].undo());
         let set = |packets| Some(format!("ip link set dev eth0 txqueuelen {packets}"));
         assert_eq!(commands, (set(2_000), set(1_000)));
     }
@@ -81,7 +82,7 @@ mod tests {
     #[test]
     fn queues_with_a_limit_of_their_own_have_no_use_for_txqueuelen() {
         let dropped = judge(Some(("fq_codel", Some(1))));
-        assert_eq!((dropped.judgement, dropped.cures[0].command()), (Judgement::Warn, None));
+        assert_eq!((dropped.judgement, dropped.remedies[0].command()), (Judgement::Warn, None));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use super::network::rate;
 use super::{Check, Facts, Judgement, bytes};
-use crate::Cure;
+use crate::Remedy;
 
 /// How TCP is set; what cannot be read is not there.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -60,8 +60,8 @@ fn buffer(facts: &Facts, name: &str, now: Option<[u64; 3]>) -> Check {
     }
     let larger = (needed.min(MOST_BYTES) as u64).next_power_of_two();
     let set = |most: u64| format!("sysctl -w {name}=\"{least} {first} {most}\"");
-    let cure = Cure::by_command("let the kernel make buffers larger", set(larger), set(most));
-    Check::new(CHECK, Judgement::Warn, live, why).recommending(bytes(larger), [cure])
+    let remedy = Remedy::by_command("let the kernel make buffers larger", set(larger), set(most));
+    Check::new(CHECK, Judgement::Warn, live, why).recommending(bytes(larger), [remedy])
 }
 
 fn words(time: Duration) -> String {
@@ -108,8 +108,8 @@ fn option(facts: &Facts, check: &'static str, name: &str, why: &str, without_is_
             Check::new(check, Judgement::Ok, "off, which is enough at this rate", why)
         }
         Some(0) => {
-            let cure = Cure::by_sysctl("switch it on", name, 1, Some(0));
-            Check::new(check, Judgement::Warn, "off", why).recommending("on", [cure])
+            let remedy = Remedy::by_sysctl("switch it on", name, 1, Some(0));
+            Check::new(check, Judgement::Warn, "off", why).recommending("on", [remedy])
         }
         Some(_) => Check::new(check, Judgement::Ok, "on", why),
     }
@@ -157,9 +157,9 @@ mod tests {
         let small = judge(49_999_999, FAR);
         assert_eq!((small.judgement, small.recommended.as_deref()), (Judgement::Warn, Some("64 MiB")));
         let command = "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 67108864\"";
-        assert_eq!(small.cures[0].command().as_deref(), Some(command));
+        assert_eq!(small.remedies[0].command().as_deref(), Some(command));
         let undo = "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 49999999\"";
-        assert_eq!(small.cures[0].undo().as_deref(), Some(undo));
+        assert_eq!(small.remedies[0].undo().as_deref(), Some(undo));
         let unknown = judge(50_000_000, None);
         assert_eq!(unknown.judgement, Judgement::NotSeen);
         assert!(unknown.live.ends_with("enough for 20.0 ms at 10 Gbit/s"), "{}", unknown.live);
@@ -192,8 +192,8 @@ mod tests {
         assert_eq!(judge(1).judgement, Judgement::Ok);
         let off = judge(0);
         assert_eq!(off.judgement, Judgement::Warn);
-        assert_eq!(off.cures[0].command().as_deref(), Some("sysctl -w net.ipv4.tcp_sack=1"));
-        assert_eq!(off.cures[0].undo().as_deref(), Some("sysctl -w net.ipv4.tcp_sack=0"));
+        assert_eq!(off.remedies[0].command().as_deref(), Some("sysctl -w net.ipv4.tcp_sack=1"));
+        assert_eq!(off.remedies[0].undo().as_deref(), Some("sysctl -w net.ipv4.tcp_sack=0"));
     }
 
     #[test]

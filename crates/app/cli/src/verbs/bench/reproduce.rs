@@ -16,7 +16,7 @@ use crate::Outcome;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast bench reproduce 000 --html 000.html           when a receiver loses datagrams and what cures it, two minutes
+  tallycast bench reproduce 000 --html 000.html           when a receiver loses datagrams and what helps, two minutes
   tallycast bench reproduce 001                           what UDP, TCP and our stream cost a processor, in a minute
   tallycast bench reproduce 001 --full -c 192.0.2.7       the same between two hosts, as often as the document
   tallycast bench reproduce 002 --html 002.html           how many datagrams are received a second, in a minute
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
 /// The documents that can be done again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Document {
-    /// When a receiver loses datagrams, and what cures it
+    /// When a receiver loses datagrams, and what remedies it
     #[value(name = "000")]
     Reliability,
     /// What UDP and TCP take of a processor, and the delay in the end systems

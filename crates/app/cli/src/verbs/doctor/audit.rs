@@ -7,7 +7,7 @@ use clap::Args;
 use doctor::{Check, Judgement, Wishes, check_json};
 use serde_json::json;
 
-use super::text::{cures, line};
+use super::text::{line, remedies};
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::quantity;
@@ -84,5 +84,5 @@ fn tell(check: &Check) -> std::io::Result<()> {
     if let Some(recommended) = &check.recommended {
         line(&mut output, "better", recommended)?;
     }
-    cures(&mut output, &check.cures)
+    remedies(&mut output, &check.remedies)
 }

@@ -36,7 +36,7 @@ Examples:
 
 It watches live traffic for a while, shows what it would change and how that is taken back, does it when you agree, and
 watches again for as long. A change that did not help is undone at once. What was kept stands in a journal, and
-`tallycast doctor undo` takes it back. It acts in the network namespace and on the host in which it runs: what a sender loses is cured there.
+`tallycast doctor undo` takes it back. It acts in the network namespace and on the host in which it runs: what a sender loses is remedied there.
 Exit codes: 0 nothing was lost, or what was done helped; 1 losses remain, with --port or --pid of their sockets; 2 it could not be done.";
 
 pub(crate) const UNDO_EXAMPLES: &str = "\
@@ -325,7 +325,7 @@ impl Report {
                 "why": plan.why,
                 "change": change.map(change_json),
                 "undo": change.map(undo_text),
-                "by_hand": plan.by_hand.iter().map(|cure| cure.what.as_str()).collect::<Vec<_>>(),
+                "by_hand": plan.by_hand.iter().map(|remedy| remedy.what.as_str()).collect::<Vec<_>>(),
             }));
         }
         let mut output = std::io::stdout().lock();
@@ -338,9 +338,9 @@ impl Report {
             }
             None => line(&mut output, "change", "none that can be made and taken back from here")?,
         }
-        plan.by_hand.iter().try_for_each(|cure| {
-            line(&mut output, "by hand", &cure.what)?;
-            cure.command().map_or(Ok(()), |command| line(&mut output, "", &command))
+        plan.by_hand.iter().try_for_each(|remedy| {
+            line(&mut output, "by hand", &remedy.what)?;
+            remedy.command().map_or(Ok(()), |command| line(&mut output, "", &command))
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use doctor::{Cure, Place};
+use doctor::{Place, Remedy};
 
 /// Writes a line that belongs to the one before it.
 pub(super) fn line(output: &mut impl Write, head: &str, text: &str) -> std::io::Result<()> {
@@ -10,13 +10,13 @@ pub(super) fn line(output: &mut impl Write, head: &str, text: &str) -> std::io::
 }
 
 /// Writes what helps, each with its command and the way back.
-pub(super) fn cures(output: &mut impl Write, cures: &[Cure]) -> std::io::Result<()> {
-    for cure in cures {
-        line(output, "cure", &cure.what)?;
-        if let Some(command) = cure.command() {
+pub(super) fn remedies(output: &mut impl Write, remedies: &[Remedy]) -> std::io::Result<()> {
+    for remedy in remedies {
+        line(output, "remedy", &remedy.what)?;
+        if let Some(command) = remedy.command() {
             line(output, "", &command)?;
         }
-        if let Some(undo) = cure.undo() {
+        if let Some(undo) = remedy.undo() {
             line(output, "undo", &undo)?;
         }
     }

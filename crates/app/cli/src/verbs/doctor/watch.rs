@@ -19,7 +19,7 @@ use units::RangeSet;
 
 use super::Selection;
 use super::names::Names;
-use super::text::{cures, line, place_text};
+use super::text::{line, place_text, remedies};
 use crate::Outcome;
 use crate::messages::print_line;
 use crate::quantity;
@@ -427,7 +427,7 @@ fn explain(output: &mut impl Write, finding: &Finding) -> std::io::Result<()> {
     let levels = finding.levels.iter().map(level_text);
     let evidence: Vec<String> = std::iter::once(evidence_text(&finding.evidence)).chain(levels).collect();
     line(output, "evidence", &evidence.join(", "))?;
-    cures(output, &finding.cures)?;
+    remedies(output, &finding.remedies)?;
     line(output, "more", &guide(finding.stage.name()))
 }
 

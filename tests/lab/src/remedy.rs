@@ -17,7 +17,7 @@ use crate::classes::{Stepping, on_first_processor};
 use crate::scene::{PORT, Scene, Version};
 
 /// A class that `doctor fix` can do something against.
-pub(crate) struct Cure {
+pub(crate) struct Remedy {
     /// What is sent while it measures.
     pub(crate) steps: BeginSteps,
     pub(crate) knob: Knob,
@@ -48,7 +48,7 @@ pub(crate) enum Knob {
 
 /// What became of it.
 #[derive(Debug, Default)]
-pub(crate) struct Cured {
+pub(crate) struct Remedied {
     pub(crate) before: u64,
     pub(crate) after: u64,
     /// What was changed is what it was.
@@ -65,15 +65,15 @@ const MOST_STEPS: u32 = 5_000;
 const FACTOR: u64 = 10;
 
 /// Sends at a steady rate, lets `doctor fix` do what it can, and `doctor undo` take it back.
-pub(crate) fn cure(cure: &Cure, scene: &mut Scene) -> anyhow::Result<Cured> {
-    let borrowed = match cure.knob {
+pub(crate) fn remedy(remedy: &Remedy, scene: &mut Scene) -> anyhow::Result<Remedied> {
+    let borrowed = match remedy.knob {
         Knob::Host(path) => Some(Borrowed::new(path)?),
         _ => None,
     };
-    let mut steps = (cure.steps)(scene)?;
+    let mut steps = (remedy.steps)(scene)?;
     // A socket of its own tells what it holds, whoever else steps on.
     let socket = steps.reader().map(UdpSocket::try_clone).transpose()?;
-    let knob = || match cure.knob {
+    let knob = || match remedy.knob {
         Knob::Buffer => {
             let socket = socket.as_ref().context("a class of a buffer has a reader")?;
             Ok(sys::MemInfo::of(socket)?.buffer_bytes.to_string())
@@ -88,8 +88,9 @@ pub(crate) fn cure(cure: &Cure, scene: &mut Scene) -> anyhow::Result<Cured> {
     let first = knob()?;
     let is_over = AtomicBool::new(false);
     let proofs = std::thread::scope(|threads| {
-        let sending = threads.spawn(|| go(&mut *steps, cure.period, &is_over));
-        let said = doctor(cure, scene, &journal, &["fix", "--yes", "--window", WINDOW, "--port"], Some(PORT));
+        let sending = threads.spawn(|| go(&mut *steps, remedy.period, &is_over));
+        let said =
+            doctor(remedy, scene, &journal, &["fix", "--yes", "--window", WINDOW, "--port"], Some(PORT));
         is_over.store(true, Ordering::Relaxed);
         sending.join().map_err(|_| anyhow!("the sending thread panicked"))??;
         said
@@ -98,13 +99,18 @@ pub(crate) fn cure(cure: &Cure, scene: &mut Scene) -> anyhow::Result<Cured> {
     let Some(proof) = proof else { bail!("nothing helped: {}", Value::from(proofs)) };
     let lost = |window: &str| proof[window]["lost"].as_u64().unwrap_or_default();
     let (before, after, changed) = (lost("before"), lost("after"), knob()?);
-    let undone = doctor(cure, scene, &journal, &["undo", "--all"], None)?;
+    let undone = doctor(remedy, scene, &journal, &["undo", "--all"], None)?;
     let is_undone = knob()? == first && undone.iter().all(|line| line["result"] == "undone");
-    let mut cured =
-        Cured { before, after, is_undone, note: format!("{first} became {changed}"), ..Cured::default() };
-    cured.faults = cured.faults(steps.lost() * cure.parts, changed != first);
+    let mut remedied = Remedied {
+        before,
+        after,
+        is_undone,
+        note: format!("{first} became {changed}"),
+        ..Remedied::default()
+    };
+    remedied.faults = remedied.faults(steps.lost() * remedy.parts, changed != first);
     steps.finish(scene)?;
-    Ok(cured)
+    Ok(remedied)
 }
 
 /// Returns the nice values that threads of this process have; those of real time have none.
@@ -121,7 +127,7 @@ fn shown(host: &Host, command: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-impl Cured {
+impl Remedied {
     fn faults(&self, lost: u64, is_changed: bool) -> Vec<String> {
         let Self { before, after, is_undone, .. } = *self;
         [
@@ -156,7 +162,7 @@ fn go(steps: &mut dyn Stepping, period: Duration, is_over: &AtomicBool) -> anyho
 
 /// Runs a command of the doctor where the change is to be made; returns what it says.
 fn doctor(
-    cure: &Cure,
+    remedy: &Remedy,
     scene: &Scene,
     journal: &Path,
     arguments: &[&str],
@@ -164,7 +170,7 @@ fn doctor(
 ) -> anyhow::Result<Vec<Value>> {
     let binary = e2e::binary();
     let binary = binary.to_str().context("a path of plain text")?;
-    let mut command = match cure.knob {
+    let mut command = match remedy.knob {
         Knob::Buffer | Knob::Threads | Knob::Reader(_) => scene.reader().command(binary),
         Knob::Sender(_) => scene.sender().command(binary),
         // Other namespaces than the first do not show it.
@@ -182,16 +188,16 @@ fn doctor(
 
 #[cfg(test)]
 mod tests {
-    use super::Cured;
+    use super::Remedied;
 
     #[test]
     fn a_tenth_at_most_is_lost_afterwards_and_the_change_is_made_and_undone() {
-        let cured = |before, after| Cured { before, after, is_undone: true, ..Cured::default() };
-        assert_eq!(cured(100, 10).faults(110, true), Vec::<String>::new());
-        assert_eq!(cured(100, 11).faults(200, true).len(), 1, "it does not help enough");
-        assert_eq!(cured(0, 0).faults(200, true).len(), 1, "there was nothing to help against");
-        assert_eq!(cured(100, 10).faults(109, true).len(), 1, "more are told than were lost");
-        assert_eq!(cured(100, 10).faults(110, false).len(), 1, "it was something else that helped");
-        assert_eq!(Cured { is_undone: false, ..cured(100, 10) }.faults(110, true).len(), 1);
+        let remedied = |before, after| Remedied { before, after, is_undone: true, ..Remedied::default() };
+        assert_eq!(remedied(100, 10).faults(110, true), Vec::<String>::new());
+        assert_eq!(remedied(100, 11).faults(200, true).len(), 1, "it does not help enough");
+        assert_eq!(remedied(0, 0).faults(200, true).len(), 1, "there was nothing to help against");
+        assert_eq!(remedied(100, 10).faults(109, true).len(), 1, "more are told than were lost");
+        assert_eq!(remedied(100, 10).faults(110, false).len(), 1, "it was something else that helped");
+        assert_eq!(Remedied { is_undone: false, ..remedied(100, 10) }.faults(110, true).len(), 1);
     }
 }

@@ -6,7 +6,7 @@ use crate::tunables;
 
 /// What helps.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Cure {
+pub struct Remedy {
     /// What changes, in words.
     pub what: String,
     /// The change of this host that this program can make; `None` where a person or another program has to do it.
@@ -227,8 +227,8 @@ fn number(class: u32) -> String {
     format!("{}:{:x}", major(class), class & 0xffff)
 }
 
-impl Cure {
-    /// Returns the command, if the cure is one.
+impl Remedy {
+    /// Returns the command, if the remedy is one.
     #[must_use]
     pub fn command(&self) -> Option<String> {
         let by_hand = || self.by_command.as_ref().map(|it| it.command.clone());
@@ -242,23 +242,23 @@ impl Cure {
         self.change.as_ref().map_or(by_hand, Change::undo)
     }
 
-    /// A cure that is nobody's command.
+    /// A remedy that is nobody's command.
     pub(crate) fn by_hand(what: &str) -> Self {
         Self { what: what.to_owned(), change: None, by_command: None }
     }
 
-    /// A cure that a person makes by a command, and takes back by another.
+    /// A remedy that a person makes by a command, and takes back by another.
     pub(crate) fn by_command(what: &str, command: impl Into<String>, undo: impl Into<String>) -> Self {
         let by_command = Some(ByCommand { command: command.into(), undo: undo.into() });
         Self { by_command, ..Self::by_hand(what) }
     }
 
-    /// A cure that this program can make.
+    /// A remedy that this program can make.
     pub(crate) fn by_change(what: &str, change: Change) -> Self {
         Self { change: Some(change), ..Self::by_hand(what) }
     }
 
-    /// A cure that sets a number of `sysctl`.
+    /// A remedy that sets a number of `sysctl`.
     pub(crate) fn by_sysctl(what: &str, name: &str, value: u64, before: Option<u64>) -> Self {
         Self::by_change(what, Change::Sysctl { name: name.to_owned(), value, before })
     }
@@ -309,14 +309,14 @@ mod tests {
 
     #[test]
     fn a_change_can_be_taken_back_if_it_is_known_what_was() {
-        let sysctl = |before| Cure::by_sysctl("", "net.core.netdev_max_backlog", 6_000, before);
-        let cure = sysctl(Some(3_000));
-        assert_eq!(cure.command().as_deref(), Some("sysctl -w net.core.netdev_max_backlog=6000"));
-        assert_eq!(cure.undo().as_deref(), Some("sysctl -w net.core.netdev_max_backlog=3000"));
+        let sysctl = |before| Remedy::by_sysctl("", "net.core.netdev_max_backlog", 6_000, before);
+        let remedy = sysctl(Some(3_000));
+        assert_eq!(remedy.command().as_deref(), Some("sysctl -w net.core.netdev_max_backlog=6000"));
+        assert_eq!(remedy.undo().as_deref(), Some("sysctl -w net.core.netdev_max_backlog=3000"));
         assert_eq!(sysctl(None).undo(), None);
-        assert_eq!(Cure::by_hand("do it").command(), None);
+        assert_eq!(Remedy::by_hand("do it").command(), None);
         let by_command =
-            Cure::by_command("a larger ring", "ethtool -G eth0 rx 512", "ethtool -G eth0 rx 256");
+            Remedy::by_command("a larger ring", "ethtool -G eth0 rx 512", "ethtool -G eth0 rx 256");
         assert_eq!(by_command.command().as_deref(), Some("ethtool -G eth0 rx 512"));
         assert_eq!(by_command.undo().as_deref(), Some("ethtool -G eth0 rx 256"));
     }
