@@ -69,7 +69,7 @@ fn a_group_that_a_bridge_forgets_is_reported_and_lasts_once_that_is_remedied() {
 }
 
 #[test]
-fn a_host_with_a_smaller_mtu_is_told_at_both_ends() {
+fn a_host_with_a_smaller_mtu_is_reported_at_both_ends() {
     let Some(lan) = lan_or_skip(&HOSTS) else { return };
     lan.hosts()[1].narrow(1_000);
     let [wide, narrow] = <[_; 2]>::try_from(look(&lan, "4s")).unwrap();

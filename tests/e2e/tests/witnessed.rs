@@ -63,10 +63,10 @@ fn what_a_firewall_of_the_readers_host_drops_is_in_its_account_and_in_nobody_els
     assert!(lost >= 10, "{walled}");
     assert!(rests_on_events(&walled, &["NETFILTER_DROP"]), "{walled}");
     assert_eq!((free.lost("datagrams"), free.is_explained()), (BTreeMap::new(), true), "{free}");
-    let (told, _) = doctor.interrupt();
+    let (reported, _) = doctor.interrupt();
     // What came before anybody had joined the group is another loss.
     let is_of_wall = |line: &&Value| line["event"] == "loss" && line["stage"] == "receiver_hook";
-    let losses: Vec<&Value> = told.iter().filter(is_of_wall).collect();
+    let losses: Vec<&Value> = reported.iter().filter(is_of_wall).collect();
     // The name is asked for when the first loss is told.
     assert_eq!(losses.last().unwrap()["datagrams"][0]["name"], "lab/wave", "{losses:?}");
     let counted: u64 = losses.iter().map(|line| line["count"].as_u64().unwrap()).sum();
@@ -76,8 +76,8 @@ fn what_a_firewall_of_the_readers_host_drops_is_in_its_account_and_in_nobody_els
 
 /// A gap as every surface shows it: where, what was lost at which stage, and by whose word.
 fn gaps_of<'v>(gaps: impl IntoIterator<Item = &'v Value>) -> BTreeSet<String> {
-    let told = ["first_element", "elements", "lost", "unexplained", "unsettled", "evidence"];
-    gaps.into_iter().map(|gap| told.map(|field| format!("{field} {}", gap[field])).join(", ")).collect()
+    let reported = ["first_element", "elements", "lost", "unexplained", "unsettled", "evidence"];
+    gaps.into_iter().map(|gap| reported.map(|field| format!("{field} {}", gap[field])).join(", ")).collect()
 }
 
 /// Returns the value of the metric `name` with exactly these labels.

@@ -11,7 +11,7 @@ mod journal;
 mod json;
 mod preflight;
 mod record;
-mod telling;
+mod reporting;
 mod tunables;
 mod watcher;
 
@@ -30,7 +30,7 @@ pub use json::{UNEXPLAINED, UNKNOWN_REASON, check_json, finding_json, guide, unp
 pub use ledger::Stage;
 pub use preflight::{Newcomer, Preflight, PreflightError, PreflightOptions};
 pub use record::{About, Replay, ReplayError};
-pub use telling::TellError;
+pub use reporting::ReportError;
 pub use tunables::tunables;
 pub use watcher::{Seen, Wanted, Watcher};
 

@@ -15,7 +15,7 @@ use sys::{DeviceCounters, Interface, Qdisc, QdiscPlace, clock, counters, host, l
 use crate::checkpoints::Checkpoints;
 use crate::drops::Drops;
 use crate::record::Recorder;
-use crate::telling::{TellError, Telling};
+use crate::reporting::{ReportError, Reporter};
 
 /// Which sockets are watched: those that have one of the ports, or are one of the processes'; all of them if neither is named.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -36,7 +36,7 @@ pub struct Watcher {
     checkpoints: Option<Checkpoints>,
     /// Only losses of these streams are told; of all that is watched, if none is named.
     streams: Option<BTreeSet<u64>>,
-    telling: Option<Telling>,
+    reporter: Option<Reporter>,
     recorder: Option<Recorder>,
 }
 
@@ -82,7 +82,7 @@ impl Watcher {
             drops,
             checkpoints: None,
             streams: None,
-            telling: None,
+            reporter: None,
             recorder: None,
         };
         // What was freed before the first look is counted in it.
@@ -121,18 +121,18 @@ impl Watcher {
     /// of their shared memory. Without drop events there is nothing to tell.
     ///
     /// # Errors
-    /// [`TellError`]: mostly that another doctor does so.
-    pub fn tell_accounts(&mut self, directory: &Path) -> Result<(), TellError> {
+    /// [`ReportError`]: mostly that another doctor does so.
+    pub fn report_to_accounts(&mut self, directory: &Path) -> Result<(), ReportError> {
         if self.drops.is_some() {
-            self.telling = Some(Telling::begin(directory)?);
+            self.reporter = Some(Reporter::begin(directory)?);
         }
         Ok(())
     }
 
     /// Tells whether the accounts of this host's processes are told what was dropped.
     #[must_use]
-    pub const fn tells_accounts(&self) -> bool {
-        self.telling.is_some()
+    pub const fn reports_to_accounts(&self) -> bool {
+        self.reporter.is_some()
     }
 
     /// Returns which of the kernel's files cannot be read here: what they count is not seen.
@@ -166,17 +166,17 @@ impl Watcher {
     /// is told by another.
     ///
     /// # Errors
-    /// What `tell` says, and if the kernel does not list its sockets, or hand events over, any more.
+    /// What `report` says, and if the kernel does not list its sockets, or hand events over, any more.
     pub fn watch_until_stopped<E: From<io::Error>>(
         &mut self,
         (interval, snapshots): (Duration, Option<u64>),
         mut wait: impl FnMut(Duration) -> bool,
-        mut tell: impl FnMut(&mut Self, Seen) -> Result<(), E>,
+        mut report: impl FnMut(&mut Self, Seen) -> Result<(), E>,
     ) -> Result<(), E> {
         for snapshot in 1.. {
             let goes_on = self.wait(interval, &mut wait)?;
             let seen = self.take_snapshot()?;
-            tell(self, seen)?;
+            report(self, seen)?;
             if !goes_on || snapshots.is_some_and(|snapshots| snapshot >= snapshots) {
                 break;
             }
@@ -211,19 +211,19 @@ impl Watcher {
         }
         let events = drops.collect()?;
         let sockets = &self.watch.last().sockets;
-        let mut tell = |events: &[DropEvent]| {
-            if let Some(telling) = &mut self.telling {
-                telling.tell(events, sockets);
+        let mut report = |events: &[DropEvent]| {
+            if let Some(reporter) = &mut self.reporter {
+                reporter.report(events, sockets);
             }
         };
-        tell(events);
+        report(events);
         if let Some(checkpoints) = &mut self.checkpoints {
             let holes = checkpoints.settle(now, events)?;
-            tell(&holes);
+            report(&holes);
             drops.add(holes);
         }
-        match &mut self.telling {
-            Some(telling) => telling.tell_scope(now, || drops.sees_all(now)),
+        match &mut self.reporter {
+            Some(reporter) => reporter.report_scope(now, || drops.sees_all(now)),
             None => Ok(()),
         }
     }
@@ -481,10 +481,10 @@ mod tests {
     #[test]
     fn losses_during_the_last_report_are_reported_by_one_more_snapshot() {
         let (mut watcher, reader) = watching();
-        let (is_stopped, told, lost, mut snapshots) = (Cell::new(false), Cell::new(0), Cell::new(0), 0);
+        let (is_stopped, reported, lost, mut snapshots) = (Cell::new(false), Cell::new(0), Cell::new(0), 0);
         let wait = |_| !is_stopped.get();
-        let tell = |_: &mut Watcher, seen: Seen| -> io::Result<()> {
-            told.set(told.get() + counted(&seen));
+        let report = |_: &mut Watcher, seen: Seen| -> io::Result<()> {
+            reported.set(reported.get() + counted(&seen));
             // The counters have been read: the stop comes while this look is not through yet, and so does a loss.
             if !is_stopped.replace(true) {
                 lost.set(lose(&reader));
@@ -492,35 +492,35 @@ mod tests {
             snapshots += 1;
             Ok(())
         };
-        watcher.watch_until_stopped((Duration::ZERO, None), wait, tell).unwrap();
-        assert_eq!((snapshots, told.get()), (2, lost.get()));
+        watcher.watch_until_stopped((Duration::ZERO, None), wait, report).unwrap();
+        assert_eq!((snapshots, reported.get()), (2, lost.get()));
     }
 
     #[test]
     fn losses_before_a_stop_amid_the_wait_are_reported_by_the_last_snapshot() {
         let (mut watcher, reader) = watching();
-        let (lost, told) = (Cell::new(0), Cell::new(0));
+        let (lost, reported) = (Cell::new(0), Cell::new(0));
         let wait = |_| {
             lost.set(lose(&reader));
             false
         };
-        let tell = |_: &mut Watcher, seen: Seen| -> io::Result<()> {
-            told.set(told.get() + counted(&seen));
+        let report = |_: &mut Watcher, seen: Seen| -> io::Result<()> {
+            reported.set(reported.get() + counted(&seen));
             Ok(())
         };
-        watcher.watch_until_stopped((Duration::from_secs(3_600), None), wait, tell).unwrap();
-        assert_eq!(told.get(), lost.get());
+        watcher.watch_until_stopped((Duration::from_secs(3_600), None), wait, report).unwrap();
+        assert_eq!(reported.get(), lost.get());
     }
 
     #[test]
     fn as_many_snapshots_are_taken_as_were_asked_for() {
         let (mut watcher, _reader) = watching();
         let mut snapshots = 0;
-        let tell = |_: &mut Watcher, _: Seen| -> io::Result<()> {
+        let report = |_: &mut Watcher, _: Seen| -> io::Result<()> {
             snapshots += 1;
             Ok(())
         };
-        watcher.watch_until_stopped((Duration::ZERO, Some(3)), |_| true, tell).unwrap();
+        watcher.watch_until_stopped((Duration::ZERO, Some(3)), |_| true, report).unwrap();
         assert_eq!(snapshots, 3);
     }
 

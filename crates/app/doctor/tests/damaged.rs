@@ -21,17 +21,17 @@ fn line(index: usize) -> &'static str {
 /// Replays to the end or to the first line that is refused; returns what was lost, as it is told.
 fn replayed(file: Vec<u8>) -> Result<Vec<serde_json::Value>, ReplayError> {
     let mut replay = Replay::read(Cursor::new(file))?;
-    let mut told = Vec::new();
-    let mut tell = |losses: &Losses| {
+    let mut reported = Vec::new();
+    let mut report = |losses: &Losses| {
         assert!(losses.findings.iter().all(|finding| finding.count > 0), "a loss of nothing is none");
-        told.extend(losses.findings.iter().map(|finding| finding_json(finding, losses.not_observed)));
-        told.extend(losses.unplaced.iter().map(unplaced_json));
+        reported.extend(losses.findings.iter().map(|finding| finding_json(finding, losses.not_observed)));
+        reported.extend(losses.unplaced.iter().map(unplaced_json));
     };
     while let Some(seen) = replay.next_snapshot()? {
-        tell(&seen.losses);
+        report(&seen.losses);
     }
-    tell(&replay.finish());
-    Ok(told)
+    report(&replay.finish());
+    Ok(reported)
 }
 
 /// Changes a text in one of the ways that hurt most: a byte, a number, a piece that is gone, doubled, or elsewhere.
@@ -73,9 +73,9 @@ fn damage(text: &mut Vec<u8>, random: &mut Random) {
 
 #[test]
 fn a_damaged_event_file_is_judged_or_refused() {
-    let told = replayed(EVENTS.into()).unwrap();
+    let reported = replayed(EVENTS.into()).unwrap();
     let stages: Vec<_> =
-        told.iter().map(|it| (it["stage"].as_str().unwrap(), it["count"].as_u64())).collect();
+        reported.iter().map(|it| (it["stage"].as_str().unwrap(), it["count"].as_u64())).collect();
     let expected = [
         ("receiver_socket_buffer", Some(9)),
         ("receiver_socket_buffer", Some(2)),
@@ -87,10 +87,10 @@ fn a_damaged_event_file_is_judged_or_refused() {
         ("receiver_reassembly", Some(2)),
     ];
     assert_eq!(stages, expected);
-    let levels = |at: usize| told[at]["levels"].as_array().map_or(0, Vec::len);
-    assert_eq!((levels(0), levels(7)), (0, 1), "{told:?}");
-    let why = |at: usize| told[at]["why"].as_str().unwrap();
-    assert!(why(4).contains("swap") && why(5).contains("softirq of processor 0 ran 98 %"), "{told:?}");
+    let levels = |at: usize| reported[at]["levels"].as_array().map_or(0, Vec::len);
+    assert_eq!((levels(0), levels(7)), (0, 1), "{reported:?}");
+    let why = |at: usize| reported[at]["why"].as_str().unwrap();
+    assert!(why(4).contains("swap") && why(5).contains("softirq of processor 0 ran 98 %"), "{reported:?}");
     let mut random = Random::new(29);
     let (mut judged, mut refused) = (0, 0);
     for _ in 0..10_000 {

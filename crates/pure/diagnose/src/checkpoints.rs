@@ -365,7 +365,7 @@ mod tests {
         Instant::ORIGIN + Duration::from_millis(milliseconds)
     }
 
-    fn told(events: &[DropEvent]) -> Vec<(Option<Stage>, u64, u64)> {
+    fn reported(events: &[DropEvent]) -> Vec<(Option<Stage>, u64, u64)> {
         let of =
             |event: &DropEvent| event.numbers.map(|numbers| (event.stage(), numbers.first, numbers.last));
         events.iter().filter_map(of).collect()
@@ -383,13 +383,13 @@ mod tests {
         trail.settle(at(0), &seen);
         trail.jump(at(10), rx, &Jump::Over(7..10));
         trail.jump(at(20), rx, &Jump::Late(8..9));
-        assert_eq!(told(&trail.settle(at(249), &seen)), []);
-        assert_eq!(told(&trail.settle(at(260), &seen)), [], "it may still come");
+        assert_eq!(reported(&trail.settle(at(249), &seen)), []);
+        assert_eq!(reported(&trail.settle(at(260), &seen)), [], "it may still come");
         trail.jump(at(300), rx, &Jump::Late(9..10));
         let events = trail.settle(at(520), &seen);
-        assert_eq!(told(&events), [(Some(Stage::Network), 7, 7)]);
+        assert_eq!(reported(&events), [(Some(Stage::Network), 7, 7)]);
         assert_eq!((events[0].at, events[0].name()), (at(10), "HOLE @ netif_receive_skb".to_owned()));
-        assert_eq!(told(&trail.finish(&seen)), [], "once");
+        assert_eq!(reported(&trail.finish(&seen)), [], "once");
     }
 
     #[test]
@@ -398,7 +398,7 @@ mod tests {
         trail.jump(at(0), rx, &Jump::Over(7..12));
         trail.explain(&[named("CPU_BACKLOG", 8, 10)]);
         let expected = [(Some(Stage::Network), 7, 7), (Some(Stage::Network), 11, 11)];
-        assert_eq!(told(&trail.finish(&passed(&[(rx, 40)]))), expected);
+        assert_eq!(reported(&trail.finish(&passed(&[(rx, 40)]))), expected);
     }
 
     #[test]
@@ -409,12 +409,12 @@ mod tests {
         trail.explain(&[named("QDISC_DROP", 8, 8)]);
         // The queue is long: it takes a second until what was behind leaves it.
         for turn in 0..4 {
-            assert_eq!(told(&trail.settle(at(turn * 250), &passed(&[(queue, 40), (device, 2)]))), []);
+            assert_eq!(reported(&trail.settle(at(turn * 250), &passed(&[(queue, 40), (device, 2)]))), []);
         }
         trail.jump(at(1_000), device, &Jump::Over(3..7));
         trail.jump(at(1_000), device, &Jump::Over(8..9));
         let events = trail.finish(&passed(&[(queue, 40), (device, 9)]));
-        assert_eq!(told(&events), [(Some(Stage::SenderQdisc), 5, 6)]);
+        assert_eq!(reported(&events), [(Some(Stage::SenderQdisc), 5, 6)]);
         assert_eq!(events[0].name(), "HOLE @ net_dev_start_xmit");
         assert!(trail.holes.is_empty() && trail.named.is_empty(), "{trail:?}");
     }
@@ -428,14 +428,14 @@ mod tests {
         trail.jump(at(0), one, &Jump::Over(30..31));
         // The other has come to 20 only.
         let events = trail.finish(&passed(&[(one, 40), (other, 20)]));
-        assert_eq!(told(&events), [(Some(Stage::Network), 5, 5), (Some(Stage::Network), 30, 30)]);
+        assert_eq!(reported(&events), [(Some(Stage::Network), 5, 5), (Some(Stage::Network), 30, 30)]);
     }
 
     #[test]
     fn what_a_namespace_sends_to_itself_has_no_network_on_its_way() {
         let (rx, mut trail) = (passage(Checkpoint::Receive, 1), Trail::default());
         trail.jump(at(0), rx, &Jump::Over(3..6));
-        assert_eq!(told(&trail.finish(&passed(&[(rx, 40), (passage(Checkpoint::Transmit, 1), 40)]))), []);
+        assert_eq!(reported(&trail.finish(&passed(&[(rx, 40), (passage(Checkpoint::Transmit, 1), 40)]))), []);
     }
 
     #[test]
@@ -444,7 +444,7 @@ mod tests {
         trail.jump(at(0), rx, &Jump::Over(3..1 << 60));
         trail.jump(at(0), rx, &Jump::Over(1 << 60..1 << 60 | 2));
         let events = trail.finish(&passed(&[(rx, u64::MAX)]));
-        assert_eq!(told(&events), [(Some(Stage::Network), 1 << 60, 1 << 60 | 1)]);
+        assert_eq!(reported(&events), [(Some(Stage::Network), 1 << 60, 1 << 60 | 1)]);
     }
 
     #[test]
@@ -458,6 +458,6 @@ mod tests {
         let elsewhere = Passage { namespace: 9, ..xmit };
         trail.jump(at(0), rx, &Jump::Over(80..81));
         let events = trail.finish(&passed(&[(rx, 90), (elsewhere, 90)]));
-        assert_eq!(told(&events), [(Some(Stage::SenderQdisc), 3, 3), (Some(Stage::Network), 80, 80)]);
+        assert_eq!(reported(&events), [(Some(Stage::SenderQdisc), 3, 3), (Some(Stage::Network), 80, 80)]);
     }
 }

@@ -312,7 +312,7 @@ mod tests {
     use crate::rules::{Ahead, of_counters};
     use crate::snapshot::tests::snapshot;
 
-    fn told(counters: &[(&str, u64)]) -> Vec<Finding> {
+    fn reported(counters: &[(&str, u64)]) -> Vec<Finding> {
         let zeros: Vec<(&str, u64)> = counters.iter().map(|(name, _)| (*name, 0)).collect();
         let (before, after) = (snapshot(0, &zeros), snapshot(1, counters));
         let mut findings = of_counters(&before, &after, &mut Ahead::default());
@@ -368,7 +368,7 @@ mod tests {
                     Stage::ReceiverNic => "rx_drop/eth0",
                     _ => "nothing",
                 };
-                let findings = told(&[(&counter, 7), (count, 9)]);
+                let findings = reported(&[(&counter, 7), (count, 9)]);
                 let finding = findings.first().unwrap_or_else(|| panic!("{name}"));
                 assert_eq!((findings.len(), finding.stage), (1, meaning.stage), "{name}");
                 assert_eq!(finding.place, Place::Device("eth0".to_owned()));
@@ -385,14 +385,14 @@ mod tests {
                 assert!(remedy == &meaning.remedy.replace("DEVICE", "eth0"), "{name}: {remedy}");
                 assert!(!remedy.contains("DEVICE"), "{remedy}");
                 // Alone a count that others have, too, is no loss.
-                assert_eq!(told(&[(&counter, 7)]).len(), usize::from(is_apart), "{name}");
+                assert_eq!(reported(&[(&counter, 7)]).len(), usize::from(is_apart), "{name}");
             }
         }
     }
 
     #[test]
     fn the_counter_that_rose_most_is_the_first_remedy() {
-        let findings = told(&[
+        let findings = reported(&[
             ("rx_errs/eth0", 9),
             ("ethtool:rx_crc_errors/eth0", 2),
             ("ethtool:rx_missed_errors/eth0", 7),
@@ -403,27 +403,27 @@ mod tests {
         );
         assert_eq!(findings[0].why, NO_ROOM);
         assert!(!is_damage_only(&findings[0]));
-        assert!(is_damage_only(&told(&[("rx_errs/eth0", 9), ("ethtool:rx_crc_errors/eth0", 9)])[0]));
-        assert!(!is_damage_only(&told(&[("rx_errs/eth0", 9)])[0]), "nobody knows");
+        assert!(is_damage_only(&reported(&[("rx_errs/eth0", 9), ("ethtool:rx_crc_errors/eth0", 9)])[0]));
+        assert!(!is_damage_only(&reported(&[("rx_errs/eth0", 9)])[0]), "nobody knows");
     }
 
     #[test]
-    fn what_an_xdp_program_drops_is_told_without_events_and_the_sum_of_queues_is_not_counted_twice() {
-        let findings = told(&[
+    fn drops_of_an_xdp_program_are_reported_without_events_and_the_sum_of_queues_is_not_counted_twice() {
+        let findings = reported(&[
             ("ethtool:rx_queue_0_xdp_drops/veth0", 3),
             ("ethtool:rx_queue_1_xdp_drops/veth0", 4),
             ("ethtool:rx_queue_1_xdp_drops/veth1", 5),
             ("ethtool:rx_queue_0_drops/veth0", 0),
         ]);
-        let told: Vec<_> = findings.iter().map(|it| (it.stage, it.count, names(it).len())).collect();
-        assert_eq!(told, [(Stage::ReceiverHook, 7, 2), (Stage::ReceiverHook, 5, 1)]);
-        let findings = self::told(&[("ethtool:rx_xdp_drops/eth0", 7), ("ethtool:rx0_xdp_drops/eth0", 7)]);
+        let reported: Vec<_> = findings.iter().map(|it| (it.stage, it.count, names(it).len())).collect();
+        assert_eq!(reported, [(Stage::ReceiverHook, 7, 2), (Stage::ReceiverHook, 5, 1)]);
+        let findings = self::reported(&[("ethtool:rx_xdp_drops/eth0", 7), ("ethtool:rx0_xdp_drops/eth0", 7)]);
         assert_eq!((findings.len(), findings[0].count), (1, 7));
     }
 
     #[test]
     fn a_program_before_the_stack_and_one_before_that_are_one_stage_of_a_device() {
-        let findings = told(&[("ingress_drops/eth0", 2), ("ethtool:rx_queue_0_xdp_drops/eth0", 3)]);
+        let findings = reported(&[("ingress_drops/eth0", 2), ("ethtool:rx_queue_0_xdp_drops/eth0", 3)]);
         assert_eq!((findings.len(), findings[0].count, findings[0].remedies.len()), (1, 5, 2));
         assert_eq!(names(&findings[0]), ["ingress_drops/eth0", "ethtool:rx_queue_0_xdp_drops/eth0"]);
     }
@@ -436,7 +436,7 @@ mod tests {
                 ("ethtool:rx0_drops/eth0", drops),
                 ("ethtool:rx0_xdp_drops/eth0", 5),
             ];
-            told(&counters).iter().map(|it| (it.stage, it.count)).collect::<Vec<_>>()
+            reported(&counters).iter().map(|it| (it.stage, it.count)).collect::<Vec<_>>()
         };
         assert_eq!(of(5), [(Stage::ReceiverHook, 5)]);
         assert_eq!(of(4), [(Stage::ReceiverNic, 4), (Stage::ReceiverHook, 5)], "another driver");
@@ -445,12 +445,12 @@ mod tests {
 
     #[test]
     fn what_a_ring_had_no_room_for_is_no_backlogs() {
-        let findings = told(&[
+        let findings = reported(&[
             ("softnet_dropped/cpu0", 100),
             ("rx_drop/eth0", 60),
             ("ethtool:rx_missed_errors/eth0", 60),
         ]);
-        let told: Vec<_> = findings.iter().map(|it| (it.stage, it.count)).collect();
-        assert_eq!(told, [(Stage::ReceiverNic, 60), (Stage::ReceiverBacklog, 100)]);
+        let reported: Vec<_> = findings.iter().map(|it| (it.stage, it.count)).collect();
+        assert_eq!(reported, [(Stage::ReceiverNic, 60), (Stage::ReceiverBacklog, 100)]);
     }
 }

@@ -63,34 +63,34 @@ impl Fragments {
     /// Returns the datagrams of which no first fragment came in time: they have no number. Of those that the kernel has given up
     /// itself all fragments were freed together, and what there was of them has been taken.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<DropEvent> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for open in self.open.values_mut() {
             let given_up = open.first.take_if(|event| &*event.reason == GIVEN_UP);
-            told.extend(given_up.map(unnumbered));
+            reported.extend(given_up.map(unnumbered));
         }
         let surplus = self.open.len().saturating_sub(ROOM);
         if surplus > 0 {
             let mut times: Vec<Instant> = self.open.values().map(|open| open.at).collect();
             times.sort_unstable();
             let limit = times[surplus - 1];
-            self.leave(|open| open.at <= limit, &mut told);
+            self.leave(|open| open.at <= limit, &mut reported);
         }
-        self.leave(|open| now.since(open.at) > LIFETIME, &mut told);
-        told
+        self.leave(|open| now.since(open.at) > LIFETIME, &mut reported);
+        reported
     }
 
     /// Returns all that are left.
     pub(crate) fn finish(&mut self) -> Vec<DropEvent> {
-        let mut told = Vec::new();
-        self.leave(|_| true, &mut told);
-        told
+        let mut reported = Vec::new();
+        self.leave(|_| true, &mut reported);
+        reported
     }
 
-    fn leave(&mut self, is_over: impl Fn(&Open) -> bool, told: &mut Vec<DropEvent>) {
+    fn leave(&mut self, is_over: impl Fn(&Open) -> bool, reported: &mut Vec<DropEvent>) {
         self.open.retain(|_, open| {
             let is_over = is_over(open);
             if is_over {
-                told.extend(open.first.take().map(unnumbered));
+                reported.extend(open.first.take().map(unnumbered));
             }
             !is_over
         });
@@ -110,12 +110,12 @@ mod tests {
         DropEvent { at, fragment, numbers, ..event(reason) }
     }
 
-    fn told(events: &[DropEvent]) -> Vec<(&str, Option<u64>)> {
+    fn reported(events: &[DropEvent]) -> Vec<(&str, Option<u64>)> {
         events.iter().map(|event| (&*event.reason, event.numbers.map(|numbers| numbers.first))).collect()
     }
 
     #[test]
-    fn a_datagram_is_told_once_with_its_number_and_the_reason_of_its_first_event() {
+    fn a_datagram_is_reported_once_with_its_number_and_the_reason_of_its_first_event() {
         let mut fragments = Fragments::default();
         let events: Vec<DropEvent> = [
             fragment("NETFILTER_DROP", 7, None, 0),
@@ -127,8 +127,8 @@ mod tests {
         .into_iter()
         .filter_map(|event| fragments.take(event))
         .collect();
-        assert_eq!(told(&events), [("NETFILTER_DROP", Some(40))]);
-        assert_eq!(told(&fragments.finish()), [("NOT_SPECIFIED", None)], "8 was never named");
+        assert_eq!(reported(&events), [("NETFILTER_DROP", Some(40))]);
+        assert_eq!(reported(&fragments.finish()), [("NOT_SPECIFIED", None)], "8 was never named");
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_there_is_room_for_are_told_without_number() {
+    fn more_than_there_is_room_for_are_reported_without_number() {
         let mut fragments = Fragments::default();
         for id in 0..ROOM as u32 + 3 {
             fragments.take(fragment("UDP_CSUM", id, None, u64::from(id)));

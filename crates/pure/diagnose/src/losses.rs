@@ -7,8 +7,8 @@ use ledger::Stage;
 
 use crate::buffer::larger_buffer;
 use crate::drops::DropEvent;
+use crate::event_matching::{EventMatcher, Unplaced};
 use crate::finding::{Evidence, Finding, Unit};
-use crate::naming::{Naming, Unplaced};
 use crate::rules::{Ahead, evidence, of_counters, sum};
 use crate::snapshot::{Owner, Snapshot, Socket};
 use crate::{Cause, Change, Remedy, driver, softirq, stall};
@@ -56,8 +56,8 @@ pub struct Observed {
 pub struct Watch {
     before: Snapshot,
     /// Up to which count the drops of sockets have been told, by their cookies.
-    told: BTreeMap<u64, u32>,
-    naming: Naming,
+    reported: BTreeMap<u64, u32>,
+    event_matcher: EventMatcher,
     ahead: Ahead,
     /// What was counted with its reason at the last look and not among all errors: these count it a moment later.
     early_reasons: u64,
@@ -67,8 +67,14 @@ impl Watch {
     /// Begins with a first look: what was lost before is not told.
     #[must_use]
     pub fn begin(first: Snapshot) -> Self {
-        let told = first.sockets.iter().map(|socket| (socket.cookie, socket.drops)).collect();
-        Self { before: first, told, naming: Naming::default(), ahead: Ahead::default(), early_reasons: 0 }
+        let reported = first.sockets.iter().map(|socket| (socket.cookie, socket.drops)).collect();
+        Self {
+            before: first,
+            reported,
+            event_matcher: EventMatcher::default(),
+            ahead: Ahead::default(),
+            early_reasons: 0,
+        }
     }
 
     /// Returns the last look.
@@ -80,7 +86,7 @@ impl Watch {
     /// Returns what sockets dropped and is not told yet, because the kernel had not counted why when it was asked.
     #[must_use]
     pub fn pending(&self) -> u64 {
-        self.before.sockets.iter().map(|socket| self.untold(socket)).sum()
+        self.before.sockets.iter().map(|socket| self.unreported(socket)).sum()
     }
 
     /// Says what was lost since the last look: by counters, and by events where there are any.
@@ -92,8 +98,8 @@ impl Watch {
         findings.extend(of_counters(&before, after, &mut self.ahead));
         let not_observed = reasons.surplus(&before, after);
         let unplaced = observed.map(|Observed { events, is_of_ports }| {
-            self.naming.take(after, events);
-            self.naming.settle(&mut findings, is_of_ports)
+            self.event_matcher.take(after, events);
+            self.event_matcher.settle(&mut findings, is_of_ports)
         });
         driver::explain(&mut findings, &before, after);
         softirq::explain(&mut findings, &before, after);
@@ -106,7 +112,7 @@ impl Watch {
 
     /// Ends the series: says what events named and no counter has told of yet.
     pub fn finish(&mut self) -> Losses {
-        let (findings, unplaced) = self.naming.finish(&self.before);
+        let (findings, unplaced) = self.event_matcher.finish(&self.before);
         Losses { findings, not_observed: self.pending(), unplaced, delivered: 0, processed: 0 }
     }
 
@@ -117,17 +123,17 @@ impl Watch {
         if reasons.sum() > 0 {
             for socket in &after.sockets {
                 let of = |(stage, count)| finding(before, after, socket, stage, count, reasons);
-                findings.extend(reasons.shares(self.untold(socket)).into_iter().map(of));
-                self.told.insert(socket.cookie, socket.drops);
+                findings.extend(reasons.shares(self.unreported(socket)).into_iter().map(of));
+                self.reported.insert(socket.cookie, socket.drops);
             }
         }
-        self.told.retain(|cookie, _| after.socket(*cookie).is_some());
+        self.reported.retain(|cookie, _| after.socket(*cookie).is_some());
         findings
     }
 
     /// Returns what a socket dropped and was not told of; all of it where it is new.
-    fn untold(&self, socket: &Socket) -> u64 {
-        socket.drops.wrapping_sub(self.told.get(&socket.cookie).copied().unwrap_or(0)).into()
+    fn unreported(&self, socket: &Socket) -> u64 {
+        socket.drops.wrapping_sub(self.reported.get(&socket.cookie).copied().unwrap_or(0)).into()
     }
 }
 
@@ -149,8 +155,9 @@ impl Reasons {
         let rise = |name: &str| {
             after.rise(before, &format!("Udp{name}")) + after.rise(before, &format!("Udp6{name}"))
         };
-        let (buffer, checksum, told_memory) = (rise("RcvbufErrors"), rise("InCsumErrors"), rise("MemErrors"));
-        let with_reason = sum([buffer, checksum, told_memory].into_iter());
+        let (buffer, checksum, reported_memory) =
+            (rise("RcvbufErrors"), rise("InCsumErrors"), rise("MemErrors"));
+        let with_reason = sum([buffer, checksum, reported_memory].into_iter());
         let (errors, known) = (rise("InErrors"), with_reason.saturating_add(*early));
         // What a filter refuses is an error of which there is no count of its own.
         let filter = errors.saturating_sub(known);
@@ -159,7 +166,7 @@ impl Reasons {
         let for_certain: u64 =
             after.early_drops.iter().map(|(cookie, now)| certain(before, *cookie, *now)).sum();
         let silent_memory = for_certain.saturating_sub(with_reason.saturating_add(filter));
-        Self { buffer, filter, memory: told_memory + silent_memory }
+        Self { buffer, filter, memory: reported_memory + silent_memory }
     }
 
     const fn sum(&self) -> u64 {
@@ -369,7 +376,7 @@ mod tests {
         assert_eq!(losses(&snapshot(0, &[]), &snapshot(1, &changed)).processed, u64::MAX);
     }
 
-    fn told(losses: &Losses) -> Vec<(u64, Stage, u64, bool)> {
+    fn reported(losses: &Losses) -> Vec<(u64, Stage, u64, bool)> {
         let of = |it: &Finding| match it.place {
             Place::Socket { cookie, .. } => (cookie, it.stage, it.count, it.is_apportioned),
             _ => (0, it.stage, it.count, it.is_apportioned),
@@ -384,7 +391,7 @@ mod tests {
         let after = with(snapshot(1, &counters), &[(1, 15, 15), (2, 2, 2), (3, 0, 0)]);
         let losses = losses(&before, &after);
         let buffer = Stage::ReceiverSocketBuffer;
-        assert_eq!(told(&losses), [(1, buffer, 10, false), (2, buffer, 2, false)]);
+        assert_eq!(reported(&losses), [(1, buffer, 10, false), (2, buffer, 2, false)]);
         assert_eq!(losses.not_observed, 0);
     }
 
@@ -395,7 +402,7 @@ mod tests {
         let losses = losses(&before, &with(snapshot(1, &counters), &[(1, 400, 400)]));
         let expected =
             [(1, Stage::ReceiverSocketFilter, 400, false), (0, Stage::ReceiverChecksum, 100, false)];
-        assert_eq!(told(&losses), expected);
+        assert_eq!(reported(&losses), expected);
     }
 
     #[test]
@@ -406,26 +413,26 @@ mod tests {
             with(snapshot(seconds, &counters), &[(1, drops, drops)])
         };
         let mut watch = Watch::begin(at(0, 0, [0, 0, 0]));
-        let mut told = |snapshot| {
+        let mut reported = |snapshot| {
             watch.compare(snapshot, None).findings.iter().map(|it| (it.stage, it.count)).collect::<Vec<_>>()
         };
         let (buffer, filter) = (Stage::ReceiverSocketBuffer, Stage::ReceiverSocketFilter);
         // One of ten, then two, and one with a wrong checksum.
-        assert_eq!(told(at(1, 10, [10, 0, 9])), [(buffer, 10)]);
-        assert_eq!(told(at(2, 20, [20, 1, 18])), [(buffer, 10), (Stage::ReceiverChecksum, 1)]);
-        assert_eq!(told(at(3, 20, [20, 1, 21])), []);
-        assert_eq!(told(at(4, 23, [20, 1, 24])), [(filter, 3)]);
+        assert_eq!(reported(at(1, 10, [10, 0, 9])), [(buffer, 10)]);
+        assert_eq!(reported(at(2, 20, [20, 1, 18])), [(buffer, 10), (Stage::ReceiverChecksum, 1)]);
+        assert_eq!(reported(at(3, 20, [20, 1, 21])), []);
+        assert_eq!(reported(at(4, 23, [20, 1, 24])), [(filter, 3)]);
         // What never comes hides nothing for ever.
-        assert_eq!(told(at(5, 33, [30, 1, 24])), [(buffer, 10)]);
-        assert_eq!(told(at(6, 33, [30, 1, 24])), []);
-        assert_eq!(told(at(7, 36, [30, 1, 27])), [(filter, 3)]);
+        assert_eq!(reported(at(5, 33, [30, 1, 24])), [(buffer, 10)]);
+        assert_eq!(reported(at(6, 33, [30, 1, 24])), []);
+        assert_eq!(reported(at(7, 36, [30, 1, 27])), [(filter, 3)]);
     }
 
     #[test]
     fn drops_that_no_count_of_the_namespace_knows_are_for_want_of_memory() {
         let before = with(snapshot(0, &[]), &[(1, 0, 0)]);
         let losses = losses(&before, &with(snapshot(1, &[]), &[(1, 3_826, 3_826)]));
-        assert_eq!(told(&losses), [(1, Stage::ReceiverUdpMemory, 3_826, false)]);
+        assert_eq!(reported(&losses), [(1, Stage::ReceiverUdpMemory, 3_826, false)]);
     }
 
     #[test]
@@ -434,18 +441,18 @@ mod tests {
         // Before the first reading of the counts, and after the second.
         let mut watch = Watch::begin(with(snapshot(0, &counters(7)), &[(1, 0, 7)]));
         let losses = watch.compare(with(snapshot(1, &counters(7)), &[(1, 7, 20)]), None);
-        assert_eq!((told(&losses), losses.not_observed, watch.pending()), (vec![], 0, 13));
+        assert_eq!((reported(&losses), losses.not_observed, watch.pending()), (vec![], 0, 13));
         let losses = watch.compare(with(snapshot(2, &counters(20)), &[(1, 20, 20)]), None);
         let expected = vec![(1, Stage::ReceiverSocketBuffer, 13, false)];
-        assert_eq!((told(&losses), losses.not_observed, watch.pending()), (expected, 0, 0));
+        assert_eq!((reported(&losses), losses.not_observed, watch.pending()), (expected, 0, 0));
     }
 
     #[test]
-    fn every_drop_is_told_once_whenever_it_comes_between_the_readings() {
+    fn every_drop_is_reported_once_whenever_it_comes_between_the_readings() {
         for seed in 0..200 {
             let mut random = Random::new(seed);
             // Of two sockets; the namespace's counts are their sum.
-            let (mut drops, mut told_of, mut watch) = ([0_u32; 2], [0_u64; 2], None::<Watch>);
+            let (mut drops, mut reported_of, mut watch) = ([0_u32; 2], [0_u64; 2], None::<Watch>);
             for seconds in 0..20 {
                 let mut drop_some = || {
                     for count in &mut drops {
@@ -459,18 +466,18 @@ mod tests {
                 let after =
                     with(snapshot(seconds, &counters), &[(1, early[0], late[0]), (2, early[1], late[1])]);
                 let Some(watch) = &mut watch else {
-                    told_of = late.map(u64::from);
+                    reported_of = late.map(u64::from);
                     watch = Some(Watch::begin(after));
                     continue;
                 };
                 let losses = watch.compare(after, None);
-                for (cookie, stage, count, is_apportioned) in told(&losses) {
+                for (cookie, stage, count, is_apportioned) in reported(&losses) {
                     assert_eq!((stage, is_apportioned), (Stage::ReceiverSocketBuffer, false), "seed {seed}");
-                    told_of[cookie as usize - 1] += count;
+                    reported_of[cookie as usize - 1] += count;
                 }
                 assert_eq!(losses.not_observed, 0, "seed {seed}");
                 let all: u64 = late.iter().map(|count| u64::from(*count)).sum();
-                assert_eq!(told_of[0] + told_of[1] + watch.pending(), all, "seed {seed}");
+                assert_eq!(reported_of[0] + reported_of[1] + watch.pending(), all, "seed {seed}");
             }
         }
     }
@@ -480,7 +487,7 @@ mod tests {
         let before = with(snapshot(0, &[]), &[(1, 0, 0), (2, 0, 0)]);
         let counters = [("UdpRcvbufErrors", 100), ("UdpInErrors", 100)];
         let losses = losses(&before, &with(snapshot(1, &counters), &[(1, 30, 30)]));
-        assert_eq!(told(&losses), [(1, Stage::ReceiverSocketBuffer, 30, false)]);
+        assert_eq!(reported(&losses), [(1, Stage::ReceiverSocketBuffer, 30, false)]);
         assert_eq!(losses.not_observed, 70);
     }
 
@@ -492,7 +499,7 @@ mod tests {
         let (buffer, filter) = (Stage::ReceiverSocketBuffer, Stage::ReceiverSocketFilter);
         let expected =
             [(1, buffer, 7, true), (1, filter, 3, true), (2, buffer, 14, true), (2, filter, 6, true)];
-        assert_eq!(told(&losses), expected);
+        assert_eq!(reported(&losses), expected);
         assert_eq!(losses.not_observed, 0);
     }
 
@@ -501,7 +508,7 @@ mod tests {
         let before = with(snapshot(0, &[]), &[(1, u32::MAX, u32::MAX)]);
         let counters = [("UdpRcvbufErrors", 5), ("UdpInErrors", 5)];
         let losses = losses(&before, &with(snapshot(1, &counters), &[(1, 4, 4)]));
-        assert_eq!(told(&losses), [(1, Stage::ReceiverSocketBuffer, 5, false)]);
+        assert_eq!(reported(&losses), [(1, Stage::ReceiverSocketBuffer, 5, false)]);
     }
 
     #[test]

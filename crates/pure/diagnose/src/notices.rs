@@ -4,8 +4,8 @@ use ledger::{DropNotice, KernelName};
 use units::StreamId;
 
 use crate::drops::DropEvent;
+use crate::event_matching::is_bound;
 use crate::fragments::Fragments;
-use crate::naming::is_bound;
 use crate::snapshot::Socket;
 
 /// Makes notices of drop events.
@@ -73,9 +73,9 @@ mod tests {
     }
 
     #[test]
-    fn a_numbered_loss_is_told_with_the_kernels_own_words() {
+    fn a_numbered_loss_is_reported_with_the_kernels_own_words() {
         let mut notices = Notices::default();
-        let told = notices.take(&[numbered("UDP_CSUM", 6)], &[]);
+        let reported = notices.take(&[numbered("UDP_CSUM", 6)], &[]);
         let expected = DropNotice {
             stream: StreamId(5),
             incarnation: 6,
@@ -85,34 +85,34 @@ mod tests {
             destination: event("").destination,
             socket: None,
         };
-        assert_eq!(told, [expected]);
+        assert_eq!(reported, [expected]);
         for unusable in [numbered("UDP_CSUM", 0), event("UDP_CSUM"), numbered("NO_REASON_OF_OURS", 6)] {
             assert!(notices.take(&[unusable], &[]).is_empty(), "no incarnation, no number, no stage");
         }
     }
 
     #[test]
-    fn what_a_socket_dropped_is_told_only_where_it_is_known_which() {
-        let told = |event: &DropEvent, sockets: &[Socket]| {
-            let told = Notices::default().take(core::slice::from_ref(event), sockets);
-            told.iter().map(|notice| notice.socket).collect::<Vec<_>>()
+    fn drops_of_a_socket_are_reported_only_where_it_is_known_which() {
+        let reported = |event: &DropEvent, sockets: &[Socket]| {
+            let reported = Notices::default().take(core::slice::from_ref(event), sockets);
+            reported.iter().map(|notice| notice.socket).collect::<Vec<_>>()
         };
         let full = numbered("SOCKET_RCVBUFF", 6);
-        assert_eq!(told(&full, &[]), []);
-        assert_eq!(told(&full, &[socket(3)]), [Some(3)]);
-        assert_eq!(told(&full, &[socket(3), socket(4)]), []);
+        assert_eq!(reported(&full, &[]), []);
+        assert_eq!(reported(&full, &[socket(3)]), [Some(3)]);
+        assert_eq!(reported(&full, &[socket(3), socket(4)]), []);
         let named = DropEvent { socket: Some(4), ..full };
-        assert_eq!(told(&named, &[socket(3), socket(4)]), [Some(4)]);
+        assert_eq!(reported(&named, &[socket(3), socket(4)]), [Some(4)]);
     }
 
     #[test]
-    fn a_datagram_in_fragments_is_told_once() {
+    fn a_datagram_in_fragments_is_reported_once() {
         let mut notices = Notices::default();
         let part = |is_first| {
             let numbers = Some(Numbers { stream: 5, incarnation: 6, first: 7, last: 7 }).filter(|_| is_first);
             DropEvent { fragment: Some(Fragment { id: 1, is_first }), numbers, ..event("FRAG_REASM_TIMEOUT") }
         };
-        let told = notices.take(&[part(true), part(false), part(false)], &[]);
-        assert_eq!(told.iter().map(|notice| notice.numbers.clone()).collect::<Vec<_>>(), [7..8]);
+        let reported = notices.take(&[part(true), part(false), part(false)], &[]);
+        assert_eq!(reported.iter().map(|notice| notice.numbers.clone()).collect::<Vec<_>>(), [7..8]);
     }
 }

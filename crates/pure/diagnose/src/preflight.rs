@@ -71,7 +71,7 @@ pub struct Peer {
     largest_bytes: u64,
     group: Book,
     direct: Book,
-    told: Option<Told>,
+    reported: Option<Reported>,
 }
 
 /// What came of a host by one way.
@@ -86,7 +86,7 @@ struct Book {
 
 /// What a host said last that it hears of this one.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Reported {
     heard: Heard,
     group_rose_at: Instant,
     direct_rose_at: Instant,
@@ -131,7 +131,7 @@ impl Company {
             largest_bytes: 0,
             group: Book::default(),
             direct: Book::default(),
-            told: None,
+            reported: None,
         });
         peer.largest_bytes = word.largest_bytes;
         match way {
@@ -139,7 +139,7 @@ impl Company {
             Way::Direct => peer.direct.take(now, word.number, size_bytes),
         }
         if let Some(heard) = word.heard.into_iter().find(|heard| heard.whom == self.own) {
-            peer.take_told(now, heard);
+            peer.take_report(now, heard);
         }
         is_new.then_some(&*peer)
     }
@@ -224,20 +224,20 @@ impl Book {
 }
 
 impl Peer {
-    fn take_told(&mut self, now: Instant, heard: Heard) {
-        let before = self.told;
-        let rose_at = |rose: bool, at: fn(&Told) -> Instant| match &before {
+    fn take_report(&mut self, now: Instant, heard: Heard) {
+        let before = self.reported;
+        let rose_at = |rose: bool, at: fn(&Reported) -> Instant| match &before {
             Some(before) if !rose => at(before),
             _ => now,
         };
-        let had = before.map(|told| told.heard);
-        self.told = Some(Told {
+        let had = before.map(|reported| reported.heard);
+        self.reported = Some(Reported {
             heard,
-            group_rose_at: rose_at(had.is_none_or(|had| heard.by_group > had.by_group), |told| {
-                told.group_rose_at
+            group_rose_at: rose_at(had.is_none_or(|had| heard.by_group > had.by_group), |reported| {
+                reported.group_rose_at
             }),
-            direct_rose_at: rose_at(had.is_none_or(|had| heard.directly > had.directly), |told| {
-                told.direct_rose_at
+            direct_rose_at: rose_at(had.is_none_or(|had| heard.directly > had.directly), |reported| {
+                reported.direct_rose_at
             }),
         });
     }
@@ -275,7 +275,7 @@ impl Peer {
     /// Judges what goes there, by what that host says.
     fn leaves(&self, began: Instant) -> Check {
         let name = self.name();
-        let Some(Told { heard, group_rose_at, direct_rose_at }) = self.told else {
+        let Some(Reported { heard, group_rose_at, direct_rose_at }) = self.reported else {
             let live = format!("{name} does not say that it hears this host");
             if self.group.count + self.direct.count < ENOUGH {
                 return Check::new(
@@ -330,8 +330,8 @@ impl Peer {
         if self.group.count >= ENOUGH {
             judge(&format!("largest from {name}"), self.group.largest_bytes, self.largest_bytes);
         }
-        if let Some(told) = self.told.filter(|told| told.heard.by_group >= ENOUGH) {
-            judge(&format!("largest to {name}"), told.heard.largest_bytes, sent_bytes);
+        if let Some(reported) = self.reported.filter(|reported| reported.heard.by_group >= ENOUGH) {
+            judge(&format!("largest to {name}"), reported.heard.largest_bytes, sent_bytes);
         }
         checks
     }
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_leads_one_way_only_is_told_at_both_ends() {
+    fn a_group_that_works_in_one_direction_only_is_reported_at_both_ends() {
         let mut scene = Scene::new();
         scene.pass(5, |from, way, _| from == 0 || way == Way::Direct);
         assert_eq!(scene.judged(0), [("group-arrives", Judgement::Fail)]);
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_that_are_too_large_for_the_way_are_told_at_both_ends() {
+    fn datagrams_that_are_too_large_for_the_path_are_reported_at_both_ends() {
         let mut scene = Scene::new();
         scene.pass(5, |from, _, size_bytes| from == 0 || size_bytes < 1_000);
         let largest = ("largest-datagram", Judgement::Fail);

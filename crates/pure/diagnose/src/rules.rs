@@ -274,7 +274,7 @@ mod tests {
     use super::*;
     use crate::snapshot::tests::snapshot;
 
-    fn told(counters: &[(&str, u64)]) -> Vec<(Stage, Place, u64)> {
+    fn reported(counters: &[(&str, u64)]) -> Vec<(Stage, Place, u64)> {
         let findings = of_counters(&snapshot(0, &[]), &snapshot(1, counters), &mut Ahead::default());
         findings.into_iter().map(|it| (it.stage, it.place, it.count)).collect()
     }
@@ -299,32 +299,40 @@ mod tests {
             ("UdpNoPorts", Stage::ReceiverNoSocket, Place::Namespace),
             ("Udp6NoPorts", Stage::ReceiverNoSocket, Place::Namespace),
         ] {
-            assert_eq!(told(&[(counter, 3)]), [(stage, place, 3)], "{counter}");
-            assert_eq!(told(&[(counter, 0)]), [], "{counter}");
+            assert_eq!(reported(&[(counter, 3)]), [(stage, place, 3)], "{counter}");
+            assert_eq!(reported(&[(counter, 0)]), [], "{counter}");
         }
     }
 
     #[test]
     fn sums_and_counts_that_mislead_say_nothing() {
         assert_eq!(
-            told(&[("UdpInErrors", 9), ("IpOutDiscards", 9), ("UdpSndbufErrors", 9), ("IpInReceives", 9)]),
+            reported(&[
+                ("UdpInErrors", 9),
+                ("IpOutDiscards", 9),
+                ("UdpSndbufErrors", 9),
+                ("IpInReceives", 9)
+            ]),
             []
         );
-        assert_eq!(told(&[("softnet_time_squeeze/cpu0", 9), ("rx_fifo/eth0", 9)]), []);
-        assert_eq!(told(&[("NET_RX/cpu0", 9), ("stat:softirq/cpu0", 99), ("interrupts:eth0/cpu0", 9)]), []);
-        assert_eq!(told(&[("pressure:io_some_us", 900_000), ("pswpin", 9), ("pswpout", 9)]), []);
+        assert_eq!(reported(&[("softnet_time_squeeze/cpu0", 9), ("rx_fifo/eth0", 9)]), []);
+        assert_eq!(
+            reported(&[("NET_RX/cpu0", 9), ("stat:softirq/cpu0", 99), ("interrupts:eth0/cpu0", 9)]),
+            []
+        );
+        assert_eq!(reported(&[("pressure:io_some_us", 900_000), ("pswpin", 9), ("pswpout", 9)]), []);
     }
 
     #[test]
     fn what_a_backlog_dropped_is_no_drop_of_the_device_it_came_by() {
         let backlog = ("softnet_dropped/cpu0", 100);
         let of_backlog = (Stage::ReceiverBacklog, Place::Host, 100);
-        assert_eq!(told(&[backlog, ("rx_drop/eth0", 100)]), std::slice::from_ref(&of_backlog));
+        assert_eq!(reported(&[backlog, ("rx_drop/eth0", 100)]), std::slice::from_ref(&of_backlog));
         let of_device = (Stage::ReceiverNic, Place::Device("eth0".to_owned()), 7);
-        assert_eq!(told(&[backlog, ("rx_drop/eth0", 107)]), [of_device.clone(), of_backlog.clone()]);
-        assert_eq!(told(&[backlog, ("rx_errs/eth0", 7)]), [of_device, of_backlog.clone()]);
+        assert_eq!(reported(&[backlog, ("rx_drop/eth0", 107)]), [of_device.clone(), of_backlog.clone()]);
+        assert_eq!(reported(&[backlog, ("rx_errs/eth0", 7)]), [of_device, of_backlog.clone()]);
         let of_sender = (Stage::SenderNic, Place::Device("veth0".to_owned()), 1);
-        assert_eq!(told(&[backlog, ("tx_drop/veth0", 101)]), [of_sender, of_backlog]);
+        assert_eq!(reported(&[backlog, ("tx_drop/veth0", 101)]), [of_sender, of_backlog]);
     }
 
     #[test]
@@ -339,10 +347,10 @@ mod tests {
         let snapshots =
             [at(0, 0, 0), at(1, 100, 91), at(2, 130, 125), at(3, 130, 130), at(4, 130, 134), at(5, 130, 139)];
         let mut ahead = Ahead::default();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for pair in snapshots.windows(2) {
             let findings = of_counters(&pair[0], &pair[1], &mut ahead);
-            told.extend(findings.into_iter().map(|it| (pair[1].at, it.stage, it.count)));
+            reported.extend(findings.into_iter().map(|it| (pair[1].at, it.stage, it.count)));
         }
         let nic = [Stage::SenderNic, Stage::ReceiverNic];
         let expected = [
@@ -353,12 +361,12 @@ mod tests {
             nic.map(|stage| (snapshots[4].at, stage, 4)).into(),
             nic.map(|stage| (snapshots[5].at, stage, 5)).into(),
         ];
-        assert_eq!(told, expected.concat());
+        assert_eq!(reported, expected.concat());
     }
 
     #[test]
     fn versions_processors_and_directions_are_summed_and_devices_are_not() {
-        let findings = told(&[
+        let findings = reported(&[
             ("UdpNoPorts", 1),
             ("Udp6NoPorts", 2),
             ("softnet_dropped/cpu0", 3),

@@ -188,7 +188,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_a_driver_tells_late_has_not_risen_and_of_a_new_device_it_has() {
+    fn a_counter_that_a_driver_reports_late_has_not_risen_and_one_of_a_new_device_has() {
         let after = snapshot(1, &[("ethtool:rx0_drops/eth0", 7), ("ethtool:rx0_drops/eth9", 7)]);
         let rise = |name| after.rise(&snapshot(0, &[]), name);
         assert_eq!((rise("ethtool:rx0_drops/eth0"), rise("ethtool:rx0_drops/eth9")), (0, 7));

@@ -100,8 +100,8 @@ fn say(finding: &mut Finding, processors: &[Processor<'_>], before: &Snapshot, a
         Place::Device(name) => Some(name.clone()),
         _ => None,
     };
-    let told = processors.iter().filter(|it| it.is_saturated() || it.squeezes > 0);
-    let more: Vec<Evidence> = told.flat_map(|it| it.evidence(before, after, device.as_deref())).collect();
+    let reported = processors.iter().filter(|it| it.is_saturated() || it.squeezes > 0);
+    let more: Vec<Evidence> = reported.flat_map(|it| it.evidence(before, after, device.as_deref())).collect();
     finding.evidence.extend(more);
     if !saturated.is_empty() {
         let each = saturated
@@ -163,7 +163,7 @@ mod tests {
     use crate::rules::{Ahead, of_counters};
     use crate::snapshot::tests::snapshot;
 
-    fn told(after: &Snapshot) -> Vec<Finding> {
+    fn reported(after: &Snapshot) -> Vec<Finding> {
         let drivers = after.of_prefix("ethtool:").map(|name| (name, 0));
         let processed = [("softnet_processed/cpu0", 5), ("softnet_processed/cpu1", 5)];
         let before = snapshot(0, &processed.into_iter().chain(drivers).collect::<Vec<_>>());
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_backlog_of_a_processor_that_did_nothing_else_is_spread_over_others_first() {
-        let finding = told(&busy(97, &[("softnet_dropped/cpu1", 7)])).remove(0);
+        let finding = reported(&busy(97, &[("softnet_dropped/cpu1", 7)])).remove(0);
         assert_eq!(names(&finding), ["softnet_dropped/cpu1", "NET_RX/cpu1", "stat:softirq/cpu1"]);
         assert!(
             finding.why.ends_with("; the softirq of processor 1 ran 97 % of the time"),
@@ -209,11 +209,11 @@ mod tests {
 
     #[test]
     fn a_softirq_that_kept_up_explains_nothing() {
-        let below = told(&busy(89, &[("softnet_dropped/cpu1", 7)])).remove(0);
+        let below = reported(&busy(89, &[("softnet_dropped/cpu1", 7)])).remove(0);
         assert_eq!((names(&below), below.remedies.len()), (vec!["softnet_dropped/cpu1"], 1));
-        let other = told(&busy(97, &[("softnet_dropped/cpu0", 7)])).remove(0);
+        let other = reported(&busy(97, &[("softnet_dropped/cpu0", 7)])).remove(0);
         assert_eq!(names(&other), ["softnet_dropped/cpu0"], "another processor's");
-        let reached = told(&busy(90, &[("softnet_dropped/cpu1", 7)])).remove(0);
+        let reached = reported(&busy(90, &[("softnet_dropped/cpu1", 7)])).remove(0);
         assert_eq!(reached.remedies.len(), 2);
     }
 
@@ -223,23 +223,26 @@ mod tests {
             at: units::Instant::ORIGIN + Duration::from_millis(millis),
             ..busy(millis / 10, &[("softnet_dropped/cpu1", 7)])
         };
-        let number = |millis| told(&at(millis)).remove(0).remedies.len();
+        let number = |millis| reported(&at(millis)).remove(0).remedies.len();
         assert_eq!((number(39), number(40)), (1, 2));
     }
 
     #[test]
     fn alone_a_busy_softirq_is_no_loss() {
-        assert_eq!(told(&busy(100, &[("softnet_time_squeeze/cpu1", 9), ("interrupts:eth0/cpu1", 99)])), []);
+        assert_eq!(
+            reported(&busy(100, &[("softnet_time_squeeze/cpu1", 9), ("interrupts:eth0/cpu1", 99)])),
+            []
+        );
     }
 
     #[test]
     fn a_turn_that_was_too_short_is_made_longer_and_taken_back() {
         let mut after = busy(10, &[("softnet_dropped/cpu1", 7), ("softnet_time_squeeze/cpu1", 4)]);
-        let by_hand = told(&after).remove(0);
+        let by_hand = reported(&after).remove(0);
         assert_eq!(names(&by_hand), ["softnet_dropped/cpu1", "NET_RX/cpu1", "softnet_time_squeeze/cpu1"]);
         assert_eq!((by_hand.remedies.len(), by_hand.remedies[1].command()), (2, None));
         after.levels = [(BUDGET.to_owned(), 300), (BUDGET_TIME.to_owned(), 8_000)].into();
-        let remedy = told(&after).remove(0).remedies.remove(1);
+        let remedy = reported(&after).remove(0).remedies.remove(1);
         let expected = "sysctl -w net.core.netdev_budget=600 net.core.netdev_budget_usecs=16000";
         assert_eq!(remedy.command().as_deref(), Some(expected));
         let back = "sysctl -w net.core.netdev_budget=300 net.core.netdev_budget_usecs=8000";
@@ -250,7 +253,7 @@ mod tests {
     #[test]
     fn a_full_ring_is_explained_by_the_processors_that_take_its_interrupts() {
         let ring = [("rx_drop/eth0", 9), ("ethtool:rx_missed_errors/eth0", 9), ("interrupts:eth0/cpu1", 70)];
-        let finding = told(&busy(100, &ring)).remove(0);
+        let finding = reported(&busy(100, &ring)).remove(0);
         let expected = [
             "rx_drop/eth0",
             "ethtool:rx_missed_errors/eth0",
@@ -262,15 +265,19 @@ mod tests {
         assert!(finding.remedies[0].what.contains("ethtool -L eth0"), "{:?}", finding.remedies);
         assert!(finding.remedies[1].what.contains("ethtool -g eth0"), "{:?}", finding.remedies);
         let elsewhere = [("rx_drop/eth0", 9), ("interrupts:eth0/cpu0", 70)];
-        assert_eq!(names(&told(&busy(100, &elsewhere)).remove(0)), ["rx_drop/eth0"]);
+        assert_eq!(names(&reported(&busy(100, &elsewhere)).remove(0)), ["rx_drop/eth0"]);
         let damaged = [("rx_errs/eth0", 9), ("ethtool:rx_crc_errors/eth0", 9), ("interrupts:eth0/cpu1", 70)];
-        assert_eq!(told(&busy(100, &damaged)).remove(0).remedies.len(), 1, "nobody was too slow for them");
+        assert_eq!(
+            reported(&busy(100, &damaged)).remove(0).remedies.len(),
+            1,
+            "nobody was too slow for them"
+        );
     }
 
     #[test]
     fn where_every_processor_is_busy_with_it_there_is_nothing_to_spread() {
         let all = [("softnet_dropped/cpu0", 7), ("softnet_dropped/cpu1", 7), ("stat:irq/cpu0", 95)];
-        let finding = told(&busy(100, &all)).remove(0);
+        let finding = reported(&busy(100, &all)).remove(0);
         assert!(
             finding.why.contains("processor 0 ran 98 % of the time, of processor 1 ran 100 %"),
             "{}",

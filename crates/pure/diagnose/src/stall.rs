@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn who_waited_for_a_disk_is_told_by_the_pressure_on_disks() {
+    fn a_reader_that_waited_for_a_disk_is_recognised_by_the_pressure_on_disks() {
         assert_eq!(cause(0, &[(DISK, 200_000)]), (Cause::BlockedByDisk, vec![DISK.to_owned()]));
         assert_eq!(cause(0, &[(DISK, 199_999)]), (Cause::Blocked, vec![]), "somebody else's");
         assert_eq!(cause(0, &[]), (Cause::Blocked, vec![]), "as of a kernel that does not tell");
     }
 
     #[test]
-    fn who_waited_for_memory_that_had_gone_is_told_by_what_came_back() {
+    fn a_reader_that_waited_for_swap_is_recognised_by_pages_that_came_back() {
         let both = [(DISK, 900_000), (FROM_SWAP, 40)];
         let expected = vec![FROM_SWAP.to_owned(), "majflt".to_owned()];
         assert_eq!(cause(3, &both), (Cause::BlockedBySwap, expected));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_of_who_may_wait_for_it_and_of_nobody_else() {
+    fn a_full_disk_is_reported_only_for_readers_that_may_wait_for_it() {
         let disk = disk_levels("/var", 100, 1_000);
         let level = Level { name: "bytes of /var".to_owned(), value: 900, limit: Some(1_000) };
         let levels = |counters: &[_], faults| blocked(faults, counters, &disk).findings.remove(0).levels;
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_that_was_used_up_is_told_with_its_limit() {
+    fn a_memory_that_was_used_up_is_reported_with_its_limit() {
         let mut after = snapshot(1, &[("IpReasmFails", 3)]);
         after.levels = [
             ("FRAG memory", 4_000),

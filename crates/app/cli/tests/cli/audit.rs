@@ -54,7 +54,7 @@ fn every_check_has_the_published_form_for_every_user() {
 }
 
 #[test]
-fn the_schema_of_an_audit_accepts_nothing_else_and_the_page_tells_of_each_check() {
+fn the_schema_of_an_audit_accepts_nothing_else_and_the_page_describes_each_check() {
     let schema = Schema::parse(AUDIT_SCHEMA);
     let check = |check: &str, judgement: &str| {
         json!({
@@ -125,7 +125,7 @@ fn a_bridge_that_snoops_without_a_querier_fails_until_one_asks() {
 }
 
 #[test]
-fn a_rule_that_counted_what_it_dropped_is_told_and_others_are_only_told_of() {
+fn a_rule_that_counted_drops_is_reported_and_others_are_only_listed() {
     let judged = |counted: u32| {
         let rules = format!(
             "command -v nft >/dev/null || exit 9; ip link add lab0 type veth peer name lab1; ip link set lab0 up; \

@@ -85,13 +85,13 @@ fn drops_of_a_programs_socket_are_reported_with_evidence_cause_and_remedy() {
         reader.overflow(&vec![vec![0; 1_000]; 500]);
         let drops = reader.drops();
         assert!(drops > 0);
-        let mut told = 0;
+        let mut reported = 0;
         let is_ours = |line: &serde_json::Value| line["port"] == address.port();
         let lines = watcher.lines_until(|line| {
-            told += if is_ours(line) { line["count"].as_u64().unwrap() } else { 0 };
-            told >= drops
+            reported += if is_ours(line) { line["count"].as_u64().unwrap() } else { 0 };
+            reported >= drops
         });
-        assert_eq!(told, drops);
+        assert_eq!(reported, drops);
         let loss = lines.iter().find(|line| is_ours(line)).unwrap();
         assert_eq!(
             (&loss["event"], &loss["stage"]),
@@ -115,7 +115,7 @@ fn drops_of_a_programs_socket_are_reported_with_evidence_cause_and_remedy() {
 }
 
 #[test]
-fn what_was_watched_is_told_the_same_from_its_event_file() {
+fn a_watch_is_reported_alike_from_its_event_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("events.jsonl");
     let file = file.to_str().unwrap();
@@ -198,9 +198,9 @@ fn every_datagram_that_a_program_of_any_kind_loses_is_named() {
         missing.remove(&u64::from(u16::from_be_bytes([bytes[2], bytes[3]])));
     }
     assert!(!missing.is_empty() && missing.len() < COUNT.into());
-    let (mut named, mut told) = (BTreeSet::new(), 0);
+    let (mut named, mut reported) = (BTreeSet::new(), 0);
     watcher.lines_until(|line| {
-        told += line["count"].as_u64().unwrap();
+        reported += line["count"].as_u64().unwrap();
         assert_eq!(
             (&line["stage"], &line["tier"]),
             (&"receiver_socket_buffer".into(), &"T3".into()),
@@ -212,7 +212,7 @@ fn every_datagram_that_a_program_of_any_kind_loses_is_named() {
                 named.extend(range[0].as_u64().unwrap()..=range[1].as_u64().unwrap());
             }
         }
-        told == missing.len() as u64
+        reported == missing.len() as u64
     });
     watcher.signal(Signal::INT);
     let ended = watcher.lines_until(|line| line["event"] == "ended").pop().unwrap();

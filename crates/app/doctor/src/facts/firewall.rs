@@ -153,7 +153,7 @@ mod tests {
         {"rule": {"family": "inet", "table": "filter", "chain": "other", "handle": 8, "expr": [{"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "saddr"}}, "right": "10.0.0.1"}}, {"counter": {"packets": 2, "bytes": 60}}, {"drop": null}]}}]}"#;
 
     #[test]
-    fn rules_are_counted_and_those_that_drop_are_told() {
+    fn rules_are_counted_and_those_that_drop_are_reported() {
         let chains = read_rules(RULES.as_bytes()).unwrap();
         let [input, other] = &chains[..] else { panic!("{chains:?}") };
         assert_eq!((input.name.as_str(), input.hook.as_deref()), ("inet filter input", Some("input")));

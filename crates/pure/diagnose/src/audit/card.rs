@@ -68,15 +68,15 @@ const DATAGRAM_BYTES: f64 = 1_472.0;
 
 pub(super) fn settings(facts: &Facts) -> Vec<Check> {
     let outside = || facts.interfaces.iter().filter(|it| !it.is_loopback);
-    let told = outside().flat_map(|it| {
+    let reported = outside().flat_map(|it| {
         let each = [ring(it), channels(it, facts), coalescing(it, facts), pause(it)];
         each.into_iter().flatten()
     });
-    told.chain(not_told(outside())).collect()
+    reported.chain(not_reported(outside())).collect()
 }
 
 /// What no driver tells, in one check.
-fn not_told<'a>(interfaces: impl Iterator<Item = &'a Interface>) -> Option<Check> {
+fn not_reported<'a>(interfaces: impl Iterator<Item = &'a Interface>) -> Option<Check> {
     type Has = fn(&Card) -> bool;
     const PARTS: [(&str, Has); 4] = [
         ("rings", |card| card.ring.is_some()),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_control_is_told_and_never_wrong() {
+    fn flow_control_is_reported_and_never_wrong() {
         for asks in [false, true] {
             let pause = Some(Pause { is_negotiated: false, obeys: true, asks });
             let check = of(Card { pause, ..Card::default() }, "card-pause");
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_driver_tells_is_said_once() {
+    fn settings_that_no_driver_reports_are_listed_once() {
         let mut facts = with(Card { ring: Some(Ring { entries: 1, most: 1 }), ..Card::default() });
         facts.interfaces.push(Interface { name: "eth1".to_owned(), ..Interface::default() });
         facts.interfaces.push(Interface { name: "lo".to_owned(), is_loopback: true, ..Interface::default() });

@@ -459,9 +459,9 @@ mod tests {
             judge(&[eth("a"), Interface { bits_per_second: Some(1), ..eth("b") }]),
             ["link-speed", "multicast-route"]
         );
-        let untold = Interface { bits_per_second: None, ..eth("c") };
+        let unreported = Interface { bits_per_second: None, ..eth("c") };
         assert_eq!(
-            judge(&[eth("a"), eth("b"), untold]),
+            judge(&[eth("a"), eth("b"), unreported]),
             ["multicast-route"],
             "what is not told does not differ"
         );

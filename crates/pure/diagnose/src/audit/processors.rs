@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_are_told_and_never_wrong() {
+    fn processors_are_reported_and_never_wrong() {
         let check = |isolated: &[u32]| isolation(&facts(isolated, None)).remove(0);
         assert_eq!(check(&[]).live, "0-3: none isolated, none without ticks");
         assert_eq!(check(&[1, 3]).live, "0-3: 1,3 isolated, none without ticks");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_interrupts_is_not_told_of_and_what_is_not_seen_once() {
+    fn cards_without_interrupts_are_not_reported_and_unseen_ones_once() {
         assert_eq!(interrupts(&facts(&[], Some(vec![]))), []);
         let checks = interrupts(&facts(&[], None));
         assert_eq!((checks.len(), checks[0].judgement), (1, Judgement::NotSeen));

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_told_one_by_one() {
+    fn losses_are_reported_one_by_one() {
         let judge = |value| options(&with("net.ipv4.tcp_sack", value, facts(None))).remove(1);
         assert_eq!(judge(1).judgement, Judgement::Ok);
         let off = judge(0);
@@ -209,15 +209,16 @@ mod tests {
     }
 
     #[test]
-    fn congestion_control_is_told_and_never_wrong() {
+    fn congestion_control_is_reported_and_never_wrong() {
         let tcp = Tcp {
             congestion_control: Some("bbr".to_owned()),
             congestion_controls: Some("reno bbr".to_owned()),
             ..Tcp::default()
         };
-        let told = congestion_control(&Facts { tcp, ..with("net.ipv4.tcp_no_metrics_save", 1, facts(None)) });
-        assert_eq!(told[0].live, "bbr, of reno bbr; each connection begins anew");
-        assert_eq!(told[0].judgement, Judgement::Ok);
+        let reported =
+            congestion_control(&Facts { tcp, ..with("net.ipv4.tcp_no_metrics_save", 1, facts(None)) });
+        assert_eq!(reported[0].live, "bbr, of reno bbr; each connection begins anew");
+        assert_eq!(reported[0].judgement, Judgement::Ok);
         assert_eq!(congestion_control(&facts(None))[0].judgement, Judgement::NotSeen);
     }
 }

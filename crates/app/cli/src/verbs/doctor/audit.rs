@@ -47,16 +47,16 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         sys::Interface::find(name)?;
     }
     let wishes = Wishes { bytes_per_second: rate.map(|bits| bits / 8.0), longest_pause, round_trip };
-    tell_all(&doctor::audit(&wishes, &interfaces.into_iter().collect()), json)
+    report_all(&doctor::audit(&wishes, &interfaces.into_iter().collect()), json)
 }
 
 /// Tells checks, and sums them up in the exit code.
-pub(super) fn tell_all(checks: &[Check], json: bool) -> anyhow::Result<Outcome> {
+pub(super) fn report_all(checks: &[Check], json: bool) -> anyhow::Result<Outcome> {
     for check in checks {
         if json {
             print_line(&check_json(check))?;
         } else {
-            tell(check)?;
+            report(check)?;
         }
     }
     let count = |judgement| checks.iter().filter(|it| it.judgement == judgement).count();
@@ -74,7 +74,7 @@ pub(super) fn tell_all(checks: &[Check], json: bool) -> anyhow::Result<Outcome> 
     })
 }
 
-fn tell(check: &Check) -> std::io::Result<()> {
+fn report(check: &Check) -> std::io::Result<()> {
     let mut output = std::io::stdout().lock();
     writeln!(output, "{:<10}{:<24}{}", check.judgement.name(), check.name, check.live)?;
     if check.judgement == Judgement::Ok {

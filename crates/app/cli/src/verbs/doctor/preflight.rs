@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let deadline = Deadline::after(Some(duration));
     while !deadline.is_over() && !stop.is_wanted() {
         for newcomer in preflight.step().context("the sockets cannot be read any more")? {
-            tell(&newcomer, json)?;
+            report(&newcomer, json)?;
         }
     }
     let mut checks = preflight.judge();
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     if checks.iter().any(|it| it.judgement > Judgement::NotSeen) {
         checks.extend(of_this_host(names));
     }
-    audit::tell_all(&checks, json)
+    audit::report_all(&checks, json)
 }
 
 /// Returns what an audit of this host finds wrong that bears on groups.
@@ -107,7 +107,7 @@ fn begin(group: SocketAddr, interfaces: &[String], duration: Duration, json: boo
     Ok(())
 }
 
-fn tell(newcomer: &Newcomer, json: bool) -> std::io::Result<()> {
+fn report(newcomer: &Newcomer, json: bool) -> std::io::Result<()> {
     let Newcomer { station, address } = newcomer;
     if json {
         return print_line(&json!({ "event": "heard", "station": station, "address": address.to_string() }));

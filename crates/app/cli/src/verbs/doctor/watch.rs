@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::Args;
 use doctor::{
     About, Checkpoints, Datagrams, Drops, Evidence, Finding, Level, Losses, Passage, Passed, Place, Profile,
-    Replay, Seen, TellError, UNEXPLAINED, UNKNOWN_REASON, Unplaced, Unseen, Wanted, Watcher, finding_json,
+    Replay, ReportError, Seen, UNEXPLAINED, UNKNOWN_REASON, Unplaced, Unseen, Wanted, Watcher, finding_json,
     guide, unplaced_json,
 };
 use serde_json::json;
@@ -97,33 +97,33 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     for file in watcher.unread() {
         eprintln!("warning: {file} cannot be read: what it counts is not seen");
     }
-    match watcher.tell_accounts(&sources.load()?.bus()?.drop_board()) {
+    match watcher.report_to_accounts(&sources.load()?.bus()?.drop_board()) {
         Ok(()) => {}
-        Err(TellError::InUse { .. }) => eprintln!("note: another doctor tells the accounts of this host"),
+        Err(ReportError::InUse { .. }) => eprintln!("note: another doctor tells the accounts of this host"),
         Err(error) => eprintln!("note: the accounts of this host are not told what is dropped: {error}"),
     }
     if let Some(path) = record {
         watcher.record(&path).with_context(|| format!("{} cannot be written", path.display()))?;
     }
     begin(&watcher, json)?;
-    let mut told = Told { json, names: Some(names), ..Told::default() };
-    told.choose(&mut watcher);
-    let tell = |watcher: &mut Watcher, seen: Seen| -> std::io::Result<()> {
-        told.tell_seen(&seen)?;
-        told.tell_passed(watcher)?;
-        told.choose(watcher);
+    let mut reported = Reported { json, names: Some(names), ..Reported::default() };
+    reported.choose(&mut watcher);
+    let report = |watcher: &mut Watcher, seen: Seen| -> std::io::Result<()> {
+        reported.report_seen(&seen)?;
+        reported.report_passed(watcher)?;
+        reported.choose(watcher);
         Ok(())
     };
     watcher
-        .watch_until_stopped((interval, snapshots), |time| !stop.wait(time), tell)
+        .watch_until_stopped((interval, snapshots), |time| !stop.wait(time), report)
         .context("the kernel does not tell of its UDP sockets any more")?;
-    told.tell_seen(&watcher.finish())?;
-    told.tell_passed_at_end(&watcher)?;
-    told.sum_up(
+    reported.report_seen(&watcher.finish())?;
+    reported.report_passed_at_end(&watcher)?;
+    reported.sum_up(
         watcher.unseen()?.unwrap_or_default(),
         watcher.checkpoints().map_or(0, Checkpoints::doubtful),
     )?;
-    Ok(if told.is_nothing() { Outcome::Fine } else { Outcome::Found })
+    Ok(if reported.is_nothing() { Outcome::Fine } else { Outcome::Found })
 }
 
 pub(crate) const REPLAY_EXAMPLES: &str = "\
@@ -150,14 +150,14 @@ pub(crate) fn replay(arguments: ReplayArguments) -> anyhow::Result<Outcome> {
     } else {
         eprintln!("replaying what was seen on Linux {kernel}");
     }
-    let mut told = Told { json, ..Told::default() };
+    let mut reported = Reported { json, ..Reported::default() };
     while let Some(seen) = replay.next_snapshot().with_context(|| file.display().to_string())? {
-        told.time += seen.time;
-        told.tell_all(&seen.losses)?;
+        reported.time += seen.time;
+        reported.report_all(&seen.losses)?;
     }
-    told.tell_all(&replay.finish())?;
-    told.sum_up(Unseen::default(), 0)?;
-    Ok(if told.is_nothing() { Outcome::Fine } else { Outcome::Found })
+    reported.report_all(&replay.finish())?;
+    reported.sum_up(Unseen::default(), 0)?;
+    Ok(if reported.is_nothing() { Outcome::Fine } else { Outcome::Found })
 }
 
 /// Looks at single datagrams where that is permitted; says so once where it is not.
@@ -185,16 +185,16 @@ fn begin_checkpoints(wanted: &Wanted, profiles: &[Profile]) -> anyhow::Result<Ch
 /// Says that losses from now on are told.
 fn begin(watcher: &Watcher, json: bool) -> anyhow::Result<()> {
     let sockets = watcher.sockets();
-    let (names_datagrams, tells_accounts) = (watcher.unseen()?.is_some(), watcher.tells_accounts());
+    let (names_datagrams, reports_to_accounts) = (watcher.unseen()?.is_some(), watcher.reports_to_accounts());
     if json {
         return Ok(print_line(&json!({
             "event": "watching",
             "sockets": sockets,
             "names_datagrams": names_datagrams,
-            "tells_accounts": tells_accounts,
+            "tells_accounts": reports_to_accounts,
         }))?);
     }
-    let how = match (names_datagrams, tells_accounts) {
+    let how = match (names_datagrams, reports_to_accounts) {
         (true, true) => "and each datagram that is dropped, and tells the accounts of this host",
         (true, false) => "and each datagram that is dropped",
         (false, _) => "by counters",
@@ -205,7 +205,7 @@ fn begin(watcher: &Watcher, json: bool) -> anyhow::Result<()> {
 
 /// What has been told so far.
 #[derive(Default)]
-struct Told<'s> {
+struct Reported<'s> {
     json: bool,
     /// `None` where there is no bus to ask.
     names: Option<Names<'s>>,
@@ -219,7 +219,7 @@ struct Told<'s> {
     explained: BTreeSet<(&'static str, Place, String)>,
 }
 
-impl Told<'_> {
+impl Reported<'_> {
     /// Lets the watcher tell of the streams that are wanted, also those that came since.
     fn choose(&mut self, watcher: &mut Watcher) {
         if let Some(names) = self.names.as_mut().filter(|names| names.are_wanted()) {
@@ -232,20 +232,20 @@ impl Told<'_> {
         self.names.as_ref().and_then(|names| names.of(stream))
     }
 
-    fn tell_seen(&mut self, seen: &Seen) -> std::io::Result<()> {
+    fn report_seen(&mut self, seen: &Seen) -> std::io::Result<()> {
         if let Some(error) = &seen.recording_failed {
             eprintln!("warning: the event file ends here, and watching goes on: {error}");
         }
         self.time += seen.time;
-        self.tell_all(&seen.losses)
+        self.report_all(&seen.losses)
     }
 
     /// Says what has passed at checkpoints so far: for programs with every look.
-    fn tell_passed(&mut self, watcher: &Watcher) -> std::io::Result<()> {
-        if self.json { self.tell_passed_at_end(watcher) } else { Ok(()) }
+    fn report_passed(&mut self, watcher: &Watcher) -> std::io::Result<()> {
+        if self.json { self.report_passed_at_end(watcher) } else { Ok(()) }
     }
 
-    fn tell_passed_at_end(&mut self, watcher: &Watcher) -> std::io::Result<()> {
+    fn report_passed_at_end(&mut self, watcher: &Watcher) -> std::io::Result<()> {
         let Some(checkpoints) = watcher.checkpoints() else { return Ok(()) };
         for (passage, passed) in checkpoints.passed() {
             if self.json {
@@ -286,7 +286,7 @@ impl Told<'_> {
         })
     }
 
-    fn tell_all(&mut self, losses: &Losses) -> std::io::Result<()> {
+    fn report_all(&mut self, losses: &Losses) -> std::io::Result<()> {
         let mut named = losses.findings.iter().flat_map(|it| &it.datagrams);
         if let Some(names) = &mut self.names
             && named.any(|it| it.stream.is_some_and(|(_, incarnation)| incarnation != 0))
@@ -296,9 +296,9 @@ impl Told<'_> {
         self.not_observed = self.not_observed.saturating_add(losses.not_observed);
         for finding in &losses.findings {
             self.not_named = self.not_named.saturating_add(finding.not_observed.unwrap_or(0));
-            self.tell(finding, losses.not_observed)?;
+            self.report(finding, losses.not_observed)?;
         }
-        losses.unplaced.iter().try_for_each(|unplaced| self.tell_unplaced(unplaced))
+        losses.unplaced.iter().try_for_each(|unplaced| self.report_unplaced(unplaced))
     }
 
     /// Adds to a sum; those of a file that somebody changed may have no room in it.
@@ -307,7 +307,7 @@ impl Told<'_> {
         *sum = sum.saturating_add(count);
     }
 
-    fn tell_unplaced(&mut self, unplaced: &Unplaced) -> std::io::Result<()> {
+    fn report_unplaced(&mut self, unplaced: &Unplaced) -> std::io::Result<()> {
         self.count(UNEXPLAINED, &Place::Namespace, unplaced.count);
         if self.json {
             return self.print_loss(unplaced_json(unplaced));
@@ -334,7 +334,7 @@ impl Told<'_> {
         print_line(&object)
     }
 
-    fn tell(&mut self, finding: &Finding, not_observed: u64) -> std::io::Result<()> {
+    fn report(&mut self, finding: &Finding, not_observed: u64) -> std::io::Result<()> {
         self.count(finding.stage.name(), &finding.place, finding.count);
         if self.json {
             return self.print_loss(finding_json(finding, not_observed));

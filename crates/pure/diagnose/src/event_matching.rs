@@ -36,7 +36,7 @@ pub struct Datagrams {
 
 /// Puts events to the findings of counters.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Naming {
+pub(crate) struct EventMatcher {
     fragments: Fragments,
     groups: BTreeMap<(Option<Stage>, Place), Group>,
 }
@@ -113,7 +113,7 @@ impl Bag {
     }
 }
 
-impl Naming {
+impl EventMatcher {
     /// Takes events that were read after the counters of `snapshot`.
     pub(crate) fn take(&mut self, snapshot: &Snapshot, events: impl IntoIterator<Item = DropEvent>) {
         for event in events.into_iter().filter(DropEvent::is_loss) {
@@ -152,7 +152,7 @@ impl Naming {
             let is_alone = counts_others && !matches!(place, Place::Socket { .. });
             match counted {
                 Some(finding) => group.give(finding),
-                None => findings.extend(group.tell(stage, place, is_alone)),
+                None => findings.extend(group.report(stage, place, is_alone)),
             }
         }
         for finding in &mut *findings {
@@ -193,8 +193,8 @@ impl Naming {
             match stage {
                 None => unplaced.extend(group.unplaced()),
                 Some(stage) => {
-                    findings.extend(group.tell(stage, &place, false));
-                    findings.extend(group.tell(stage, &place, false));
+                    findings.extend(group.report(stage, &place, false));
+                    findings.extend(group.report(stage, &place, false));
                 }
             }
         }
@@ -240,7 +240,7 @@ impl Group {
     }
 
     /// Tells of what no counter told of for a whole look; of all where no counter is to come.
-    fn tell(&mut self, stage: Stage, place: &Place, is_alone: bool) -> Option<Finding> {
+    fn report(&mut self, stage: Stage, place: &Place, is_alone: bool) -> Option<Finding> {
         let fresh = std::mem::take(&mut self.fresh);
         let mut bag = std::mem::replace(&mut self.held, fresh);
         self.credit = 0;
@@ -343,9 +343,9 @@ mod tests {
     }
 
     /// Stage, count, numbers, not observed.
-    type Told = (Stage, u64, Vec<(u64, u64)>, u64);
+    type Reported = (Stage, u64, Vec<(u64, u64)>, u64);
 
-    fn told(losses: &Losses) -> Vec<Told> {
+    fn reported(losses: &Losses) -> Vec<Reported> {
         let ranges = |finding: &Finding| {
             let numbers = finding.datagrams.iter().flat_map(|it| it.numbers.iter());
             numbers.map(|range| (range.start, range.end - 1)).collect()
@@ -358,19 +358,19 @@ mod tests {
     fn what_was_counted_is_named() {
         let mut watch = Watch::begin(full(0, 0));
         let losses = watch.compare(full(1, 9), observed(vec![numbered("SOCKET_RCVBUFF", 3, 11)]));
-        assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 9, vec![(3, 11)], 0)]);
+        assert_eq!(reported(&losses), [(Stage::ReceiverSocketBuffer, 9, vec![(3, 11)], 0)]);
         let evidence = losses.findings[0].evidence.last().unwrap();
         assert_eq!((evidence.counter.as_str(), evidence.rise), ("kfree_skb SOCKET_RCVBUFF", 9));
-        assert_eq!(told(&watch.finish()), []);
+        assert_eq!(reported(&watch.finish()), []);
     }
 
     #[test]
     fn what_no_event_names_is_not_observed() {
         let mut watch = Watch::begin(full(0, 0));
         let losses = watch.compare(full(1, 9), observed(vec![numbered("SOCKET_RCVBUFF", 3, 6)]));
-        assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 9, vec![(3, 6)], 5)]);
+        assert_eq!(reported(&losses), [(Stage::ReceiverSocketBuffer, 9, vec![(3, 6)], 5)]);
         let losses = watch.compare(full(2, 10), observed(vec![]));
-        assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 1, vec![], 1)]);
+        assert_eq!(reported(&losses), [(Stage::ReceiverSocketBuffer, 1, vec![], 1)]);
     }
 
     #[test]
@@ -384,24 +384,24 @@ mod tests {
         let lost = || numbered("FRAG_REASM_TIMEOUT", 0, 1);
         let losses = Watch::begin(snapshot(0, &[]))
             .compare(snapshot(1, &[("IpReasmFails", 12)]), observed(vec![lost()]));
-        assert_eq!(told(&losses), [(Stage::ReceiverReassembly, 12, vec![(0, 1)], 0)]);
+        assert_eq!(reported(&losses), [(Stage::ReceiverReassembly, 12, vec![(0, 1)], 0)]);
         let losses =
             Watch::begin(snapshot(0, &[])).compare(snapshot(1, &[("IpReasmFails", 12)]), observed(vec![]));
-        assert_eq!(told(&losses), [(Stage::ReceiverReassembly, 12, vec![], 12)]);
+        assert_eq!(reported(&losses), [(Stage::ReceiverReassembly, 12, vec![], 12)]);
     }
 
     #[test]
     fn an_event_that_comes_before_its_counter_waits_for_it() {
         let mut watch = Watch::begin(full(0, 0));
         let losses = watch.compare(full(1, 0), observed(vec![numbered("SOCKET_RCVBUFF", 0, 3)]));
-        assert_eq!(told(&losses), []);
+        assert_eq!(reported(&losses), []);
         let losses = watch.compare(full(2, 4), observed(vec![]));
-        assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 4, vec![(0, 3)], 0)]);
+        assert_eq!(reported(&losses), [(Stage::ReceiverSocketBuffer, 4, vec![(0, 3)], 0)]);
         // A part of them.
         let losses = watch.compare(full(3, 6), observed(vec![numbered("SOCKET_RCVBUFF", 4, 9)]));
-        assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 2, vec![(4, 9)], 0)]);
+        assert_eq!(reported(&losses), [(Stage::ReceiverSocketBuffer, 2, vec![(4, 9)], 0)]);
         let losses = watch.compare(full(4, 10), observed(vec![]));
-        assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 4, vec![], 0)]);
+        assert_eq!(reported(&losses), [(Stage::ReceiverSocketBuffer, 4, vec![], 0)]);
     }
 
     #[test]
@@ -409,12 +409,12 @@ mod tests {
         let not_joined =
             || DropEvent { location: Some("ip_rcv_finish_core".into()), ..numbered("NOT_SPECIFIED", 0, 9) };
         let mut watch = Watch::begin(snapshot(0, &[]));
-        assert_eq!(told(&watch.compare(snapshot(1, &[]), observed(vec![not_joined()]))), []);
+        assert_eq!(reported(&watch.compare(snapshot(1, &[]), observed(vec![not_joined()]))), []);
         let losses = watch.compare(snapshot(2, &[]), observed(vec![not_joined()]));
-        assert_eq!(told(&losses), [(Stage::ReceiverIp, 10, vec![(0, 9)], 0)]);
+        assert_eq!(reported(&losses), [(Stage::ReceiverIp, 10, vec![(0, 9)], 0)]);
         assert_eq!(losses.findings[0].evidence[0].counter, "kfree_skb NOT_SPECIFIED @ ip_rcv_finish_core");
-        assert_eq!(told(&watch.finish()), [(Stage::ReceiverIp, 10, vec![(0, 9)], 0)]);
-        assert_eq!(told(&watch.finish()), []);
+        assert_eq!(reported(&watch.finish()), [(Stage::ReceiverIp, 10, vec![(0, 9)], 0)]);
+        assert_eq!(reported(&watch.finish()), []);
     }
 
     #[test]
@@ -423,7 +423,7 @@ mod tests {
         let events = Observed { events: vec![no_socket], is_of_ports: true };
         let losses =
             Watch::begin(snapshot(0, &[])).compare(snapshot(1, &[("UdpNoPorts", 1_000)]), Some(events));
-        assert_eq!(told(&losses), [(Stage::ReceiverNoSocket, 2, vec![(5, 6)], 0)]);
+        assert_eq!(reported(&losses), [(Stage::ReceiverNoSocket, 2, vec![(5, 6)], 0)]);
     }
 
     #[test]
@@ -443,36 +443,36 @@ mod tests {
         ];
         let mut before = full(0, 0);
         before.sockets.push(Socket { cookie: 8, ..socket(0) });
-        let told = |events| {
+        let reported = |events| {
             let losses = Watch::begin(before.clone()).compare(after.clone(), observed(events));
             losses.findings.iter().map(|it| (it.stage, it.count, it.is_apportioned)).collect::<Vec<_>>()
         };
         let (buffer, filter) = (Stage::ReceiverSocketBuffer, Stage::ReceiverSocketFilter);
         let expected = [(buffer, 1, false), (filter, 3, false), (buffer, 29, false), (filter, 7, false)];
-        assert_eq!(told(events), expected);
+        assert_eq!(reported(events), expected);
         // None for the other reason is no loss for it.
         let events = vec![of("SOCKET_FILTER", COOKIE, 0, 3), of("SOCKET_RCVBUFF", 8, 0, 35)];
-        assert_eq!(told(events), [(filter, 4, false), (buffer, 36, false)]);
+        assert_eq!(reported(events), [(filter, 4, false), (buffer, 36, false)]);
     }
 
     #[test]
-    fn a_socket_that_the_kernel_does_not_tell_is_the_only_one_there_can_be() {
+    fn a_socket_that_the_kernel_does_not_name_is_the_only_possible_one() {
         let event = DropEvent { socket: None, ..numbered("SOCKET_RCVBUFF", 0, 3) };
         let mut watch = Watch::begin(full(0, 0));
         let losses = watch.compare(full(1, 4), observed(vec![event]));
-        assert_eq!(told(&losses), [(Stage::ReceiverSocketBuffer, 4, vec![(0, 3)], 0)]);
+        assert_eq!(reported(&losses), [(Stage::ReceiverSocketBuffer, 4, vec![(0, 3)], 0)]);
     }
 
     #[test]
-    fn what_has_no_stage_is_told_as_it_is() {
+    fn drops_without_a_stage_are_reported_as_unplaced() {
         let event = DropEvent { location: Some("new_function".into()), ..numbered("NOT_SPECIFIED", 0, 3) };
         let losses = Watch::begin(snapshot(0, &[])).compare(snapshot(1, &[]), observed(vec![event]));
-        assert_eq!((told(&losses), losses.unplaced.len(), losses.unplaced[0].count), (vec![], 1, 4));
+        assert_eq!((reported(&losses), losses.unplaced.len(), losses.unplaced[0].count), (vec![], 1, 4));
         assert_eq!(losses.unplaced[0].evidence[0].counter, "kfree_skb NOT_SPECIFIED @ new_function");
     }
 
     #[test]
-    fn every_loss_is_told_once_and_named_once_whenever_it_comes() {
+    fn every_loss_is_reported_once_and_named_once_whenever_it_comes() {
         for seed in 0..200 {
             let mut random = Random::new(seed);
             let mut watch = Watch::begin(full(0, 0));
@@ -497,7 +497,7 @@ mod tests {
                 let snapshot = full(seconds, number);
                 // Between the counters' reading and the events'.
                 drop_some(&mut number);
-                for (_, count, ranges, not_observed) in told(&watch.compare(snapshot, observed(events))) {
+                for (_, count, ranges, not_observed) in reported(&watch.compare(snapshot, observed(events))) {
                     (counted, unnamed) = (counted + count, unnamed + not_observed);
                     for (first, last) in ranges {
                         assert_eq!(
@@ -508,7 +508,9 @@ mod tests {
                     }
                 }
             }
-            for (_, count, ranges, not_observed) in told(&watch.compare(full(20, number), observed(vec![]))) {
+            for (_, count, ranges, not_observed) in
+                reported(&watch.compare(full(20, number), observed(vec![])))
+            {
                 (counted, unnamed) = (counted + count, unnamed + not_observed);
                 named.extend(ranges.into_iter().map(|(first, last)| first..last + 1));
             }

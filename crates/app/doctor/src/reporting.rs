@@ -8,10 +8,10 @@ use diagnose::{DropEvent, Notices, Socket};
 use engine::DropBoard;
 use units::Instant;
 
-pub use ring::shared::CreateError as TellError;
+pub use ring::shared::CreateError as ReportError;
 
 /// Tells every process of this host what drop events say of the streams it reads or publishes.
-pub(crate) struct Telling {
+pub(crate) struct Reporter {
     board: DropBoard,
     notices: Notices,
     next_scope: Instant,
@@ -20,20 +20,20 @@ pub(crate) struct Telling {
 /// How often it is said whether everything is told.
 const SCOPE_INTERVAL: Duration = Duration::from_millis(250);
 
-impl Telling {
-    pub(crate) fn begin(directory: &Path) -> Result<Self, TellError> {
+impl Reporter {
+    pub(crate) fn begin(directory: &Path) -> Result<Self, ReportError> {
         let (notices, next_scope) = (Notices::default(), Instant::ORIGIN);
         Ok(Self { board: DropBoard::open(directory)?, notices, next_scope })
     }
 
-    pub(crate) fn tell(&mut self, events: &[DropEvent], sockets: &[Socket]) {
+    pub(crate) fn report(&mut self, events: &[DropEvent], sockets: &[Socket]) {
         for notice in self.notices.take(events, sockets) {
             self.board.post(&notice);
         }
     }
 
     /// Says from time to time whether everything is told; after what was seen until now.
-    pub(crate) fn tell_scope(
+    pub(crate) fn report_scope(
         &mut self,
         now: Instant,
         sees_all: impl FnOnce() -> io::Result<bool>,
