@@ -4,7 +4,7 @@ use e2e::{Command, lan_or_skip};
 use serde_json::Value;
 
 #[test]
-fn a_probe_finds_the_narrow_place_that_nobody_tells_of() {
+fn a_probe_finds_a_black_hole() {
     let Some(lan) = lan_or_skip(&["near", "far"]) else { return };
     let [near, far] = lan.hosts() else { unreachable!("two hosts were asked for") };
     far.narrow(1_300);

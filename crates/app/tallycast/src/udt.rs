@@ -139,7 +139,9 @@ fn kind_of(reason: WaitError) -> io::ErrorKind {
     match reason {
         WaitError::Closed(CloseReason::Local | CloseReason::Unsent) => io::ErrorKind::NotConnected,
         WaitError::Closed(CloseReason::ByPeer) => io::ErrorKind::BrokenPipe,
-        WaitError::Closed(CloseReason::Silent | CloseReason::Replaced | CloseReason::TooNarrow { .. })
+        WaitError::Closed(
+            CloseReason::Silent | CloseReason::Replaced | CloseReason::PmtuBlackHole { .. },
+        )
         | WaitError::Peer(_) => io::ErrorKind::ConnectionAborted,
         WaitError::Closed(CloseReason::NoAnswer) => io::ErrorKind::HostUnreachable,
         WaitError::Closed(CloseReason::Refused) => io::ErrorKind::ConnectionRefused,

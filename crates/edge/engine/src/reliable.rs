@@ -455,7 +455,7 @@ impl State {
     }
 
     fn note(&mut self, socket: SocketId, event: Event) {
-        if let Event::TooNarrow { packet_bytes } = event {
+        if let Event::PmtuBlackHole { packet_bytes } = event {
             self.cuts_for = Some(packet_bytes);
         }
         let Some(known) = self.known.get_mut(&socket) else { return };
@@ -463,7 +463,7 @@ impl State {
             Event::Connected | Event::Accepted { .. } => known.is_connected = true,
             Event::Closed(reason) => known.closed = Some(reason),
             Event::PeerError { code } => known.peer_error = Some(code),
-            Event::TooNarrow { .. } | Event::Readable | Event::Writable | Event::Expired { .. } => {}
+            Event::PmtuBlackHole { .. } | Event::Readable | Event::Writable | Event::Expired { .. } => {}
         }
     }
 }

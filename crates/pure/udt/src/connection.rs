@@ -16,7 +16,7 @@ use wire::udt::{
 use crate::config::SocketConfig;
 use crate::expiry::{Expiry, Silent};
 use crate::handshake::Agreed;
-use crate::narrow::{Narrowness, Suspicion};
+use crate::pmtu_black_hole::{PmtuBlackHoleDetector, Suspicion};
 use crate::receive::buffer::{Placed, ReceiveBuffer};
 use crate::receive::{AckToSend, ReceiveSide};
 use crate::round_trip::RoundTripEstimate;
@@ -46,7 +46,7 @@ pub(crate) struct Connection {
     round_trip: RoundTripEstimate,
     expiry: Expiry,
     link: CongestionLink,
-    narrow: Narrowness,
+    pmtu_black_hole: PmtuBlackHoleDetector,
     outbox: VecDeque<Vec<u8>>,
     events: VecDeque<Event>,
     state: State,
@@ -133,7 +133,7 @@ impl Connection {
             round_trip: RoundTripEstimate::new(),
             expiry: Expiry::new(config.silence, now),
             link: CongestionLink::new(config, packet_bytes, agreed.window_packets, random),
-            narrow: Narrowness::default(),
+            pmtu_black_hole: PmtuBlackHoleDetector::default(),
             outbox: VecDeque::new(),
             events: VecDeque::new(),
             state,
@@ -380,7 +380,7 @@ impl Connection {
             AckOutcome::Impossible => self.stats.impossible_packets += 1,
             AckOutcome::Taken { acked, has_room } => {
                 if acked.newly > 0 {
-                    self.narrow.progress();
+                    self.pmtu_black_hole.progress();
                 }
                 if has_room && self.wants_room && self.sending.buffer.is_worth_filling() {
                     self.wants_room = false;
@@ -397,9 +397,9 @@ impl Connection {
     fn receive_answer(&mut self, now: Instant, number: u32) {
         self.receiving.answered(now, number, &mut self.round_trip);
         let packet_bytes = self.sending.packet_bytes();
-        match self.narrow.answered(now, number) {
-            Some(Suspicion::Tell) => self.events.push_back(Event::TooNarrow { packet_bytes }),
-            Some(Suspicion::End) => self.shut_down(CloseReason::TooNarrow { packet_bytes }),
+        match self.pmtu_black_hole.answered(now, number) {
+            Some(Suspicion::Tell) => self.events.push_back(Event::PmtuBlackHole { packet_bytes }),
+            Some(Suspicion::End) => self.shut_down(CloseReason::PmtuBlackHole { packet_bytes }),
             None => {}
         }
     }
@@ -516,7 +516,7 @@ impl Connection {
                 self.stats.lost_packets += u64::from(losses.newly);
                 self.consult(now, |control, environment| control.on_timeout(environment));
                 self.sending.begin_again();
-                if self.sending.is_stuck_on_full_packet() && self.narrow.timeout(now) {
+                if self.sending.is_stuck_on_full_packet() && self.pmtu_black_hole.timeout(now) {
                     self.ask(now);
                 }
             }
@@ -533,7 +533,7 @@ impl Connection {
     /// Asks the peer with a small packet whether those arrive: it answers every full acknowledgement.
     fn ask(&mut self, now: Instant) {
         let question = self.receiving.ask(now, &self.round_trip);
-        self.narrow.asked(question.number.unwrap_or(0));
+        self.pmtu_black_hole.asked(question.number.unwrap_or(0));
         self.stats.sent_acks += 1;
         self.tell(Body::Ack(self.ack_body(&question)));
     }

@@ -31,7 +31,7 @@ pub enum Event {
     },
     /// Full packets do not arrive any more and small ones do: the way has become narrower. The owner may let packets be
     /// cut on their way; if nothing helps the connection ends.
-    TooNarrow {
+    PmtuBlackHole {
         /// The size of a full packet, headers included. Units: bytes.
         packet_bytes: u32,
     },
@@ -56,10 +56,10 @@ pub enum CloseReason {
     Silent,
     /// Full packets do not arrive any more and small ones do: the way has become narrower.
     #[error(
-        "packets of {packet_bytes} bytes do not arrive any more, smaller ones do: the way has become narrower\n\
+        "packets of {packet_bytes} bytes no longer arrive, smaller ones do: the path has a PMTU black hole\n\
          connect again with smaller packets (mtu={SAFE_PACKET_BYTES} passes nearly everywhere)"
     )]
-    TooNarrow {
+    PmtuBlackHole {
         /// The size of a full packet, headers included. Units: bytes.
         packet_bytes: u32,
     },

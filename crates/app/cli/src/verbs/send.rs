@@ -213,7 +213,7 @@ impl Transfer<'_> {
     }
 
     /// Takes smaller packets from now on if full ones did not arrive.
-    fn narrow(&mut self, failure: &Failure) {
+    fn shrink_packets(&mut self, failure: &Failure) {
         let Some(packet_bytes) = too_large(failure) else { return };
         self.options.socket.packet_bytes = smaller(packet_bytes);
         let taken = self.options.socket.packet_bytes;
@@ -243,7 +243,7 @@ impl Transfer<'_> {
             Err(failure) if !failure.is_worth_another_try() => Err(anyhow!(failure).into()),
             Err(failure) => {
                 meter.part();
-                self.narrow(&failure);
+                self.shrink_packets(&failure);
                 let text = || format!("warning: {failure}; trying to go on");
                 screen.say(text, || json!({"event": "broken", "peer": peer, "error": failure.to_string()}));
                 Ok(Some(failure.to_string()))
@@ -256,7 +256,7 @@ impl Transfer<'_> {
 fn too_large(failure: &Failure) -> Option<u32> {
     let Failure::Connection(error) = failure else { return None };
     match error.get_ref()?.downcast_ref()? {
-        WaitError::Closed(CloseReason::TooNarrow { packet_bytes }) => Some(*packet_bytes),
+        WaitError::Closed(CloseReason::PmtuBlackHole { packet_bytes }) => Some(*packet_bytes),
         _ => None,
     }
 }
@@ -273,9 +273,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_that_is_too_narrow_takes_smaller_packets_and_no_other_failure_does() {
+    fn a_black_hole_takes_smaller_packets_and_no_other_failure_does() {
         let closed = |reason| Failure::Connection(std::io::Error::other(WaitError::Closed(reason)));
-        assert_eq!(too_large(&closed(CloseReason::TooNarrow { packet_bytes: 9_000 })), Some(9_000));
+        assert_eq!(too_large(&closed(CloseReason::PmtuBlackHole { packet_bytes: 9_000 })), Some(9_000));
         assert_eq!(too_large(&closed(CloseReason::Silent)), None);
         assert_eq!(too_large(&Failure::Stopped), None);
         assert_eq!([9_000, 1_500, 1_280, 576].map(smaller), [1_280, 1_280, 576, 576]);

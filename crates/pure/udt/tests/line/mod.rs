@@ -194,7 +194,7 @@ impl Host {
             Event::Connected | Event::Accepted { .. } => seen.connected_at = Some(now),
             Event::Expired { message } => seen.expired.push(message),
             Event::Closed(reason) => seen.closed = Some(reason),
-            Event::Readable | Event::Writable | Event::PeerError { .. } | Event::TooNarrow { .. } => {}
+            Event::Readable | Event::Writable | Event::PeerError { .. } | Event::PmtuBlackHole { .. } => {}
         }
     }
 

@@ -203,22 +203,22 @@ fn the_wires_clock_wraps_and_nothing_depends_on_it() {
 }
 
 /// Packets of more than 1,028 bytes vanish from the first half second on, without a word of it.
-fn narrow() -> Link {
+fn black_hole() -> Link {
     Link::ideal().delay(5 * MS).mtu_from(Instant::ORIGIN + SECOND / 2, 1_000).rate(20_000_000, 200_000)
 }
 
 #[test]
-fn a_way_that_becomes_too_narrow_for_the_packets_is_named_and_ends_the_connection() {
+fn a_black_hole_is_named_and_ends_the_connection() {
     let kind = SocketType::Stream;
-    let way = Way { there: narrow(), back: Link::ideal().delay(5 * MS) };
+    let way = Way { there: black_hole(), back: Link::ideal().delay(5 * MS) };
     let work = Work { send_bytes: 50_000_000, ..Work::default() };
     let mut network = pair(1, way, (config(kind), work), (config(kind), Work::default()));
     let (reason, after) = end_of(&mut network, CLIENT).expect("it does not hang for ever");
-    assert_eq!(reason, CloseReason::TooNarrow { packet_bytes: 1_500 });
+    assert_eq!(reason, CloseReason::PmtuBlackHole { packet_bytes: 1_500 });
     assert!((8..20).contains(&after.as_secs()), "{after:?}");
     assert!(reason.to_string().starts_with("packets of 1500 bytes do not arrive any more, smaller ones do"));
     let events = &network.node(CLIENT).only().events;
-    assert!(events.contains(&Event::TooNarrow { packet_bytes: 1_500 }), "{events:?}");
+    assert!(events.contains(&Event::PmtuBlackHole { packet_bytes: 1_500 }), "{events:?}");
     network.run_for(SECOND);
     assert_eq!(network.node(SERVER).only().closed, Some(CloseReason::ByPeer));
     // Smaller packets carry what is left.
@@ -236,18 +236,18 @@ fn a_way_that_becomes_too_narrow_for_the_packets_is_named_and_ends_the_connectio
 fn a_way_that_widens_again_or_whose_owner_lets_packets_be_cut_goes_on() {
     let kind = SocketType::Stream;
     let wide_again = Instant::ORIGIN + SECOND * 6;
-    let way = Way { there: narrow().mtu_from(wide_again, 1_500), back: Link::ideal().delay(5 * MS) };
+    let way = Way { there: black_hole().mtu_from(wide_again, 1_500), back: Link::ideal().delay(5 * MS) };
     let work = Work { send_bytes: 10_000_000, closes: true, ..Work::default() };
     let mut network = pair(1, way, (config(kind), work), (config(kind), Work::default()));
     run(&mut network, 60);
     let (client, server) = (network.node(CLIENT).only(), network.node(SERVER).only());
     assert_eq!((client.closed, server.received), (Some(CloseReason::Local), 10_000_000));
-    assert!(client.events.contains(&Event::TooNarrow { packet_bytes: 1_500 }), "it was said in time");
+    assert!(client.events.contains(&Event::PmtuBlackHole { packet_bytes: 1_500 }), "it was said in time");
 }
 
 /// A way that loses everything in one direction for long, and nothing in the other, is not narrow.
 #[test]
-fn an_outage_is_not_taken_for_a_narrow_way() {
+fn an_outage_is_not_taken_for_a_black_hole() {
     let kind = SocketType::Stream;
     let out = Instant::ORIGIN + SECOND / 2..Instant::ORIGIN + SECOND * 25;
     let there = Link::ideal().delay(5 * MS).rate(20_000_000, 200_000).outage(out);
@@ -257,5 +257,5 @@ fn an_outage_is_not_taken_for_a_narrow_way() {
     run(&mut network, 120);
     let client = network.node(CLIENT).only();
     assert_eq!((client.closed, network.node(SERVER).only().received), (Some(CloseReason::Local), 10_000_000));
-    assert!(!client.events.iter().any(|event| matches!(event, Event::TooNarrow { .. })));
+    assert!(!client.events.iter().any(|event| matches!(event, Event::PmtuBlackHole { .. })));
 }

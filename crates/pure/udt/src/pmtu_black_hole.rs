@@ -24,7 +24,7 @@ const ASKS_AFTER: u32 = 2;
 
 /// Watches what becomes of full packets and of small ones.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Narrowness {
+pub(crate) struct PmtuBlackHoleDetector {
     /// Timeouts since the last progress, and when the first was.
     timeouts: u32,
     since: Option<Instant>,
@@ -44,7 +44,7 @@ pub(crate) enum Suspicion {
     End,
 }
 
-impl Narrowness {
+impl PmtuBlackHoleDetector {
     /// Takes note that the peer acknowledged something new.
     pub(crate) fn progress(&mut self) {
         *self = Self::default();
@@ -90,15 +90,15 @@ mod tests {
     }
 
     /// Lets a timeout come each second, of which the question is answered or not.
-    fn seconds(narrow: &mut Narrowness, from: u64, answered: &[bool]) -> Vec<Option<Suspicion>> {
+    fn seconds(detector: &mut PmtuBlackHoleDetector, from: u64, answered: &[bool]) -> Vec<Option<Suspicion>> {
         let mut said = Vec::new();
         for (second, is_answered) in (from..).zip(answered) {
             let number = u32::try_from(second).unwrap();
-            if narrow.timeout(at(second)) {
-                narrow.asked(number);
+            if detector.timeout(at(second)) {
+                detector.asked(number);
                 let answer = if *is_answered { number } else { number + 1_000 };
-                said.push(narrow.answered(at(second), answer));
-                assert_eq!(narrow.answered(at(second), 5_000_000), None, "nobody asked that");
+                said.push(detector.answered(at(second), answer));
+                assert_eq!(detector.answered(at(second), 5_000_000), None, "nobody asked that");
             }
         }
         said
@@ -106,33 +106,33 @@ mod tests {
 
     #[test]
     fn three_answers_are_told_and_six_in_eight_seconds_end_it() {
-        let mut narrow = Narrowness::default();
-        let said = seconds(&mut narrow, 0, &[true; 9]);
+        let mut detector = PmtuBlackHoleDetector::default();
+        let said = seconds(&mut detector, 0, &[true; 9]);
         let mut expected = vec![None; 8];
         (expected[2], expected[7]) = (Some(Suspicion::Tell), Some(Suspicion::End));
         assert_eq!(said, expected, "the first timeout asks nothing, the sixth answer comes too soon");
     }
 
     #[test]
-    fn a_way_that_loses_everything_is_not_narrow() {
-        let mut narrow = Narrowness::default();
-        assert!(seconds(&mut narrow, 0, &[false; 100]).iter().all(Option::is_none));
+    fn an_outage_is_no_black_hole() {
+        let mut detector = PmtuBlackHoleDetector::default();
+        assert!(seconds(&mut detector, 0, &[false; 100]).iter().all(Option::is_none));
     }
 
     /// A way that loses much loses acknowledgements as well: no progress, and most questions answered.
     #[test]
-    fn a_way_that_loses_some_small_packets_is_not_narrow() {
-        let mut narrow = Narrowness::default();
+    fn a_path_that_loses_some_small_packets_is_no_black_hole() {
+        let mut detector = PmtuBlackHoleDetector::default();
         let often = [true, true, true, true, true, false].repeat(20);
-        let said = seconds(&mut narrow, 0, &often);
+        let said = seconds(&mut detector, 0, &often);
         assert!(!said.contains(&Some(Suspicion::End)), "{said:?}");
     }
 
     #[test]
     fn progress_begins_anew() {
-        let mut narrow = Narrowness::default();
-        seconds(&mut narrow, 0, &[true; 7]);
-        narrow.progress();
-        assert_eq!(seconds(&mut narrow, 7, &[true; 3]), [None, None]);
+        let mut detector = PmtuBlackHoleDetector::default();
+        seconds(&mut detector, 0, &[true; 7]);
+        detector.progress();
+        assert_eq!(seconds(&mut detector, 7, &[true; 3]), [None, None]);
     }
 }
