@@ -1,4 +1,4 @@
-//! Saying words to a group and to other hosts, and hearing theirs.
+//! Saying probes to a group and to other hosts, and hearing theirs.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use diagnose::audit::Check;
-use diagnose::preflight::{Company, Heard, Way, Word};
+use diagnose::preflight::{Heard, Peers, Probe, Way};
 use serde_json::{Value, json};
 use sys::{
     Interest, Interface, Loopback, OpenError, Outcome, Poller, ReceiveBatch, ReceiveOptions, ReceiveSocket,
@@ -18,11 +18,11 @@ use units::Instant;
 /// What is to be looked at, and who asks.
 #[derive(Clone, Debug)]
 pub struct PreflightOptions {
-    /// The group, and the port of its own that the words take.
+    /// The group, and the port of its own that the probes take.
     pub group: SocketAddr,
     /// Where the group is joined and sent to; without it the kernel follows its routes.
     pub interface: Option<Interface>,
-    /// How many routers words may pass, plus one.
+    /// How many routers probes may pass, plus one.
     pub ttl: u8,
     /// The name of this host.
     pub station: String,
@@ -40,14 +40,14 @@ pub struct Preflight {
     out: SendSocket,
     poller: Poller,
     batch: ReceiveBatch,
-    company: Company,
+    peers: Peers,
     largest_bytes: usize,
-    next_word: Instant,
+    next_probe: Instant,
     /// How many were said to the group.
     said: u64,
     /// How many were said to each host.
     said_directly: BTreeMap<SocketAddr, u64>,
-    /// Why words to the group did not leave, the first time.
+    /// Why probes to the group did not leave, the first time.
     refused: Option<String>,
 }
 
@@ -60,11 +60,11 @@ pub struct Newcomer {
     pub address: IpAddr,
 }
 
-/// How often a word is said.
-const WORD_INTERVAL: Duration = Duration::from_millis(100);
-/// Every so many words to the group one is as large as the interface takes.
+/// How often a probe is said.
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
+/// Every so many probes to the group one is as large as the interface takes.
 const LARGE_EVERY: u64 = 5;
-/// A word has room for that many others; with more hosts each hears of some.
+/// A probe has room for that many others; with more hosts each hears of some.
 const MAX_HEARD: usize = 12;
 const MAX_STATION_LETTERS: usize = 64;
 const BUFFER_BYTES: usize = 1 << 20;
@@ -104,7 +104,7 @@ impl Preflight {
         // The standard library seeds every `RandomState` from the system.
         let id = RandomState::new().build_hasher().finish();
         Ok(Self {
-            company: Company::new(id, now),
+            peers: Peers::new(id, now),
             id,
             group,
             direct,
@@ -112,7 +112,7 @@ impl Preflight {
             poller,
             batch: ReceiveBatch::for_trains(),
             largest_bytes: largest_bytes.min(MAX_PAYLOAD_BYTES),
-            next_word: now,
+            next_probe: now,
             said: 0,
             said_directly: BTreeMap::new(),
             refused: None,
@@ -120,17 +120,17 @@ impl Preflight {
         })
     }
 
-    /// Says and hears words until the next is due; returns who was heard for the first time.
+    /// Says and hears probes until the next is due; returns who was heard for the first time.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn step(&mut self) -> io::Result<Vec<Newcomer>> {
         let now = clock::monotonic();
-        if now >= self.next_word {
-            self.next_word = now + WORD_INTERVAL;
+        if now >= self.next_probe {
+            self.next_probe = now + PROBE_INTERVAL;
             self.say();
         }
-        let ready: Vec<u64> = self.poller.wait(Some(self.next_word))?.iter().map(|it| it.token).collect();
+        let ready: Vec<u64> = self.poller.wait(Some(self.next_probe))?.iter().map(|it| it.token).collect();
         let mut newcomers = Vec::new();
         for (token, way) in [(GROUP, Way::Group), (DIRECT, Way::Direct)] {
             if ready.contains(&token) {
@@ -143,48 +143,48 @@ impl Preflight {
     /// Judges what was heard until now.
     #[must_use]
     pub fn judge(&self) -> Vec<Check> {
-        self.company.judge(clock::monotonic(), self.largest_bytes as u64)
+        self.peers.judge(clock::monotonic(), self.largest_bytes as u64)
     }
 
-    /// Returns why words to the group did not leave this host, if any did not.
+    /// Returns why probes to the group did not leave this host, if any did not.
     #[must_use]
     pub fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
     }
 
     fn say(&mut self) {
-        let word = self.word(self.said);
+        let probe = self.probe(self.said);
         let is_large = self.said.is_multiple_of(LARGE_EVERY);
         let size_bytes = if is_large { self.largest_bytes } else { 0 };
         self.said += 1;
         let group = self.options.group;
-        for outcome in self.out.send_batch(&[&encode(&word, size_bytes)], group) {
+        for outcome in self.out.send_batch(&[&encode(&probe, size_bytes)], group) {
             if let Outcome::Refused(why) = outcome {
                 self.refused.get_or_insert_with(|| why.to_string());
             }
         }
         let named = self.options.hosts.iter().map(|host| SocketAddr::from((*host, answer_port(group))));
-        let heard = self.company.peers().map(|(_, peer)| peer.address);
+        let heard = self.peers.known().map(|(_, peer)| peer.address);
         let mut hosts: Vec<SocketAddr> = named.chain(heard).collect();
         hosts.sort_unstable();
         hosts.dedup();
         for host in hosts {
             let number = self.said_directly.entry(host).or_default();
-            let word = Word { number: *number, ..word.clone() };
+            let probe = Probe { number: *number, ..probe.clone() };
             *number += 1;
             // Whether it comes there the other says.
-            self.out.send_batch(&[&encode(&word, 0)], host);
+            self.out.send_batch(&[&encode(&probe, 0)], host);
         }
     }
 
-    fn word(&self, number: u64) -> Word {
-        Word {
-            whose: self.id,
+    fn probe(&self, number: u64) -> Probe {
+        Probe {
+            sender: self.id,
             station: self.options.station.clone(),
             answer_port: self.direct.local_address().port(),
             number,
             largest_bytes: self.largest_bytes as u64,
-            heard: self.company.heard().take(MAX_HEARD).collect(),
+            heard: self.peers.heard().take(MAX_HEARD).collect(),
         }
     }
 
@@ -197,8 +197,8 @@ impl Preflight {
             let now = clock::monotonic();
             for received in self.batch.iter() {
                 for bytes in received.datagrams() {
-                    let Some(word) = decode(bytes) else { continue };
-                    let newcomer = self.company.hear(now, way, word, received.from, bytes.len() as u64);
+                    let Some(probe) = decode(bytes) else { continue };
+                    let newcomer = self.peers.hear(now, way, probe, received.from, bytes.len() as u64);
                     newcomers.extend(
                         newcomer.map(|peer| Newcomer {
                             station: peer.station.clone(),
@@ -231,26 +231,26 @@ const fn answer_port(group: SocketAddr) -> u16 {
     group.port().wrapping_add(1)
 }
 
-/// Writes a word, filled up with spaces to so many bytes.
-fn encode(word: &Word, size_bytes: usize) -> Vec<u8> {
+/// Writes a probe, filled up with spaces to so many bytes.
+fn encode(probe: &Probe, size_bytes: usize) -> Vec<u8> {
     let hex = |id: u64| format!("{id:016x}");
-    let heard = |it: &Heard| json!([hex(it.whom), it.by_group, it.directly, it.largest_bytes]);
+    let heard = |it: &Heard| json!([hex(it.host), it.by_group, it.directly, it.largest_bytes]);
     let object = json!({
         "tallycast_preflight": 1,
-        "whose": hex(word.whose),
-        "station": word.station,
-        "answer_port": word.answer_port,
-        "number": word.number,
-        "largest": word.largest_bytes,
-        "heard": word.heard.iter().map(heard).collect::<Vec<_>>(),
+        "whose": hex(probe.sender),
+        "station": probe.station,
+        "answer_port": probe.answer_port,
+        "number": probe.number,
+        "largest": probe.largest_bytes,
+        "heard": probe.heard.iter().map(heard).collect::<Vec<_>>(),
     });
     let mut bytes = object.to_string().into_bytes();
     bytes.resize(bytes.len().max(size_bytes), b' ');
     bytes
 }
 
-/// Reads a word; `None` of whatever else comes to that port.
-fn decode(bytes: &[u8]) -> Option<Word> {
+/// Reads a probe; `None` of whatever else comes to that port.
+fn decode(bytes: &[u8]) -> Option<Probe> {
     let object: Value = serde_json::from_slice(bytes).ok()?;
     let hex = |value: &Value| u64::from_str_radix(value.as_str()?, 16).ok();
     if object["tallycast_preflight"] != 1 {
@@ -258,14 +258,14 @@ fn decode(bytes: &[u8]) -> Option<Word> {
     }
     let heard = |it: &Value| {
         Some(Heard {
-            whom: hex(&it[0])?,
+            host: hex(&it[0])?,
             by_group: it[1].as_u64()?,
             directly: it[2].as_u64()?,
             largest_bytes: it[3].as_u64()?,
         })
     };
-    Some(Word {
-        whose: hex(&object["whose"])?,
+    Some(Probe {
+        sender: hex(&object["whose"])?,
         // It is shown in a terminal.
         station: object["station"]
             .as_str()?
@@ -284,10 +284,10 @@ fn decode(bytes: &[u8]) -> Option<Word> {
 mod tests {
     use super::*;
 
-    fn word() -> Word {
-        let heard = Heard { whom: u64::MAX, by_group: 2, directly: 3, largest_bytes: 1_472 };
-        Word {
-            whose: 1,
+    fn probe() -> Probe {
+        let heard = Heard { host: u64::MAX, by_group: 2, directly: 3, largest_bytes: 1_472 };
+        Probe {
+            sender: 1,
             station: "daq-1".to_owned(),
             answer_port: 7_410,
             number: 5,
@@ -297,18 +297,18 @@ mod tests {
     }
 
     #[test]
-    fn a_word_reads_back_at_any_size() {
+    fn a_probe_reads_back_at_any_size() {
         for size_bytes in [0, 1_472, 8_972] {
-            let bytes = encode(&word(), size_bytes);
-            assert!(bytes.len() >= size_bytes && decode(&bytes) == Some(word()));
+            let bytes = encode(&probe(), size_bytes);
+            assert!(bytes.len() >= size_bytes && decode(&bytes) == Some(probe()));
         }
-        let longest = Word { station: "x".repeat(MAX_STATION_LETTERS), number: u64::MAX, ..word() };
+        let longest = Probe { station: "x".repeat(MAX_STATION_LETTERS), number: u64::MAX, ..probe() };
         assert!(encode(&longest, 0).len() <= 1_280 - 48, "it must pass the narrowest way of IPv6");
     }
 
     #[test]
-    fn what_else_comes_is_no_word_and_names_command_no_terminal() {
-        let bytes = encode(&word(), 0);
+    fn other_datagrams_are_no_probes_and_names_command_no_terminal() {
+        let bytes = encode(&probe(), 0);
         for end in 0..bytes.len() {
             assert_eq!(decode(&bytes[..end]), None);
         }
@@ -317,7 +317,7 @@ mod tests {
         {
             assert_eq!(decode(text.as_bytes()), None);
         }
-        let named = Word { station: "\u{1b}[2Jdaq".to_owned(), ..word() };
+        let named = Probe { station: "\u{1b}[2Jdaq".to_owned(), ..probe() };
         assert_eq!(decode(&encode(&named, 0)).unwrap().station, "[2Jdaq");
     }
 
@@ -344,7 +344,7 @@ mod tests {
         let mut both = [begin(1), begin(2)];
         let mut heard = Vec::new();
         let joined = |it: &Preflight| it.judge()[0].judgement == crate::Judgement::Ok;
-        // Under load the kernel may deliver an own word after one of the other host.
+        // Under load the kernel may deliver an own probe after one of the other host.
         while heard.len() < 2 || !both.iter().all(joined) {
             heard.extend(both.iter_mut().flat_map(|it| it.step().unwrap()).map(|it| it.station));
         }

@@ -1,6 +1,6 @@
 //! Whether a group makes its way between hosts: what each hears of the others, by the group and directly, and what that means.
 //!
-//! Each host says a [`Word`] several times a second, to the group and to every host that it knows, and in it what it has heard of
+//! Each host says a [`Probe`] several times a second, to the group and to every host that it knows, and in it what it has heard of
 //! them. So each knows both directions, and what comes directly tells a group that stopped from a host that went away.
 
 use core::net::SocketAddr;
@@ -23,9 +23,9 @@ pub enum Way {
 
 /// What a host says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Word {
+pub struct Probe {
     /// Who says it: drawn at random.
-    pub whose: u64,
+    pub sender: u64,
     /// The name of that host.
     pub station: String,
     /// Where it is answered directly.
@@ -41,11 +41,11 @@ pub struct Word {
 /// What a host has heard of another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heard {
-    /// Of whom.
-    pub whom: u64,
-    /// How many words by the group.
+    /// Of host.
+    pub host: u64,
+    /// How many probes by the group.
     pub by_group: u64,
-    /// How many words directly.
+    /// How many probes directly.
     pub directly: u64,
     /// The largest datagram by the group, in bytes of payload.
     pub largest_bytes: u64,
@@ -53,11 +53,11 @@ pub struct Heard {
 
 /// The hosts that are heard.
 #[derive(Clone, Debug)]
-pub struct Company {
+pub struct Peers {
     own: u64,
     began: Instant,
-    /// How many own words came back by the group.
-    own_words: u64,
+    /// How many own probes came back by the group.
+    own_probes: u64,
     peers: BTreeMap<u64, Peer>,
 }
 
@@ -69,14 +69,14 @@ pub struct Peer {
     /// Where it is answered directly.
     pub address: SocketAddr,
     largest_bytes: u64,
-    group: Book,
-    direct: Book,
+    group: Arrivals,
+    direct: Arrivals,
     reported: Option<Reported>,
 }
 
 /// What came of a host by one way.
 #[derive(Clone, Copy, Debug, Default)]
-struct Book {
+struct Arrivals {
     count: u64,
     first: u64,
     last: u64,
@@ -96,49 +96,49 @@ struct Reported {
 pub const MAX_PEERS: usize = 64;
 /// A way on which nothing came for so long, while something did on the other, has stopped.
 const STOPPED: Duration = Duration::from_secs(2);
-/// Fewer words say nothing.
+/// Fewer probes say nothing.
 const ENOUGH: u64 = 10;
 
-impl Company {
+impl Peers {
     /// Begins to listen.
     #[must_use]
     pub const fn new(own: u64, now: Instant) -> Self {
-        Self { own, began: now, own_words: 0, peers: BTreeMap::new() }
+        Self { own, began: now, own_probes: 0, peers: BTreeMap::new() }
     }
 
-    /// Takes a word that came as a datagram of so many bytes; tells whether it is the first of its host.
+    /// Takes a probe that came as a datagram of so many bytes; tells whether it is the first of its host.
     pub fn hear(
         &mut self,
         now: Instant,
         way: Way,
-        word: Word,
+        probe: Probe,
         from: SocketAddr,
         size_bytes: u64,
     ) -> Option<&Peer> {
-        if word.whose == self.own {
-            self.own_words += u64::from(way == Way::Group);
+        if probe.sender == self.own {
+            self.own_probes += u64::from(way == Way::Group);
             return None;
         }
-        let is_new = !self.peers.contains_key(&word.whose);
+        let is_new = !self.peers.contains_key(&probe.sender);
         if is_new && self.peers.len() == MAX_PEERS {
             return None;
         }
         let mut address = from;
-        address.set_port(word.answer_port);
-        let peer = self.peers.entry(word.whose).or_insert_with(|| Peer {
-            station: word.station,
+        address.set_port(probe.answer_port);
+        let peer = self.peers.entry(probe.sender).or_insert_with(|| Peer {
+            station: probe.station,
             address,
             largest_bytes: 0,
-            group: Book::default(),
-            direct: Book::default(),
+            group: Arrivals::default(),
+            direct: Arrivals::default(),
             reported: None,
         });
-        peer.largest_bytes = word.largest_bytes;
+        peer.largest_bytes = probe.largest_bytes;
         match way {
-            Way::Group => peer.group.take(now, word.number, size_bytes),
-            Way::Direct => peer.direct.take(now, word.number, size_bytes),
+            Way::Group => peer.group.take(now, probe.number, size_bytes),
+            Way::Direct => peer.direct.take(now, probe.number, size_bytes),
         }
-        if let Some(heard) = word.heard.into_iter().find(|heard| heard.whom == self.own) {
+        if let Some(heard) = probe.heard.into_iter().find(|heard| heard.host == self.own) {
             peer.take_report(now, heard);
         }
         is_new.then_some(&*peer)
@@ -146,8 +146,8 @@ impl Company {
 
     /// Returns what to say of the others.
     pub fn heard(&self) -> impl Iterator<Item = Heard> + '_ {
-        self.peers.iter().map(|(whom, peer)| Heard {
-            whom: *whom,
+        self.peers.iter().map(|(host, peer)| Heard {
+            host: *host,
             by_group: peer.group.count,
             directly: peer.direct.count,
             largest_bytes: peer.group.largest_bytes,
@@ -155,7 +155,7 @@ impl Company {
     }
 
     /// Returns the others.
-    pub fn peers(&self) -> impl Iterator<Item = (u64, &Peer)> {
+    pub fn known(&self) -> impl Iterator<Item = (u64, &Peer)> {
         self.peers.iter().map(|(id, peer)| (*id, peer))
     }
 
@@ -175,13 +175,13 @@ impl Company {
     }
 
     fn joined(&self) -> Check {
-        if self.own_words > 0 {
-            return Check::new("group-joined", Judgement::Ok, "own words come back", "");
+        if self.own_probes > 0 {
+            return Check::new("group-joined", Judgement::Ok, "own probes come back", "");
         }
         Check::new(
             "group-joined",
             Judgement::Fail,
-            "own words to the group do not come back",
+            "own probes to the group do not come back",
             "this host did not join where it sends to, or a firewall of its own is in the way",
         )
         .with_remedies([
@@ -200,7 +200,7 @@ fn nobody(time: Duration) -> Check {
     ])
 }
 
-impl Book {
+impl Arrivals {
     fn take(&mut self, now: Instant, number: u64, size_bytes: u64) {
         if self.count == 0 {
             self.first = number;
@@ -285,7 +285,8 @@ impl Peer {
                     "it was not heard for long enough",
                 );
             }
-            let why = "its words come here, and ours do not come there, neither by the group nor directly";
+            let why =
+                "its probes arrive here, and ours do not arrive there, neither by the group nor directly";
             return Check::new("group-leaves", Judgement::Fail, live, why).with_remedies([Remedy::by_hand(
                 "look for a firewall between the two, or a way that leads one way only",
             )]);
@@ -305,7 +306,7 @@ impl Peer {
             );
             return Check::new("group-lasts", Judgement::Fail, live, FORGOTTEN).with_remedies(querier());
         }
-        let live = format!("{name} hears this host by the group ({} words)", heard.by_group);
+        let live = format!("{name} hears this host by the group ({} probes)", heard.by_group);
         Check::new("group-leaves", Judgement::Ok, live, "")
     }
 
@@ -369,17 +370,17 @@ mod tests {
     const OWN: u64 = 1;
     const PEER: u64 = 2;
 
-    /// Two hosts that say a word every 100 ms for a time; `way` says in milliseconds until when a way leads from one to the other.
+    /// Two hosts that say a probe every 100 ms for a time; `way` says in milliseconds until when a way leads from one to the other.
     struct Scene {
-        companies: [Company; 2],
+        peers: [Peers; 2],
         now: Instant,
         said: u64,
     }
 
     impl Scene {
         fn new() -> Self {
-            let companies = [OWN, PEER].map(|id| Company::new(id, Instant::ORIGIN));
-            Self { companies, now: Instant::ORIGIN, said: 0 }
+            let peers = [OWN, PEER].map(|id| Peers::new(id, Instant::ORIGIN));
+            Self { peers, now: Instant::ORIGIN, said: 0 }
         }
 
         /// Lets a time pass in which these ways lead there.
@@ -389,13 +390,13 @@ mod tests {
                 for from in 0..2 {
                     for way in [Way::Group, Way::Direct] {
                         let size_bytes = if self.said.is_multiple_of(5) { 1_472 } else { 300 };
-                        let knows = way == Way::Group || self.companies[from].peers().next().is_some();
+                        let knows = way == Way::Group || self.peers[from].known().next().is_some();
                         if knows && leads(from, way, size_bytes) {
-                            let word = self.word(from);
+                            let probe = self.probe(from);
                             let source = format!("10.0.0.{}:7400", from + 1).parse().unwrap();
-                            self.companies[1 - from].hear(self.now, way, word.clone(), source, size_bytes);
+                            self.peers[1 - from].hear(self.now, way, probe.clone(), source, size_bytes);
                             if way == Way::Group {
-                                self.companies[from].hear(self.now, way, word, source, size_bytes);
+                                self.peers[from].hear(self.now, way, probe, source, size_bytes);
                             }
                         }
                     }
@@ -404,19 +405,19 @@ mod tests {
             }
         }
 
-        fn word(&self, from: usize) -> Word {
-            Word {
-                whose: [OWN, PEER][from],
+        fn probe(&self, from: usize) -> Probe {
+            Probe {
+                sender: [OWN, PEER][from],
                 station: format!("daq-{}", from + 1),
                 answer_port: 7_410,
                 number: self.said,
                 largest_bytes: 1_472,
-                heard: self.companies[from].heard().collect(),
+                heard: self.peers[from].heard().collect(),
             }
         }
 
         fn judged(&self, host: usize) -> Vec<(&'static str, Judgement)> {
-            let checks = self.companies[host].judge(self.now, 1_472);
+            let checks = self.peers[host].judge(self.now, 1_472);
             checks.iter().map(|it| (it.name, it.judgement)).filter(|(_, it)| *it != Judgement::Ok).collect()
         }
     }
@@ -426,7 +427,7 @@ mod tests {
         let mut scene = Scene::new();
         scene.pass(5, |_, _, _| true);
         assert_eq!((scene.judged(0), scene.judged(1)), (vec![], vec![]));
-        let checks = scene.companies[0].judge(scene.now, 1_472);
+        let checks = scene.peers[0].judge(scene.now, 1_472);
         let live: Vec<&str> = checks.iter().map(|it| it.live.as_str()).collect();
         assert_eq!(live[1], "from daq-2 (10.0.0.2) 50 of 50 by the group");
         assert_eq!(live[3], "largest from daq-2 (10.0.0.2): 1472 bytes of payload, 1472 were sent");
@@ -439,7 +440,7 @@ mod tests {
         assert_eq!(
             scene.judged(0),
             [("group-joined", Judgement::Fail), ("company", Judgement::Fail)],
-            "nor did its own words come back"
+            "nor did its own probes come back"
         );
     }
 
@@ -448,7 +449,7 @@ mod tests {
         let mut scene = Scene::new();
         scene.pass(5, |from, way, _| from == 0 || way == Way::Direct);
         assert_eq!(scene.judged(0), [("group-arrives", Judgement::Fail)]);
-        // Its own words do not come back either, the way the scene has it.
+        // Its own probes do not come back either, the way the scene has it.
         assert_eq!(scene.judged(1), [("group-joined", Judgement::Fail), ("group-leaves", Judgement::Fail)]);
     }
 
@@ -459,7 +460,7 @@ mod tests {
         scene.pass(3, |from, way, _| from == 0 || way == Way::Direct);
         assert_eq!(scene.judged(0), [("group-lasts", Judgement::Fail)]);
         assert_eq!(scene.judged(1), [("group-lasts", Judgement::Fail)]);
-        let live = &scene.companies[0].judge(scene.now, 1_472)[1].live;
+        let live = &scene.peers[0].judge(scene.now, 1_472)[1].live;
         assert_eq!(
             live,
             "from daq-2 (10.0.0.2) nothing by the group any more after 4 s, directly it goes on"
@@ -485,12 +486,12 @@ mod tests {
 
     #[test]
     fn strangers_do_not_fill_the_memory() {
-        let mut company = Company::new(OWN, Instant::ORIGIN);
-        let word = Scene::new().word(1);
+        let mut peers = Peers::new(OWN, Instant::ORIGIN);
+        let probe = Scene::new().probe(1);
         let from = "10.0.0.9:1".parse().unwrap();
-        for whose in 2..1_000 {
-            company.hear(Instant::ORIGIN, Way::Group, Word { whose, ..word.clone() }, from, 300);
+        for sender in 2..1_000 {
+            peers.hear(Instant::ORIGIN, Way::Group, Probe { sender, ..probe.clone() }, from, 300);
         }
-        assert_eq!(company.peers().count(), MAX_PEERS);
+        assert_eq!(peers.known().count(), MAX_PEERS);
     }
 }
