@@ -264,7 +264,7 @@ fn read_opened(mut file: File, path: &Path) -> anyhow::Result<Table> {
     Ok(table)
 }
 
-/// Opens a file that nobody named. Root reads only what it may believe: settings name programs that are started, and `sudo` may
+/// Opens a file that nobody named. Root reads only what it may trust: settings name programs that are started, and `sudo` may
 /// keep the `HOME` of its caller. What is checked is what is read, whatever has the name by then.
 fn open_default(path: &Path) -> anyhow::Result<File> {
     if sys::process::user() != 0 {
@@ -272,10 +272,10 @@ fn open_default(path: &Path) -> anyhow::Result<File> {
     }
     trust::open_trusted(path, Purpose::Read).map_err(|error| match error {
         TrustError::Link(path) => anyhow!(
-            "as root, settings are not read through a link: {}\nname the file with --config if you believe it",
+            "as root, settings are not read through a link: {}\nname the file with --config if you trust it",
             path.display()
         ),
-        error => anyhow!("as root, these settings are not believed: {error}\nor name them with --config"),
+        error => anyhow!("as root, these settings are not trusted: {error}\nor name them with --config"),
     })
 }
 
@@ -375,7 +375,7 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(open_default(&path).is_ok());
         if sys::process::user() != 0 {
-            println!("SKIPPED: others than root believe their own");
+            println!("SKIPPED: others than root trust their own");
             return;
         }
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();

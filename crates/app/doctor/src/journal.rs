@@ -1,6 +1,6 @@
 //! What the doctor changed: written down before it is done, so that it can be taken back whatever happens.
 //!
-//! What stands there is done by a process with rights. So only a journal of its own is believed (`sys::trust`), and of that only what
+//! What stands there is done by a process with rights. So only a journal of its own is trusted (`sys::trust`), and of that only what
 //! the doctor changes.
 
 use std::fs::{DirBuilder, File};
@@ -49,7 +49,7 @@ pub enum JournalError {
         error: io::Error,
     },
     /// Somebody else could have written it.
-    #[error("the journal {path} is not believed, and nothing is done: {error}")]
+    #[error("the journal {path} is not trusted, and nothing is done: {error}")]
     Distrusted {
         /// Where it lies.
         path: PathBuf,
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_somebody_else_could_have_written_is_not_believed() {
+    fn a_journal_that_somebody_else_could_have_written_is_not_trusted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("doctor.jsonl");
         Journal::open(&path).unwrap().begin(WallTime::from_nanos(5), &changes()[0]).unwrap();

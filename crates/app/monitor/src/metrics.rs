@@ -287,7 +287,7 @@ impl Picture {
         );
         self.add(
             "tallycast_rings_distrusted".to_owned(),
-            "rings of this host that were wanted and not believed: another user wrote them".to_owned(),
+            "rings of this host that were wanted and not trusted: another user wrote them".to_owned(),
             Kind::Counter,
             vec![(Vec::new(), shared.rings_distrusted() as f64)],
         );

@@ -134,7 +134,7 @@ impl Shared {
         *self.ports.lock().unwrap_or_else(PoisonError::into_inner) = ports;
     }
 
-    /// Returns how many rings of this host were wanted and not believed.
+    /// Returns how many rings of this host were wanted and not trusted.
     pub(crate) fn rings_distrusted(&self) -> u64 {
         self.rings_distrusted.load(Ordering::Relaxed)
     }

@@ -56,7 +56,7 @@ pub const DEFAULT_SHM_DIRECTORY: &str = "/dev/shm";
 /// An address is taken at its word: data come by UDP.
 /// With `shm=on`, or `shm=DIRECTORY`, processes of one host read each other's streams from shared memory
 /// instead, as on the default bus; `access` is `all`, `group` or `owner`, and `group` names a group whose rings
-/// are believed like those of root and the own user.
+/// are trusted like those of root and the own user.
 ///
 /// `shm://NAME` is a bus within one host, without a network; options `dir`, `access` and `group`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -93,7 +93,7 @@ pub struct SharedMemory {
     pub directory: PathBuf,
     /// Who may read the streams published here.
     pub access: Access,
-    /// The group whose rings are believed too, and that those made here belong to.
+    /// The group whose rings are trusted too, and that those made here belong to.
     pub group: Option<Group>,
 }
 
@@ -214,7 +214,7 @@ impl Bus {
         Some(HostRings::new(&shm.directory, &name, shm.access).of_group(self.group_id()))
     }
 
-    /// Returns the number of the group whose rings are believed.
+    /// Returns the number of the group whose rings are trusted.
     pub(crate) fn group_id(&self) -> Option<u32> {
         self.shm.as_ref()?.group.as_ref().map(|group| group.id)
     }

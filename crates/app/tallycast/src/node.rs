@@ -307,7 +307,7 @@ impl Node {
         names.filter_map(|name| Some((name.stream, rings.withholds(&name)?))).collect()
     }
 
-    /// Returns how many rings of this host were wanted by this process and not believed: another user wrote them.
+    /// Returns how many rings of this host were wanted by this process and not trusted: another user wrote them.
     #[must_use]
     pub fn rings_distrusted(&self) -> u64 {
         self.host_rings().map_or(0, |rings| rings.distrusted())

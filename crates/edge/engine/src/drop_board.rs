@@ -2,7 +2,7 @@
 //!
 //! A reader knows which numbers are missing, and a process with the privilege knows which ones the kernel dropped and why. The
 //! latter writes [notices](DropNotice) into a ring in shared memory, and agents look there while an account waits for evidence.
-//! There is one board for each network namespace; only one process writes it, and it is believed only if it is root's or the same
+//! There is one board for each network namespace; only one process writes it, and it is trusted only if it is root's or the same
 //! user's.
 
 use std::net::{IpAddr, SocketAddr};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::{DropNotice, KernelName, Stage};
-use ring::shared::{self, Believed, CreateError, Liveness, Options};
+use ring::shared::{self, CreateError, Liveness, Options, Trusted};
 use ring::{Read, Reader, Writer};
 use units::{Instant, StreamId};
 
@@ -132,9 +132,9 @@ fn path(directory: &Path, namespace: Option<u32>) -> PathBuf {
     directory.join(format!("tallycast.drops.{namespace}.{}", shared::RING_EXTENSION))
 }
 
-/// Opens the board if there is one that is to be believed.
+/// Opens the board if there is one that is to be trusted.
 fn find(path: &Path) -> Option<(Reader, Arc<Liveness>)> {
-    let found = shared::look(path).and_then(|found| found.believe(Believed::default())).ok()?;
+    let found = shared::look(path).and_then(|found| found.trust(Trusted::default())).ok()?;
     if !found.liveness().writer_is_alive() {
         return None;
     }

@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ring::shared::{self, Access, Believed, CreateError, Found, Liveness, OpenError, Options};
+use ring::shared::{self, Access, CreateError, Found, Liveness, OpenError, Options, Trusted};
 use ring::{Doorbell, Writer};
 use sample::{StreamName, StreamPattern};
 use units::{StreamId, WallTime};
@@ -27,7 +27,7 @@ const PREFIX: &str = "tallycast.";
 /// The accounts behind a stream that a ring's ledger page holds: some hundred gaps.
 const PAGE_BYTES: usize = 1 << 16;
 
-/// The most rings that are remembered as not believed; beyond that the count may take one for new that was counted before.
+/// The most rings that are remembered as not trusted; beyond that the count may take one for new that was counted before.
 const MAX_REMEMBERED: usize = 1_024;
 
 /// Where the rings of one bus lie on this host.
@@ -36,13 +36,13 @@ pub struct HostRings {
     directory: PathBuf,
     bus: String,
     access: Access,
-    believed: Believed,
+    trusted: Trusted,
     distrusted: Arc<Mutex<DistrustedRings>>,
     /// Rings that hold what no writer of ours writes, by the files that they were. Clones share it.
     shunned: Arc<Mutex<BTreeMap<RingName, Option<u64>>>>,
 }
 
-/// Rings that were wanted and are not believed, by the files that they were.
+/// Rings that were wanted and are not trusted, by the files that they were.
 #[derive(Debug, Default)]
 struct DistrustedRings {
     known: BTreeSet<(RingName, Option<u64>)>,
@@ -54,7 +54,7 @@ struct DistrustedRings {
 pub enum Withheld {
     /// This user may not read it.
     Unreadable,
-    /// Its writer is not believed.
+    /// Its writer is not trusted.
     Distrusted,
 }
 
@@ -107,7 +107,7 @@ pub enum HostRingError {
     /// The file cannot be opened as a ring.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Its writer is not believed; of which stream it says that it is.
+    /// Its writer is not trusted; of which stream it says that it is.
     #[error("{error}")]
     Distrusted {
         /// What it says, which may be anything.
@@ -149,7 +149,7 @@ impl Withheld {
     pub const fn which(self) -> &'static str {
         match self {
             Self::Unreadable => "may not be read by this user",
-            Self::Distrusted => "may be read but is not believed (another user owns it or may write it)",
+            Self::Distrusted => "may be read but is not trusted (another user owns it or may write it)",
         }
     }
 
@@ -182,14 +182,14 @@ impl HostRings {
             if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' }
         };
         let bus = bus.chars().map(plain).collect();
-        let (believed, distrusted, shunned) = (Believed::default(), Arc::default(), Arc::default());
-        Self { directory: directory.into(), bus, access, believed, distrusted, shunned }
+        let (trusted, distrusted, shunned) = (Trusted::default(), Arc::default(), Arc::default());
+        Self { directory: directory.into(), bus, access, trusted, distrusted, shunned }
     }
 
-    /// Believes rings of a group too, and gives it those that are made here.
+    /// Trusts rings of a group too, and gives it those that are made here.
     #[must_use]
     pub fn of_group(mut self, group: Option<u32>) -> Self {
-        self.believed = Believed { group };
+        self.trusted = Trusted { group };
         self
     }
 
@@ -220,7 +220,7 @@ impl HostRings {
     fn options(&self, capacity_bytes: usize, page_bytes: usize) -> Options {
         let mut options = Options::default();
         (options.capacity_bytes, options.page_bytes) = (capacity_bytes, page_bytes);
-        (options.access, options.group) = (self.access, self.believed.group);
+        (options.access, options.group) = (self.access, self.trusted.group);
         options
     }
 
@@ -260,7 +260,7 @@ impl HostRings {
         if !found.liveness().writer_is_alive() {
             return Err(HostRingError::Dead(path));
         }
-        HostRing::of(found, name.writer, self.believed, &path)?.named(name, path)
+        HostRing::of(found, name.writer, self.trusted, &path)?.named(name, path)
     }
 
     /// Looks at a ring whose writer was killed, and whose records are all that there will be of it.
@@ -272,7 +272,7 @@ impl HostRings {
         if self.is_shunned(name) {
             return Err(HostRingError::Shunned(path));
         }
-        HostRing::of(shared::look(&path)?, name.writer, self.believed, &path)?.named(name, path)
+        HostRing::of(shared::look(&path)?, name.writer, self.trusted, &path)?.named(name, path)
     }
 
     /// Opens a ring.
@@ -317,13 +317,13 @@ impl HostRings {
         match shared::look(&self.path(name)) {
             Err(OpenError::Forbidden(_)) => Some(Withheld::Unreadable),
             Ok(found) if found.liveness().writer_is_alive() => {
-                found.distrusted(self.believed).map(|_| Withheld::Distrusted)
+                found.distrusted(self.trusted).map(|_| Withheld::Distrusted)
             }
             Ok(_) | Err(_) => None,
         }
     }
 
-    /// Counts a ring that was wanted and is not believed, and says it if it is the first of this process on this bus.
+    /// Counts a ring that was wanted and is not trusted, and says it if it is the first of this process on this bus.
     pub fn note_distrusted(&self, name: &RingName, error: &HostRingError) {
         let key = (name.clone(), self.file_number(name));
         let mut distrusted = self.distrusted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -338,7 +338,7 @@ impl HostRings {
         }
     }
 
-    /// Returns how many rings were wanted and not believed.
+    /// Returns how many rings were wanted and not trusted.
     #[must_use]
     pub fn distrusted(&self) -> u64 {
         self.distrusted.lock().unwrap_or_else(PoisonError::into_inner).count
@@ -360,7 +360,7 @@ impl HostRings {
     /// Cost: a few system calls.
     #[must_use]
     pub fn agent_receives(&self, name: &StreamName) -> bool {
-        let presence = shared::look(&self.agent_path()).and_then(|presence| presence.believe(self.believed));
+        let presence = shared::look(&self.agent_path()).and_then(|presence| presence.trust(self.trusted));
         let Ok(presence) = presence else { return false };
         let receives = |line: &str| line.parse::<StreamPattern>().is_ok_and(|pattern| pattern.matches(name));
         presence.liveness().writer_is_alive()
@@ -401,12 +401,12 @@ impl HostRings {
 }
 
 impl HostRing {
-    /// Takes a ring for that of the stream which its label describes, if its writer is believed.
-    fn of(found: Found, writer: RingWriter, believed: Believed, path: &Path) -> Result<Self, HostRingError> {
+    /// Takes a ring for that of the stream which its label describes, if its writer is trusted.
+    fn of(found: Found, writer: RingWriter, trusted: Trusted, path: &Path) -> Result<Self, HostRingError> {
         let label = |_| HostRingError::Label(path.to_owned());
         let description = Description::decode(found.label()).map_err(label)?;
         let name = description.name.clone();
-        let found = found.believe(believed).map_err(|error| HostRingError::Distrusted { name, error })?;
+        let found = found.trust(trusted).map_err(|error| HostRingError::Distrusted { name, error })?;
         Ok(Self {
             stream: wire::stream_id(&description.name, &description.schema),
             description: Arc::new(description),
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_that_others_could_write_is_not_believed_counted_and_said_by_its_stream() {
+    fn a_ring_that_others_could_write_is_not_trusted_counted_and_named_by_its_stream() {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let (rings, (stream, description)) = (rings(directory.path()), description());
         let _ring = rings.create(stream, RingWriter::Publisher, &description, 4096).unwrap();

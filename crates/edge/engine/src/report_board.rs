@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ring::shared::{self, Access, Believed, Liveness, Options};
+use ring::shared::{self, Access, Liveness, Options, Trusted};
 use ring::{Read, Reader, Writer};
 use sys::clock;
 use units::{Epoch, Instant, ReaderId, StreamId};
@@ -57,7 +57,7 @@ pub struct HeardReport {
 /// The readers of this host's streams, as far as publishers of this host hear them.
 pub struct HeardReports {
     directory: PathBuf,
-    believed: Believed,
+    trusted: Trusted,
     prefix: String,
     boards: BTreeMap<PathBuf, (Reader, Arc<Liveness>)>,
     readers: BTreeMap<(StreamId, Epoch, ReaderId), (PathBuf, HeardReport)>,
@@ -109,7 +109,7 @@ impl HeardReports {
     pub fn new(directory: &Path, group: Option<u32>) -> Self {
         Self {
             directory: directory.to_owned(),
-            believed: Believed { group },
+            trusted: Trusted { group },
             prefix: prefix(),
             boards: BTreeMap::new(),
             readers: BTreeMap::new(),
@@ -172,8 +172,8 @@ impl HeardReports {
             if !is_board || self.boards.contains_key(&path) {
                 continue;
             }
-            // One that may not be read, is not believed, or whose writer was killed, shows nothing.
-            let found = shared::look(&path).and_then(|found| found.believe(self.believed)).ok();
+            // One that may not be read, is not trusted, or whose writer was killed, shows nothing.
+            let found = shared::look(&path).and_then(|found| found.trust(self.trusted)).ok();
             let found = found.filter(|found| found.liveness().writer_is_alive());
             if let Some(shared) = found.and_then(|found| found.open().ok()) {
                 let board = (shared.ring().reader_at_oldest(), Arc::clone(shared.liveness()));

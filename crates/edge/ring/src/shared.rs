@@ -31,7 +31,7 @@ pub use file::Found;
 pub use lock::Liveness;
 pub(crate) use mapping::{MappedWord, Mapping};
 pub(crate) use owned::OwnedFile;
-pub use trust::{Believed, Distrust};
+pub use trust::{Distrust, Trusted};
 
 /// The end of a ring's file name.
 pub const RING_EXTENSION: &str = "ring";
@@ -188,9 +188,9 @@ pub enum OpenError {
     /// This user may not read it.
     #[error("the ring {0} may not be read by this user\nlet its writer's bus say access=all or access=group")]
     Forbidden(PathBuf),
-    /// Somebody wrote it who is not believed.
+    /// Somebody wrote it who is not trusted.
     #[error(
-        "the ring {path} is not believed: {why}, and only root, this user and the group that the bus names are\n\
+        "the ring {path} is not trusted: {why}, and only root, this user and the group that the bus names are\n\
          let the buses of both sides say group=NAME, of which both users are members"
     )]
     Distrusted {
@@ -298,11 +298,11 @@ pub fn create(path: &Path, options: &Options) -> Result<Writer, CreateError> {
 /// # Errors
 /// [`OpenError`]; nothing that lies in the file can do worse than that.
 pub fn open(path: &Path) -> Result<SharedRing, OpenError> {
-    look(path)?.believe(Believed::default())?.open()
+    look(path)?.trust(Trusted::default())?.open()
 }
 
 /// Looks at the ring at `path`: what it is of, who writes it, and whether it can be opened. Whether it is to be
-/// [believed](Found::believe) is another question.
+/// [trusted](Found::trust) is another question.
 ///
 /// Cost: a few system calls; none of the ring's memory is touched.
 ///

@@ -1,6 +1,6 @@
-//! Whether a file may be believed: whose it is, and who else could have written it.
+//! Whether a file may be trusted: whose it is, and who else could have written it.
 //!
-//! A process believes what it wrote itself, and what root wrote: root could do anything anyway. A file that somebody else owns, may
+//! A process trusts what it wrote itself, and what root wrote: root could do anything anyway. A file that somebody else owns, may
 //! write, or can put another one in the place of is somebody else's word, and a process with more rights must not act on it.
 
 use std::fs::{File, Metadata};
@@ -18,7 +18,7 @@ const OTHERS_MAY_WRITE: u32 = 0o022;
 /// In such a folder nobody renames or removes what is another's. Source: inode(7).
 const STICKY: u32 = 0o1000;
 
-/// Why a file is not believed.
+/// Why a file is not trusted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
@@ -29,11 +29,11 @@ pub enum TrustError {
     #[error("{0} is not an ordinary file\nname another one, or move it away")]
     Kind(PathBuf),
     /// A further name of a file that may be meant for something else.
-    #[error("{0} has a second name (a hard link)\nlook at it, and copy what you believe to a new file")]
+    #[error("{0} has a second name (a hard link)\nlook at it, and copy what you trust to a new file")]
     HardLink(PathBuf),
     /// Somebody else's.
     #[error(
-        "{path} belongs to user {owner}, who could have written anything there\nlook at it, and if you believe it: chown {user} {path}"
+        "{path} belongs to user {owner}, who could have written anything there\nlook at it, and if you trust it: chown {user} {path}"
     )]
     Owner {
         /// What belongs to somebody else: the file, or its folder.
@@ -45,7 +45,7 @@ pub enum TrustError {
     },
     /// Others may write there.
     #[error(
-        "{path} may be written by others (mode {mode:03o})\nlook at it, and if you believe it: chmod go-w {path}"
+        "{path} may be written by others (mode {mode:03o})\nlook at it, and if you trust it: chmod go-w {path}"
     )]
     Writable {
         /// What others may write: the file, or its folder.
@@ -64,7 +64,7 @@ pub enum TrustError {
     },
 }
 
-/// What is done with a file that is to be believed.
+/// What is done with a file that is to be trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// It is read; it must be there.
@@ -73,10 +73,10 @@ pub enum Purpose {
     Append,
 }
 
-/// Opens a file that may be believed: an ordinary one of this user or of root, which nobody else may write, in a folder of the same kind.
+/// Opens a file that may be trusted: an ordinary one of this user or of root, which nobody else may write, in a folder of the same kind.
 ///
 /// What is checked is what is open, not what has the name: nothing can be put in its place in between. A folder in which
-/// everybody may write is believed if it is sticky, as `/tmp`. Folders above that one are not looked at.
+/// everybody may write is trusted if it is sticky, as `/tmp`. Folders above that one are not looked at.
 ///
 /// # Errors
 /// [`TrustError`], with what to do about it.
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_write_is_not_believed() {
+    fn files_that_others_may_write_are_not_trusted() {
         let (folder, path) = scene();
         for mode in [0o664, 0o646, 0o666] {
             allow(&path, mode);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_what_is_no_file_are_not_believed_and_nothing_is_made_through_them() {
+    fn links_and_special_files_are_not_trusted_and_nothing_is_made_through_them() {
         let (folder, path) = scene();
         let (link, elsewhere) = (folder.path().join("link"), folder.path().join("elsewhere"));
         for target in [&path, &elsewhere] {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn root_believes_root_alone_and_others_believe_themselves_and_root() {
+    fn root_trusts_root_alone_and_others_trust_themselves_and_root() {
         let path = Path::new("/x");
         assert!(check_owner(path, 0, 0).is_ok() && check_owner(path, 7, 7).is_ok());
         assert!(check_owner(path, 0, 7).is_ok());

@@ -123,7 +123,7 @@ fn another_user_reads_the_rings_of_root_and_not_those_of_strangers() {
     std::os::unix::fs::chown(&ring, Some(4_711), None).unwrap();
     let listed = run_as_nobody(&["ls", "--wait", "10ms", "--bus", &bus]).unwrap();
     let said = String::from_utf8(listed.stderr).unwrap();
-    assert!(said.contains("is not believed (another user owns it or may write it): 1"), "{said}");
+    assert!(said.contains("is not trusted (another user owns it or may write it): 1"), "{said}");
     assert!(said.contains("group=NAME") && listed.stdout.is_empty(), "{said}");
     drop(end(publisher));
 }

@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ring::Writer;
-use ring::shared::{self, Believed, CreateError, OpenError};
+use ring::shared::{self, CreateError, OpenError, Trusted};
 use sample::StreamPattern;
 use units::StreamId;
 use wire::Description;
@@ -58,7 +58,7 @@ pub struct LeftRing {
     path: PathBuf,
     /// What tells its file from others.
     pub file_number: u64,
-    believed: Believed,
+    trusted: Trusted,
 }
 
 /// What became of the readers that had not found a ring yet when its publisher ended.
@@ -96,7 +96,7 @@ impl ReaderPresence {
     pub fn left(&self) -> Vec<LeftRing> {
         let ring = |path: PathBuf| {
             let file_number = fs::symlink_metadata(&path).ok()?.ino();
-            Some(LeftRing { path, file_number, believed: self.rings.believed })
+            Some(LeftRing { path, file_number, trusted: self.rings.trusted })
         };
         self.rings.left_for(self.number).into_iter().filter_map(ring).collect()
     }
@@ -117,7 +117,7 @@ impl LeftRing {
     /// # Errors
     /// [`HostRingError`] if there is nothing in it to be read by this process.
     pub fn look(&self) -> Result<HostRing, HostRingError> {
-        HostRing::of(shared::look(&self.path)?, RingWriter::Publisher, self.believed, &self.path)
+        HostRing::of(shared::look(&self.path)?, RingWriter::Publisher, self.trusted, &self.path)
     }
 
     /// Takes its name away: it was read, or is not wanted. False if this user may not: the next publisher of the user whose
@@ -170,7 +170,7 @@ impl HostRings {
         let mut untold = Vec::new();
         for reader in self.readers() {
             let waits = reader.waits_for.iter().any(|pattern| pattern.matches(&description.name));
-            if !waits || !self.is_believed_by(&reader) || reader.reads(name.stream, file_number) {
+            if !waits || !self.is_trusted_by(&reader) || reader.reads(name.stream, file_number) {
                 continue;
             }
             self.take_away_read(&reader);
@@ -187,12 +187,12 @@ impl HostRings {
         waiting
     }
 
-    /// Tells whether a reader believes rings of this user, as far as its presence tells: it has to be of the bus's group if
+    /// Tells whether a reader trusts rings of this user, as far as its presence tells: it has to be of the bus's group if
     /// another user shows it.
-    fn is_believed_by(&self, reader: &HostReader) -> bool {
+    fn is_trusted_by(&self, reader: &HostReader) -> bool {
         let user = sys::process::user();
         let (owner, group) = reader.ownership;
-        [0, owner].contains(&user) || self.believed.group == Some(group)
+        [0, owner].contains(&user) || self.trusted.group == Some(group)
     }
 
     /// Takes the names away of rings that a reader has read and may not remove, where they lie in a directory like `/tmp`.

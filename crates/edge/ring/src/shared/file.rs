@@ -1,4 +1,4 @@
-//! A ring's file as its readers find it: nothing in it is believed before it was checked.
+//! A ring's file as its readers find it: nothing in it is trusted before it was checked.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::lock::Liveness;
 use super::mapping::{MappedWord, Mapping, Rights};
-use super::trust::{Believed, Distrust, Ownership};
+use super::trust::{Distrust, Ownership, Trusted};
 use super::{MAX_LABEL_BYTES, MAX_PAGE_BYTES, OpenError, SharedRing, WAIT_BYTES, wait_path};
 use crate::doorbell::Doorbell;
 use crate::layout::{MAGIC, MIN_CAPACITY_BYTES, WORD_BYTES, control};
@@ -62,23 +62,23 @@ impl Found {
         self.created_ns
     }
 
-    /// Passes the ring on if root, this user or somebody else who is believed wrote it.
+    /// Passes the ring on if root, this user or somebody else who is trusted wrote it.
     ///
     /// It asks what the kernel says of the very file that was found, whatever has its name by now.
     ///
     /// # Errors
     /// [`OpenError::Distrusted`].
-    pub fn believe(self, believed: Believed) -> Result<Self, OpenError> {
-        match self.distrusted(believed) {
+    pub fn trust(self, trusted: Trusted) -> Result<Self, OpenError> {
+        match self.distrusted(trusted) {
             Some(why) => Err(OpenError::Distrusted { path: self.liveness.path().to_owned(), why }),
             None => Ok(self),
         }
     }
 
-    /// Tells why the ring is not believed, `None` if it is.
+    /// Tells why the ring is not trusted, `None` if it is.
     #[must_use]
-    pub fn distrusted(&self, believed: Believed) -> Option<Distrust> {
-        self.ownership.distrusted_by(rustix::process::geteuid().as_raw(), believed)
+    pub fn distrusted(&self, trusted: Trusted) -> Option<Distrust> {
+        self.ownership.distrusted_by(rustix::process::geteuid().as_raw(), trusted)
     }
 
     /// Returns the user whose file it is.

@@ -1,14 +1,14 @@
-//! Whose rings a process believes: those of root, of its own user, and of a group that it was told.
+//! Whose rings a process trusts: those of root, of its own user, and of a group that it was told.
 //!
 //! Names in a memory file system are anybody's to take. What a ring says of itself is checked so that it can do no harm to memory;
 //! whether its samples are the publisher's only the owner of its file can tell, which the kernel wrote down. The group of a file is its
 //! word, too: nobody gives a file to a group of which he is no member (chown(2)), unless its folder hands its own group down (inode(7),
 //! `S_ISGID`).
 
-/// Whose rings are believed beside those of root and of the own user.
+/// Whose rings are trusted beside those of root and of the own user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Believed {
-    /// The number of a group whose members are believed.
+pub struct Trusted {
+    /// The number of a group whose members are trusted.
     pub group: Option<u32>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Ownership {
     pub(super) mode: u32,
 }
 
-/// Why a ring is not believed.
+/// Why a ring is not trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Distrust {
@@ -34,9 +34,9 @@ pub enum Distrust {
 const OTHERS_MAY_WRITE: u32 = 0o022;
 
 impl Ownership {
-    /// Tells why a process of `user` does not believe it, `None` if it does.
-    pub(super) fn distrusted_by(self, user: u32, believed: Believed) -> Option<Distrust> {
-        let is_of_group = believed.group == Some(self.group);
+    /// Tells why a process of `user` does not trust it, `None` if it does.
+    pub(super) fn distrusted_by(self, user: u32, trusted: Trusted) -> Option<Distrust> {
+        let is_of_group = trusted.group == Some(self.group);
         if self.owner != 0 && self.owner != user && !is_of_group {
             return Some(Distrust::Owner(self.owner));
         }
@@ -58,11 +58,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_the_own_user_and_a_named_group_are_believed_and_nobody_else() {
+    fn only_root_the_own_user_and_a_named_group_are_trusted() {
         let of = |owner, group| Ownership { owner, group, mode: 0o100_644 };
-        let nobody = Believed::default();
-        let group = Believed { group: Some(50) };
-        for (ownership, believed, expected) in [
+        let nobody = Trusted::default();
+        let group = Trusted { group: Some(50) };
+        for (ownership, trusted, expected) in [
             (of(0, 0), nobody, None),
             (of(7, 7), nobody, None),
             (of(8, 7), nobody, Some(Distrust::Owner(8))),
@@ -72,21 +72,21 @@ mod tests {
             (of(8, 51), group, Some(Distrust::Owner(8))),
             (of(7, 51), group, None),
         ] {
-            assert_eq!(ownership.distrusted_by(7, believed), expected, "{ownership:?} {believed:?}");
+            assert_eq!(ownership.distrusted_by(7, trusted), expected, "{ownership:?} {trusted:?}");
         }
-        assert_eq!(of(7, 7).distrusted_by(0, nobody), Some(Distrust::Owner(7)), "root believes root");
+        assert_eq!(of(7, 7).distrusted_by(0, nobody), Some(Distrust::Owner(7)), "root trusts root");
     }
 
     #[test]
-    fn what_others_may_write_is_not_believed_whoever_owns_it() {
+    fn files_that_others_may_write_are_not_trusted_whoever_owns_them() {
         for mode in [0o664, 0o646, 0o666, 0o660] {
             let ownership = Ownership { owner: 7, group: 50, mode };
-            for believed in [Believed::default(), Believed { group: Some(50) }] {
-                assert_eq!(ownership.distrusted_by(7, believed), Some(Distrust::Writable), "{mode:o}");
+            for trusted in [Trusted::default(), Trusted { group: Some(50) }] {
+                assert_eq!(ownership.distrusted_by(7, trusted), Some(Distrust::Writable), "{mode:o}");
             }
         }
         for mode in [0o600, 0o640, 0o644] {
-            assert_eq!(Ownership { owner: 7, group: 7, mode }.distrusted_by(7, Believed::default()), None);
+            assert_eq!(Ownership { owner: 7, group: 7, mode }.distrusted_by(7, Trusted::default()), None);
         }
     }
 }
