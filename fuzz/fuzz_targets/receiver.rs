@@ -62,7 +62,7 @@ enum Step<'a> {
     Dropped { numbers: (u8, u8), network: bool },
     Drops { stamped: Option<u32>, now: u32 },
     Waits { since_ms: Option<u16> },
-    Witness { within_ms: Option<u16> },
+    DropReporter { within_ms: Option<u16> },
     Select { all: bool },
     Elsewhere { elsewhere: bool },
     Pass { millis: u16 },
@@ -98,9 +98,9 @@ fuzz_target!(|steps: Vec<Step<'_>>| {
                 };
                 receiver.handle(now, Input::Waits(since_ms.map(since)));
             }
-            Step::Witness { within_ms } => {
+            Step::DropReporter { within_ms } => {
                 let within = within_ms.map(|ms| Duration::from_millis(u64::from(ms)));
-                receiver.handle(now, Input::Witness(within));
+                receiver.handle(now, Input::DropReporter(within));
             }
             Step::Select { all } => {
                 let selection = if *all { Selection::all() } else { Selection::none() };
@@ -224,7 +224,7 @@ fn datagram<'a>(
         | Step::Dropped { .. }
         | Step::Drops { .. }
         | Step::Waits { .. }
-        | Step::Witness { .. }
+        | Step::DropReporter { .. }
         | Step::Select { .. }
         | Step::Elsewhere { .. }
         | Step::Pass { .. }

@@ -89,8 +89,8 @@ pub enum Input<'a> {
     Dropped(&'a DropNotice),
     /// Within what time somebody tells of what the kernel frees; `None`: nobody looks. Until told, nobody does.
     ///
-    /// A reader that leaves gives its witness so much time for what its losses have to do with the kernel.
-    Witness(Option<Duration>),
+    /// A reader that leaves gives its drop reporter so much time for what its losses have to do with the kernel.
+    DropReporter(Option<Duration>),
     /// A stream was announced by a host.
     Announced {
         /// What was announced.
@@ -181,7 +181,7 @@ pub struct Receiver {
     drop_unit: DropUnit,
     next_key: u32,
     /// How long it takes somebody who sees what the kernel frees to tell of it.
-    witness: Option<Duration>,
+    drop_reporter: Option<Duration>,
     waiting: Option<WaitsSince>,
     out: Outbox,
     stats: ReceiverStats,
@@ -254,7 +254,7 @@ impl Receiver {
             drops: 0,
             drop_unit: DropUnit::Datagram,
             next_key: 0,
-            witness: None,
+            drop_reporter: None,
             waiting: None,
             out: Outbox::default(),
             stats: ReceiverStats::default(),
@@ -287,7 +287,7 @@ impl Receiver {
                 });
             }
             Input::Dropped(_) => {}
-            Input::Witness(told_within) => self.witness = told_within,
+            Input::DropReporter(told_within) => self.drop_reporter = told_within,
             Input::Waits(waiting) => self.waiting = waiting,
             Input::Announced { announcement, from } => {
                 let arrival = Arrival { from, bytes: &[] };
@@ -565,10 +565,13 @@ impl Receiver {
             let stream = Stream::new(id, reader, self.config, (self.seed, now), waiting);
             self.streams.insert(id, stream);
         }
-        let witness = self.witness;
+        let drop_reporter = self.drop_reporter;
         let Self { streams, brackets, out, stats, next_key, selection, .. } = self;
         let stream = streams.get_mut(&id).expect("just looked up or inserted");
-        act(stream, &mut Surroundings { now, arrival, brackets, out, stats, next_key, selection, witness });
+        act(
+            stream,
+            &mut Surroundings { now, arrival, brackets, out, stats, next_key, selection, drop_reporter },
+        );
     }
 }
 

@@ -707,10 +707,10 @@ impl Agent {
     fn tell_wishes(&mut self) {
         // Whoever leaves takes what has been told by now, and knows whether more is to be told.
         self.hear_drops();
-        let witness = self.drop_news.has_board().then_some(TOLD_WITHIN);
+        let drop_reporter = self.drop_news.has_board().then_some(TOLD_WITHIN);
         let now = clock::monotonic();
         for (token, port) in &mut self.ports {
-            port.machine.handle(now, Input::Witness(witness));
+            port.machine.handle(now, Input::DropReporter(drop_reporter));
             port.machine.handle(now, Input::Select(self.directory.selection()));
             drain(*token, port, &mut self.inlets, &mut self.reply);
         }

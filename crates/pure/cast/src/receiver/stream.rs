@@ -87,7 +87,7 @@ struct Leaving {
     /// Until then the publisher may tell what it withheld.
     publisher_until: Instant,
     /// Until then somebody of this host may tell what the kernel freed.
-    witness_until: Instant,
+    drop_reporter_until: Instant,
     /// The publisher has told.
     publisher_told: bool,
 }
@@ -115,15 +115,15 @@ pub(super) struct Surroundings<'a> {
     pub(super) next_key: &'a mut u32,
     pub(super) selection: &'a Selection,
     /// Within what time somebody tells of what the kernel frees, if anybody does.
-    pub(super) witness: Option<Duration>,
+    pub(super) drop_reporter: Option<Duration>,
 }
 
 impl Surroundings<'_> {
     /// The same for another datagram.
     fn at<'b>(&'b mut self, from: SocketAddr, bytes: &'b [u8]) -> Surroundings<'b> {
-        let Self { now, brackets, out, stats, next_key, selection, witness, .. } = self;
-        let (now, arrival, witness) = (*now, Arrival { from, bytes }, *witness);
-        Surroundings { now, arrival, brackets, out, stats, next_key, selection, witness }
+        let Self { now, brackets, out, stats, next_key, selection, drop_reporter, .. } = self;
+        let (now, arrival, drop_reporter) = (*now, Arrival { from, bytes }, *drop_reporter);
+        Surroundings { now, arrival, brackets, out, stats, next_key, selection, drop_reporter }
     }
 
     fn next_key(&mut self) -> BookKey {
@@ -136,7 +136,7 @@ impl Surroundings<'_> {
 impl Leaving {
     /// Returns when the waiting has to be looked at again.
     fn deadline(self) -> Instant {
-        if self.publisher_told { self.witness_until } else { self.publisher_until }
+        if self.publisher_told { self.drop_reporter_until } else { self.publisher_until }
     }
 }
 
@@ -358,7 +358,7 @@ impl Stream {
     /// Listens or stops listening, as the wishes are now.
     ///
     /// A reader that stops while losses wait for evidence listens on until the publisher's next tally, which tells
-    /// of all that was withheld below it, and until its witness has told what the kernel freed: cut there, the account
+    /// of all that was withheld below it, and until its drop reporter has told what the kernel freed: cut there, the account
     /// need leave nothing unexplained.
     pub(super) fn wishes_changed(&mut self, with: &mut Surroundings<'_>) {
         let Some(description) = &self.description else { return };
@@ -373,8 +373,9 @@ impl Stream {
             self.leave_for_good(with);
         } else {
             let publisher_until = with.now + self.config.settle;
-            let witness_until = with.now + with.witness.unwrap_or_default().min(self.config.settle);
-            let leaving = Leaving { publisher_until, witness_until, publisher_told: false };
+            let drop_reporter_until =
+                with.now + with.drop_reporter.unwrap_or_default().min(self.config.settle);
+            let leaving = Leaving { publisher_until, drop_reporter_until, publisher_told: false };
             self.leaving.get_or_insert(leaving);
             self.leave_if_told(with);
         }
@@ -386,7 +387,7 @@ impl Stream {
         let current = self.current.as_ref().filter(|state| !state.ended && state.book.is_unsettled());
         let waits = current.is_some_and(|state| {
             let publisher_tells = !leaving.publisher_told && state.book.expects_more();
-            with.now < leaving.witness_until || publisher_tells && with.now < leaving.publisher_until
+            with.now < leaving.drop_reporter_until || publisher_tells && with.now < leaving.publisher_until
         });
         if !waits {
             self.leave_for_good(with);

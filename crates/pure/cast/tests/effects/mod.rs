@@ -76,7 +76,7 @@ effects! {
     Unexplained "unexplained",
     Apportioned "apportioned",
     Network "network",
-    Witnessed "witnessed",
+    DropReported "drops reported",
 }
 
 /// How many scenes saw each effect.
@@ -171,8 +171,8 @@ pub(crate) fn play(seed: u64) -> Effects {
         } else {
             reader(seed + id)
         };
-        let reader = match draw_witness(seed + id) {
-            Some((share, delay_ms)) => reader.witnessed(seed + id, share, delay_ms),
+        let reader = match draw_drop_reporter(seed + id) {
+            Some((share, delay_ms)) => reader.with_drop_reporter(seed + id, share, delay_ms),
             None => reader,
         };
         let reader = if draw_checkpoint(seed + id) { reader.checkpointed() } else { reader };
@@ -408,7 +408,7 @@ fn draw_sending(seed: u64) -> Sending {
 
 /// Draws how much of what a reader's buffer refuses somebody sees, and how late he tells of it, also when the time for evidence
 /// is over. Units: milliseconds.
-fn draw_witness(seed: u64) -> Option<(f64, u64)> {
+fn draw_drop_reporter(seed: u64) -> Option<(f64, u64)> {
     let mut random = Random::for_purpose(seed, "who sees drops");
     random.chance(0.5).then(|| (random.unit(), random.below(4_000)))
 }
@@ -482,6 +482,6 @@ fn observe(network: &Scene, node: NodeId, seen: &mut Effects) {
         seen.saw(Effect::Apportioned, account.gaps.iter().any(|gap| gap.apportioned));
         let by_event = |it: &Evidence| matches!(it.source, EvidenceSource::DropEvent(_));
         seen.saw(Effect::Network, rows.lost[Stage::Network] > 0);
-        seen.saw(Effect::Witnessed, account.gaps.iter().flat_map(|gap| &gap.evidence).any(by_event));
+        seen.saw(Effect::DropReported, account.gaps.iter().flat_map(|gap| &gap.evidence).any(by_event));
     }
 }

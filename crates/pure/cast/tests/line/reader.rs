@@ -34,7 +34,7 @@ pub(crate) struct Reader {
     pub(crate) reported_to: Vec<u16>,
     diligence: Diligence,
     clock: PassingTime,
-    witness: Option<Witness>,
+    drop_reporter: Option<DropReporter>,
     checkpoint: Option<Checkpoint>,
     deceived_by: Vec<NodeId>,
     /// What the buffer refused has come in, too: so much of it was seen.
@@ -42,7 +42,7 @@ pub(crate) struct Reader {
 }
 
 /// Who sees what the receive buffer refuses, and tells the reader of some of it, some time later.
-struct Witness {
+struct DropReporter {
     random: Random,
     /// How much of it is seen.
     share: f64,
@@ -123,7 +123,7 @@ impl Reader {
             reported_to: Vec::new(),
             diligence: Diligence::Full,
             clock: PassingTime::Now,
-            witness: None,
+            drop_reporter: None,
             checkpoint: None,
             deceived_by: Vec::new(),
             refused_seen: 0,
@@ -161,9 +161,10 @@ impl Reader {
     }
 
     /// Lets somebody see a share of what the receive buffer refuses, and tell of it within a time.
-    pub(crate) fn witnessed(mut self, seed: u64, share: f64, delay_ms: u64) -> Self {
+    pub(crate) fn with_drop_reporter(mut self, seed: u64, share: f64, delay_ms: u64) -> Self {
         let random = Random::for_purpose(seed, "witness");
-        self.witness = Some(Witness { random, share, delay_ms, looked_at: 0, notices: Vec::new() });
+        self.drop_reporter =
+            Some(DropReporter { random, share, delay_ms, looked_at: 0, notices: Vec::new() });
         self
     }
 
@@ -219,7 +220,7 @@ impl Reader {
             self.drops = socket.drops();
             self.input(now, Input::SocketDrops(self.drops));
         }
-        let next_notice = self.hear_witness(now, socket);
+        let next_notice = self.hear_drop_reporter(now, socket);
         let next_hole = self.hear_checkpoint(now, socket);
         let deadline = self.drain(now);
         for (to, bytes) in self.outgoing.drain(..) {
@@ -232,10 +233,10 @@ impl Reader {
     }
 
     /// Hears what is due of what was seen; returns when the next is.
-    fn hear_witness(&mut self, now: Instant, socket: &Socket<'_>) -> Option<Instant> {
-        let witness = self.witness.as_mut()?;
-        let due = witness.look(now, socket);
-        let next = witness.notices.iter().map(|(at, _)| *at).min();
+    fn hear_drop_reporter(&mut self, now: Instant, socket: &Socket<'_>) -> Option<Instant> {
+        let drop_reporter = self.drop_reporter.as_mut()?;
+        let due = drop_reporter.look(now, socket);
+        let next = drop_reporter.notices.iter().map(|(at, _)| *at).min();
         for notice in due {
             self.input(now, Input::Dropped(&notice));
         }
@@ -331,7 +332,7 @@ impl Reader {
     }
 }
 
-impl Witness {
+impl DropReporter {
     /// Sees what was refused since; returns what is told now.
     fn look(&mut self, now: Instant, socket: &Socket<'_>) -> Vec<DropNotice> {
         let refused = socket.refused();

@@ -58,7 +58,7 @@ fn a_counter_without_stamps_explains_what_was_lost_before_the_next_datagram() {
 fn what_somebody_saw_the_buffer_refuse_is_put_down_to_it_and_to_nothing_else() {
     let publisher = publisher(&StreamShape::PLAIN, EPOCH, Instant::ORIGIN..at(2_000), Holes::NONE);
     let port = Port { down: Link::lan().loss(0.05), ..stalled() };
-    let reader = reader(1).witnessed(1, 1.0, 500);
+    let reader = reader(1).with_drop_reporter(1, 1.0, 500);
     let (mut network, reader) = watched_by(1, publisher, reader, port);
     let (truth, account) = accounts(&mut network, reader, at(15_000)).remove(0);
     assert!(truth.buffer > 300 && truth.network > 50);

@@ -79,9 +79,9 @@ fn a_reader_that_leaves_does_not_wait_longer_than_evidence_may_take() {
 }
 
 /// The same, where somebody of the host tells within 100 ms what the kernel freed.
-fn leaving_with_a_loss_and_a_witness() -> Victim {
+fn leaving_with_a_loss_and_a_drop_reporter() -> Victim {
     let mut victim = Victim::new();
-    victim.receiver.handle(victim.now, Input::Witness(Some(MILLISECOND * 100)));
+    victim.receiver.handle(victim.now, Input::DropReporter(Some(MILLISECOND * 100)));
     [1, 2, 5, 6, 7].into_iter().for_each(|number| victim.data(number));
     victim.select(&Selection::none());
     victim
@@ -108,8 +108,8 @@ fn freed(victim: &mut Victim, numbers: std::ops::Range<u64>) {
 }
 
 #[test]
-fn a_reader_that_leaves_waits_for_its_witness_although_the_publisher_has_told() {
-    let mut victim = leaving_with_a_loss_and_a_witness();
+fn a_reader_that_leaves_waits_for_its_drop_reporter_although_the_publisher_has_reported() {
+    let mut victim = leaving_with_a_loss_and_a_drop_reporter();
     victim.tally(Numbered { number: 8, first_index: 80, ..victim.head }, withheld_nothing);
     assert!(victim.receiver.is_leaving() && victim.ended.is_empty(), "the publisher withheld nothing");
     victim.pass(MILLISECOND * 99);
@@ -122,8 +122,8 @@ fn a_reader_that_leaves_waits_for_its_witness_although_the_publisher_has_told() 
 }
 
 #[test]
-fn a_witness_that_has_seen_nothing_is_waited_for_so_long_as_it_takes_and_no_longer() {
-    let mut victim = leaving_with_a_loss_and_a_witness();
+fn a_drop_reporter_without_events_is_waited_for_as_long_as_it_takes_and_no_longer() {
+    let mut victim = leaving_with_a_loss_and_a_drop_reporter();
     victim.tally(Numbered { number: 8, first_index: 80, ..victim.head }, withheld_nothing);
     victim.pass(MILLISECOND * 99);
     assert!(victim.ended.is_empty());
@@ -133,9 +133,9 @@ fn a_witness_that_has_seen_nothing_is_waited_for_so_long_as_it_takes_and_no_long
 }
 
 #[test]
-fn where_the_publisher_has_said_its_last_word_only_the_witness_is_waited_for() {
+fn after_the_publishers_last_tally_only_the_drop_reporter_is_waited_for() {
     let mut victim = Victim::new();
-    victim.receiver.handle(victim.now, Input::Witness(Some(MILLISECOND * 100)));
+    victim.receiver.handle(victim.now, Input::DropReporter(Some(MILLISECOND * 100)));
     [1, 2, 5, 6, 7].into_iter().for_each(|number| victim.data(number));
     victim.tally(Numbered { number: 8, first_index: 80, ..victim.head }, |tally| {
         withheld_nothing(tally);

@@ -169,7 +169,7 @@ fn a_finding_is_the_same_in_the_account_the_monitor_its_metrics_and_the_archive(
 }
 
 #[test]
-fn readers_that_leave_amid_losses_wait_for_what_their_witness_has_to_tell() {
+fn readers_that_leave_amid_losses_wait_for_their_drop_reporter() {
     let Some(lan) = lan_or_skip(&["source", "walled"]) else { return };
     let [source, walled] = lan.hosts() else { unreachable!("two hosts were asked for") };
     let Some(doctor) = doctor(walled, &[]) else { return };
