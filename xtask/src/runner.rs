@@ -261,7 +261,7 @@ fn counts_of(counting: Counting, printed: Counts, success: bool) -> Counts {
 /// Shows what a log says about failures, at most the last [`SHOWN_LINES`].
 fn show_end(log: &Path) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(log)?;
-    let lines = telling(&text);
+    let lines = relevant_lines(&text);
     let hidden = lines.len().saturating_sub(SHOWN_LINES);
     if hidden > 0 {
         println!("  | … {hidden} lines before these are in the log");
@@ -273,7 +273,7 @@ fn show_end(log: &Path) -> anyhow::Result<()> {
 }
 
 /// The lines of a log without what cargo test says about tests that passed.
-fn telling(text: &str) -> Vec<&str> {
+fn relevant_lines(text: &str) -> Vec<&str> {
     let mut of_successes = false;
     let mut told = Vec::new();
     for line in text.lines() {
@@ -307,10 +307,10 @@ mod tests {
     fn what_passed_does_not_hide_what_failed() {
         let log = "running 2 tests\ntest a ... ok\ntest b ... FAILED\n\nsuccesses:\n\n---- a stdout ----\nfine\n\n\
             successes:\n    a\n\nfailures:\n\n---- b stdout ----\nseed 7\n\nfailures:\n    b\n\ntest result: FAILED.\n";
-        let told = telling(log);
+        let told = relevant_lines(log);
         assert!(told.contains(&"test b ... FAILED") && told.contains(&"seed 7"), "{told:?}");
         assert!(!told.contains(&"test a ... ok") && !told.contains(&"fine"), "{told:?}");
-        assert_eq!(telling("error: it does not compile\n"), ["error: it does not compile"]);
+        assert_eq!(relevant_lines("error: it does not compile\n"), ["error: it does not compile"]);
     }
 
     #[test]

@@ -11,12 +11,12 @@ pub(crate) mod csv;
 mod envelope;
 pub(crate) mod noise;
 pub(crate) mod page;
+pub(crate) mod quantity_text;
 mod reproduction;
 mod row;
 mod times;
 mod used;
 mod watch;
-pub(crate) mod words;
 
 pub use conclusion::{Agreement, Conclusion, Grid};
 pub(crate) use conclusion::{Comparisons, add_conclusions, write_conclusions};

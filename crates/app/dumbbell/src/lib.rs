@@ -19,10 +19,10 @@ mod compare;
 mod hosts;
 mod outcome;
 mod part;
+mod quantity_text;
 mod report;
 mod run;
 mod sweep;
-mod words;
 
 pub use compare::{Comparison, Competitor, Packets, Standing};
 pub use hosts::Hosts;

@@ -9,7 +9,7 @@
 //! Start with [`Book::join`], [`Book::accept`] and [`Book::expire`]; what it can be asked is in `standing`.
 
 mod holes;
-mod sender_word;
+mod sender_tallies;
 mod standing;
 
 use core::ops::Range;
@@ -23,7 +23,7 @@ use crate::entry::{Booked, Cause, Entry};
 use crate::shares::Shares;
 use crate::{AccountState, EvidenceSource, Stage, StageCounts};
 use holes::Holes;
-use sender_word::SenderWord;
+use sender_tallies::SenderTallies;
 
 /// The most gaps a book remembers one by one; older ones live on in the totals only.
 ///
@@ -111,7 +111,7 @@ pub struct Book {
     datagrams: Shares,
     elements: Shares,
     reclassified: Vec<Reclassified>,
-    sender_word: SenderWord,
+    sender_tallies: SenderTallies,
     changes: VecDeque<Change>,
     end: End,
 }
@@ -173,7 +173,11 @@ impl Book {
             datagrams: Shares::default(),
             elements: Shares::default(),
             reclassified: Vec::new(),
-            sender_word: if number == 0 { SenderWord::from_the_beginning() } else { SenderWord::default() },
+            sender_tallies: if number == 0 {
+                SenderTallies::from_the_beginning()
+            } else {
+                SenderTallies::default()
+            },
             changes: VecDeque::new(),
             end: End::Open,
         }
@@ -186,10 +190,10 @@ impl Book {
         let Point { number, position } = previous.horizon;
         let mut book = Self::join(key, previous.config, previous.per_sample, number, position);
         book.holes = previous.holes.emptied();
-        book.sender_word = previous.sender_word.clone();
+        book.sender_tallies = previous.sender_tallies.clone();
         if let Some(last) = previous.gaps.back() {
             // What the totals rise by from here on may belong to losses of the account before.
-            book.sender_word.forget_totals_below(last.gap.numbers.end, last.gap.positions.end);
+            book.sender_tallies.forget_totals_below(last.gap.numbers.end, last.gap.positions.end);
         }
         book
     }
@@ -327,7 +331,7 @@ impl Book {
         source: EvidenceSource,
         brackets: &mut Brackets,
     ) {
-        if !self.sender_word.remember_numbers(numbers.clone(), stage, source) {
+        if !self.sender_tallies.remember_numbers(numbers.clone(), stage, source) {
             return; // Tallies repeat what they named.
         }
         for index in self.gaps_with_numbers(&numbers) {
@@ -340,7 +344,7 @@ impl Book {
 
     /// Puts elements down to a stage before numbering, also elements not yet known to be missing.
     pub fn name_skipped(&mut self, positions: Range<u64>, stage: Stage) {
-        if !self.sender_word.remember_positions(positions.clone(), stage) {
+        if !self.sender_tallies.remember_positions(positions.clone(), stage) {
             return;
         }
         for index in self.gaps_with_positions(&positions) {
@@ -366,10 +370,10 @@ impl Book {
     ) {
         let (number, position) = at;
         self.holes.expect_no_more_below(number, now);
-        for rise in self.sender_word.withheld_rose(number, withheld) {
+        for rise in self.sender_tallies.withheld_rose(number, withheld) {
             brackets.tally_totals_rose(now, self.key, rise.stage, rise.count, rise.between);
         }
-        self.sender_word.skipped_rose(position, skipped);
+        self.sender_tallies.skipped_rose(position, skipped);
     }
 
     /// Notes that the epoch ended below this number, by the word of its successor.
@@ -498,7 +502,7 @@ impl Book {
             let missing = hole.positions.end - hole.positions.start;
             self.elements_in_flight -= missing;
             let mut entry = Entry::new(self.next_gap_id(), hole.numbers, hole.positions, now, cause);
-            self.sender_word.apply_to(&mut entry, self.key, brackets);
+            self.sender_tallies.apply_to(&mut entry, self.key, brackets);
             entry.recount();
             self.declare(entry);
         }
@@ -526,13 +530,13 @@ impl Book {
     fn change(
         &mut self,
         index: usize,
-        act: impl FnOnce(&mut Entry, &mut SenderWord, BookKey) -> Vec<(Booked, Stage, u64)>,
+        act: impl FnOnce(&mut Entry, &mut SenderTallies, BookKey) -> Vec<(Booked, Stage, u64)>,
     ) {
         let entry = &mut self.gaps[index];
         let before = entry.gap.clone();
         self.datagrams.subtract(&entry.datagrams);
         self.elements.subtract(&Shares::of(&before));
-        let moved = act(entry, &mut self.sender_word, self.key);
+        let moved = act(entry, &mut self.sender_tallies, self.key);
         entry.recount();
         self.awaits_counts |= entry.awaits_count();
         self.datagrams.add(&entry.datagrams);
@@ -569,13 +573,13 @@ impl Book {
         while self.gaps.len() > MAX_GAPS && self.expired_gaps > 0 {
             let forgotten = self.gaps.pop_front().expect("more gaps than the limit");
             self.expired_gaps -= 1;
-            self.sender_word.forget_below(forgotten.gap.numbers.end, forgotten.gap.positions.end);
+            self.sender_tallies.forget_below(forgotten.gap.numbers.end, forgotten.gap.positions.end);
         }
         if self.gaps.is_empty() {
             let lowest = self.holes.lowest();
             let number = lowest.map_or(self.horizon.number, |hole| hole.numbers.start);
             let position = lowest.map_or(self.horizon.position, |hole| hole.positions.start);
-            self.sender_word.forget_below(number, position);
+            self.sender_tallies.forget_below(number, position);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::report::{Measured, Metric, Report};
 use super::source::SourceCosts;
-use crate::report::words;
+use crate::report::quantity_text;
 
 impl Report {
     /// Says what was measured, and where.
@@ -16,10 +16,10 @@ impl Report {
             "{}\n{} at {}, datagrams of {} bytes as UDP has them, buffers of {}; {} of {} s each",
             self.start.hosts_in_words(),
             test.transports.join(", "),
-            words::rate(test.target_bitrate as f64),
+            quantity_text::rate(test.target_bitrate as f64),
             test.datagram_bytes,
-            words::bytes(test.sock_bufsize as f64),
-            words::counted(test.runs, "run"),
+            quantity_text::bytes(test.sock_bufsize as f64),
+            quantity_text::counted(test.runs, "run"),
             test.duration
         )
     }
@@ -75,7 +75,7 @@ impl Measured {
         let accounts = || self.runs.iter().flat_map(|run| &run.accounts);
         let (sent, missing) =
             (accounts().map(|it| it.sent).sum::<u64>(), accounts().map(|it| it.missing()).sum::<u64>());
-        let runs = words::counted(u32::try_from(self.runs.len()).unwrap_or(u32::MAX), "run");
+        let runs = quantity_text::counted(u32::try_from(self.runs.len()).unwrap_or(u32::MAX), "run");
         let unit = accounts().next().map_or("units", |it| it.unit.name());
         format!("{missing} of {sent} {unit} lost in {runs}")
     }

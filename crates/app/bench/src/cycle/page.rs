@@ -7,7 +7,7 @@ use drawing::FigureError;
 use drawing::canvas::{STYLE, escaped};
 
 use super::report::{Outcome, Point, Report, Run};
-use crate::report::words::grouped;
+use crate::report::quantity_text::grouped;
 use crate::source_004::{self, Comparison};
 
 /// Writes the page.

@@ -5,7 +5,7 @@ use drawing::{Column, FigureError, Page};
 use super::figure;
 use super::report::{Report, TurnReport};
 use crate::report::page::{circumstances, medians};
-use crate::report::{Times, words};
+use crate::report::{Times, quantity_text};
 
 /// Writes the page.
 pub(super) fn page(report: &Report) -> Result<String, FigureError> {
@@ -60,7 +60,7 @@ fn cells(turn: &TurnReport) -> Vec<String> {
         time(|it| it.p99_us),
         time(|it| it.p999_us),
         time(|it| it.max_us),
-        turn.bits_per_second.map_or(String::new(), words::rate),
+        turn.bits_per_second.map_or(String::new(), quantity_text::rate),
         turn.trouble.clone().unwrap_or_default(),
     ]
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use super::options::Wait;
 use super::report::{HALF_ROUND_TRIP, RATE, Report, Start, TurnReport};
 use crate::report::noise;
-use crate::report::words::{self, counted};
+use crate::report::quantity_text::{self, counted};
 
 impl Start {
     /// Says what is measured, between whom.
@@ -93,9 +93,10 @@ impl Report {
         let mark = if is_noisy { "~" } else { "" };
         let spread =
             row(HALF_ROUND_TRIP).map_or(String::new(), |row| format!("({:.1} – {:.1})", row.min, row.max));
-        let rate = row(RATE).map_or("–".to_owned(), |row| words::rate(row.median));
-        let rates = row(RATE)
-            .map_or(String::new(), |row| format!("({} – {})", words::rate(row.min), words::rate(row.max)));
+        let rate = row(RATE).map_or("–".to_owned(), |row| quantity_text::rate(row.median));
+        let rates = row(RATE).map_or(String::new(), |row| {
+            format!("({} – {})", quantity_text::rate(row.min), quantity_text::rate(row.max))
+        });
         let longest =
             turns.iter().filter_map(|turn| turn.half_round_trip).map(|it| it.max_us).fold(0.0, f64::max);
         writeln!(
@@ -122,7 +123,7 @@ impl Report {
             let time = self.row(system, *least, HALF_ROUND_TRIP);
             let rate = self.row(system, *most, RATE);
             let time = time.map_or("–".to_owned(), |row| format!("{:.1} µs", row.median));
-            let rate = rate.map_or("–".to_owned(), |row| words::rate(row.median));
+            let rate = rate.map_or("–".to_owned(), |row| quantity_text::rate(row.median));
             writeln!(formatter, "{system:14} {time:>18} {rate:>26}")?;
         }
         writeln!(formatter)

@@ -3,8 +3,8 @@
 use drawing::{Column, Page, Tone};
 
 use super::noise;
+use super::quantity_text;
 use super::row::Row;
-use super::words;
 
 /// Says where and under which circumstances it was measured, and what disturbed it.
 pub(crate) fn circumstances(page: &mut Page, text: &str, noise: &[String]) {
@@ -28,7 +28,7 @@ pub(crate) fn medians(page: &mut Page, heading: &str, rows: &[Row]) {
     page.table(
         &columns,
         rows.iter().map(|row| {
-            let value = |value| words::value(value, &row.unit);
+            let value = |value| quantity_text::value(value, &row.unit);
             let [median, min, max] = [row.median, row.min, row.max].map(value);
             let metric = row.metric.replace('_', " ");
             vec![row.system.clone(), row.case.clone(), metric, median, min, max, row.runs.to_string()]

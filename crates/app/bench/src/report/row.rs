@@ -5,7 +5,7 @@ use std::fmt;
 use probe::Summary;
 use serde::{Deserialize, Serialize};
 
-use super::words;
+use super::quantity_text;
 
 /// The median of repeats.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ pub(crate) fn write_rows(formatter: &mut fmt::Formatter<'_>, rows: &[Row], whole
     writeln!(formatter, "\n{:40} {:>14} {:>31}  RUNS", "", "MEDIAN", "(LEAST – MOST)")?;
     let mark = if whole == Whole::Quiet { "" } else { "~" };
     for row in rows {
-        let value = |value| words::value(value, &row.unit);
+        let value = |value| quantity_text::value(value, &row.unit);
         let spread = format!("({} – {})", value(row.min), value(row.max));
         let name = format!("{} {} {}", row.system, row.case, row.metric.replace('_', " "));
         let median = format!("{mark}{}", value(row.median));

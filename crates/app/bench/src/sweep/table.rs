@@ -5,7 +5,7 @@ use std::fmt;
 use probe::Summary;
 
 use super::report::{Point, Report, Settings};
-use crate::report::words;
+use crate::report::quantity_text;
 use crate::throughput::{Found, LossFreeFound, Rate};
 
 /// What marks a noisy point.
@@ -17,13 +17,13 @@ pub(super) fn cells(point: &Point) -> [String; 9] {
         summary.map_or_else(String::new, |it| write(it.median))
     };
     let noisy = if point.noise.is_empty() { "" } else { NOISY };
-    let spread = point
-        .received()
-        .map_or_else(String::new, |it| format!("({} – {})", words::rate(it.min), words::rate(it.max)));
+    let spread = point.received().map_or_else(String::new, |it| {
+        format!("({} – {})", quantity_text::rate(it.min), quantity_text::rate(it.max))
+    });
     let percent = |value: f64| format!("{value:.3} %");
     let received = match point.highest {
         Some(found) => format!("{noisy}{}", highest(&found)),
-        None => format!("{noisy}{}", text(point.received(), &words::rate)),
+        None => format!("{noisy}{}", text(point.received(), &quantity_text::rate)),
     };
     [
         format!("{} B", point.payload_bytes),
@@ -31,7 +31,7 @@ pub(super) fn cells(point: &Point) -> [String; 9] {
         buffer(point.send_buffer_bytes, point.granted_send_buffer_bytes),
         buffer(point.receive_buffer_bytes, point.granted_receive_buffer_bytes),
         text(point.burned_percent(), &|value| format!("{value:.0} %")),
-        text(point.sent(), &words::rate),
+        text(point.sent(), &quantity_text::rate),
         received,
         spread,
         text(point.lost_percent(), &percent),
@@ -41,7 +41,7 @@ pub(super) fn cells(point: &Point) -> [String; 9] {
 fn rate(rate: Rate) -> String {
     match rate {
         Rate::Bits(0) | Rate::Units(0) => "max".to_owned(),
-        Rate::Bits(bits) => words::rate(bits as f64),
+        Rate::Bits(bits) => quantity_text::rate(bits as f64),
         Rate::Units(units) => format!("{units} /s"),
     }
 }
@@ -89,7 +89,7 @@ impl fmt::Display for Report {
 /// Names a buffer by what was asked for, and what the kernel gave if that was less.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub(super) fn buffer(asked: Option<u64>, granted: Option<u64>) -> String {
-    let bytes = |bytes: u64| words::bytes(bytes as f64);
+    let bytes = |bytes: u64| quantity_text::bytes(bytes as f64);
     match (asked, granted) {
         (None, _) => "system".to_owned(),
         (Some(asked), Some(granted)) if granted < asked => {
@@ -102,7 +102,7 @@ pub(super) fn buffer(asked: Option<u64>, granted: Option<u64>) -> String {
 /// Says what a search found. Up to which loss a rate was to hold is told for the whole grid.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 fn highest(found: &LossFreeFound) -> String {
-    let rate = |bits: u64| words::rate(bits as f64);
+    let rate = |bits: u64| quantity_text::rate(bits as f64);
     match found.found {
         Found::Nothing => format!("none from {}", rate(found.step)),
         Found::Largest => format!("highest {}", rate(found.bits_per_second)),
@@ -125,7 +125,7 @@ impl Settings {
         let burn = match (self.burns_percent.iter().copied().fold(0.0, f64::max), self.burn_workers) {
             (0.0, _) => "no load put on".to_owned(),
             (_, None) => "load put on every processor of the receiver's host where it says so".to_owned(),
-            (_, Some(workers)) => format!("load put on by {}", words::counted(workers, "thread")),
+            (_, Some(workers)) => format!("load put on by {}", quantity_text::counted(workers, "thread")),
         };
         let search = self.loss_below_ppm.map_or_else(String::new, |ppm| {
             format!(
@@ -141,7 +141,7 @@ impl Settings {
         };
         format!(
             "UDP{trains}, {} of {} s each, {burn}{search}",
-            words::counted(self.repeats, "run"),
+            quantity_text::counted(self.repeats, "run"),
             self.duration
         )
     }

@@ -5,7 +5,7 @@ use drawing::{Column, FigureError, Page};
 use super::figure;
 use super::report::{Figures, FlowReport, Report, RunReport};
 use crate::report::page::{circumstances, medians};
-use crate::report::words;
+use crate::report::quantity_text;
 
 /// Writes the page.
 pub(super) fn page(report: &Report) -> Result<String, FigureError> {
@@ -47,7 +47,7 @@ fn row(run: &RunReport, name: &str, it: &Figures) -> Vec<String> {
         (run.run + 1).to_string(),
         name.replace('_', " "),
         format!("{:.2}", it.seconds),
-        words::rate(it.bits_per_second),
+        quantity_text::rate(it.bits_per_second),
         lost,
         it.jitter_ms.map_or(String::new(), |jitter| format!("{jitter:.3}")),
         it.retransmits.map_or(String::new(), |count| count.to_string()),

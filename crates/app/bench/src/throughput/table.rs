@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use super::options::Protocol;
 use super::report::{Figures, Interval, Report, RunReport, Settings, Start, Sums};
-use crate::report::words::{bytes as bytes_text, counted, rate as rate_text};
+use crate::report::quantity_text::{bytes as bytes_text, counted, rate as rate_text};
 use crate::report::{Whole, write_rows};
 
 impl Protocol {

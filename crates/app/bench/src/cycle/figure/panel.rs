@@ -12,7 +12,7 @@ use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle};
 
 use crate::cycle::report::{Found, Report};
 use crate::cycle::transport::Transport;
-use crate::report::words::grouped;
+use crate::report::quantity_text::grouped;
 
 /// Size of a panel. Units: pixels of the drawing.
 pub(super) const WIDTH: u32 = 560;

@@ -17,7 +17,7 @@ const MAX_NAMED_RANGES: usize = 4_096;
 
 /// The publisher's words, remembered until the gaps they belong to are settled.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SenderWord {
+pub(super) struct SenderTallies {
     numbers: Vec<(Stage, EvidenceSource, RangeSet)>,
     positions: Vec<(Stage, RangeSet)>,
     /// Numbers named since the last tally although they lie below it: refusals that the publisher heard of
@@ -49,7 +49,7 @@ pub(super) struct Rise {
     pub(super) between: Range<u64>,
 }
 
-impl SenderWord {
+impl SenderTallies {
     /// Makes the words heard by a reader that was there when the epoch began: nothing had been lost before.
     pub(super) fn from_the_beginning() -> Self {
         let nothing = Some(Totals { at: 0, counts: StageCounts::default() });
