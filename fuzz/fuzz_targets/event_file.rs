@@ -29,7 +29,7 @@ fuzz_target!(|input: Input<'_>| {
         snapshots += 1;
         tell(&seen.losses);
     }
-    assert!(snapshots < lines, "{snapshots} looks are in {lines} lines");
+    assert!(snapshots < lines, "{snapshots} snapshots are in {lines} lines");
     tell(&replay.finish());
 });
 

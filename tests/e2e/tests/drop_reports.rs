@@ -1,4 +1,4 @@
-//! A doctor beside a stream: what it sees the kernel drop, the accounts of its host explain.
+//! Drop reports: what a doctor sees the kernel drop explains losses in the accounts of its host.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 

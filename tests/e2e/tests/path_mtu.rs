@@ -1,4 +1,4 @@
-//! A way that is narrower further on than where it begins, and drops what is too large without a word.
+//! A PMTU black hole: a smaller MTU further along the path, where packets that are too large are dropped without an ICMP message.
 
 use e2e::{Command, lan_or_skip};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! A way that becomes narrower amid a transfer, and drops what is too large without a word.
+//! A PMTU black hole that appears amid a transfer: packets that are too large are dropped without an ICMP message.
 
 use std::fs;
 

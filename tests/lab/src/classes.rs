@@ -32,7 +32,7 @@ pub(crate) struct Class {
     pub(crate) counter: Option<&'static str>,
     /// How long the kernel may wait before it gives a datagram up.
     pub(crate) patience: Duration,
-    /// Its counter is the whole host's: the doctor of every namespace tells it, and the reader's is heard.
+    /// Its counter is the whole host's: the doctor of every namespace reports it, and the reader's is heard.
     pub(crate) is_of_whole_host: bool,
     /// The doctor is asked for the scene's ports: others lose something, too.
     pub(crate) is_of_ports: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Class {
     pub(crate) has_checkpoints: bool,
     /// It changes what belongs to the whole machine: planted only where it is named.
     pub(crate) only_if_named: bool,
-    /// What is done before the doctor looks.
+    /// Preparation before the doctor watches.
     pub(crate) prepare: fn(&mut Scene) -> anyhow::Result<()>,
     /// Sends datagrams, and returns which did not arrive.
     pub(crate) plant: fn(&mut Scene) -> anyhow::Result<Planted>,

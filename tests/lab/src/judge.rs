@@ -11,7 +11,7 @@ use crate::scene::Version;
 use crate::traffic::Planted;
 use crate::watch::Told;
 
-/// A class as it was planted, and as it was told.
+/// A class as it was planted, and as it was reported.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) is_ok: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Row {
 pub(crate) const HEAD: &str =
     "class                       IP   planted   named  not observed  stage                    verdict";
 
-/// Compares what was planted with what was told.
+/// Compares what was planted with what was reported.
 pub(crate) fn judge(
     class: &'static Class,
     version: Version,
@@ -97,7 +97,7 @@ pub(crate) fn judge(
         {
             faults.push(format!("{rest} are not named, and {} trains are counted", told.by_counter(counter)));
         }
-        // No counter tells of them: what the doctor had no room for is all that it can say.
+        // No counter shows them: what the doctor had no room for is all that it can report.
         (Sight::NoCounter, false) if rest > 0 && told.not_observed + told.unreported < rest => {
             faults.push(unsaid(rest, told));
         }

@@ -38,7 +38,7 @@ struct Arguments {
     /// Let the doctor run as a user without privilege: by counters
     #[arg(long)]
     nobody: bool,
-    /// Let the doctor look at checkpoints, too, in every class
+    /// Let the doctor watch checkpoints, too, in every class
     #[arg(long)]
     checkpoints: bool,
     /// Say so and end well where network namespaces cannot be made: for suites

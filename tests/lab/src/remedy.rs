@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(remedied(100, 10).faults(110, true), Vec::<String>::new());
         assert_eq!(remedied(100, 11).faults(200, true).len(), 1, "it does not help enough");
         assert_eq!(remedied(0, 0).faults(200, true).len(), 1, "there was nothing to help against");
-        assert_eq!(remedied(100, 10).faults(109, true).len(), 1, "more are told than were lost");
+        assert_eq!(remedied(100, 10).faults(109, true).len(), 1, "more are reported than were lost");
         assert_eq!(remedied(100, 10).faults(110, false).len(), 1, "it was something else that helped");
         assert_eq!(Remedied { is_undone: false, ..remedied(100, 10) }.faults(110, true).len(), 1);
     }

@@ -121,7 +121,7 @@ impl Scene {
         shell(self.reader().bridge_command("sh"), script)
     }
 
-    /// Lets the doctor look on both hosts; what counters of the whole machine say is heard of the reader's only, if at all.
+    /// Lets the doctor watch both hosts; counters of the whole machine are taken from the reader's host only, if at all.
     pub(crate) fn watch(&self, class: &Class, nobody: bool, checkpoints: bool) -> anyhow::Result<Watches> {
         let hosts = [self.reader(), self.sender()];
         Watches::begin(&hosts[..if class.is_of_whole_host { 1 } else { 2 }], class, nobody, checkpoints)

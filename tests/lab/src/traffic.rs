@@ -20,14 +20,14 @@ pub(crate) struct Planted {
     pub(crate) missing: BTreeSet<u64>,
     /// What the class can say of itself.
     pub(crate) notes: Vec<String>,
-    /// Open until the doctor has looked: of a socket that is closed nothing is seen.
+    /// Open until the doctor has taken its snapshot: of a socket that is closed nothing is seen.
     pub(crate) sockets: Vec<UdpSocket>,
     /// How many markers were lost, at most: a full queue does not ask what it refuses.
     pub(crate) markers: u64,
 }
 
 impl Planted {
-    /// Keeps a socket open until the doctor has looked.
+    /// Keeps a socket open until the doctor has taken its snapshot.
     pub(crate) fn keep(mut self, socket: UdpSocket) -> Self {
         self.sockets.push(socket);
         self

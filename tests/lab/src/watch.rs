@@ -20,7 +20,7 @@ use crate::traffic::Planted;
 pub(crate) struct Watches(Vec<Watch>);
 
 struct Watch {
-    /// What the whole host's counters say is told, too: they may count for other namespaces.
+    /// Losses by the whole host's counters are reported, too: they may count for other namespaces.
     hears_host: bool,
     /// `None` once it has said everything.
     child: Option<Child>,
@@ -77,9 +77,9 @@ impl Watches {
         Ok(Self(watches))
     }
 
-    /// Lets the doctor look once more, and ends it.
+    /// Lets the doctor take one more snapshot, and ends it.
     ///
-    /// Where the kernel waits before it gives up, so does this: until as many are told as were planted, or `patience` is over.
+    /// Where the kernel waits before it gives up, so does this: until as many are reported as were planted, or `patience` is over.
     pub(crate) fn end(
         self,
         patience: Duration,

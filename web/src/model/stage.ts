@@ -3,7 +3,7 @@
  *
  * Names and codes are those of the ledger (architecture, "The account, precisely"); the colour of a stage
  * comes from its place, see `style/base.css`. Remedies are the guide's (`docs/operations/losses.md`), in one short line;
- * the doctor's finding for one host goes further.
+ * the doctor's findings for one host go further.
  */
 import { shortRemedy } from '../guide/guide';
 import { CODE_ABSENT, CODE_UNEXPLAINED, CODE_UNSETTLED } from '../wire/frame';

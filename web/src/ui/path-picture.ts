@@ -1,6 +1,6 @@
 /**
  * The way of the selected stream as a drawing: every place a button with what was lost there, between them what flows.
- * A place that is pressed tells its findings below.
+ * A place that is pressed shows its findings below.
  */
 import { flowOf, pathOf, stepTo, type Path, type PathPlace, type PlaceName, type Surroundings } from '../model/path';
 import type { Ladder } from '../model/ladder';

@@ -4,7 +4,7 @@
 //! further on that drops what is too large without a word shows only when something too large is sent: with fragments
 //! forbidden both ways, each size of a search is sent, and a small datagram behind it. A size is too large once small ones
 //! came back three times and it did not: by the clock alone a server that is kept from its processor would look like a
-//! narrow way. Source: RFC 4821, which finds a path's MTU so, without the answers of routers.
+//! PMTU black hole. Source: RFC 4821, which finds a path's MTU so, without the answers of routers.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -23,7 +23,7 @@ use crate::greeting::token;
 pub const TEST: Test = Test { name: NAME, serve };
 const NAME: &str = "path_mtu";
 
-/// How often a size has to be missing beside a small datagram: one lost datagram is not a narrow path.
+/// How often a size has to be missing beside a small datagram: one lost datagram is not a smaller MTU.
 const MISSING: u32 = 3;
 /// How often not even a small one may come back in a row: five seconds of waiting.
 const SILENT: u32 = 20;

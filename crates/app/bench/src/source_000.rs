@@ -1,4 +1,4 @@
-//! Document 000 done again: when datagrams are lost at a receiver, and what remedies it.
+//! Document 000 done again: when datagrams are lost at a receiver, and what helps.
 //!
 //! Source: document 000, "How reliable is UDP?". Its receivers stood behind network cards of 100 Mbit/s and 1 Gbit/s; of
 //! its remedies the larger receive buffer is tried here, the throttling of a card's interrupts cannot be without a card.
@@ -14,7 +14,7 @@ use crate::report::{
 use crate::sweep::{self, Options, Point, Report};
 use crate::throughput::Rate;
 
-/// The larger receive buffer: what remedies.
+/// The larger receive buffer: the remedy.
 const LARGE_BUFFER_BYTES: usize = 8 << 20;
 
 /// How busy the receiver's processors are kept, in millionths of the time.

@@ -20,7 +20,7 @@ pub struct Checkpoints {
     trail: Trail,
     passed: BTreeMap<Passage, Passed>,
     counted: Counted,
-    /// What was overlooked at the last look.
+    /// Events that were overlooked until the last snapshot.
     overlooked: Overlooked,
     /// Until then what is missing may have passed unseen.
     doubts_until: Instant,
@@ -39,7 +39,7 @@ struct Counted {
 }
 
 impl Checkpoints {
-    /// Begins to look at what passes.
+    /// Begins to watch what passes.
     ///
     /// # Errors
     /// [`HookError`]: mostly that this process may not.
@@ -102,7 +102,7 @@ impl Checkpoints {
         &self.passed
     }
 
-    /// Counts numbers that were missing where they should have come in, and are not told as lost: the programs did not see
+    /// Counts numbers that were missing where they should have come in, and are not reported as lost: the programs did not see
     /// everything that came in then.
     #[must_use]
     pub const fn doubtful(&self) -> u64 {

@@ -23,19 +23,19 @@ pub struct Drops {
     addresses: BTreeSet<IpAddr>,
     /// What was collected and not taken yet.
     events: Vec<DropEvent>,
-    /// Each drop of a stream of ours has its number and its stage: whatever is not missed is told.
+    /// Each drop of a stream of ours has its number and its stage: every event that is not missed is reported.
     names_all: bool,
-    /// What was missed at the last look.
+    /// Events that were missed until the last snapshot.
     unseen: Unseen,
     /// Until then something that was missed may be missing.
     doubts_until: Instant,
 }
 
-/// For so long nobody may rely on everything being told: longer than publishers wait from one tally to the next.
+/// So long after a missed event, reports count as incomplete: longer than publishers wait from one tally to the next.
 const DOUBT: Duration = Duration::from_secs(2);
 
 impl Drops {
-    /// Begins to look at what the kernel frees unread.
+    /// Begins to watch what the kernel frees unread.
     ///
     /// # Errors
     /// [`HookError`]: mostly that this process may not.
@@ -79,7 +79,7 @@ impl Drops {
         self.events.extend(holes);
     }
 
-    /// Tells whether every datagram of our streams that the kernel dropped here of late is told.
+    /// Tells whether every datagram of our streams that the kernel dropped here of late is reported.
     pub(crate) fn sees_all(&mut self, now: Instant) -> io::Result<bool> {
         let unseen = self.unseen()?;
         if std::mem::replace(&mut self.unseen, unseen) != unseen {

@@ -1,4 +1,4 @@
-//! What an audit looks at: what the kernel tells everybody, of the host here, of its cards and links in the modules below.
+//! Facts for an audit, as the kernel shows them without privilege: of the host here, of its cards and links in the modules below.
 
 mod card;
 mod firewall;
@@ -53,7 +53,7 @@ fn bridges(interfaces: &[Interface], links: &[Link]) -> Vec<Bridge> {
     groups::bridges(interfaces, links, &joined)
 }
 
-/// Looks at this host; with `only`, at these interfaces.
+/// Reads the facts of this host; with `only`, of these interfaces.
 pub(crate) fn facts(wishes: &Wishes, only: &BTreeSet<String>) -> Facts {
     let links = sys::links().unwrap_or_default();
     let interfaces = interfaces(only, &links);

@@ -58,7 +58,7 @@ pub enum JournalError {
     },
     /// A line names a setting that the doctor never changes.
     #[error(
-        "line {line} of the journal {path} names {name}, which the doctor never changes: nothing is done\nlook at who wrote it, and take the line out"
+        "line {line} of the journal {path} names {name}, which the doctor never changes: nothing is done\nfind out who wrote it, and take the line out"
     )]
     NotOurs {
         /// Where it lies.
@@ -69,7 +69,7 @@ pub enum JournalError {
         name: String,
     },
     /// A line is not one of ours.
-    #[error("line {line} of the journal {path} is not understood; look at it before you change anything")]
+    #[error("line {line} of the journal {path} is not understood; examine it before you change anything")]
     Line {
         /// Where it lies.
         path: PathBuf,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const BY_COUNTERS: &str = "T1";
 const BY_EVENTS: &str = "T3";
 
-/// Returns a finding as an object; `not_observed` is what its look could not put down to any socket, where no events tell more.
+/// Returns a finding as an object; `not_observed` is what its snapshot could not put down to any socket, where no events show more.
 #[must_use]
 pub fn finding_json(finding: &Finding, not_observed: u64) -> Value {
     let (mut port, mut reader, mut place) = (Value::Null, Value::Null, json!("namespace"));
@@ -47,7 +47,7 @@ fn level_json(level: &Level) -> Value {
     json!({ "name": level.name, "value": level.value, "limit": level.limit })
 }
 
-/// Returns what belongs to no stage that is known as an object, like a finding.
+/// Returns losses without a known stage as an object, like a finding.
 #[must_use]
 pub fn unplaced_json(unplaced: &Unplaced) -> Value {
     json!({
@@ -70,13 +70,13 @@ pub fn unplaced_json(unplaced: &Unplaced) -> Value {
     })
 }
 
-/// Returns where the guide tells more of a stage.
+/// Returns the place in the guide that describes a stage.
 #[must_use]
 pub fn guide(stage: &str) -> String {
     format!("docs/operations/losses.md#{stage}")
 }
 
-/// Returns a check of an audit as an object.
+/// Returns a check of an audit or a preflight as an object.
 #[must_use]
 pub fn check_json(check: &Check) -> Value {
     let remedies = check.remedies.iter();

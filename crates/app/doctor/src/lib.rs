@@ -1,6 +1,6 @@
 //! The doctor: where datagrams die on a host, by the kernel's own evidence, and what helps.
 //!
-//! It gathers what `sys` can see, and lets `diagnose` judge. A [`Watcher`] looks at the host again and again and tells what was
+//! It gathers what `sys` can see, and lets `diagnose` judge. A [`Watcher`] takes snapshots of the host and reports what was
 //! lost since; it needs no privilege, sees the sockets of every program, and changes nothing.
 
 mod checkpoints;

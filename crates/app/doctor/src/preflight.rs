@@ -1,4 +1,4 @@
-//! Saying probes to a group and to other hosts, and hearing theirs.
+//! Probes to a group and to other hosts, and theirs to this one.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -15,22 +15,22 @@ use sys::{
 };
 use units::Instant;
 
-/// What is to be looked at, and who asks.
+/// The group to test, and the host that tests it.
 #[derive(Clone, Debug)]
 pub struct PreflightOptions {
-    /// The group, and the port of its own that the probes take.
+    /// The group, and the port that is reserved for probes.
     pub group: SocketAddr,
     /// Where the group is joined and sent to; without it the kernel follows its routes.
     pub interface: Option<Interface>,
-    /// How many routers probes may pass, plus one.
+    /// The TTL of probes: how many routers they may pass, plus one.
     pub ttl: u8,
     /// The name of this host.
     pub station: String,
-    /// Hosts that are told directly from the beginning, whether they are heard or not.
+    /// Hosts that are sent unicast probes from the beginning, whether they are heard or not.
     pub hosts: Vec<IpAddr>,
 }
 
-/// A check of the way between hosts while it runs.
+/// A preflight while it runs.
 pub struct Preflight {
     options: PreflightOptions,
     /// Names this run.
@@ -43,9 +43,9 @@ pub struct Preflight {
     peers: Peers,
     largest_bytes: usize,
     next_probe: Instant,
-    /// How many were said to the group.
+    /// How many probes were sent to the group.
     said: u64,
-    /// How many were said to each host.
+    /// How many probes were sent to each host.
     said_directly: BTreeMap<SocketAddr, u64>,
     /// Why probes to the group did not leave, the first time.
     refused: Option<String>,
@@ -60,11 +60,11 @@ pub struct Newcomer {
     pub address: IpAddr,
 }
 
-/// How often a probe is said.
+/// The interval between probes.
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 /// Every so many probes to the group one is as large as the interface takes.
 const LARGE_EVERY: u64 = 5;
-/// A probe has room for that many others; with more hosts each hears of some.
+/// A probe has room for reports on that many others; with more hosts each hears of some.
 const MAX_HEARD: usize = 12;
 const MAX_STATION_LETTERS: usize = 64;
 const BUFFER_BYTES: usize = 1 << 20;
@@ -85,7 +85,7 @@ impl Preflight {
         let group = ReceiveSocket::open(&receive(*at))?;
         let any: IpAddr =
             if at.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        // So that others can be told of this host without having heard it; if the port is taken, they must hear it.
+        // At this port others can send unicast probes without having heard this host; if it is taken, they must hear it.
         let known = ReceiveSocket::open(&receive((any, answer_port(*at)).into()));
         let direct = known.or_else(|_| ReceiveSocket::open(&receive((any, 0).into())))?;
         let out = SendSocket::open(&SendOptions {
@@ -120,7 +120,7 @@ impl Preflight {
         })
     }
 
-    /// Says and hears probes until the next is due; returns who was heard for the first time.
+    /// Sends and receives probes until the next is due; returns the hosts that were heard for the first time.
     ///
     /// # Errors
     /// What the kernel says.
@@ -172,7 +172,7 @@ impl Preflight {
             let number = self.said_directly.entry(host).or_default();
             let probe = Probe { number: *number, ..probe.clone() };
             *number += 1;
-            // Whether it comes there the other says.
+            // Whether it arrives is reported by the other.
             self.out.send_batch(&[&encode(&probe, 0)], host);
         }
     }
@@ -211,7 +211,7 @@ impl Preflight {
     }
 }
 
-/// Why the way cannot be looked at.
+/// Why a preflight is impossible.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PreflightError {
@@ -219,14 +219,14 @@ pub enum PreflightError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The kernel refused something else.
-    #[error("the way to the group cannot be looked at: {0}")]
+    #[error("the path to the group cannot be tested: {0}")]
     System(#[from] io::Error),
 }
 
 /// The largest payload of a UDP datagram over IPv4.
 const MAX_PAYLOAD_BYTES: usize = 65_507;
 
-/// Where hosts are told directly: the port beside the group's.
+/// The port of unicast probes: the one beside the group's.
 const fn answer_port(group: SocketAddr) -> u16 {
     group.port().wrapping_add(1)
 }
@@ -249,7 +249,7 @@ fn encode(probe: &Probe, size_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-/// Reads a probe; `None` of whatever else comes to that port.
+/// Reads a probe; `None` for any other datagram.
 fn decode(bytes: &[u8]) -> Option<Probe> {
     let object: Value = serde_json::from_slice(bytes).ok()?;
     let hex = |value: &Value| u64::from_str_radix(value.as_str()?, 16).ok();

@@ -1,7 +1,7 @@
-//! Event files: what a watch saw, look by look, so that it can be judged again elsewhere.
+//! Event files: what a watch saw, snapshot by snapshot, so that it can be judged again elsewhere.
 //!
-//! JSON, one object a line: first what the file is, then a look and its drop events in turn. Of a look's counters only those stand
-//! there that changed. `docs/formats/doctor-events.md` is the manual.
+//! JSON, one object per line: first what the file is, then snapshots, each with its drop events. Of a snapshot's counters only those
+//! stand there that changed. `docs/formats/doctor-events.md` is the manual.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,7 +25,7 @@ const VERSION: u64 = 1;
 #[derive(Debug)]
 pub(crate) struct Recorder {
     output: BufWriter<File>,
-    /// As they were in the last look.
+    /// As they were in the last snapshot.
     counters: BTreeMap<String, u64>,
 }
 
@@ -62,12 +62,12 @@ pub enum ReplayError {
         "line {0} of the event file is not understood: it was changed or damaged; what stands before it was judged"
     )]
     Line(usize),
-    /// A line, or what a look has to keep of those before, is longer than any host's.
+    /// A line, or what a snapshot has to keep of those before, is longer than any host's.
     #[error("line {0} of the event file says more than {LONGEST} bytes: no host has so much to say at once")]
     TooLong(usize),
 }
 
-/// A look at ten thousand sockets takes some three million bytes.
+/// A snapshot of ten thousand sockets takes some three million bytes.
 const LONGEST: usize = 1 << 25;
 
 /// The lines of a file, each of a size that can be held.
@@ -94,7 +94,7 @@ impl Lines {
 }
 
 impl Recorder {
-    /// Begins a file with the first look.
+    /// Begins a file with the first snapshot.
     ///
     /// # Errors
     /// If it cannot be written; an old file of that name is written over.
@@ -119,7 +119,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Writes a look, and what was dropped before it.
+    /// Writes a snapshot, and what was dropped before it.
     ///
     /// # Errors
     /// If it cannot be written, as to a full disk; what was written before is there.
@@ -177,7 +177,7 @@ impl Replay {
         Ok(Self { lines, counters, wanted, watch: Watch::begin(first), about })
     }
 
-    /// Judges the next look; `None` at the end.
+    /// Judges the next snapshot; `None` at the end.
     ///
     /// # Errors
     /// [`ReplayError`]; what was judged before stands.
@@ -185,7 +185,7 @@ impl Replay {
         let Some(line) = self.lines.next()? else { return Ok(None) };
         let number = self.lines.count;
         let (snapshot, observed) = read_line(&line, &mut self.counters).ok_or(ReplayError::Line(number))?;
-        // A first look has all of them in one line: more than that no look keeps.
+        // A first snapshot has all of them in one line: no snapshot keeps more than that.
         if self.counters.keys().map(String::len).sum::<usize>() > LONGEST {
             return Err(ReplayError::TooLong(number));
         }
@@ -199,7 +199,7 @@ impl Replay {
         Ok(Some(Seen { losses, time, recording_failed: None }))
     }
 
-    /// Ends: returns what was seen and is not told yet.
+    /// Ends: returns what was seen and is not reported yet.
     pub fn finish(&mut self) -> Losses {
         self.watch.finish()
     }
@@ -252,7 +252,7 @@ fn socket_json(socket: &Socket) -> Value {
     })
 }
 
-/// Those that never waited for a page are told as by those who did not know of it.
+/// Major faults are left out where there were none, as in files from before they were recorded.
 fn thread_json(thread: &Thread) -> Value {
     let Thread { tid, ran_ns, waited_ns, major_faults, is_blocked } = *thread;
     match major_faults {
@@ -285,7 +285,7 @@ fn event_json(event: &DropEvent) -> Value {
     })
 }
 
-/// Reads a look and its events; `None` for what is no such line.
+/// Reads a snapshot and its events; `None` for any other line.
 fn read_line(line: &str, counters: &mut BTreeMap<String, u64>) -> Option<(Snapshot, Option<Observed>)> {
     let value: Value = serde_json::from_str(line).ok()?;
     let snapshot = read_snapshot(&value["look"], counters)?;
@@ -394,7 +394,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Two looks at a socket that dropped nine, each named.
+    /// Two snapshots of a socket that dropped nine, each named.
     fn recorded(path: &Path) {
         let socket = |drops| Socket {
             cookie: 7,

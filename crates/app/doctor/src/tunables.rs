@@ -7,7 +7,7 @@ use diagnose::{ThreadNice, tunables};
 use sys::counters::{self, Counters};
 use sys::{Link, QdiscLimit, host, levels, process};
 
-/// Looks at what can be changed, and at the threads of these processes; what this user may not see is left out.
+/// Reads the tunables of this host, and the threads of these processes; what this user may not see is left out.
 ///
 /// Cost: about half a millisecond, and a file for each thread.
 #[must_use]

@@ -1,4 +1,4 @@
-//! Looking at a host again and again, and telling what was lost in between.
+//! Snapshots of a host again and again, and reports of what was lost in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -26,7 +26,7 @@ pub struct Wanted {
     pub pids: BTreeSet<u32>,
 }
 
-/// Looks at this host.
+/// Watches this host for losses.
 pub struct Watcher {
     wanted: Wanted,
     known: Known,
@@ -34,25 +34,25 @@ pub struct Watcher {
     unread: Vec<&'static str>,
     drops: Option<Drops>,
     checkpoints: Option<Checkpoints>,
-    /// Only losses of these streams are told; of all that is watched, if none is named.
+    /// Only losses of these streams are reported; of all that is watched, if none is named.
     streams: Option<BTreeSet<u64>>,
     reporter: Option<Reporter>,
     recorder: Option<Recorder>,
 }
 
-/// What need not be looked up at every look.
+/// What need not be looked up for every snapshot.
 struct Known {
     /// Whose sockets are, by their inodes; `None` for those that this user may not see.
     owners: BTreeMap<u32, Option<Process>>,
     devices: DeviceCounters,
 }
 
-/// What was lost between two looks.
+/// Losses between two snapshots.
 #[derive(Debug)]
 pub struct Seen {
     /// What was lost, of sockets only those that are watched.
     pub losses: Losses,
-    /// How long ago the look before was.
+    /// How long ago the snapshot before was taken.
     pub time: Duration,
     /// Why the event file ends here, if it does.
     pub recording_failed: Option<io::Error>,
@@ -65,7 +65,7 @@ const MAX_PORTS: usize = 8;
 const COLLECTS_EVERY: Duration = Duration::from_millis(20);
 
 impl Watcher {
-    /// Takes the first look. With `drops` datagrams are named, too.
+    /// Takes the first snapshot. With `drops` datagrams are named, too.
     ///
     /// # Errors
     /// If the kernel does not list its sockets.
@@ -85,7 +85,7 @@ impl Watcher {
             reporter: None,
             recorder: None,
         };
-        // What was freed before the first look is counted in it.
+        // What was freed before the first snapshot is counted in it.
         watcher.observe()?;
         Ok(watcher)
     }
@@ -100,8 +100,8 @@ impl Watcher {
         Ok(())
     }
 
-    /// Tells from now on what is missing at checkpoints, too: what drop events name is not missing, so without them there is
-    /// nothing to tell.
+    /// Reports from now on what is missing at checkpoints, too: what drop events name is not missing, so without them there is
+    /// nothing to report.
     pub fn watch_checkpoints(&mut self, checkpoints: Checkpoints) {
         self.checkpoints = Some(checkpoints).filter(|_| self.drops.is_some());
     }
@@ -112,13 +112,13 @@ impl Watcher {
         self.checkpoints.as_ref()
     }
 
-    /// Tells from now on of these streams only, and by drop events only: counters are of others, too.
+    /// Reports from now on losses of these streams only, and by drop events only: counters cover others, too.
     pub fn want_streams(&mut self, streams: BTreeSet<u64>) {
         self.streams = Some(streams);
     }
 
-    /// Tells the accounts of this host's processes from now on which of their datagrams were dropped, by a board in the directory
-    /// of their shared memory. Without drop events there is nothing to tell.
+    /// Reports to the accounts of this host's processes from now on which of their datagrams were dropped, by a board in the directory
+    /// of their shared memory. Without drop events there is nothing to report.
     ///
     /// # Errors
     /// [`ReportError`]: mostly that another doctor does so.
@@ -129,7 +129,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Tells whether the accounts of this host's processes are told what was dropped.
+    /// Tells whether drops are reported to the accounts of this host's processes.
     #[must_use]
     pub const fn reports_to_accounts(&self) -> bool {
         self.reporter.is_some()
@@ -141,7 +141,7 @@ impl Watcher {
         &self.unread
     }
 
-    /// Returns the sockets of the last look, all of this network namespace.
+    /// Returns the sockets of the last snapshot, all of this network namespace.
     #[must_use]
     pub fn last_sockets(&self) -> &[Socket] {
         &self.watch.last().sockets
@@ -159,11 +159,11 @@ impl Watcher {
         self.watch.last().sockets.iter().filter(|socket| self.wanted.has_socket(socket)).count()
     }
 
-    /// Looks again and again, `interval` after the last look, and hands over what it saw: so many times, or until `wait`, which waits
-    /// at most so long, tells to stop.
+    /// Takes a snapshot each `interval` and hands over what was lost: as many times as given, or until `wait`, which waits at most so
+    /// long, returns `false`.
     ///
-    /// Whether to stop is asked before a look, and whoever was told to looks once more: what is lost during a look that had begun
-    /// is told by another.
+    /// Whether to stop is asked before a snapshot, and one more is taken then: what is lost during a snapshot that had begun is
+    /// reported by the next.
     ///
     /// # Errors
     /// What `report` says, and if the kernel does not list its sockets, or hand events over, any more.
@@ -184,8 +184,8 @@ impl Watcher {
         Ok(())
     }
 
-    /// Waits until the next look, by a function that waits at most so long and tells whether to go on; collects drop events meanwhile.
-    /// Returns what that said last.
+    /// Waits until the next snapshot, by a function that waits at most so long and returns whether to go on; collects drop events
+    /// meanwhile. Returns the function's last answer.
     ///
     /// # Errors
     /// If the kernel does not hand events over any more.
@@ -202,7 +202,7 @@ impl Watcher {
         }
     }
 
-    /// Collects drop events, and what is missing, and tells of them at once: accounts wait for two seconds.
+    /// Collects drop events, and what is missing, and reports them at once: accounts wait for two seconds.
     fn collect(&mut self) -> io::Result<()> {
         let Some(drops) = &mut self.drops else { return Ok(()) };
         let now = clock::monotonic();
@@ -228,7 +228,7 @@ impl Watcher {
         }
     }
 
-    /// Looks again.
+    /// Takes a snapshot, and returns what was lost since the last one.
     ///
     /// # Errors
     /// If the kernel does not list its sockets any more.
@@ -250,7 +250,7 @@ impl Watcher {
         Ok(Seen { losses, time, recording_failed })
     }
 
-    /// Ends: returns what was seen and is not told yet.
+    /// Ends: returns what was seen and is not reported yet.
     pub fn finish(&mut self) -> Seen {
         let mut losses = Losses::default();
         let mut recording_failed = None;
@@ -316,7 +316,7 @@ impl Wanted {
         self.ports.is_empty() && self.pids.is_empty()
     }
 
-    /// Returns the ports for the programs in the kernel to look at; none, which is all, where they are not known or too many.
+    /// Returns the ports that the programs in the kernel watch; none, which means all, where they are not known or too many.
     pub(crate) fn few_ports(&self) -> Vec<u16> {
         // Of a process its sockets' ports may change meanwhile.
         let is_of_few = self.pids.is_empty() && self.ports.len() <= MAX_PORTS;
@@ -350,7 +350,7 @@ fn leave_what_is_named(losses: &mut Losses) {
     losses.findings.retain(|finding| finding.count > 0);
 }
 
-/// Takes a look: sockets, then counts, then sockets again, so that what a socket dropped for certain between two looks is a part of
+/// Takes a snapshot: sockets, then counts, then sockets again, so that what a socket dropped for certain between two snapshots is a part of
 /// what was counted between them. Before them what only explains: of what a driver had no room for the device has all then.
 fn take_snapshot(
     wanted: &Wanted,
@@ -387,7 +387,7 @@ fn take_snapshot(
             owner.threads = threads.entry(owner.pid).or_insert_with(|| threads_of(owner.pid)).clone();
         }
     }
-    // What who is blocked waits for, and what memory is full, matters to these looks only.
+    // The disk that a blocked thread waits for, and full memory, matter to these snapshots only.
     let blocked = threads.iter().filter(|(_, threads)| threads.iter().any(|thread| thread.is_blocked));
     let disks: Vec<process::Disk> = blocked.flat_map(|(pid, _)| process::disks(*pid)).collect();
     if threads.values().flatten().any(|thread| thread.is_blocked) {
@@ -485,7 +485,7 @@ mod tests {
         let wait = |_| !is_stopped.get();
         let report = |_: &mut Watcher, seen: Seen| -> io::Result<()> {
             reported.set(reported.get() + counted(&seen));
-            // The counters have been read: the stop comes while this look is not through yet, and so does a loss.
+            // The counters have been read: the stop comes while this snapshot is not through yet, and so does a loss.
             if !is_stopped.replace(true) {
                 lost.set(lose(&reader));
             }

@@ -9,8 +9,8 @@ use std::io::{Cursor, Read};
 use doctor::{Losses, Replay, ReplayError, finding_json, fuzz, unplaced_json};
 use units::Random;
 
-/// Two sockets, one of which drops in each look; what events name, in one piece and in fragments; counters that go. The last two looks
-/// are of a doctor that reads what explains losses, too: the others do not have it.
+/// Two sockets, one of which drops in each snapshot; datagrams that events name, in one piece and in fragments; counters that go.
+/// The last two snapshots are of a doctor that also reads counters which explain losses: the others lack them.
 const EVENTS: &str = include_str!("events.jsonl");
 
 /// Returns a line of it, counted from 0.
@@ -18,7 +18,7 @@ fn line(index: usize) -> &'static str {
     EVENTS.lines().nth(index).unwrap()
 }
 
-/// Replays to the end or to the first line that is refused; returns what was lost, as it is told.
+/// Replays to the end or to the first line that is refused; returns what was lost, as it is reported.
 fn replayed(file: Vec<u8>) -> Result<Vec<serde_json::Value>, ReplayError> {
     let mut replay = Replay::read(Cursor::new(file))?;
     let mut reported = Vec::new();

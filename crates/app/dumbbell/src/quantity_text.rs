@@ -1,4 +1,4 @@
-//! Quantities as people read them.
+//! Quantities as text for people.
 
 /// Writes a rate with three digits: `94.7 Mbit/s`.
 pub(crate) fn rate(bits_per_second: f64) -> String {

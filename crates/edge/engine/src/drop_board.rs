@@ -1,4 +1,4 @@
-//! Where somebody who may look into the kernel tells every process of this host which datagrams it freed.
+//! The board on which a drop reporter (a process that sees the kernel's drop events) posts to this host's processes what was freed.
 //!
 //! A reader knows which numbers are missing, and a process with the privilege knows which ones the kernel dropped and why. The
 //! latter writes [notices](DropNotice) into a ring in shared memory, and agents look there while an account waits for evidence.
@@ -17,12 +17,12 @@ use units::{Instant, StreamId};
 
 use crate::bytes::{Cursor, Put};
 
-/// The kinds of the board's records: what was dropped, and whether all of it would be told (a byte, 1 or 0).
+/// The kinds of the board's records: a drop, and whether all drops are reported (a byte, 1 or 0).
 const NOTICE: u16 = 1;
 const SCOPE: u16 = 2;
 /// Interval at which a missing board is looked for, and a present one's writer is checked for being alive.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// The most notices of one look: a flood of them does not stop the streams.
+/// The most notices that are taken at once: a flood of them does not stop the streams.
 const MAX_NOTICES: usize = 4_096;
 
 /// The board as its only writer has it; dropping it takes it away.
@@ -35,7 +35,7 @@ impl DropBoard {
     /// Makes the board, for everybody on this host to read.
     ///
     /// # Errors
-    /// [`CreateError`]: above all [`CreateError::InUse`] while somebody else tells.
+    /// [`CreateError`]: above all [`CreateError::InUse`] while another process reports.
     pub fn open(directory: &Path) -> Result<Self, CreateError> {
         let path = path(directory, sys::process::network_namespace());
         let writer = shared::create(&path, &Options::default())?;
@@ -48,7 +48,7 @@ impl DropBoard {
         let _ = self.writer.write(SCOPE, [0; 2], &[&[u8::from(sees_all)]]);
     }
 
-    /// Tells of dropped datagrams. Those who look too late have missed it: the board has room for some ten thousand.
+    /// Posts dropped datagrams. A process that reads too late misses them: the board has room for some ten thousand.
     pub fn post(&mut self, notice: &DropNotice) {
         self.record.clear();
         encode(notice, &mut self.record);
@@ -73,17 +73,17 @@ impl DropNews {
         Self { path, board: None, next_look: now, record: Vec::new(), sees_all: false }
     }
 
-    /// Tells whether somebody tells.
+    /// Tells whether there is a drop reporter.
     pub(crate) const fn has_board(&self) -> bool {
         self.board.is_some()
     }
 
-    /// Tells whether somebody tells of all that the kernel drops.
+    /// Tells whether there is a drop reporter that sees all that the kernel drops.
     pub(crate) const fn sees_all(&self) -> bool {
         self.sees_all && self.has_board()
     }
 
-    /// Returns what was told since the last look; at first all that is still there.
+    /// Returns the notices since the last call; at first all that are still there.
     pub(crate) fn take(&mut self, now: Instant) -> Vec<DropNotice> {
         if now >= self.next_look {
             self.next_look = now + LOOK_INTERVAL;

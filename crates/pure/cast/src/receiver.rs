@@ -87,9 +87,9 @@ pub enum Input<'a> {
     SocketDrops(u32),
     /// Somebody saw the kernel free datagrams of a stream, on the way to this socket.
     Dropped(&'a DropNotice),
-    /// Within what time somebody tells of what the kernel frees; `None`: nobody looks. Until told, nobody does.
+    /// A process of this host reports the kernel's drop events within this time; `None`, as at the beginning: there is none.
     ///
-    /// A reader that leaves gives its drop reporter so much time for what its losses have to do with the kernel.
+    /// A reader that leaves waits so long for reports that explain its losses.
     DropReporter(Option<Duration>),
     /// A stream was announced by a host.
     Announced {

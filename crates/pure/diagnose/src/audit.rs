@@ -135,10 +135,10 @@ pub enum Judgement {
     Fail,
 }
 
-/// What was found in one respect.
+/// The judgement of a host in one respect.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Check {
-    /// What was looked at.
+    /// The respect in which the host is judged.
     pub name: &'static str,
     /// How it stands.
     pub judgement: Judgement,
@@ -212,7 +212,7 @@ impl Facts {
     }
 }
 
-/// Judges a host, each respect on its own; a host may have several checks in one, as for each interface.
+/// Judges a host, each respect on its own; one respect may have several checks, such as one for each interface.
 #[must_use]
 pub fn audit(facts: &Facts) -> Vec<Check> {
     const CHECKS: [fn(&Facts) -> Vec<Check>; 27] = [

@@ -15,7 +15,7 @@ const PACKET_BYTES: u64 = 1_500;
 /// A larger receive buffer than this is not recommended: whoever needs it is too slow.
 const MAX_BUFFER_BYTES: u64 = 1 << 26;
 
-/// A receive buffer that would have held what was lost between two looks, too: at once, and for the next time.
+/// A receive buffer that would have held what was lost between two snapshots, too: at once, and for the next time.
 pub(crate) fn larger_buffer(snapshots: (&Snapshot, &Snapshot), socket: &Socket, count: u64) -> Vec<Remedy> {
     let more = count.saturating_mul(room_of_one(snapshots, socket));
     let wanted = u64::from(socket.buffer_bytes).saturating_add(more);

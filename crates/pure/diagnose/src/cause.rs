@@ -31,8 +31,8 @@ const BUSY: f64 = 0.9;
 const STARVED: f64 = 0.2;
 
 impl Cause {
-    /// Finds out by two looks at the owner, `time` apart; `None` if its threads could not be seen. What blocked it is told by
-    /// more than its threads ([`crate::stall`]).
+    /// Finds the cause by two snapshots of the owner, `time` apart; `None` if its threads could not be seen. It takes more than the
+    /// threads to find what blocked them ([`crate::stall`]).
     pub(crate) fn find(before: &Owner, after: &Owner, time: Duration) -> Option<Self> {
         let time = time.as_secs_f64();
         if before.pid != after.pid || time <= 0.0 {

@@ -164,7 +164,7 @@ impl Aging {
 }
 
 impl Trail {
-    /// Takes what a checkpoint told at a moment.
+    /// Takes a report of a checkpoint.
     pub fn jump(&mut self, at: Instant, passage: Passage, jump: &Jump) {
         let holes = self.holes.entry(passage).or_default();
         match jump {
@@ -216,7 +216,7 @@ impl Trail {
         self.turn(passed)
     }
 
-    /// Tells of everything that is missing.
+    /// Reports everything that is missing.
     pub fn finish(&mut self, passed: &BTreeMap<Passage, Passed>) -> Vec<DropEvent> {
         let mut events = self.turn(passed);
         events.extend(self.turn(passed));
@@ -283,7 +283,7 @@ impl Trail {
             let mut came: RangeSet = missing.intersection(seen.first..seen.next).collect();
             came.remove_all(missing_there.iter());
             missing.remove_all(came.iter());
-            // What is missing there as well is told once.
+            // What is missing there as well is reported once.
             if let Some(there) = self.holes.get_mut(other) {
                 missing_there.iter().for_each(|numbers| there.missing.remove(numbers));
             }

@@ -1,8 +1,8 @@
 //! Datagrams that drop events name, and the counters that counted them.
 //!
-//! Events and counters are of the same losses and are read one after the other. A loss is counted before its event is there, so a
-//! look that reads the counters first has the event of each loss that it counted, and of some that only the next look counts.
-//! What was counted and is in no event is *not observed*; it is said and never guessed.
+//! Events and counters show the same losses and are read one after the other. A loss is counted before its event is there, so a
+//! snapshot that reads the counters first has the event of each loss that it counted, and of some that only the next one counts.
+//! A loss that was counted and is in no event is *not observed*; it is reported as such, never guessed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ pub struct Datagrams {
     pub count: u64,
 }
 
-/// Puts events to the findings of counters.
+/// Matches drop events to the findings of counters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventMatcher {
     fragments: Fragments,
@@ -44,11 +44,11 @@ pub(crate) struct EventMatcher {
 /// What events say of one stage and place.
 #[derive(Clone, Debug, Default)]
 struct Group {
-    /// Since the last look.
+    /// Since the last snapshot.
     fresh: Bag,
-    /// From the look before; no counter told of them yet.
+    /// From the snapshot before; no counter has confirmed them yet.
     held: Bag,
-    /// More than was counted at the last look: the next one counts them.
+    /// Events beyond what the last snapshot counted: the next one counts them.
     credit: u64,
 }
 
@@ -131,7 +131,7 @@ impl EventMatcher {
         self.groups.entry((stage, place(stage, event, snapshot))).or_default().fresh.take(event);
     }
 
-    /// Gives the counters' findings the datagrams that events name; returns findings of what no counter told of.
+    /// Adds to the findings of counters the datagrams that events name; adds findings for losses that no counter shows.
     ///
     /// With `counts_others`, the counters of the namespace count more than the events are of: those are left out then, and what
     /// events say stands for itself.
@@ -165,7 +165,7 @@ impl EventMatcher {
         unplaced
     }
 
-    /// Where counters tell how many one socket dropped, and not for which of several reasons, events do: if they name as many.
+    /// Where counters show how many one socket dropped, and not for which of several reasons, events do: if they name as many.
     fn correct_shares(&self, findings: &mut [Finding]) {
         let places: BTreeSet<Place> =
             findings.iter().filter(|it| it.is_apportioned).map(|it| it.place.clone()).collect();
@@ -183,7 +183,7 @@ impl EventMatcher {
         }
     }
 
-    /// Tells of everything that is held.
+    /// Reports everything that is held.
     pub(crate) fn finish(&mut self, snapshot: &Snapshot) -> (Vec<Finding>, Vec<Unplaced>) {
         for event in self.fragments.finish() {
             self.put(snapshot, &event);
@@ -214,7 +214,7 @@ pub struct Unplaced {
 }
 
 impl Group {
-    /// Counts what events name and no counter has told of.
+    /// Counts losses that events name and no counter has shown.
     const fn named(&self) -> u64 {
         self.credit + self.held.count + self.fresh.count
     }
@@ -232,14 +232,14 @@ impl Group {
         self.credit = 0;
         let rest = named.saturating_sub(finding.count).min(fresh);
         if finding.unit == Unit::Datagrams {
-            // Either the next look counts them, or nothing ever does; they have been listed.
+            // Either the next snapshot counts them, or nothing ever does; they have been listed.
             self.held = Bag { count: rest, meaning: bag.meaning, ..Bag::default() };
         } else {
             self.credit = rest;
         }
     }
 
-    /// Tells of what no counter told of for a whole look; of all where no counter is to come.
+    /// Reports losses that no counter showed for a whole snapshot; all of them where no counter is to come.
     fn report(&mut self, stage: Stage, place: &Place, is_alone: bool) -> Option<Finding> {
         let fresh = std::mem::take(&mut self.fresh);
         let mut bag = std::mem::replace(&mut self.held, fresh);
@@ -276,7 +276,7 @@ fn place(stage: Option<Stage>, event: &DropEvent, snapshot: &Snapshot) -> Place 
     let of_socket = || {
         let by_cookie = event.socket.and_then(|cookie| snapshot.socket(cookie));
         let mut bound = snapshot.sockets.iter().filter(|socket| is_bound(socket.local, event.destination));
-        // Where the kernel does not tell which socket it was, the only one there can be.
+        // Where the kernel does not name the socket, the only possible one.
         let by_address = bound.next().filter(|_| bound.next().is_none() && event.socket.is_none());
         by_cookie.or(by_address).map_or(Place::Namespace, |socket| socket.place())
     };
@@ -324,7 +324,7 @@ mod tests {
         Socket { cookie: COOKIE, local, buffer_bytes: 8_192, drops, owner: None }
     }
 
-    /// A look at a socket that dropped so many for want of buffer.
+    /// A snapshot of a socket that dropped so many for want of buffer.
     fn full(seconds: u64, drops: u32) -> Snapshot {
         let count = u64::from(drops);
         let mut snapshot = snapshot(seconds, &[("UdpRcvbufErrors", count), ("UdpInErrors", count)]);

@@ -1,4 +1,4 @@
-//! What was lost, where, why, and what helps.
+//! A finding: what was lost, where, why, and what helps.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use ledger::Stage;
 
 use crate::{Cause, Datagrams, Remedy};
 
-/// What was lost at one stage, as far as it was seen.
+/// A loss at one stage and place, as far as it was seen.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Finding {
     /// Where on the way.
@@ -21,7 +21,7 @@ pub struct Finding {
     pub is_apportioned: bool,
     /// By which counts.
     pub evidence: Vec<Evidence>,
-    /// How full was what matters at this stage, when it was looked at.
+    /// Fill levels that matter at this stage, when the snapshot was taken.
     pub levels: Vec<Level>,
     /// Why, as far as it was seen.
     pub cause: Option<Cause>,
@@ -40,7 +40,7 @@ pub struct Finding {
 pub enum Place {
     /// A socket: its number, where it is bound, and process and name of its owner where that was seen.
     Socket {
-        /// What tells it from every other.
+        /// Its identity among all sockets of the host.
         cookie: u64,
         /// Where it is bound.
         local: SocketAddr,

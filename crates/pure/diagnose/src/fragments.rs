@@ -28,14 +28,14 @@ struct Key {
 /// A datagram of which fragments were freed.
 #[derive(Clone, Debug)]
 struct Open {
-    /// What happened to it first; `None` once it was told.
+    /// Its first event; `None` once it was reported.
     first: Option<DropEvent>,
     at: Instant,
 }
 
 /// How long an identification stands for one datagram: what the kernel waits for fragments (`ipfrag_time`), and some more.
 const LIFETIME: Duration = Duration::from_secs(35);
-/// How many datagrams are held; the oldest are told as they are beyond that.
+/// The most datagrams that are held; beyond that the oldest are reported as they are.
 const ROOM: usize = 16_384;
 
 /// The kernel's reason for fragments that waited too long for the others.

@@ -1,7 +1,7 @@
-//! What became of datagrams that did not arrive: the reasoning from what a host shows to a finding with remedy and undo.
+//! Diagnosis of lost datagrams: from snapshots of a host and drop events to findings with cause, remedy and undo.
 //!
-//! Nothing here looks at anything: whoever does hands one [`Snapshot`] after the other to a [`Watch`], which says what was lost between
-//! them, where, and why. A finding never says more than was seen: what a counter cannot tell apart is said to be so.
+//! The crate reads nothing itself. The caller hands one [`Snapshot`] after the other to a [`Watch`], which reports what was lost between
+//! them, where, and why. A finding never claims more than was seen: where a counter leaves several explanations, the finding says so.
 
 pub mod audit;
 mod buffer;

@@ -1,4 +1,4 @@
-//! What was lost between one look at a host and the next.
+//! Losses between one snapshot of a host and the next.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use crate::rules::{Ahead, evidence, of_counters, sum};
 use crate::snapshot::{Owner, Snapshot, Socket};
 use crate::{Cause, Change, Remedy, driver, softirq, stall};
 
-/// What was lost between two looks, as far as counters tell.
+/// Losses between two snapshots, as far as counters show them.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Losses {
     /// One for each stage and place.
@@ -39,32 +39,32 @@ impl Losses {
     }
 }
 
-/// Drop events of one namespace, read after the counters of a look.
+/// Drop events of one namespace, read after the counters of a snapshot.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Observed {
     /// What was freed unread.
     pub events: Vec<DropEvent>,
-    /// Only some ports are looked at: the counters of the namespace are of others too.
+    /// Only some ports are watched: the counters of the namespace cover others, too.
     pub is_of_ports: bool,
 }
 
-/// A series of looks at a host: every drop of a socket is told once, when it is known why.
+/// A series of snapshots of a host: every drop of a socket is reported once, as soon as its reason is known.
 ///
 /// The kernel counts for the whole namespace why sockets dropped, and for each socket how much. Where there is one reason, or one
 /// socket, that is exact; otherwise shares are estimated, and marked.
 #[derive(Clone, Debug)]
 pub struct Watch {
     before: Snapshot,
-    /// Up to which count the drops of sockets have been told, by their cookies.
+    /// Up to which count the drops of sockets have been reported, by their cookies.
     reported: BTreeMap<u64, u32>,
     event_matcher: EventMatcher,
     ahead: Ahead,
-    /// What was counted with its reason at the last look and not among all errors: these count it a moment later.
+    /// Drops that the last snapshot counted by reason and not among all errors: these count them a moment later.
     early_reasons: u64,
 }
 
 impl Watch {
-    /// Begins with a first look: what was lost before is not told.
+    /// Begins with a first snapshot: losses before it are not reported.
     #[must_use]
     pub fn begin(first: Snapshot) -> Self {
         let reported = first.sockets.iter().map(|socket| (socket.cookie, socket.drops)).collect();
@@ -77,19 +77,19 @@ impl Watch {
         }
     }
 
-    /// Returns the last look.
+    /// Returns the last snapshot.
     #[must_use]
     pub const fn last(&self) -> &Snapshot {
         &self.before
     }
 
-    /// Returns what sockets dropped and is not told yet, because the kernel had not counted why when it was asked.
+    /// Returns the drops of sockets that are not reported yet, because the kernel had not counted the reason when it was asked.
     #[must_use]
     pub fn pending(&self) -> u64 {
         self.before.sockets.iter().map(|socket| self.unreported(socket)).sum()
     }
 
-    /// Says what was lost since the last look: by counters, and by events where there are any.
+    /// Reports what was lost since the last snapshot: by counters, and by events where there are any.
     pub fn compare(&mut self, after: Snapshot, observed: Option<Observed>) -> Losses {
         let before = std::mem::replace(&mut self.before, after);
         let reasons = Reasons::between(&before, &self.before, &mut self.early_reasons);
@@ -110,13 +110,13 @@ impl Watch {
         Losses { findings, not_observed, unplaced: unplaced.unwrap_or_default(), delivered, processed }
     }
 
-    /// Ends the series: says what events named and no counter has told of yet.
+    /// Ends the series: reports what events named and no counter has confirmed yet.
     pub fn finish(&mut self) -> Losses {
         let (findings, unplaced) = self.event_matcher.finish(&self.before);
         Losses { findings, not_observed: self.pending(), unplaced, delivered: 0, processed: 0 }
     }
 
-    /// Who dropped in between the readings of one look only is told of with the next, which counts why.
+    /// Drops between the readings of one snapshot are reported with the next, which counts their reason.
     fn of_sockets(&mut self, before: &Snapshot, reasons: &Reasons) -> Vec<Finding> {
         let after = &self.before;
         let mut findings = Vec::new();
@@ -131,7 +131,7 @@ impl Watch {
         findings
     }
 
-    /// Returns what a socket dropped and was not told of; all of it where it is new.
+    /// Returns how much a socket dropped that was not reported; all of it where the socket is new.
     fn unreported(&self, socket: &Socket) -> u64 {
         socket.drops.wrapping_sub(self.reported.get(&socket.cookie).copied().unwrap_or(0)).into()
     }
@@ -149,7 +149,7 @@ struct Reasons {
 }
 
 impl Reasons {
-    /// The kernel counts the reason first and the error then; `early` is what had its reason only at the look before, and becomes
+    /// The kernel counts the reason first and the error then; `early` is what had its reason only in the snapshot before, and becomes
     /// that of this one.
     fn between(before: &Snapshot, after: &Snapshot, early: &mut u64) -> Self {
         let rise = |name: &str| {
@@ -209,10 +209,10 @@ impl Reasons {
     }
 }
 
-/// Returns what a socket dropped since the counts were read for the earlier look and before they were read for the later.
+/// Returns what a socket dropped after the counts of the earlier snapshot were read and before those of the later.
 fn certain(before: &Snapshot, cookie: u64, now: u32) -> u64 {
     let then = before.socket(cookie);
-    // One that was listed early in one look and late in the other may have gone back by that much.
+    // A socket that was listed early in one snapshot and late in the other may have gone back by that much.
     let rise = now.wrapping_sub(then.map_or(0, |socket| socket.drops));
     if rise > u32::MAX / 2 { 0 } else { rise.into() }
 }
@@ -260,7 +260,7 @@ fn cause(before: &Snapshot, after: &Snapshot, socket: &Socket) -> Option<Cause> 
     Some(stall::told_apart(cause, before, after, owners))
 }
 
-/// Returns the owner of a socket as it was at the look before, and as it is now.
+/// Returns the owner of a socket as it was in the snapshot before, and as it is now.
 fn owners<'l>(before: &'l Snapshot, socket: &'l Socket) -> Option<(&'l Owner, &'l Owner)> {
     Some((before.socket(socket.cookie)?.owner.as_ref()?, socket.owner.as_ref()?))
 }

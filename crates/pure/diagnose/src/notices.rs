@@ -1,4 +1,4 @@
-//! What drop events say of numbered streams, for whoever keeps their accounts.
+//! Notices of drop events in numbered streams, for the accounts of these streams.
 
 use ledger::{DropNotice, KernelName};
 use units::StreamId;
@@ -17,8 +17,8 @@ pub struct Notices {
 impl Notices {
     /// Takes events in order; returns what they say of streams whose datagrams carry an incarnation, as ours do.
     ///
-    /// What a socket dropped is told with the socket: where the kernel does not say which it was and several of `sockets` may be
-    /// it, nothing is told.
+    /// A notice of a socket's drop names the socket: where the kernel does not say which it was and several of `sockets` may be
+    /// it, there is no notice.
     pub fn take(&mut self, events: &[DropEvent], sockets: &[Socket]) -> Vec<DropNotice> {
         if let Some(last) = events.last() {
             self.fragments.expire(last.at);

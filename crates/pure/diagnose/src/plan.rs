@@ -30,7 +30,7 @@ pub struct Plan {
 pub struct Plans(BTreeMap<(Stage, Place), Plan>);
 
 impl Plans {
-    /// Takes what a look found.
+    /// Takes a finding.
     pub fn take(&mut self, finding: &Finding) {
         let (now, later): (Vec<&Remedy>, Vec<&Remedy>) =
             finding.remedies.iter().partition(|remedy| remedy.change.as_ref().is_some_and(acts_at_once));
@@ -49,12 +49,12 @@ impl Plans {
         }
     }
 
-    /// Returns the processes whose threads are wanted to run sooner: how urgently they run is to be looked at.
+    /// Returns the processes whose threads are wanted to run sooner: their nice values are to be read.
     pub fn starved(&self) -> impl Iterator<Item = u32> {
         self.0.values().filter_map(Plan::starved)
     }
 
-    /// Returns them, the largest loss first, with what can be changed as it was looked at meanwhile, in the order of time.
+    /// Returns the plans, the largest loss first, with the changes that follow from the tunables meanwhile, in the order of time.
     #[must_use]
     pub fn into_plans(self, snapshots: &[Tunables]) -> Vec<Plan> {
         let mut plans: Vec<Plan> = self.0.into_values().collect();
@@ -65,7 +65,7 @@ impl Plans {
 }
 
 impl Plan {
-    /// Returns what tells it from other plans.
+    /// Returns its identity among plans.
     #[must_use]
     pub fn key(&self) -> (Stage, Place) {
         (self.stage, self.place.clone())
@@ -87,7 +87,7 @@ impl Plan {
         })
     }
 
-    /// Who has no processor needs one first: a larger buffer lasts a bit longer.
+    /// A starved reader needs a processor first: a larger buffer only lasts a bit longer.
     fn apply_snapshots(&mut self, snapshots: Snapshots<'_>) {
         let sooner = self.starved().and_then(|pid| snapshots.niceness(pid));
         self.changes.splice(0..0, sooner);

@@ -1,7 +1,7 @@
-//! Whether a group makes its way between hosts: what each hears of the others, by the group and directly, and what that means.
+//! Whether a multicast group works between hosts: what each hears of the others, by the group and by unicast, and what that means.
 //!
-//! Each host says a [`Probe`] several times a second, to the group and to every host that it knows, and in it what it has heard of
-//! them. So each knows both directions, and what comes directly tells a group that stopped from a host that went away.
+//! Each host sends a [`Probe`] several times a second, to the group and to every host that it knows, and reports in it what it has heard
+//! of them. So each knows both directions, and unicast probes distinguish a group that stopped from a host that went away.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -21,16 +21,16 @@ pub enum Way {
     Direct,
 }
 
-/// What a host says.
+/// A probe: a datagram by which a host shows that it can be heard, and reports what it hears.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
-    /// Who says it: drawn at random.
+    /// The identity of the sender, drawn at random.
     pub sender: u64,
     /// The name of that host.
     pub station: String,
     /// Where it is answered directly.
     pub answer_port: u16,
-    /// How many it said before by this way, and directly to this host.
+    /// How many probes it sent before by this way, and by unicast to this host.
     pub number: u64,
     /// The largest datagram that it sends to the group, in bytes of payload.
     pub largest_bytes: u64,
@@ -41,17 +41,17 @@ pub struct Probe {
 /// What a host has heard of another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heard {
-    /// Of host.
+    /// The identity of that host.
     pub host: u64,
     /// How many probes by the group.
     pub by_group: u64,
-    /// How many probes directly.
+    /// How many probes by unicast.
     pub directly: u64,
     /// The largest datagram by the group, in bytes of payload.
     pub largest_bytes: u64,
 }
 
-/// The hosts that are heard.
+/// The peers of a host: the others that are heard.
 #[derive(Clone, Debug)]
 pub struct Peers {
     own: u64,
@@ -74,7 +74,7 @@ pub struct Peer {
     reported: Option<Reported>,
 }
 
-/// What came of a host by one way.
+/// Probes of a host that arrived by one way.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrivals {
     count: u64,
@@ -84,7 +84,7 @@ struct Arrivals {
     largest_bytes: u64,
 }
 
-/// What a host said last that it hears of this one.
+/// The last report of a peer about what it hears of this host.
 #[derive(Clone, Copy, Debug)]
 struct Reported {
     heard: Heard,
@@ -106,7 +106,7 @@ impl Peers {
         Self { own, began: now, own_probes: 0, peers: BTreeMap::new() }
     }
 
-    /// Takes a probe that came as a datagram of so many bytes; tells whether it is the first of its host.
+    /// Takes a probe that came as a datagram of so many bytes; returns its sender if it is the first of it.
     pub fn hear(
         &mut self,
         now: Instant,
@@ -144,7 +144,7 @@ impl Peers {
         is_new.then_some(&*peer)
     }
 
-    /// Returns what to say of the others.
+    /// Returns what to report of the others.
     pub fn heard(&self) -> impl Iterator<Item = Heard> + '_ {
         self.peers.iter().map(|(host, peer)| Heard {
             host: *host,
@@ -211,7 +211,7 @@ impl Arrivals {
         self.largest_bytes = self.largest_bytes.max(size_bytes);
     }
 
-    /// Returns how many were said since the first that came, as far as the last that came tells.
+    /// Returns how many were sent since the first that arrived, up to the last that arrived.
     const fn said(&self) -> u64 {
         if self.count == 0 { 0 } else { (self.last - self.first).saturating_add(1) }
     }
@@ -246,7 +246,7 @@ impl Peer {
         format!("{} ({})", self.station, self.address.ip())
     }
 
-    /// Judges what comes from there.
+    /// Judges the way from there.
     fn arrives(&self, began: Instant) -> Check {
         let (group, direct, name) = (&self.group, &self.direct, self.name());
         if group.count == 0 {
@@ -272,7 +272,7 @@ impl Peer {
         Check::new("group-arrives", Judgement::Ok, live, "")
     }
 
-    /// Judges what goes there, by what that host says.
+    /// Judges the way there, by that host's reports.
     fn leaves(&self, began: Instant) -> Check {
         let name = self.name();
         let Some(Reported { heard, group_rose_at, direct_rose_at }) = self.reported else {
@@ -370,7 +370,7 @@ mod tests {
     const OWN: u64 = 1;
     const PEER: u64 = 2;
 
-    /// Two hosts that say a probe every 100 ms for a time; `way` says in milliseconds until when a way leads from one to the other.
+    /// Two hosts that send a probe every 100 ms for a time; `way` says in milliseconds until when a way leads from one to the other.
     struct Scene {
         peers: [Peers; 2],
         now: Instant,

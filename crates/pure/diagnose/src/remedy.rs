@@ -142,7 +142,7 @@ impl Change {
         }
     }
 
-    /// Tells whether what it names is something that a plan may change: whoever takes back what a file says asks this first.
+    /// Tells whether a plan may make such a change: asked before a change that a file names is taken back.
     #[must_use]
     pub fn is_of_plans(&self) -> bool {
         match self {
@@ -228,7 +228,7 @@ fn number(class: u32) -> String {
 }
 
 impl Remedy {
-    /// Returns the command, if the remedy is one.
+    /// Returns the command that applies it, if there is one.
     #[must_use]
     pub fn command(&self) -> Option<String> {
         let by_hand = || self.by_command.as_ref().map(|it| it.command.clone());
@@ -242,23 +242,23 @@ impl Remedy {
         self.change.as_ref().map_or(by_hand, Change::undo)
     }
 
-    /// A remedy that is nobody's command.
+    /// Makes a remedy without a command.
     pub(crate) fn by_hand(what: &str) -> Self {
         Self { what: what.to_owned(), change: None, by_command: None }
     }
 
-    /// A remedy that a person makes by a command, and takes back by another.
+    /// Makes a remedy that a person applies by a command, and takes back by another.
     pub(crate) fn by_command(what: &str, command: impl Into<String>, undo: impl Into<String>) -> Self {
         let by_command = Some(ByCommand { command: command.into(), undo: undo.into() });
         Self { by_command, ..Self::by_hand(what) }
     }
 
-    /// A remedy that this program can make.
+    /// Makes a remedy that this program can apply.
     pub(crate) fn by_change(what: &str, change: Change) -> Self {
         Self { change: Some(change), ..Self::by_hand(what) }
     }
 
-    /// A remedy that sets a number of `sysctl`.
+    /// Makes a remedy that sets a number of `sysctl`.
     pub(crate) fn by_sysctl(what: &str, name: &str, value: u64, before: Option<u64>) -> Self {
         Self::by_change(what, Change::Sysctl { name: name.to_owned(), value, before })
     }

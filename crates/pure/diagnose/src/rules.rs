@@ -150,14 +150,14 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// What backlogs had no room for in the last look, and no device had counted then: it does so a moment later.
+/// Drops of backlogs in the last snapshot that no device had counted then: it does so a moment later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ahead {
     received: u64,
     sent: u64,
 }
 
-/// Returns what counts that are not a socket's own say was lost between two looks.
+/// Returns the losses between two snapshots that counters other than a socket's own show.
 pub(crate) fn of_counters(before: &Snapshot, after: &Snapshot, ahead: &mut Ahead) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule.judge(before, after)).collect();
     leave_to_backlog(&mut findings, before, after, ahead);
@@ -222,8 +222,8 @@ impl Rule {
 /// What a backlog had no room for is among the drops of the device that it came in by, too, and of the veth device that it left by.
 /// Source: measured, Linux 6.18.
 ///
-/// The backlog's count moves first, and a look reads it last (`sys::counters`): of what it has of the device, the device may have a
-/// part at the next look only, and never the other way round.
+/// The backlog's count moves first, and a snapshot reads it last (`sys::counters`): of what it has of the device, the device may have a
+/// part in the next snapshot only, and never the other way round.
 fn leave_to_backlog(findings: &mut Vec<Finding>, before: &Snapshot, after: &Snapshot, ahead: &mut Ahead) {
     let dropped = sum(after.rises(before, "softnet_dropped").map(|(_, rise)| rise));
     // What the device's own driver had no room for never came to a backlog.

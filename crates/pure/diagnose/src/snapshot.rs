@@ -1,4 +1,4 @@
-//! What a host shows at one moment, to whoever may ask without privilege.
+//! The state of a host at one moment, as far as it can be read without privilege.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use units::Instant;
 
 use crate::finding::Place;
 
-/// A look at a host.
+/// A snapshot of a host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Snapshot {
     /// When it was taken.
@@ -20,7 +20,7 @@ pub struct Snapshot {
     pub levels: BTreeMap<String, u64>,
     /// The UDP sockets of the network namespace, listed after the counts were read; in the order of their cookies.
     pub sockets: Vec<Socket>,
-    /// The drops of sockets, by their cookies, as they were before the counts were read: what a socket dropped between two looks
+    /// The drops of sockets, by their cookies, as they were before the counts were read: what a socket dropped between two snapshots
     /// for certain is a part of what was counted between them.
     pub early_drops: BTreeMap<u64, u32>,
     /// The names of network devices, by their numbers.
@@ -32,7 +32,7 @@ pub struct Snapshot {
 /// A UDP socket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Socket {
-    /// What tells it from every other.
+    /// Its identity among all sockets of the host.
     pub cookie: u64,
     /// Where it is bound.
     pub local: SocketAddr,
@@ -94,7 +94,7 @@ impl Snapshot {
         Some(&self.sockets[index])
     }
 
-    /// Tells whether something was counted since an earlier look that levels and their limits say more of.
+    /// Tells whether a counter rose since an earlier snapshot that levels and their limits help to explain.
     #[must_use]
     pub fn wants_levels(&self, before: &Self) -> bool {
         const COUNTERS: [&str; 4] = ["IpReasmFails", "Ip6ReasmFails", "UdpMemErrors", "Udp6MemErrors"];
@@ -106,7 +106,7 @@ impl Snapshot {
             || self.sockets.iter().any(|socket| socket.drops != drops(before, socket.cookie))
     }
 
-    /// Returns by how much a count rose since an earlier look; nothing for one that began anew meanwhile.
+    /// Returns by how much a count rose since an earlier snapshot; 0 for one that began anew meanwhile.
     pub(crate) fn rise(&self, before: &Self, name: &str) -> u64 {
         let count = |snapshot: &Self| snapshot.counters.get(name).copied();
         let Some(now) = count(self) else { return 0 };
@@ -160,7 +160,7 @@ pub(crate) mod tests {
     use super::*;
     use core::time::Duration;
 
-    /// Makes a look some seconds after the first.
+    /// Makes a snapshot some seconds after the first.
     pub(crate) fn snapshot(seconds: u64, counters: &[(&str, u64)]) -> Snapshot {
         let counters = counters.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         let at = Instant::ORIGIN + Duration::from_secs(seconds);

@@ -20,12 +20,12 @@ const SATURATED: f64 = 0.9;
 const TICK: Duration = Duration::from_millis(10);
 const LEAST_TIME: Duration = Duration::from_millis(40);
 
-/// What a processor's softirq did between two looks.
+/// Work of a processor's softirq between two snapshots.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Processor<'l> {
     /// `cpu1`.
     name: &'l str,
-    /// How much of the time it ran, interrupts included; `None` between looks too near to each other.
+    /// How much of the time it ran, interrupts included; `None` between snapshots too near to each other.
     share: Option<f64>,
     /// How often it stopped with work left: its time, or its number of packets, was over.
     squeezes: u64,
@@ -59,7 +59,7 @@ impl<'l> Processor<'l> {
         let rise = |counter: &str| after.rise(before, &format!("{counter}/{name}"));
         let time = after.at.since(before.at);
         let ticks = rise("stat:softirq").saturating_add(rise("stat:irq"));
-        #[expect(clippy::cast_precision_loss, reason = "ticks between two looks are far below 2^53")]
+        #[expect(clippy::cast_precision_loss, reason = "ticks between two snapshots are far below 2^53")]
         let share = ticks as f64 * TICK.as_secs_f64() / time.as_secs_f64();
         Self {
             name,

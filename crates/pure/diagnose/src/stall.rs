@@ -11,7 +11,7 @@ use crate::finding::{Evidence, Finding, Level};
 use crate::rules::evidence;
 use crate::snapshot::{Owner, Snapshot, Thread};
 
-/// Whoever is blocked between two looks makes the pressure go on all the time; less than so much of it was somebody else's.
+/// A thread that is blocked between two snapshots makes the pressure go on all the time; less than so much of it was another's.
 const PRESSING: f64 = 0.2;
 
 const DISK: &str = "pressure:io_some_us";
@@ -58,7 +58,7 @@ pub(crate) fn evidence_of(
 
 fn is_pressing(before: &Snapshot, after: &Snapshot, name: &str) -> bool {
     let time = after.at.since(before.at).as_micros();
-    #[expect(clippy::cast_precision_loss, reason = "microseconds between two looks are far below 2^53")]
+    #[expect(clippy::cast_precision_loss, reason = "microseconds between two snapshots are far below 2^53")]
     let share = after.rise(before, name) as f64 / time.max(1) as f64;
     share >= PRESSING
 }
@@ -78,11 +78,11 @@ const MEMORIES: &[(Stage, &[(&str, &str)])] = &[
         &[("FRAG memory", "net.ipv4.ipfrag_high_thresh"), ("FRAG6 memory", "net.ipv6.ip6frag_high_thresh")],
     ),
 ];
-/// How a look names the room on a disk and its size: the place where it is mounted follows.
+/// Names of the room on a disk and of its size in a snapshot: the place where it is mounted follows.
 const DISK_FREE: &str = "disk_free_bytes:";
 const DISK_SIZE: &str = "disk_size_bytes:";
 
-/// Says how full was what datagrams of a stage are kept in, or what a blocked reader writes to, when it was looked at.
+/// Adds how full the memory of a stage, or the disk of a blocked reader, was when the snapshot was taken.
 pub(crate) fn add_levels(findings: &mut [Finding], after: &Snapshot) {
     let value = |name: &str| after.levels.get(name).copied();
     for finding in findings {
@@ -107,7 +107,7 @@ fn disks(snapshot: &Snapshot) -> impl Iterator<Item = Level> {
     })
 }
 
-/// Names the room on a disk and its size, for a look's levels.
+/// Names the room on a disk and its size, for the levels of a snapshot.
 #[must_use]
 pub fn disk_levels(mount: &str, free_bytes: u64, size_bytes: u64) -> [(String, u64); 2] {
     [(format!("{DISK_FREE}{mount}"), free_bytes), (format!("{DISK_SIZE}{mount}"), size_bytes)]
@@ -124,7 +124,7 @@ mod tests {
         Owner { pid: 3, name: "reader".to_owned(), threads: vec![thread] }
     }
 
-    /// A second in which a reader that was blocked at both looks lost nine.
+    /// A second in which a reader that was blocked in both snapshots lost nine.
     fn blocked(major_faults: u64, counters: &[(&str, u64)], levels: &[(String, u64)]) -> Losses {
         let socket = |drops, faults| Socket {
             cookie: 1,

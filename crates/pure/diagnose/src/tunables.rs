@@ -1,7 +1,7 @@
-//! What of this host can be changed, looked at while losses are watched, and which of it would help.
+//! Tunables of a host, read while losses are watched, and the changes of them that would help.
 //!
 //! A finding says where datagrams were lost; here is found which queue of a device, which setting of a namespace or which threads
-//! of a process that comes down to. Values are reckoned by what was lost in one look at most, and have a bound: who needs more than
+//! of a process that comes down to. Values follow from the largest loss in one snapshot, and have a bound: who needs more than
 //! that loses for another reason.
 
 use std::collections::BTreeMap;
@@ -134,7 +134,7 @@ const PACKET_BYTES: u64 = 1_514;
 /// A starved reader runs before what has no priority, and behind what has one of real time: it cannot stop a host.
 const NICE: i32 = -10;
 
-/// Looks at what can be changed, in the order of time.
+/// Snapshots of the tunables, in the order of time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Snapshots<'a>(pub(crate) &'a [Tunables]);
 
@@ -261,7 +261,7 @@ impl Snapshots<'_> {
             let failed = self.most(&|now, then| at(now).failed.saturating_sub(at(then).failed));
             let high = at(self.0.last()?).high_bytes?;
             let held = self.0.iter().map(|it| at(it).memory_bytes).max()?;
-            // Between two looks it may have held a bit more.
+            // Between two snapshots it may have held a bit more.
             let is_short = failed > 0 && held >= high / 4 * 3;
             let value = larger(high, failed.saturating_mul(DATAGRAM_BYTES), MOST_FRAGMENT_BYTES)?;
             is_short.then(|| Change::Sysctl { name: (*name).to_owned(), value, before: Some(high) })
@@ -280,7 +280,7 @@ impl Snapshots<'_> {
         Some(Change::SysctlNumbers { name: UDP_MEMORY.to_owned(), values, before: limit_pages })
     }
 
-    /// Returns the largest rise from one look to the next.
+    /// Returns the largest rise from one snapshot to the next.
     fn most(self, rise: &dyn Fn(&Tunables, &Tunables) -> u64) -> u64 {
         self.0.windows(2).map(|pair| rise(&pair[1], &pair[0])).max().unwrap_or(0)
     }
@@ -290,7 +290,7 @@ impl Snapshots<'_> {
     }
 }
 
-/// What a queue did between two looks.
+/// Work of a queue between two snapshots.
 #[derive(Default)]
 struct Rise {
     drops: u64,
@@ -403,7 +403,7 @@ mod tests {
             let limit = Some(Limit::Packets(10));
             vec![queue("htb", 0x1_0000, ROOT, outer, None), queue("pfifo", 0x2_0000, 0x1_0001, inner, limit)]
         };
-        // Of 10, 90 and 40 a look the 90 with the ten that it holds, rounded up.
+        // Of 10, 90 and 40 in a snapshot the 90 with the ten that it holds, rounded up.
         let snapshots = [at(5, 5), at(15, 15), at(105, 105), at(145, 145)];
         assert_eq!(limits(&of_queues(&snapshots)), [("pfifo", 128, 10)]);
         assert_eq!(of_queues(&[at(5, 5), at(9, 5)]), [], "it is not the one within");

@@ -29,8 +29,8 @@ pub enum Event {
         /// Why.
         code: u32,
     },
-    /// Full packets do not arrive any more and small ones do: the way has become narrower. The owner may let packets be
-    /// cut on their way; if nothing helps the connection ends.
+    /// The path has a PMTU black hole: full packets no longer arrive, and small ones do. The owner may allow fragmentation
+    /// on the way; if nothing helps the connection ends.
     PmtuBlackHole {
         /// The size of a full packet, headers included. Units: bytes.
         packet_bytes: u32,
@@ -54,7 +54,7 @@ pub enum CloseReason {
     /// Nothing was heard of the peer for too long.
     #[error("nothing was heard of the peer for too long")]
     Silent,
-    /// Full packets do not arrive any more and small ones do: the way has become narrower.
+    /// The path has a PMTU black hole: full packets no longer arrive, and small ones do.
     #[error(
         "packets of {packet_bytes} bytes no longer arrive, smaller ones do: the path has a PMTU black hole\n\
          connect again with smaller packets (mtu={SAFE_PACKET_BYTES} passes nearly everywhere)"

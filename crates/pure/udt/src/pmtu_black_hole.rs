@@ -1,9 +1,9 @@
-//! Whether the way has become too narrow for full packets: they vanish, and small ones still arrive.
+//! Detection of a PMTU black hole: full packets vanish without an ICMP message, and small ones still arrive.
 //!
 //! Routers that drop what is too large and do not say so, or whose word is dropped, leave a connection that looks alive
 //! and carries nothing (RFC 2923 §2.1: a black hole). After a timeout the peer is therefore asked with a small packet,
-//! an acknowledgement, which it answers. Answers to several of those in a row, and none to full packets between them, tell a
-//! narrow way from one that loses everything, or much: there a question stays without an answer now and then, and the
+//! an acknowledgement, which it answers. Answers to several of those in a row, and none to full packets between them, distinguish a
+//! black hole from a path that loses everything, or much: there a question stays without an answer now and then, and the
 //! counting begins anew.
 //!
 //! The packets in flight cannot be made smaller: each has its number and its bytes. So the owner is told first, who may

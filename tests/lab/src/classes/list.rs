@@ -8,7 +8,7 @@ use super::steps::boxed;
 use super::{BOTH, Class, Sight, V4, class, device, host, larger_buffer, path, remedied_by, socket, starved};
 use crate::remedy::{Knob, Remedy};
 
-/// What remedies change.
+/// Settings that remedies change.
 const QUEUE: Knob = Knob::Sender("tc -d qdisc show dev eth0");
 const RING: Knob = Knob::Sender("cat /sys/class/net/tun1/tx_queue_len");
 const WAY_BACK: Knob = Knob::Reader("sysctl -n net.ipv4.conf.eth0.rp_filter net.ipv4.conf.all.rp_filter");

@@ -1,4 +1,4 @@
-//! Quantities in words for people.
+//! Quantities as text for people.
 
 /// Writes a rate in decimal units.
 pub(crate) fn rate(bits_per_second: f64) -> String {

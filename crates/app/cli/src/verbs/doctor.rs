@@ -52,10 +52,10 @@ enum What {
     /// Judge how this host is set up: buffers, limits, interfaces, clock, disks, each with why and what helps
     #[command(after_help = audit::EXAMPLES)]
     Audit(audit::Arguments),
-    /// Look whether a group makes its way between hosts, both ways, and lasts: run on all of them at the same time
+    /// Test whether a multicast group works between hosts, in both directions, and lasts: run on all of them at the same time
     #[command(after_help = preflight::EXAMPLES)]
     Preflight(preflight::Arguments),
-    /// Tell losses as they happen: where, how many, by which counters, why, and what helps
+    /// Report losses as they happen: where, how many, by which counters, why, and what helps
     #[command(after_help = watch::EXAMPLES)]
     Watch(watch::Arguments),
     /// Judge an event file of `watch` again, from any host

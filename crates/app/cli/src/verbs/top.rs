@@ -31,7 +31,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast top                        every stream, anew every second, until Ctrl-C
   tallycast top 'lab/**' --interval 5s
-  tallycast top --snapshots 1 --json   one look, one object a stream
+  tallycast top --snapshots 1 --json   one snapshot, one object per stream
 
 In a terminal it is a view with five panels: streams, stages, sockets, processors and readers; `?` tells the keys. What streams show
 is this reader's own account: it reads every stream that it shows. Readers, also of other hosts, are those that report to publishers
@@ -42,21 +42,21 @@ pub(crate) struct Arguments {
     /// Streams to show, such as lab/** [default: every stream]
     #[arg(value_name = "PATTERN", default_value = "**")]
     patterns: Vec<StreamPattern>,
-    /// The time between two looks
+    /// The time between two snapshots
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::duration)]
     interval: Duration,
-    /// End after so many looks
+    /// End after so many snapshots
     #[arg(long, alias = "looks", value_name = "COUNT")]
     snapshots: Option<u64>,
-    /// One JSON object a stream and look, one a line
+    /// One JSON object per stream and snapshot, one per line
     #[arg(long)]
     json: bool,
-    /// A table a look, one below the other, also in a terminal
+    /// One table per snapshot, one below the other, also in a terminal
     #[arg(long)]
     plain: bool,
 }
 
-/// One stream at one look.
+/// One stream in one snapshot.
 struct Line {
     account: StreamAccount,
     reach: Reach,
@@ -65,7 +65,7 @@ struct Line {
     readers: Vec<OtherReader>,
 }
 
-/// What came in of each stream since the last look.
+/// Samples and bytes of a stream since the last snapshot.
 #[derive(Clone, Copy, Default)]
 struct Flow {
     samples: u64,

@@ -1,9 +1,9 @@
-//! How an interface's card is set, as far as its driver tells.
+//! Settings of an interface's card, as far as its driver reports them.
 
 use diagnose::audit::{Card, Channels, Coalescing, Pause, Ring};
 use sys::Link;
 
-/// Asks a card; what it does not tell is not there.
+/// Reads the settings of a card; those that its driver does not report are absent.
 pub(super) fn of(interface: &sys::Interface, link: Option<&Link>) -> Card {
     let ring = |it: sys::Ring| Ring { entries: it.entries, most: it.most };
     let coalescing = |it: sys::Coalescing| Coalescing {

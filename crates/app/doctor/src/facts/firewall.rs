@@ -1,4 +1,4 @@
-//! Rules of the firewall, as `nft` lists them for root; to look changes nothing.
+//! Rules of the firewall, as `nft` lists them for root; listing them changes nothing.
 //!
 //! Users may not list rules. The program is asked for by its path, since root asks, and only where the kernel's part is there
 //! already: to ask would load it.

@@ -62,7 +62,7 @@ const AGENT_PATIENCE: Duration = Duration::from_secs(3);
 const DROP_LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// The same while a reader waits for that to leave.
 const LAST_DROP_LOOK_INTERVAL: Duration = Duration::from_millis(10);
-/// Within what time after the kernel freed a datagram it stands on the board: a doctor takes 25 ms, and one that waits for a
+/// The longest time until a datagram that the kernel freed stands on the board: a doctor takes 25 ms, and one that waits for a
 /// processor longer.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
 /// Announcements are small and few.

@@ -358,7 +358,7 @@ impl Stream {
     /// Listens or stops listening, as the wishes are now.
     ///
     /// A reader that stops while losses wait for evidence listens on until the publisher's next tally, which tells
-    /// of all that was withheld below it, and until its drop reporter has told what the kernel freed: cut there, the account
+    /// of all that was withheld below it, and until its drop reporter has reported what the kernel freed: cut there, the account
     /// need leave nothing unexplained.
     pub(super) fn wishes_changed(&mut self, with: &mut Surroundings<'_>) {
         let Some(description) = &self.description else { return };

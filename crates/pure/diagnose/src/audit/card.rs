@@ -1,7 +1,7 @@
 //! How network cards are set, against what they had no room for.
 //!
 //! A ring is not too small because another number is customary, but because packets came and found no room in it. What no
-//! driver tells is said once for all of them.
+//! driver reports is said once for all of them.
 
 use super::{Check, Facts, Interface, Judgement};
 use crate::Remedy;
@@ -75,7 +75,7 @@ pub(super) fn settings(facts: &Facts) -> Vec<Check> {
     reported.chain(not_reported(outside())).collect()
 }
 
-/// What no driver tells, in one check.
+/// One check for all settings that no driver reports.
 fn not_reported<'a>(interfaces: impl Iterator<Item = &'a Interface>) -> Option<Check> {
     type Has = fn(&Card) -> bool;
     const PARTS: [(&str, Has); 4] = [

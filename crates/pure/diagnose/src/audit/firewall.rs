@@ -1,6 +1,6 @@
 //! Firewalls: where rules stand, and whether one that drops has done so.
 //!
-//! That there are rules is nothing wrong, and is only told. A rule that drops and has counted something may have taken a
+//! Rules are no fault by themselves, and are only listed. A rule that drops and has counted something may have taken a
 //! stream; if it names UDP it has taken datagrams.
 
 use super::{Check, Facts, Judgement};

@@ -1,7 +1,7 @@
 //! TCP, for what streams are compared with and what goes beside them: source 003's list of settings.
 //!
 //! A connection carries no more than a window in a round trip. The kernel's limits of buffers are judged against rate × round trip
-//! where that is known; where it is not, what they suffice for is told.
+//! where that is known; where it is not, the check reports what they suffice for.
 
 use core::time::Duration;
 

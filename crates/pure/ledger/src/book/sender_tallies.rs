@@ -1,4 +1,4 @@
-//! What the publisher has said of its own losses: ranges by name, and running totals that repair the rest.
+//! A publisher's tallies of its own losses: ranges by number, and running totals that repair the rest.
 
 use core::ops::Range;
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! What goes wrong around a connection: peers killed at every phase, clocks of their own, a way that becomes narrower.
+//! What goes wrong around a connection: peers killed at every phase, clocks of their own, a PMTU black hole.
 
 use core::time::Duration;
 
@@ -245,7 +245,7 @@ fn a_way_that_widens_again_or_whose_owner_lets_packets_be_cut_goes_on() {
     assert!(client.events.contains(&Event::PmtuBlackHole { packet_bytes: 1_500 }), "it was said in time");
 }
 
-/// A way that loses everything in one direction for long, and nothing in the other, is not narrow.
+/// A path that loses everything in one direction for long, and nothing in the other, is no black hole.
 #[test]
 fn an_outage_is_not_taken_for_a_black_hole() {
     let kind = SocketType::Stream;

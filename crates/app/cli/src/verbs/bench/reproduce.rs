@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
 /// The documents that can be done again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Document {
-    /// When a receiver loses datagrams, and what remedies it
+    /// When a receiver loses datagrams, and what helps
     #[value(name = "000")]
     Reliability,
     /// What UDP and TCP take of a processor, and the delay in the end systems

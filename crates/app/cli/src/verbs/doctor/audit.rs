@@ -20,7 +20,7 @@ Examples:
   tallycast doctor audit --interface eth1 --json
 
 It needs no privilege (only root sees the rules of a firewall) and changes nothing: what helps is shown as a command, with the one that takes it back.
-Exit codes: 0 all is well, 1 something may cost data, 2 something will, or it could not look.";
+Exit codes: 0 all is well, 1 something may cost data, 2 something will, or it could not be checked.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// Only these interfaces; may be given several times
     #[arg(long = "interface", value_name = "INTERFACE")]
     interfaces: Vec<String>,
-    /// One JSON object a check, one a line
+    /// One JSON object per check, one per line
     #[arg(long)]
     json: bool,
 }
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     report_all(&doctor::audit(&wishes, &interfaces.into_iter().collect()), json)
 }
 
-/// Tells checks, and sums them up in the exit code.
+/// Prints checks, and sums them up in the exit code.
 pub(super) fn report_all(checks: &[Check], json: bool) -> anyhow::Result<Outcome> {
     for check in checks {
         if json {

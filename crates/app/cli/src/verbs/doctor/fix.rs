@@ -36,7 +36,8 @@ Examples:
 
 It watches live traffic for a while, shows what it would change and how that is taken back, does it when you agree, and
 watches again for as long. A change that did not help is undone at once. What was kept stands in a journal, and
-`tallycast doctor undo` takes it back. It acts in the network namespace and on the host in which it runs: what a sender loses is remedied there.
+`tallycast doctor undo` takes it back. It acts in the network namespace and on the host in which it runs: run it on the
+sender's host for what a sender loses.
 Exit codes: 0 nothing was lost, or what was done helped; 1 losses remain, with --port or --pid of their sockets; 2 it could not be done.";
 
 pub(crate) const UNDO_EXAMPLES: &str = "\
@@ -96,14 +97,14 @@ impl JournalFile {
     }
 }
 
-/// How often a window is looked into.
+/// Snapshots in a window.
 const SNAPSHOTS_PER_WINDOW: u32 = 5;
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let Arguments { selection, window, load, yes, journal, json } = arguments;
     if !yes && (json || !std::io::stdin().is_terminal()) {
         bail!(
-            "nobody is here to ask\nsay --yes to change without asking, or look first: tallycast doctor watch"
+            "nobody is here to ask\nsay --yes to change without asking, or see what is lost first: tallycast doctor watch"
         );
     }
     let feed = load.map(|per_second| load::feed(&selection, per_second)).transpose()?;
@@ -175,7 +176,7 @@ struct Seen {
     processed: u64,
     /// The largest loss first.
     plans: Vec<Plan>,
-    /// What can be changed, at each look.
+    /// The tunables at each snapshot.
     tunables: Vec<Tunables>,
 }
 

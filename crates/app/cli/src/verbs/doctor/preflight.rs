@@ -23,9 +23,9 @@ Examples:
   tallycast doctor preflight --peer daq-3       where the group may not make the way at all
   tallycast doctor preflight --duration 6m      long enough for a switch to forget the group
 
-Each host says ten small words a second to the group and to the hosts that it hears, and in them what it hears of those; so
-each knows both directions. It uses a port of its own beside the streams' and disturbs none of them.
-Exit codes: 0 all is well, 1 something may cost data, 2 something will, or it could not look.";
+Each host sends ten small probes a second to the group and to the hosts that it hears, and reports in them what it hears of those;
+so each knows both directions. Probes use a port of their own beside the streams' and disturb none of them.
+Exit codes: 0 all is well, 1 something may cost data, 2 something will, or it could not be checked.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -35,13 +35,13 @@ pub(crate) struct Arguments {
     /// Where the group is joined and sent to [default: as the bus says]
     #[arg(long, value_name = "INTERFACE")]
     interface: Option<String>,
-    /// A host that is told directly from the beginning; may be given several times
+    /// A host that is sent unicast probes from the beginning; may be given several times
     #[arg(long = "peer", value_name = "HOST")]
     peers: Vec<String>,
-    /// How long to look
+    /// How long to test
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = quantity::duration)]
     duration: Duration,
-    /// One JSON object a check, one a line
+    /// One JSON object per check, one per line
     #[arg(long)]
     json: bool,
 }

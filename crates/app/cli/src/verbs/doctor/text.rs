@@ -1,4 +1,4 @@
-//! How findings are written for people.
+//! Findings as text for people.
 
 use std::io::Write;
 

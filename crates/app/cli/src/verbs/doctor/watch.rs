@@ -38,34 +38,34 @@ Examples:
   tallycast doctor watch --record events.jsonl  for somebody else: tallycast doctor replay events.jsonl
   tallycast doctor watch --port 9000 --profile number=4:8,stream=0:4,order=big
 
-It changes nothing and needs no privilege: by the kernel's counters it tells how many were lost, where and why. With CAP_BPF
-and CAP_PERFMON (root has them) it looks at each datagram that is freed unread, too, and tells stream and number. Of
+It changes nothing and needs no privilege: by the kernel's counters it reports how many were lost, where and why. With CAP_BPF
+and CAP_PERFMON (root has them) it also sees each datagram that is freed unread, and reports stream and number. Of
 what was lost outside of this host it sees what --checkpoints misses where it comes in. Processes of other users are named only to root.
-Exit codes: 0 nothing was lost, 1 something was, 2 could not look.";
+Exit codes: 0 nothing was lost, 1 something was, 2 watching was not possible.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Only these streams, such as lab/**: they are told by the datagrams that are named
+    /// Only these streams, such as lab/**: recognised by the datagrams that are named
     #[arg(value_name = "STREAM", conflicts_with_all = ["ports", "pids", "no_events"])]
     streams: Vec<StreamPattern>,
     #[command(flatten)]
     selection: Selection,
-    /// The time between two looks
+    /// The time between two snapshots
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::duration)]
     interval: Duration,
     /// Where datagrams have stream and number: `tallycast`, `rtp`, or offsets and sizes in bytes; may be given several times
     #[arg(long = "profile", value_name = "PROFILE", default_value = "tallycast")]
     profiles: Vec<Profile>,
-    /// Look at counters only, not at single datagrams
+    /// Read counters only, and no events of single datagrams
     #[arg(long)]
     no_events: bool,
-    /// Look also at what passes: where streams leave this host and come in, so that what never came is told, too
+    /// Watch also what passes, where streams leave this host and come in, so that datagrams that never came are reported, too
     #[arg(long, conflicts_with = "no_events")]
     checkpoints: bool,
     /// Write what is seen to an event file, too
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// End after so many looks
+    /// End after so many snapshots
     #[arg(long, alias = "looks", value_name = "COUNT")]
     snapshots: Option<u64>,
     /// One JSON object a loss, one a line
@@ -99,8 +99,10 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     }
     match watcher.report_to_accounts(&sources.load()?.bus()?.drop_board()) {
         Ok(()) => {}
-        Err(ReportError::InUse { .. }) => eprintln!("note: another doctor tells the accounts of this host"),
-        Err(error) => eprintln!("note: the accounts of this host are not told what is dropped: {error}"),
+        Err(ReportError::InUse { .. }) => {
+            eprintln!("note: another doctor already reports drops to the accounts of this host")
+        }
+        Err(error) => eprintln!("note: drops are not reported to the accounts of this host: {error}"),
     }
     if let Some(path) = record {
         watcher.record(&path).with_context(|| format!("{} cannot be written", path.display()))?;
@@ -116,7 +118,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     };
     watcher
         .watch_until_stopped((interval, snapshots), |time| !stop.wait(time), report)
-        .context("the kernel does not tell of its UDP sockets any more")?;
+        .context("the kernel no longer lists its UDP sockets")?;
     reported.report_seen(&watcher.finish())?;
     reported.report_passed_at_end(&watcher)?;
     reported.sum_up(
@@ -128,7 +130,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
 
 pub(crate) const REPLAY_EXAMPLES: &str = "\
 Examples:
-  tallycast doctor replay events.jsonl          as `watch` told it, on any host
+  tallycast doctor replay events.jsonl          as `watch` reported it, on any host
 
 Exit codes: 0 nothing was lost, 1 something was, 2 the file cannot be read.";
 
@@ -160,7 +162,7 @@ pub(crate) fn replay(arguments: ReplayArguments) -> anyhow::Result<Outcome> {
     Ok(if reported.is_nothing() { Outcome::Fine } else { Outcome::Found })
 }
 
-/// Looks at single datagrams where that is permitted; says so once where it is not.
+/// Watches single datagrams where that is permitted; says so once where it is not.
 fn drops(wanted: &Wanted, profiles: &[Profile]) -> Option<Drops> {
     match Drops::begin(wanted, profiles) {
         Ok(drops) => {
@@ -179,10 +181,10 @@ fn drops(wanted: &Wanted, profiles: &[Profile]) -> Option<Drops> {
 }
 
 fn begin_checkpoints(wanted: &Wanted, profiles: &[Profile]) -> anyhow::Result<Checkpoints> {
-    Checkpoints::begin(wanted, profiles).context("what passes cannot be looked at (--checkpoints)")
+    Checkpoints::begin(wanted, profiles).context("passing datagrams cannot be watched (--checkpoints)")
 }
 
-/// Says that losses from now on are told.
+/// Says that losses from now on are reported.
 fn begin(watcher: &Watcher, json: bool) -> anyhow::Result<()> {
     let sockets = watcher.sockets();
     let (names_datagrams, reports_to_accounts) = (watcher.unseen()?.is_some(), watcher.reports_to_accounts());
@@ -195,7 +197,7 @@ fn begin(watcher: &Watcher, json: bool) -> anyhow::Result<()> {
         }))?);
     }
     let how = match (names_datagrams, reports_to_accounts) {
-        (true, true) => "and each datagram that is dropped, and tells the accounts of this host",
+        (true, true) => "and each datagram that is dropped, and reports it to the accounts of this host",
         (true, false) => "and each datagram that is dropped",
         (false, _) => "by counters",
     };
@@ -203,7 +205,7 @@ fn begin(watcher: &Watcher, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What has been told so far.
+/// Everything reported so far.
 #[derive(Default)]
 struct Reported<'s> {
     json: bool,
@@ -211,7 +213,7 @@ struct Reported<'s> {
     names: Option<Names<'s>>,
     time: Duration,
     sums: BTreeMap<(&'static str, Place), u64>,
-    /// What no finding tells of.
+    /// Losses that are in no finding.
     not_observed: u64,
     /// What was counted and no drop event names.
     not_named: u64,
@@ -220,7 +222,7 @@ struct Reported<'s> {
 }
 
 impl Reported<'_> {
-    /// Lets the watcher tell of the streams that are wanted, also those that came since.
+    /// Makes the watcher report the streams that are wanted, also those that came since.
     fn choose(&mut self, watcher: &mut Watcher) {
         if let Some(names) = self.names.as_mut().filter(|names| names.are_wanted()) {
             names.learn();
@@ -240,7 +242,7 @@ impl Reported<'_> {
         self.report_all(&seen.losses)
     }
 
-    /// Says what has passed at checkpoints so far: for programs with every look.
+    /// Prints what has passed at checkpoints so far: for programs with every snapshot.
     fn report_passed(&mut self, watcher: &Watcher) -> std::io::Result<()> {
         if self.json { self.report_passed_at_end(watcher) } else { Ok(()) }
     }
@@ -392,7 +394,7 @@ impl Reported<'_> {
         }
         if doubtful > 0 {
             eprintln!(
-                "note: {doubtful} numbers were missing where they come in, and are not told: not all that came in was seen then"
+                "note: {doubtful} numbers were missing where they come in, and are not reported: not all that came in was seen then"
             );
         }
         if unseen != Unseen::default() {

@@ -1,4 +1,4 @@
-//! What the terminal view sees at each look: this reader's streams, and the host's losses, sockets and processors.
+//! Snapshots for the terminal view: this reader's streams, and the host's losses, sockets and processors.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::{Line, lost_text};
 use crate::status_line::size_text;
 use crate::verbs::doctor::place_text;
 
-/// Looks at the host again and again.
+/// Takes snapshots of the host.
 pub(super) struct Snapshots {
     /// `None` where the kernel lists no sockets.
     watcher: Option<Watcher>,
     /// What was lost since the view began, and in the last interval.
     lost: BTreeMap<(&'static str, String), (u64, u64)>,
-    /// Drops of sockets when they were first seen, and at the look before.
+    /// Drops of sockets when they were first seen, and in the snapshot before.
     drops: BTreeMap<u64, (u32, u32)>,
     ticks: BTreeMap<u32, Ticks>,
     net_rx: BTreeMap<u32, u64>,
@@ -35,7 +35,7 @@ impl Snapshots {
         }
     }
 
-    /// Looks again; `lines` are the streams, and so long ago was the last look.
+    /// Takes a snapshot; `lines` are the streams, `took` is the time since the last one.
     pub(super) fn take(&mut self, lines: &[Line], took: Duration) -> Seen {
         self.lost.values_mut().for_each(|(_, now)| *now = 0);
         let losses =

@@ -56,7 +56,7 @@ pub(super) struct Table {
     pub(super) rows: Vec<Vec<Field>>,
 }
 
-/// What was seen at one look.
+/// One snapshot as the view shows it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     /// The line above all.
@@ -103,7 +103,7 @@ impl State {
         }
     }
 
-    /// Shows a new look, unless the view stands still.
+    /// Shows a new snapshot, unless the view stands still.
     pub(super) fn see(&mut self, seen: Seen) {
         if !self.is_paused {
             self.seen = seen;
