@@ -22,6 +22,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         Ok(())
     })?;
-    println!("{:?}", report.book);
+    println!("{:?}", report.counters);
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use cast::Receiver;
 use cast::receive::{Input, Output, ReaderIdentity, WaitsSince};
-use ledger::{BookConfig, DropNotice, KernelName, Stage};
+use ledger::{LedgerConfig, DropNotice, KernelName, Stage};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use sample::{Channel, Dtype, Schema, Selection};
@@ -71,7 +71,7 @@ enum Step<'a> {
 
 fuzz_target!(|steps: Vec<Step<'_>>| {
     let identity = ReaderIdentity { id: ReaderId(1), name: "reader".to_owned(), receive_buffer_bytes: 0 };
-    let mut receiver = Receiver::new(identity, BookConfig::default(), 1);
+    let mut receiver = Receiver::new(identity, LedgerConfig::default(), 1);
     let mut now = Instant::ORIGIN;
     let mut stamp = None;
     let mut asked = VecDeque::new();

@@ -47,7 +47,7 @@ fuzz_target!(|records: Vec<Written<'_>>| {
         }
         reads_the_same(kind, &bytes);
         if let Ok(record) = Record::decode_of(&schema, kind, totals, &bytes) {
-            book(&mut account, &record, totals);
+            account_for(&mut account, &record, totals);
         }
     }
 });
@@ -68,7 +68,7 @@ fn reads_the_same(kind: u16, bytes: &[u8]) {
 }
 
 /// Books a record as a reader does; the law holds after each.
-fn book(account: &mut Option<Leg>, record: &Record<'_>, totals: [u64; 2]) {
+fn account_for(account: &mut Option<Leg>, record: &Record<'_>, totals: [u64; 2]) {
     let per_sample = u64::from(PER_SAMPLE);
     let positions = match record {
         Record::Began { first_index, .. } => first_index * per_sample..first_index * per_sample,

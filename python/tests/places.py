@@ -138,16 +138,16 @@ def as_one(accounts: Sequence[tc.Account]) -> tc.Account:
         assert (before.state, before.epoch, before["account"]) == ("unconfirmed", after.epoch, after["follows"]), accounts
         assert before["elements"]["next"] == after["elements"]["first"], accounts
     last = accounts[-1]
-    books = {name: _sum_of([it[name] for it in accounts]) for name in ("datagrams", "elements") if last[name] is not None}
+    sums = {name: _sum_of([it[name] for it in accounts]) for name in ("datagrams", "elements") if last[name] is not None}
     gaps = [gap for account in accounts for gap in account["gaps"]]
-    return tc.Account({**last, **books, "gaps": gaps, "explained": all(account.explained for account in accounts)})
+    return tc.Account({**last, **sums, "gaps": gaps, "explained": all(account.explained for account in accounts)})
 
 
-def _sum_of(books: list[dict[str, Any]]) -> dict[str, Any]:
-    rows = [row for row in books[-1] if row not in ("first", "next", "per_sample", "lost")]
-    sums = {row: sum(book[row] for book in books) for row in rows}
-    lost = sum((Counter(book["lost"]) for book in books), Counter[str]())
-    return {**books[-1], **sums, "first": books[0]["first"], "lost": dict(lost)}
+def _sum_of(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    rows = [row for row in parts[-1] if row not in ("first", "next", "per_sample", "lost")]
+    sums = {row: sum(part[row] for part in parts) for row in rows}
+    lost = sum((Counter(part["lost"]) for part in parts), Counter[str]())
+    return {**parts[-1], **sums, "first": parts[0]["first"], "lost": dict(lost)}
 
 
 def check_in_order(accounts: list[tc.Account], delivered: int) -> tc.Account:

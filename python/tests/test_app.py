@@ -77,7 +77,7 @@ def running(app: Any, bus: str, over: threading.Event) -> Iterator[None]:
         thread.join(WATCHDOG)
 
 
-def test_the_books_close_cycles_are_written_or_left_out(bus: str) -> None:
+def test_the_counters_close_cycles_are_written_or_left_out(bus: str) -> None:
     ready, accounts, blocks = threading.Event(), [], []  # type: ignore[var-annotated]
     reader = accounts_of("test/even", bus, ready, accounts, blocks)
 

@@ -60,12 +60,12 @@ def closes(stream: StoredStream) -> None:
         # Mostly it is one. A publisher that is kept from its processor for a second leaves another one.
         accounts = [*recording.earlier_accounts, recording.account]
         assert all(account["reader"]["balanced"] and account["reader"]["closed"] for account in accounts)
-        books = [account["reader"]["elements"] for account in accounts]
+        parts = [account["reader"]["elements"] for account in accounts]
         missing = 0 if stretch.missing is None else int(stretch.missing.sum())
-        lost = sum(sum(book["lost"].values()) + book["unexplained"] for book in books)
+        lost = sum(sum(part["lost"].values()) + part["unexplained"] for part in parts)
         assert lost == stretch.gaps.elements + missing
         stored = sum(account["elements"]["stored"] for account in accounts)
-        assert sum(book["delivered"] for book in books) == stored == stretch.array.size - missing
+        assert sum(part["delivered"] for part in parts) == stored == stretch.array.size - missing
 
 
 def test_what_was_published_is_what_is_read(signals: tuple[Path, dict[str, npt.NDArray[Any]]]) -> None:

@@ -141,9 +141,9 @@ def test_scalars_waveforms_and_menus_arrive_bit_by_bit_with_the_iocs_own_times(
         for kind, pv in pvs.items():
             pv.check(reader.samples_of(pv.stream), accounts[pv.stream][0])
             assert holes(accounts[pv.stream][0]) == []
-            books = totals[f"in {protocol}://{pv.pv}"]
-            assert books["sent"] == books["updates"] == len(pv.truth) == books["samples"] and books["lives"] == 1
-            assert books["totals"][0]["samples"]["offered"] == len(pv.truth)
+            counters = totals[f"in {protocol}://{pv.pv}"]
+            assert counters["sent"] == counters["updates"] == len(pv.truth) == counters["samples"] and counters["lives"] == 1
+            assert counters["totals"][0]["samples"]["offered"] == len(pv.truth)
         schema = {kind: reader.schemas[pv.stream][0] for kind, pv in pvs.items()}
         assert [schema[it].channels[0].unit for it in ("double", "long", "float64")] == ["mbar", "counts", "A"]
         assert schema["menu"].labels["states"] == "off|on|tripped"
@@ -162,11 +162,11 @@ def test_an_invalid_value_is_a_hole_of_one_sample(protocol: str, env: dict[str, 
             pv.put_bad(ioc, reader, 100.0)
             pv.put_bad(ioc, reader, 101.0)
             pv.put_until_read(ioc, reader, 102.0)
-            books = bridge.end(signal.SIGTERM)[f"in {protocol}://T:A"]
+            counters = bridge.end(signal.SIGTERM)[f"in {protocol}://T:A"]
         account = reader.end()["lab/a"][0]
     assert holes(account) == [(planted, 2)] and account.lost == {"source": 2}
     pv.check(reader.samples_of("lab/a"), account)
-    assert books["bad"] == {"invalid": 2} and books["skipped"] == {"bad": 2}
+    assert counters["bad"] == {"invalid": 2} and counters["skipped"] == {"bad": 2}
     assert len(bridge.of("bad", stream="lab/a")) == 1, "said once"
 
 
@@ -190,12 +190,12 @@ def test_an_ioc_that_is_killed_and_restarted_leaves_one_mark_and_the_word_that_n
                     pv.truth += [None, None]
                     pv.put_until_read(again, reader, 7.0)
                     pv.put_until_read(again, reader, 8.0)
-                    books = bridge.end()[f"in {protocol}://T:A"]
+                    counters = bridge.end()[f"in {protocol}://T:A"]
         account = reader.end()["lab/a"][0]
     assert holes(account) == [(planted, 2)]
     pv.check(reader.samples_of("lab/a"), account)
-    assert books["outages"] == before + 1 and books["uncounted"] == 1 and books["skipped"] == {"away": 1, "bad": 1}
-    assert books["outage_list"][-1]["samples"] is None
+    assert counters["outages"] == before + 1 and counters["uncounted"] == 1 and counters["skipped"] == {"away": 1, "bad": 1}
+    assert counters["outage_list"][-1]["samples"] is None
     assert "not known" in bridge.of("back")[-1]["text"]
 
 
@@ -213,9 +213,9 @@ def test_at_an_expected_rate_an_outage_is_counted_by_the_iocs_time_stamps(protoc
             pv.truth += [None] * 5
             pv.put_until_read(ioc, reader, 7.0)
             pv.put_until_read(ioc, reader, 8.0)
-            books = bridge.end()[f"in {protocol}://T:A"]
+            counters = bridge.end()[f"in {protocol}://T:A"]
         account = reader.end()["lab/a"][0]
-    assert holes(account) == [(planted, 5)] and books["skipped"] == {"missed": 5} and books["uncounted"] == 0
+    assert holes(account) == [(planted, 5)] and counters["skipped"] == {"missed": 5} and counters["uncounted"] == 0
     pv.check(reader.samples_of("lab/a"), account)
 
 
@@ -238,7 +238,7 @@ def test_another_type_after_a_restart_is_a_new_epoch_and_said_once(protocol: str
                 bridge.wait_for("bad", stream="lab/a")
                 pv.truth.append(None)
                 begin(again, bridge, reader, pv, lambda k: 2**30 + k, epochs=2)
-                books = bridge.end()[f"in {protocol}://T:A"]
+                counters = bridge.end()[f"in {protocol}://T:A"]
         before, after = reader.end()["lab/a"]
     assert [it.dtype for it in reader.schemas["lab/a"]] == [np.dtype("f8"), np.dtype("i4")]
     assert reader.schemas["lab/a"][1].channels[0].unit == "counts"
@@ -246,7 +246,7 @@ def test_another_type_after_a_restart_is_a_new_epoch_and_said_once(protocol: str
     pv.truth = old
     pv.check(reader.samples_of("lab/a", 0), before)
     assert holes(before) == []
-    assert books["lives"] == 2 and len(bridge.of("form")) == 1
+    assert counters["lives"] == 2 and len(bridge.of("form")) == 1
 
 
 def test_another_unit_is_a_new_epoch(env: dict[str, str]) -> None:
@@ -259,9 +259,9 @@ def test_another_unit_is_a_new_epoch(env: dict[str, str]) -> None:
             ioc.unit("T:A", "mV")
             values = itertools.count()
             wait_until(lambda: pv.put(ioc, next(values)) or bridge.of("form"))
-            books = bridge.end()["in T:A"]
+            counters = bridge.end()["in T:A"]
         reader.end()
-    assert books["lives"] == 2 and "[mV]" in bridge.of("form")[0]["text"]
+    assert counters["lives"] == 2 and "[mV]" in bridge.of("form")[0]["text"]
 
 
 def test_strings_are_refused_in_words_and_nothing_breaks(env: dict[str, str]) -> None:
@@ -302,13 +302,13 @@ def test_waveforms_that_are_runs_of_samples_are_flattened_and_lost_ones_counted(
             k = 4
             pv.put(ioc, wave(k))
             reader.wait_for("lab/w", (k + 1) * length - 1)
-            books = bridge.end()[f"in {protocol}://T:W"]
+            counters = bridge.end()[f"in {protocol}://T:W"]
         account = reader.end()["lab/w"][0]
     assert holes(account) == [((k - 2) * length, 2 * length)]
     for index, (value, t_ns) in reader.samples_of("lab/w").items():
         assert int(value.item()) == index % 30_000
         assert abs(t_ns - T0_NS - STEP_NS - index * NS // rate) <= 1
-    assert books["skipped"] == {"missed": 2 * length}
+    assert counters["skipped"] == {"missed": 2 * length}
 
 
 def test_the_severity_can_be_a_channel_and_major_can_be_a_hole(env: dict[str, str]) -> None:

@@ -57,8 +57,8 @@ def test_an_update_is_a_sample_and_the_first_begins_an_epoch() -> None:
     assert step(feed, 0, 1.0) == ["begin", [1.0]]
     assert step(feed, 9, 2.0) == [[2.0]]
     assert told(feed.end(0)) == ["end"]
-    assert (feed.books.updates, feed.books.sent, feed.books.samples, feed.books.epochs) == (2, 2, 2, 1)
-    assert feed.books.balanced
+    assert (feed.counters.updates, feed.counters.sent, feed.counters.samples, feed.counters.epochs) == (2, 2, 2, 1)
+    assert feed.counters.balanced
 
 
 def test_what_the_peer_calls_bad_is_a_hole_that_is_said_once() -> None:
@@ -67,7 +67,7 @@ def test_what_the_peer_calls_bad_is_a_hole_that_is_said_once() -> None:
     assert step(feed, 1, 2.0, bad="invalid") == [-1, "bad"]
     assert step(feed, 2, 3.0, bad="invalid") == [-1]
     assert step(feed, 3, 4.0) == ["good", [4.0]]
-    assert feed.books.bad == {"invalid": 2} and feed.books.skipped == {"bad": 2} and feed.books.balanced
+    assert feed.counters.bad == {"invalid": 2} and feed.counters.skipped == {"bad": 2} and feed.counters.balanced
 
 
 def test_coming_back_with_the_update_seen_last_means_that_nothing_was_missed() -> None:
@@ -77,9 +77,9 @@ def test_coming_back_with_the_update_seen_last_means_that_nothing_was_missed() -
     assert told(feed.away("disconnected", T0)) == []
     assert step(feed, 0, 1.0, now=5) == ["back"]
     assert step(feed, 6, 2.0) == [[2.0]]
-    books = feed.books
-    assert (books.repeated, books.uncounted, books.outages, books.skipped) == (1, 0, 1, {})
-    assert books.outage_list[0]["samples"] == 0 and books.balanced
+    counters = feed.counters
+    assert (counters.repeated, counters.uncounted, counters.outages, counters.skipped) == (1, 0, 1, {})
+    assert counters.outage_list[0]["samples"] == 0 and counters.balanced
 
 
 def test_without_a_rate_an_outage_leaves_a_mark_of_one_sample_and_says_that_it_counts_nothing() -> None:
@@ -89,7 +89,7 @@ def test_without_a_rate_an_outage_leaves_a_mark_of_one_sample_and_says_that_it_c
     actions = list(feed.update(FORM, array(2.0), T0 + ns(60), ns(60)))
     assert told(actions) == [-1, "back", [2.0]]
     assert "not known" in next(it.text for it in actions if isinstance(it, Say))
-    assert feed.books.uncounted == 1 and feed.books.outage_list[0]["samples"] is None
+    assert feed.counters.uncounted == 1 and feed.counters.outage_list[0]["samples"] is None
 
 
 @pytest.mark.parametrize(("seconds", "missing"), [(0.1, 0), (0.149, 0), (0.151, 1), (0.2, 1), (0.249, 1), (1.0, 9)])
@@ -102,7 +102,7 @@ def test_at_a_known_rate_the_time_stamps_count_what_is_missing(seconds: float, m
         actions = step(feed, seconds, 2.0)
         assert [it for it in actions if isinstance(it, int)] == ([-missing] if missing else [])
         assert actions[-1] == [2.0]
-        assert feed.books.uncounted == 0 and sum(feed.books.skipped.values()) == missing
+        assert feed.counters.uncounted == 0 and sum(feed.counters.skipped.values()) == missing
 
 
 def test_of_runs_of_samples_whole_runs_are_missing() -> None:
@@ -119,8 +119,8 @@ def test_another_type_begins_an_epoch_but_no_more_than_one_a_second() -> None:
     seconds = MIN_EPOCH_NS / NS
     assert step(feed, 0.5, 2, form=OTHER, now=seconds - 0.001) == [-1, "unfitting"]
     assert step(feed, 1, 3, form=OTHER, now=seconds) == ["form", "end", "begin", [3]]
-    books = feed.books
-    assert (books.unfitting, books.epochs, books.balanced) == (1, 2, True)
+    counters = feed.counters
+    assert (counters.unfitting, counters.epochs, counters.balanced) == (1, 2, True)
 
 
 def test_a_type_that_changes_while_the_peer_is_away_leaves_no_mark_in_the_new_epoch() -> None:
@@ -128,7 +128,7 @@ def test_a_type_that_changes_while_the_peer_is_away_leaves_no_mark_in_the_new_ep
     step(feed, 0, 1.0)
     told(feed.away("disconnected", T0))
     assert step(feed, 10, 2, form=OTHER) == ["form", "end", "begin", "back", [2]]
-    assert feed.books.uncounted == 0 and feed.books.skipped == {}
+    assert feed.counters.uncounted == 0 and feed.counters.skipped == {}
 
 
 def test_a_clock_set_back_a_little_is_waited_out_and_by_more_begins_an_epoch() -> None:
@@ -138,7 +138,7 @@ def test_a_clock_set_back_a_little_is_waited_out_and_by_more_begins_an_epoch() -
     assert step(feed, 9.5, 3.0, now=12) == [-1]
     assert step(feed, 10.5, 4.0, now=13) == [[4.0]]
     assert step(feed, 9.4, 5.0, now=14) == ["clock", "end", "begin", [5.0]]
-    assert feed.books.behind == 2 and feed.books.balanced
+    assert feed.counters.behind == 2 and feed.counters.balanced
 
 
 def test_an_unusable_update_is_a_hole_within_an_epoch_and_only_counted_before_the_first() -> None:
@@ -146,7 +146,7 @@ def test_an_unusable_update_is_a_hole_within_an_epoch_and_only_counted_before_th
     assert told(feed.refuse("a string", 0)) == ["refused"]
     step(feed, 0, 1.0)
     assert told(feed.refuse("a string", 1)) == [-1]
-    assert feed.books.refused == 2 and feed.books.skipped == {"refused": 1} and feed.books.balanced
+    assert feed.counters.refused == 2 and feed.counters.skipped == {"refused": 1} and feed.counters.balanced
 
 
 def test_who_is_away_until_the_end_leaves_a_mark() -> None:
@@ -154,7 +154,7 @@ def test_who_is_away_until_the_end_leaves_a_mark() -> None:
     step(feed, 0, 1.0)
     told(feed.away("disconnected", T0))
     assert told(feed.end(T0 + NS)) == [-1, "back", "end"]
-    assert feed.books.outage_list == [{"from_ns": T0, "to_ns": T0 + NS, "why": "disconnected", "samples": None}]
+    assert feed.counters.outage_list == [{"from_ns": T0, "to_ns": T0 + NS, "why": "disconnected", "samples": None}]
 
 
 def test_who_never_came_leaves_nothing() -> None:
@@ -170,7 +170,7 @@ def test_rows_go_in_runs_between_holes() -> None:
     assert actions == ["begin", [1, 2, 3], -2, "missed", [4, 5]]
     more = T0 + np.array([0.8, 0.9]) * NS
     assert told(feed.rows(FORM, array(7, 8), more.astype(np.int64), 0)) == [-1, [7, 8]]
-    assert feed.books.samples == 7 and feed.books.skipped == {"missed": 3}
+    assert feed.counters.samples == 7 and feed.counters.skipped == {"missed": 3}
 
 
 def test_rows_without_a_rate_have_their_own_times() -> None:
@@ -196,4 +196,4 @@ def test_at_a_known_rate_nothing_is_counted_twice() -> None:
     # An update without a time has no place among samples at a rate.
     assert told(feed.update(FORM, array(0.0), None, 0, bad="no time stamp")) == ["bad"]
     assert step(feed, 1.2, 13.0) == [-1, [13.0]]
-    assert sum(feed.books.skipped.values()) == 8 and feed.books.balanced
+    assert sum(feed.counters.skipped.values()) == 8 and feed.counters.balanced

@@ -88,10 +88,10 @@ def test_rows_arrive_bit_by_bit_with_their_own_times_and_half_a_line_waits(table
         table.rows(200)
         reader.wait_for("lab/log", len(table.truth) - 1)
         table.write("17000")
-        books = bridge.end()[f"in {table.path}"]
+        counters = bridge.end()[f"in {table.path}"]
         account = reader.end()["lab/log"][0]
         table.check(reader.samples_of("lab/log"), account)
-    assert holes(account) == [] and books["samples"] == len(table.truth) and books["partial_line_bytes"] == 5
+    assert holes(account) == [] and counters["samples"] == len(table.truth) and counters["partial_line_bytes"] == 5
     assert [(it.name, it.unit) for it in reader.schemas["lab/log"][0].channels] == [("u", "V"), ("i", "A")]
 
 
@@ -106,11 +106,11 @@ def test_rows_that_are_missing_at_a_rate_and_rows_that_are_none_are_holes(table:
         table.lose(1)
         table.rows(2)
         reader.wait_for("lab/log", len(table.truth) - 1)
-        books = bridge.end()[f"in {table.path}"]
+        counters = bridge.end()[f"in {table.path}"]
         account = reader.end()["lab/log"][0]
         table.check(reader.samples_of("lab/log"), account)
     assert holes(account) == [(planted, 3), (planted + 5, 1)]
-    assert books["skipped"]["missed"] + books["skipped"].get("refused", 0) == 4
+    assert counters["skipped"]["missed"] + counters["skipped"].get("refused", 0) == 4
 
 
 def test_a_file_that_is_cut_off_leaves_one_mark_and_the_word_that_nobody_counted(table: Table) -> None:
@@ -124,11 +124,11 @@ def test_a_file_that_is_cut_off_leaves_one_mark_and_the_word_that_nobody_counted
         table.lose(1)
         table.create().rows(3)
         reader.wait_for("lab/log", len(table.truth) - 1)
-        books = bridge.end()[f"in {table.path}"]
+        counters = bridge.end()[f"in {table.path}"]
         account = reader.end()["lab/log"][0]
         table.check(reader.samples_of("lab/log"), account)
     assert holes(account) == [(planted, 1)]
-    assert (books["truncations"], books["uncounted"], books["outages"], books["lives"]) == (1, 1, 1, 1)
+    assert (counters["truncations"], counters["uncounted"], counters["outages"], counters["lives"]) == (1, 1, 1, 1)
 
 
 def test_a_file_that_is_cut_off_and_grown_again_meanwhile_is_seen_through(table: Table) -> None:
@@ -146,10 +146,10 @@ def test_a_file_that_is_cut_off_and_grown_again_meanwhile_is_seen_through(table:
         table.write(text)
         table.rows(1)
         reader.wait_for("lab/log", len(table.truth) - 1)
-        books = bridge.end()[f"in {table.path}"]
+        counters = bridge.end()[f"in {table.path}"]
         account = reader.end()["lab/log"][0]
         table.check(reader.samples_of("lab/log"), account)
-    assert books["truncations"] == 1
+    assert counters["truncations"] == 1
 
 
 def test_a_file_that_is_rotated_loses_nothing(table: Table, tmp_path: Path) -> None:
@@ -161,10 +161,10 @@ def test_a_file_that_is_rotated_loses_nothing(table: Table, tmp_path: Path) -> N
         table.rows(3)
         table.create().rows(3)
         reader.wait_for("lab/log", len(table.truth) - 1)
-        books = bridge.end()[f"in {table.path}"]
+        counters = bridge.end()[f"in {table.path}"]
         account = reader.end()["lab/log"][0]
         table.check(reader.samples_of("lab/log"), account)
-    assert holes(account) == [] and books["rotations"] == 1 and books["lives"] == 1 and books["outages"] == 0
+    assert holes(account) == [] and counters["rotations"] == 1 and counters["lives"] == 1 and counters["outages"] == 0
 
 
 def test_another_header_after_a_rotation_is_a_new_epoch(table: Table, tmp_path: Path) -> None:
@@ -202,13 +202,13 @@ def test_it_goes_on_where_it_ended(table: Table, tmp_path: Path) -> None:
         with follow(table, bus, state) as bridge:
             bridge.wait_for("began")
             joined(table, reader, 1, begun)
-            books = bridge.end()[f"in {table.path}"]
+            counters = bridge.end()[f"in {table.path}"]
         first, second = reader.end()["lab/log"]
         whole = table.truth
         table.check(reader.samples_of("lab/log", 1), second, begun)
         table.truth = whole[:begun]
         table.check(reader.samples_of("lab/log", 0), first)
-    assert books["samples"] == len(whole) - begun, "nothing twice, nothing left out"
+    assert counters["samples"] == len(whole) - begun, "nothing twice, nothing left out"
 
 
 def test_from_now_on_what_was_there_before_is_passed_over(table: Table) -> None:
@@ -218,10 +218,10 @@ def test_from_now_on_what_was_there_before_is_passed_over(table: Table) -> None:
         wait_until(lambda: table.rows(1) and bridge.of("began"))
         wait_until(lambda: table.rows(1) and reader.samples_of("lab/log"))
         wait_until(lambda: max(t for _, t in reader.samples_of("lab/log").values()) == table.truth[-1][1])  # type: ignore[index]
-        books = bridge.end()[f"in {table.path}"]
+        counters = bridge.end()[f"in {table.path}"]
         reader.end()
-    assert 0 < books["samples"] <= len(table.truth) - 1_000
-    begun = len(table.truth) - books["samples"]
+    assert 0 < counters["samples"] <= len(table.truth) - 1_000
+    begun = len(table.truth) - counters["samples"]
     assert all(
         (value.tolist(), t) == table.truth[begun + index] for index, (value, t) in reader.samples_of("lab/log").items()
     )
@@ -316,8 +316,8 @@ def test_rows_of_a_growing_dataset_arrive_bit_by_bit(dtype: str, tmp_path: Path)
                 wait_until(lambda: writer.append(7) or reader.samples_of("lab/scan", epoch))
                 writer.append(1_000)
                 reader.wait_for("lab/scan", writer.rows - begun - 1, epoch)
-                books = bridge.end()[f"in {path}:/entry/data"]
-                assert books["rows"] == writer.rows and books["samples"] == writer.rows - begun
+                counters = bridge.end()[f"in {path}:/entry/data"]
+                assert counters["rows"] == writer.rows and counters["samples"] == writer.rows - begun
                 ended.append(writer.rows)
         accounts = reader.end()["lab/scan"]
     for epoch, begun in enumerate([0, ended[0]]):
@@ -369,11 +369,11 @@ def test_a_dataset_whose_file_is_replaced_is_read_to_its_end_and_loses_nothing(t
             assert "read to its end" in bridge.wait_for("replaced")["text"]
             other.append(5)
             reader.wait_for("lab/scan", rows + 74)
-        books = bridge.end()[f"in {path}:{SCAN}"]
+        counters = bridge.end()[f"in {path}:{SCAN}"]
         account = reader.end()["lab/scan"][0]
     assert all(index == row for index, row in rows_of(reader).items()) and holes(account) == []
-    assert (books["replaced"], books["rewritten"], books["shrunk"]) == (1, 0, 0)
-    assert (books["outages"], books["lives"], books["samples"], books["rows"]) == (0, 1, rows + 75, 25)
+    assert (counters["replaced"], counters["rewritten"], counters["shrunk"]) == (1, 0, 0)
+    assert (counters["outages"], counters["lives"], counters["samples"], counters["rows"]) == (0, 1, rows + 75, 25)
 
 
 @pytest.mark.parametrize("fewer", [True, False], ids=["fewer rows", "more rows"])
@@ -389,13 +389,13 @@ def test_a_dataset_that_is_written_anew_in_place_leaves_one_mark(fewer: bool, tm
             reader.wait_for("lab/scan", planted + other.rows)
             other.append(3)
             reader.wait_for("lab/scan", planted + other.rows)
-            books = bridge.end()[f"in {path}:{SCAN}"]
+            counters = bridge.end()[f"in {path}:{SCAN}"]
             account = reader.end()["lab/scan"][0]
     rows = rows_of(reader)
     assert all(row == (index if index < planted else index - planted - 1 + 1_000) for index, row in rows.items())
     assert holes(account) == [(planted, 1)] and max(rows) == planted + other.rows
-    assert (books["uncounted"], books["outages"], books["lives"]) == (1, 1, 1)
-    assert (books["replaced"], books["rewritten"], books["shrunk"]) == (0, 1, 0)
+    assert (counters["uncounted"], counters["outages"], counters["lives"]) == (1, 1, 1)
+    assert (counters["replaced"], counters["rewritten"], counters["shrunk"]) == (0, 1, 0)
 
 
 def test_a_dataset_that_shrinks_leaves_one_mark_and_goes_on_with_what_comes(tmp_path: Path) -> None:
@@ -421,10 +421,10 @@ def test_a_dataset_that_shrinks_leaves_one_mark_and_goes_on_with_what_comes(tmp_
                 file[f"entry/{part}"][planted - 4 :] = rows
                 file[f"entry/{part}"].flush()
             reader.wait_for("lab/scan", planted + 6)
-        books = bridge.end()[f"in {path}:{SCAN}"]
+        counters = bridge.end()[f"in {path}:{SCAN}"]
         account = reader.end()["lab/scan"][0]
     assert all(row == (index if index < planted else index - 1) for index, row in rows_of(reader).items())
-    assert holes(account) == [(planted, 1)] and (books["shrunk"], books["uncounted"]) == (1, 1)
+    assert holes(account) == [(planted, 1)] and (counters["shrunk"], counters["uncounted"]) == (1, 1)
 
 
 def test_a_state_that_is_none_is_said_and_nothing_breaks(tmp_path: Path) -> None:

@@ -172,11 +172,11 @@ def test_messages_are_samples_with_the_senders_times_and_its_count_tells_what_is
         bridge.wait_for("refused")
         device.lose(1)
         device.send_until_read()
-        books = bridge.end()["in dev/a"]
+        counters = bridge.end()["in dev/a"]
         account = reader.end()["lab/a"][0]
         device.check(account)
     assert holes(account) == [(planted, 7), (planted + 8, 1)]
-    assert books["skipped"] == {"missed": 7, "refused": 1} and books["refused"] == 1
+    assert counters["skipped"] == {"missed": 7, "refused": 1} and counters["refused"] == 1
     assert reader.schemas["lab/a"][0].channels[0].unit == "bar"
 
 
@@ -268,11 +268,11 @@ def check_outage(broker: Mosquitto, lost: int, meanwhile: Callable[[Bridge], Non
         bridge.wait_for("subscribed", 2)
         client.wait_connected_again()
         device.send_until_read()
-        books = bridge.end()["in dev/a"]
+        counters = bridge.end()["in dev/a"]
         account = reader.end()["lab/a"][0]
         device.check(account)
     assert holes(account) == [(planted, lost)]
-    assert books["outages"] == 1 and books["outage_list"][0]["samples"] == lost and books["uncounted"] == 0
+    assert counters["outages"] == 1 and counters["outage_list"][0]["samples"] == lost and counters["uncounted"] == 0
     return bridge
 
 
@@ -317,9 +317,9 @@ def test_without_a_count_an_outage_is_a_mark_of_one_sample_and_said_to_be_uncoun
         client.wait_connected_again()
         after = send()
         reader.wait_for("lab/b", after + 1)
-        books = bridge.end()["in dev/b/x"]
+        counters = bridge.end()["in dev/b/x"]
         account = reader.end()["lab/b"][0]
-    assert holes(account) == [(last + 1, 1)] and books["uncounted"] == 1
+    assert holes(account) == [(last + 1, 1)] and counters["uncounted"] == 1
     for index, (value, _) in reader.samples_of("lab/b").items():
         assert value.item() == (index if index <= last else index - 1)
 
@@ -340,14 +340,14 @@ def test_raw_elements_of_several_channels_arrive_bit_by_bit(broker: Mosquitto) -
         for _ in range(20):
             send()
         reader.wait_for("lab/a", 100 * len(sent) - 1)
-        books = bridge.end()["in daq"]
+        counters = bridge.end()["in daq"]
         account = reader.end()["lab/a"][0]
     whole = np.concatenate(sent)
     samples = reader.samples_of("lab/a")
     first = account["elements"]["first"]
     assert sorted(samples) == list(range(first, len(whole))) and account.delivered == 2 * len(samples)
     assert all(samples[index][0].tolist() == whole[index].tolist() for index in samples)
-    assert books["samples"] == len(whole) and books["sent"] == len(sent)
+    assert counters["samples"] == len(whole) and counters["sent"] == len(sent)
 
 
 def test_what_the_broker_had_retained_is_no_sample_unless_it_is_asked_for(broker: Mosquitto) -> None:
@@ -389,10 +389,10 @@ def test_a_session_that_the_broker_keeps_has_no_hole(broker: Mosquitto, qos: int
             device.send()
             bridge.wait_for("back")
             device.send_until_read()
-            books = bridge.end()["in dev/a"]
+            counters = bridge.end()["in dev/a"]
         account = reader.end()["lab/a"][0]
         device.check(account)
-    assert holes(account) == [] and books["uncounted"] == 0 and books["outages"] >= 1
+    assert holes(account) == [] and counters["uncounted"] == 0 and counters["outages"] >= 1
 
 
 def test_streams_are_published_thinned_and_every_sample_is_in_one_message(broker: Mosquitto) -> None:

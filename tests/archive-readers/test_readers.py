@@ -166,9 +166,9 @@ def gap_maps_and_accounts_are_plain_json(root):
             assert (gap["first_element"], gap["elements"]) == (40 * PER_SAMPLE, 10 * PER_SAMPLE)
             assert gap["lost"] == {"injected": 10 * PER_SAMPLE} and gap["settled"]
             account = json.loads((folder / "account.json").read_text())
-            books = account["elements"]
+            counters = account["elements"]
             assert account["state"] == "closed" and account["stored_index"] == 100
-            assert books["accepted"] == books["stored"] == len(INDEX) * PER_SAMPLE - 2
+            assert counters["accepted"] == counters["stored"] == len(INDEX) * PER_SAMPLE - 2
             description = json.loads((folder / "stream.json").read_text())
             assert description["stream"] == f"lab/probe-{dtype}" and description["dtype"] == dtype
 

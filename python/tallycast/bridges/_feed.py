@@ -103,7 +103,7 @@ Action = Union[Begin, Send, Skip, End, Say]
 
 
 @dataclass
-class Books:
+class Counters:
     """What became of everything that came from the peer.
 
     The law, which `balanced` checks:
@@ -169,7 +169,7 @@ class Feed:
 
     def __init__(self, peer: str, rate: Fraction | None = None) -> None:
         self.peer = peer
-        self.books = Books()
+        self.counters = Counters()
         self._sample_ns = None if rate is None else Fraction(NS) / rate
         self._form: Form | None = None
         self._began_ns = 0
@@ -208,16 +208,16 @@ class Feed:
         the peer does not say, so that count and rate must do. ``now_ns``: any monotonic clock. ``bad``: why the peer
         says that these samples are no good. ``times_ns``: when each was taken, in order; see `rows`.
         """
-        books, count = self.books, len(values)
-        books.updates += 1
+        counters, count = self.counters, len(values)
+        counters.updates += 1
         if t_ns is not None and self._was_seen(t_ns, values):
-            books.repeated += 1
+            counters.repeated += 1
             if self._away is not None:
                 yield from self._back(t_ns, 0, "nothing was missed")
             return
         if form != self._form:
             if self._form is not None and now_ns - self._began_ns < MIN_EPOCH_NS:
-                books.unfitting += 1
+                counters.unfitting += 1
                 yield from self._skip_untimed(count, "unfitting")
                 yield from self._sometimes(
                     "unfitting", now_ns, f"{form} does not fit into an epoch that has just begun; a hole"
@@ -226,13 +226,13 @@ class Feed:
             yield from self._begin(form, now_ns)
         if t_ns is None and bad is not None and self._sample_ns is not None:
             # Without a time it has no place among samples at a rate: the next good one tells what is missing.
-            books.bad[bad] = books.bad.get(bad, 0) + 1
+            counters.bad[bad] = counters.bad.get(bad, 0) + 1
             yield from self._sometimes("bad", now_ns, f"{bad}: not counted among the samples")
             return
         if t_ns is not None and self._last is not None and t_ns < self._last[0]:
             step_ns = self._last[0] - t_ns
             if step_ns <= SMALL_STEP_NS:
-                books.behind += 1
+                counters.behind += 1
                 yield from self._skip_untimed(count, "behind")
                 yield from self._sometimes("behind", now_ns, f"{step_ns / NS:.3g} s before the newest sample; a hole")
                 return
@@ -247,7 +247,7 @@ class Feed:
                 self._block = count if times_ns is None else 1
                 self._due_ns = newest_ns + self._block * self._sample_ns
         if bad is not None:
-            books.bad[bad] = books.bad.get(bad, 0) + 1
+            counters.bad[bad] = counters.bad.get(bad, 0) + 1
             yield from self._skip(count, "bad")
             if bad != self._bad:
                 yield Say("bad", f"{bad}: a hole from here on")
@@ -256,8 +256,8 @@ class Feed:
         if self._bad is not None:
             yield Say("good", f"good again after {self._bad_run} samples")
             self._bad, self._bad_run = None, 0
-        books.sent += 1
-        books.samples += count
+        counters.sent += 1
+        counters.samples += count
         yield Send(values, t_ns, times_ns)
 
     def rows(self, form: Form, values: Values, times_ns: Times, now_ns: int) -> Iterator[Action]:
@@ -273,21 +273,21 @@ class Feed:
 
     def seen_again(self) -> Iterator[Action]:
         """Takes an update of which the peer says that it is one that came before."""
-        self.books.updates += 1
-        self.books.repeated += 1
+        self.counters.updates += 1
+        self.counters.repeated += 1
         yield from ()
 
     def restarted(self, why: str) -> Iterator[Action]:
         """Takes the news that the peer lost its count: a hole of one sample marks it."""
         if self._form is not None:
-            self.books.uncounted += 1
+            self.counters.uncounted += 1
             yield from self._skip(1, "restarted")
             yield Say("restarted", f"{why}; how much was missed is not known")
 
     def refuse(self, why: str, now_ns: int) -> Iterator[Action]:
         """Takes an update that cannot be a sample of any epoch."""
-        self.books.updates += 1
-        self.books.refused += 1
+        self.counters.updates += 1
+        self.counters.refused += 1
         if self._form is not None:
             yield from self._skip_untimed(1, "refused")
         yield from self._sometimes("refused", now_ns, why)
@@ -302,7 +302,7 @@ class Feed:
         """Takes the news that the peer is not there."""
         if self._away is None:
             self._away, self._away_since_ns = why, wall_ns
-            self.books.outages += 1
+            self.counters.outages += 1
             yield Say("away", why)
 
     def back(self, wall_ns: int, samples: int = 0) -> Iterator[Action]:
@@ -322,7 +322,7 @@ class Feed:
     def end(self, wall_ns: int) -> Iterator[Action]:
         """Ends the stream. Who is away then leaves a mark."""
         if self._away is not None and self._form is not None:
-            self.books.uncounted += 1
+            self.counters.uncounted += 1
             yield from self._skip(1, "away")
             yield from self._back(wall_ns, None, "away until the end; how much was missed is not known")
         if self._form is not None:
@@ -343,7 +343,7 @@ class Feed:
         self._form, self._began_ns = form, now_ns
         self._last = self._due_ns = None
         self._is_fresh = True
-        self.books.epochs += 1
+        self.counters.epochs += 1
         yield Begin(form)
 
     def _missing_before(self, t_ns: int | None, now_ns: int) -> Iterator[Action]:
@@ -364,13 +364,13 @@ class Feed:
             # An epoch that begins after an outage has nothing before it: readers are told the time without a publisher.
             yield from self._back(t_ns, None, "back in a new epoch")
         else:
-            self.books.uncounted += 1
+            self.counters.uncounted += 1
             yield from self._skip(1, "away")
             yield from self._back(t_ns, None, "how many were missed is not known; a hole of one sample marks it")
 
     def _back(self, t_ns: int | None, counted: int | None, text: str) -> Iterator[Action]:
         outage = {"from_ns": self._away_since_ns, "to_ns": t_ns, "why": self._away, "samples": counted}
-        self.books.outage_list = [*self.books.outage_list, outage][-MAX_OUTAGES:]
+        self.counters.outage_list = [*self.counters.outage_list, outage][-MAX_OUTAGES:]
         self._away = None
         yield Say("back", text)
 
@@ -387,7 +387,7 @@ class Feed:
 
     def _skip(self, samples: int, why: str) -> Iterator[Action]:
         if samples > 0:
-            self.books.skipped[why] = self.books.skipped.get(why, 0) + samples
+            self.counters.skipped[why] = self.counters.skipped.get(why, 0) + samples
             yield Skip(samples)
 
     def _sometimes(self, event: str, now_ns: int, text: str) -> Iterator[Action]:

@@ -85,14 +85,14 @@ class Outlet:
     def close(self, wall_ns: int) -> dict[str, Any]:
         """Ends the stream and returns its account."""
         self.do(self.feed.end(wall_ns))
-        books = self.feed.books
-        told = books.samples + sum(books.skipped.values())
+        counters = self.feed.counters
+        told = counters.samples + sum(counters.skipped.values())
         return {
             "way": "in",
             "stream": self.declaration.stream,
             "peer": self.feed.peer,
-            **books.as_dict(),
-            "balanced": books.balanced and told == self.offered,
+            **counters.as_dict(),
+            "balanced": counters.balanced and told == self.offered,
             "totals": self.totals,
         }
 

@@ -38,15 +38,15 @@ impl Accounts {
         assert!(!found.0.is_empty(), "no account among {lines:?}");
         for account in &found.0 {
             assert_eq!((&account["balanced"], &account["closed"]), (&true.into(), &true.into()), "{found}");
-            for (book, kept) in [("datagrams", "received"), ("elements", "delivered")] {
-                let book = &account[book];
+            for (unit, kept) in [("datagrams", "received"), ("elements", "delivered")] {
+                let rows = &account[unit];
                 // Without a network between the two there are no datagrams.
-                if book.is_null() {
+                if rows.is_null() {
                     continue;
                 }
-                let ended = count(book, kept) + lost(book).values().sum::<u64>() + count(book, "unexplained");
-                let each = book["per_sample"].as_u64().unwrap_or(1);
-                assert_eq!((count(book, "next") - count(book, "first")) * each, ended, "{account}");
+                let ended = count(rows, kept) + lost(rows).values().sum::<u64>() + count(rows, "unexplained");
+                let each = rows["per_sample"].as_u64().unwrap_or(1);
+                assert_eq!((count(rows, "next") - count(rows, "first")) * each, ended, "{account}");
             }
         }
         for pair in found.0.windows(2) {
@@ -76,27 +76,27 @@ impl Accounts {
 
     /// Returns with which sample the first account's elements begin, or with which number its datagrams.
     #[must_use]
-    pub fn first(&self, book: &str) -> u64 {
-        self.0.first().map_or(0, |account| count(&account[book], "first"))
+    pub fn first(&self, unit: &str) -> u64 {
+        self.0.first().map_or(0, |account| count(&account[unit], "first"))
     }
 
     /// Returns one more than the last account's last sample, or number.
     #[must_use]
-    pub fn next(&self, book: &str) -> u64 {
-        count(&self.last()[book], "next")
+    pub fn next(&self, unit: &str) -> u64 {
+        count(&self.last()[unit], "next")
     }
 
     /// Returns the sum of a row of a book, such as `delivered` of the elements.
     #[must_use]
-    pub fn sum(&self, book: &str, row: &str) -> u64 {
-        self.0.iter().map(|account| count(&account[book], row)).sum()
+    pub fn sum(&self, unit: &str, row: &str) -> u64 {
+        self.0.iter().map(|account| count(&account[unit], row)).sum()
     }
 
     /// Returns what a book lost, by stage.
     #[must_use]
-    pub fn lost(&self, book: &str) -> BTreeMap<String, u64> {
+    pub fn lost(&self, unit: &str) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
-        for (stage, count) in self.0.iter().flat_map(|account| lost(&account[book])) {
+        for (stage, count) in self.0.iter().flat_map(|account| lost(&account[unit])) {
             *sums.entry(stage).or_insert(0) += count;
         }
         sums
@@ -109,8 +109,8 @@ impl Accounts {
     #[must_use]
     pub fn lost_only_in(&self, stage: &str) -> u64 {
         assert!(self.is_explained(), "{self}");
-        for book in ["datagrams", "elements"] {
-            assert!(self.lost(book).keys().eq([stage]), "not in {stage} alone: {self}");
+        for unit in ["datagrams", "elements"] {
+            assert!(self.lost(unit).keys().eq([stage]), "not in {stage} alone: {self}");
         }
         self.lost("datagrams")[stage]
     }
@@ -139,11 +139,11 @@ impl fmt::Display for Accounts {
     }
 }
 
-fn count(book: &Value, row: &str) -> u64 {
-    book[row].as_u64().unwrap_or_else(|| panic!("no count {row} in {book}"))
+fn count(rows: &Value, row: &str) -> u64 {
+    rows[row].as_u64().unwrap_or_else(|| panic!("no count {row} in {rows}"))
 }
 
-fn lost(book: &Value) -> BTreeMap<String, u64> {
-    let stages = book["lost"].as_object().into_iter().flatten();
+fn lost(rows: &Value) -> BTreeMap<String, u64> {
+    let stages = rows["lost"].as_object().into_iter().flatten();
     stages.filter_map(|(stage, count)| Some((stage.clone(), count.as_u64()?))).collect()
 }

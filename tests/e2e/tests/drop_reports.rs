@@ -137,8 +137,8 @@ fn a_finding_is_the_same_in_the_account_the_monitor_its_metrics_and_the_archive(
     let hook = at_reader.lost_only_in("receiver_hook");
     assert!(hook >= 10, "{at_reader}");
     // Not one was lost before all of them read, nor otherwise.
-    for book in ["datagrams", "elements"] {
-        assert_eq!(at_recorder.lost(book), at_reader.lost(book), "{at_recorder}");
+    for unit in ["datagrams", "elements"] {
+        assert_eq!(at_recorder.lost(unit), at_reader.lost(unit), "{at_recorder}");
     }
     let elements_lost = at_reader.lost("elements")["receiver_hook"];
 

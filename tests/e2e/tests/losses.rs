@@ -199,8 +199,8 @@ fn what_a_lossy_bridge_takes_is_unexplained_and_said_so() {
     assert_lost_nothing(&accounts[2]);
     let lossy = &accounts[1];
     assert_eq!(lossy.lost("datagrams"), BTreeMap::new(), "no evidence at either end: {lossy}");
-    for book in ["datagrams", "elements"] {
-        assert!(lossy.sum(book, "unexplained") > 0, "{lossy}");
+    for unit in ["datagrams", "elements"] {
+        assert!(lossy.sum(unit, "unexplained") > 0, "{lossy}");
     }
     assert!(!lossy.is_explained(), "{lossy}");
 }

@@ -91,8 +91,8 @@ pub(crate) fn reader(bus: &str, _interface: &str) -> Result<()> {
 }
 
 fn received(account: &StreamAccount, cpu_s: f64, delays_us: Vec<f64>) -> Result<Received> {
-    let books = &account.account;
-    books.check().with_context(|| format!("the account of `{}` does not balance", account.stream))?;
-    let datagrams = books.datagrams.context("a reader of a socket has its book")?.received;
-    Ok(Received { units: books.elements.delivered, datagrams, cpu_s, delays_us })
+    let balance = &account.account;
+    balance.check().with_context(|| format!("the account of `{}` does not balance", account.stream))?;
+    let datagrams = balance.datagrams.context("a reader of a socket has its book")?.received;
+    Ok(Received { units: balance.elements.delivered, datagrams, cpu_s, delays_us })
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use cast::receive::{self, ReaderIdentity};
 use cast::send::{self, Beginning, DEFAULT_TRAIN, Pacing, SenderConfig, Sending};
 use cast::{Receiver, Sender};
-use ledger::BookConfig;
+use ledger::LedgerConfig;
 use sample::{Channel, Dtype, Schema};
 use units::{Epoch, Instant, ReaderId, SampleRate, WallTime};
 use wire::{Clock, Description};
@@ -170,7 +170,7 @@ fn send_only(blocks: Blocks, count: usize) {
 fn send_and_receive(blocks: Blocks, count: usize) {
     let mut source = Source::new(blocks);
     let reader = ReaderIdentity { id: ReaderId(1), name: "counts".to_owned(), receive_buffer_bytes: 8 << 20 };
-    let mut receiver = Receiver::new(reader, BookConfig::default(), 1);
+    let mut receiver = Receiver::new(reader, LedgerConfig::default(), 1);
     let mut buffer = vec![0; FRAME_BYTES];
     let mut delivered = 0;
     source.send(blocks, count, |now, bytes, segment_bytes| {

@@ -238,12 +238,12 @@ pub(crate) fn reader(meeting: &str) -> Result<()> {
 }
 
 fn received(account: &StreamAccount, seconds: f64, cpu_s: f64) -> Result<Received> {
-    let books = &account.account;
-    books.check().with_context(|| format!("the account of `{}` does not balance", account.stream))?;
-    let elements = &books.elements;
+    let balance = &account.account;
+    balance.check().with_context(|| format!("the account of `{}` does not balance", account.stream))?;
+    let elements = &balance.elements;
     Ok(Received {
         elements: elements.delivered,
-        is_unconfirmed: books.state == AccountState::Unconfirmed,
+        is_unconfirmed: balance.state == AccountState::Unconfirmed,
         unexplained: elements.unexplained,
         span: elements.next - elements.first,
         seconds,

@@ -55,7 +55,7 @@ pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, seat: Seat) {
     // Whether the page went or was given up, there is nobody left to tell.
     let _ = connection.run(answers).await;
     // What it was still owed is lost all the same.
-    connection.viewer.book_losses(scenery(&connection.shared));
+    connection.viewer.count_losses(scenery(&connection.shared));
     connection.seat.count(connection.viewer.counts());
 }
 
@@ -176,7 +176,7 @@ impl Connection {
         let losses_due = self.told_losses.elapsed() >= TELL_LOSSES;
         if losses_due {
             self.told_losses = Instant::now();
-            self.viewer.book_losses(scenery(&self.shared));
+            self.viewer.count_losses(scenery(&self.shared));
         }
         if !self.viewer.visible {
             return Ok(());

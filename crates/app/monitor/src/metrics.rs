@@ -46,7 +46,7 @@ enum Kind {
 /// A stream's counts as they go into a picture.
 struct StreamCounts {
     name: String,
-    books: [Counts; 2],
+    counts: [Counts; 2],
     unsettled: [u64; 2],
     moves: Vec<(String, &'static str, u64)>,
     lost_in_browsers: u64,
@@ -67,7 +67,7 @@ impl Picture {
             let moves = totals.moves();
             StreamCounts {
                 name,
-                books: totals.books(),
+                counts: totals.counts(),
                 unsettled: totals.unsettled(),
                 moves: moves.iter().map(|((before, to), count)| (from(*before), to.name(), *count)).collect(),
                 lost_in_browsers: slot.lost_in_browsers(),
@@ -84,29 +84,29 @@ impl Picture {
 
     fn add_streams(&mut self, streams: &[StreamCounts]) {
         let label = |stream: &StreamCounts| vec![("stream", stream.name.clone())];
-        for (book, (unit, arrived)) in
+        for (index, (unit, arrived)) in
             [("datagrams", "received"), ("elements", "delivered")].iter().enumerate()
         {
             let each = |count: fn(&StreamCounts, usize) -> u64| {
-                streams.iter().map(|stream| (label(stream), count(stream, book) as f64)).collect()
+                streams.iter().map(|stream| (label(stream), count(stream, index) as f64)).collect()
             };
             self.add(
                 format!("tallycast_{unit}_{arrived}"),
                 format!("{unit} {arrived} since this monitor joined the stream"),
                 Kind::Counter,
-                each(|stream, book| stream.books[book].arrived),
+                each(|stream, index| stream.counts[index].arrived),
             );
             self.add(
                 format!("tallycast_{unit}_lost"),
                 format!("{unit} lost, by the stage they were first put down to"),
                 Kind::Counter,
-                streams.iter().flat_map(|stream| lost(stream, book)).collect(),
+                streams.iter().flat_map(|stream| lost(stream, index)).collect(),
             );
             self.add(
                 format!("tallycast_{unit}_unsettled"),
                 format!("{unit} missing that still wait for evidence"),
                 Kind::Gauge,
-                each(|stream, book| stream.unsettled[book]),
+                each(|stream, index| stream.unsettled[index]),
             );
         }
         let moves = streams.iter().flat_map(|stream| {
@@ -344,8 +344,8 @@ impl Picture {
 }
 
 /// Returns the stages with losses, and what nothing explains.
-fn lost(stream: &StreamCounts, book: usize) -> Vec<(Vec<(&'static str, String)>, f64)> {
-    let counts = &stream.books[book];
+fn lost(stream: &StreamCounts, index: usize) -> Vec<(Vec<(&'static str, String)>, f64)> {
+    let counts = &stream.counts[index];
     let stages = counts.lost.nonzero().map(|(stage, count)| (stage.name(), count));
     let all = stages.chain([("unexplained", counts.unexplained)]);
     all.map(|(stage, count)| {
@@ -385,7 +385,7 @@ mod tests {
         let counts = Counts { arrived: 90, lost: StageCounts::of(Stage::Injected, 7), unexplained: 3 };
         let stream = StreamCounts {
             name: "lab/x".to_owned(),
-            books: [counts; 2],
+            counts: [counts; 2],
             unsettled: [2, 20],
             moves: vec![("unexplained".to_owned(), "late", 1)],
             lost_in_browsers: 5,

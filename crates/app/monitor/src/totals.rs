@@ -34,7 +34,7 @@ pub(crate) struct Totals {
 #[derive(Clone, Debug, Default)]
 struct EpochTotals {
     /// Of datagrams and of elements.
-    books: [Counts; 2],
+    counts: [Counts; 2],
     moved: BTreeMap<Move, u64>,
     unsettled: [u64; 2],
 }
@@ -63,7 +63,7 @@ impl Totals {
             let most = epoch.moved.entry((moved.from, moved.to)).or_default();
             *most = (*most).max(moved.datagrams);
         }
-        let [datagrams, elements] = &mut epoch.books;
+        let [datagrams, elements] = &mut epoch.counts;
         if let Some(rows) = &account.account.datagrams {
             datagrams.rise(&first_settled(rows, &epoch.moved));
             epoch.unsettled[0] = rows.unsettled;
@@ -74,8 +74,8 @@ impl Totals {
     }
 
     /// Returns the counts of datagrams and of elements.
-    pub(crate) fn books(&self) -> [Counts; 2] {
-        self.whole().books
+    pub(crate) fn counts(&self) -> [Counts; 2] {
+        self.whole().counts
     }
 
     /// Returns the moves of settled datagrams from class to class.
@@ -98,7 +98,7 @@ impl Totals {
 
 impl EpochTotals {
     fn add(&mut self, other: &Self) {
-        self.books.iter_mut().zip(&other.books).for_each(|(book, more)| book.add(more));
+        self.counts.iter_mut().zip(&other.counts).for_each(|(counts, more)| counts.add(more));
         other.moved.iter().for_each(|(which, count)| *self.moved.entry(*which).or_default() += count);
     }
 }
@@ -158,8 +158,8 @@ mod tests {
         totals.take(&account(Stage::Injected, 3, 0));
         totals.begin(epoch);
         totals.take(&account(Stage::Injected, 2, 0));
-        assert_eq!(totals.books()[0].lost[Stage::Injected], 5);
-        assert_eq!(totals.books()[1].lost[Stage::Injected], 50);
+        assert_eq!(totals.counts()[0].lost[Stage::Injected], 5);
+        assert_eq!(totals.counts()[1].lost[Stage::Injected], 50);
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
         let mut later = account(Stage::Late, 1, 3);
         later.reclassified = vec![ledger::Reclassified { from: None, to: Stage::Late, datagrams: 1 }];
         totals.take(&later);
-        let [datagrams, _] = totals.books();
+        let [datagrams, _] = totals.counts();
         assert_eq!((datagrams.unexplained, datagrams.lost[Stage::Late]), (4, 0));
         assert_eq!(totals.moves()[&(None, Stage::Late)], 1);
     }

@@ -231,7 +231,7 @@ impl Viewer {
         scenery: Scenery<'_>,
     ) -> Vec<u8> {
         let view = self.views.get_mut(&number).expect("its frame is due");
-        view.book_losses(grid, scenery, &mut self.lost);
+        view.count_losses(grid, scenery, &mut self.lost);
         let follows = view.follows();
         let mut frame = ViewFrame {
             frame: self.next_frame,
@@ -272,10 +272,10 @@ impl Viewer {
     }
 
     /// Books what has slid out of windows unseen, also of views that get no frames at present.
-    pub(crate) fn book_losses(&mut self, scenery: Scenery<'_>) {
+    pub(crate) fn count_losses(&mut self, scenery: Scenery<'_>) {
         for view in self.views.values_mut() {
             let (grid, _) = view.signature(scenery);
-            view.book_losses(&grid, scenery, &mut self.lost);
+            view.count_losses(&grid, scenery, &mut self.lost);
         }
     }
 
@@ -377,7 +377,7 @@ impl View {
     }
 
     /// Books what slid out of the window, which begins where the grid does, before it was ever shown.
-    fn book_losses(&mut self, grid: &ColumnGrid, scenery: Scenery<'_>, lost: &mut BTreeMap<String, u64>) {
+    fn count_losses(&mut self, grid: &ColumnGrid, scenery: Scenery<'_>, lost: &mut BTreeMap<String, u64>) {
         for trace in &mut self.traces {
             let Some(slot) = scenery.history.stream(&trace.request.stream) else { continue };
             let count = trace.slid_past(&slot.memory(), grid.from);

@@ -296,15 +296,15 @@ fn output(py: Python<'_>, app: &mut App, plan: &OutputPlan) -> PyResult<UntypedO
 
 /// Returns the books of an app as JSON; inputs and outputs in the order of the plan.
 fn report_json(plan: &AppPlan, report: &AppReport, waits: &Histogram) -> Value {
-    let book = &report.book;
-    let inputs = plan.inputs.iter().zip(&book.inputs).map(|(input, book)| {
+    let counters = &report.counters;
+    let inputs = plan.inputs.iter().zip(&counters.inputs).map(|(input, counters)| {
         json!({
             "stream": input.stream,
-            "samples": book.samples,
-            "lost_elements": book.lost_elements,
-            "missed": book.missed,
-            "late": book.late,
-            "age_ns": histogram_json(&book.ages),
+            "samples": counters.samples,
+            "lost_elements": counters.lost_elements,
+            "missed": counters.missed,
+            "late": counters.late,
+            "age_ns": histogram_json(&counters.ages),
         })
     });
     let outputs = report.outputs.iter().map(|(stream, totals)| {
@@ -320,12 +320,12 @@ fn report_json(plan: &AppPlan, report: &AppReport, waits: &Histogram) -> Value {
     json!({
         "app": plan.name,
         "period_ns": plan.period_ns,
-        "cycles": book.cycles,
-        "overruns": book.overruns,
-        "skipped": book.skipped,
-        "alarms": book.timer.alarms(),
-        "lateness_ns": histogram_json(&book.lateness),
-        "run_time_ns": histogram_json(&book.run_time),
+        "cycles": counters.cycles,
+        "overruns": counters.overruns,
+        "skipped": counters.skipped,
+        "alarms": counters.timer.alarms(),
+        "lateness_ns": histogram_json(&counters.lateness),
+        "run_time_ns": histogram_json(&counters.run_time),
         "interpreter_wait_ns": histogram_json(waits),
         "inputs": inputs.collect::<Vec<_>>(),
         "outputs": outputs.collect::<Vec<_>>(),

@@ -17,7 +17,7 @@
 //!     }
 //!     Ok(())
 //! })?;
-//! println!("{} cycles, {} overran", report.book.cycles, report.book.overruns);
+//! println!("{} cycles, {} overran", report.counters.cycles, report.counters.overruns);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -34,7 +34,7 @@ pub use app::{
 };
 pub use cycle::{Cycle, Received, Sample, UntypedReceived};
 pub use cyclic::{
-    AppBook, AppLook, AppState, Beat, Feeder, Freshness, Histogram, InputBook, PeriodError, Registration,
-    RegistrationError, StatusRow, Take, TimerRule, Wire, picture,
+    AppCounters, AppLook, AppState, Beat, Feeder, Freshness, Histogram, InputCounters, PeriodError,
+    Registration, RegistrationError, StatusRow, Take, TimerRule, Wire, picture,
 };
 pub use watch::{AppsWatch, app_json};

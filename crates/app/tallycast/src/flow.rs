@@ -420,12 +420,12 @@ impl Flow {
             return None;
         }
         let piece = Piece { position: block.position, t0: block.t0, size_bytes: block.payload.len() };
-        self.book(block.epoch, piece, events)?;
+        self.count_delivered(block.epoch, piece, events)?;
         Some(piece)
     }
 
     /// Books elements as delivered, in the present account of their epoch.
-    fn book(&mut self, epoch: Epoch, piece: Piece, events: &mut Vec<Event>) -> Option<()> {
+    fn count_delivered(&mut self, epoch: Epoch, piece: Piece, events: &mut Vec<Event>) -> Option<()> {
         let index = piece.position / u64::from(self.schema.elements_per_sample());
         let elements = (piece.size_bytes / self.schema.dtype.size_bytes()) as u64;
         match self.epochs.get_mut(&epoch)?.is_at(index, piece.t0, self.schema.rate) {

@@ -12,7 +12,7 @@ use engine::{
     Announced, HeardReports, HostRing, HostRings, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
     ReceivesFor, RingName, SendAgent, SendConfig, SendError, UnjoinedStreams, Withheld,
 };
-use ledger::BookConfig;
+use ledger::LedgerConfig;
 use ring::shared::{Access, CreateError};
 use sample::{PatternError, SchemaError, StreamPattern};
 use sys::{Interface, InterfaceError};
@@ -41,7 +41,7 @@ struct Inner {
     bus: Bus,
     interface: Option<Interface>,
     station: String,
-    book: BookConfig,
+    ledger: LedgerConfig,
     receives_for: ReceivesFor,
     rings: Option<HostRings>,
     send: Mutex<Option<Arc<SendAgent>>>,
@@ -227,11 +227,12 @@ impl NodeBuilder {
         }
         let station = self.station.unwrap_or_else(host_name);
         check_len("station", &station, wire::MAX_STATION_BYTES)?;
-        let mut book = BookConfig::default();
-        book.settle = self.settle.unwrap_or(book.settle);
+        let mut ledger = LedgerConfig::default();
+        ledger.settle = self.settle.unwrap_or(ledger.settle);
         let (send, receive) = (Mutex::new(None), Mutex::new(None));
         let last_epochs = self.last_epochs;
-        let inner = Inner { bus, interface, station, book, receives_for, rings, send, receive, last_epochs };
+        let inner =
+            Inner { bus, interface, station, ledger, receives_for, rings, send, receive, last_epochs };
         Ok(Node { inner: Arc::new(inner) })
     }
 }
@@ -422,7 +423,7 @@ impl Node {
             thread: bus.tuning.receive_thread,
             // Each socket has a buffer of its own, and says so itself.
             reader: ReaderIdentity { id: ReaderId(random()), name, receive_buffer_bytes: 0 },
-            book: self.inner.book,
+            ledger: self.inner.ledger,
             drop_board: bus.drop_board(),
             host: self.host_rings(),
             receives_for: self.inner.receives_for,

@@ -55,7 +55,7 @@ pub struct Subscriber {
     /// Streams whose samples are larger.
     refused: BTreeSet<StreamId>,
     /// The sockets' books of the streams that are being left, which go with them.
-    leaving: SocketBooks,
+    leaving: SocketAccounts,
     /// The stream whose turn comes first next time.
     turn: Option<StreamId>,
     pub(crate) view: BlockView,
@@ -89,7 +89,7 @@ impl Drop for Pinned {
 const MAX_RESTING: usize = 4_096;
 
 /// The network books of this process's sockets, by stream and epoch.
-type SocketBooks = BTreeMap<(StreamId, Epoch), StreamAccountView>;
+type SocketAccounts = BTreeMap<(StreamId, Epoch), StreamAccountView>;
 
 /// What a subscriber is made of.
 pub(crate) struct Wishes {
@@ -129,7 +129,7 @@ impl Subscriber {
             leaves_blocks,
             spin,
             refused: BTreeSet::new(),
-            leaving: SocketBooks::new(),
+            leaving: SocketAccounts::new(),
             turn: None,
             view: BlockView::default(),
         };
@@ -264,7 +264,7 @@ impl Subscriber {
     /// they stand with the last news of their gaps, and those cut now.
     #[must_use]
     pub fn close_into(mut self, mut take: impl FnMut(Event)) -> Vec<StreamAccount> {
-        self.leaving = self.socket_books();
+        self.leaving = self.socket_accounts();
         // What began until now was waited for.
         self.read_what_was_left(&mut take);
         self.deselect_all();
@@ -287,9 +287,9 @@ impl Subscriber {
         // When the agent answers, it has written its last words on all streams that nobody wants any more, and
         // closed their rings. What it keeps, others read.
         let ports = self.agent.as_ref().map_or_else(Vec::new, |agent| agent.wait_until_left());
-        for book in self.leaving.values_mut() {
-            book.port =
-                ports.iter().find(|port| port.address == book.port.address).copied().unwrap_or(book.port);
+        for socket in self.leaving.values_mut() {
+            socket.port =
+                ports.iter().find(|port| port.address == socket.port.address).copied().unwrap_or(socket.port);
         }
         let kept: BTreeSet<StreamId> = self.inlets().iter().map(|inlet| inlet.stream).collect();
         let Self { flows, patterns, scratch, reader, left, .. } = self;
@@ -327,7 +327,7 @@ impl Subscriber {
     fn open_accounts(&self, gaps: GapList) -> Vec<StreamAccount> {
         let accounts = self.flows.values().flat_map(|flow| flow.accounts(&self.reader, gaps));
         let mut accounts: Vec<_> = accounts.collect();
-        let sockets = self.socket_books();
+        let sockets = self.socket_accounts();
         for account in accounts.iter_mut().filter(|account| account.reach == Reach::Udp) {
             if let Some(socket) = sockets.get(&(account.id, account.epoch)) {
                 account.account.datagrams = socket.view.account.datagrams;
@@ -337,9 +337,9 @@ impl Subscriber {
         accounts
     }
 
-    fn socket_books(&self) -> SocketBooks {
-        let books = self.agent.as_ref().map_or_else(Vec::new, |agent| agent.accounts()).into_iter();
-        books.map(|book| ((book.view.stream, book.view.epoch), book)).collect()
+    fn socket_accounts(&self) -> SocketAccounts {
+        let sockets = self.agent.as_ref().map_or_else(Vec::new, |agent| agent.accounts()).into_iter();
+        sockets.map(|socket| ((socket.view.stream, socket.view.epoch), socket)).collect()
     }
 
     /// Reads on in every stream; tells whether there is news.

@@ -21,7 +21,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use cast::receive::{AccountView, ReaderIdentity, WaitsSince};
-use ledger::BookConfig;
+use ledger::LedgerConfig;
 use ring::Doorbell;
 use sample::StreamPattern;
 use sys::{Interface, OpenError, ReceiveTechniques, clock};
@@ -59,7 +59,7 @@ pub struct ReceiveConfig {
     /// Who reads.
     pub reader: ReaderIdentity,
     /// The times and counts of the account.
-    pub book: BookConfig,
+    pub ledger: LedgerConfig,
     /// The directory in which somebody who sees the kernel drop datagrams tells of it.
     pub drop_board: PathBuf,
     /// The rings of this host: streams that can be read there are not received from the network.
@@ -368,7 +368,7 @@ mod tests {
             techniques: ReceiveTechniques::default(),
             busy_poll: None,
             thread: ThreadTuning::default(),
-            book: BookConfig::default(),
+            ledger: LedgerConfig::default(),
             drop_board: PathBuf::new(),
             host: None,
             receives_for: ReceivesFor::Process,

@@ -5,7 +5,7 @@
 //! missing below it has come or has been declared missing: by later numbers or by a tally, never by a timer
 //! alone. So one lost datagram costs its own samples and no more, and a delay of a few datagrams.
 //!
-//! The receiver owns neither clock nor socket. It keeps the [books](ledger::Book), because only here are all
+//! The receiver owns neither clock nor socket. It keeps the [books](ledger::SocketLedger), because only here are all
 //! inputs of the account: arrivals, tallies, the socket's drop counter and the passing of time.
 //!
 //! Source: `docs/protocol/stream.md`, "Receiving"; architecture, "The account, precisely".
@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ledger::{
-    Account, BookConfig, Brackets, DropNotice, DropUnit, Imbalance, MAX_POSITION, Reclassified, StageCounts,
+    Account, Brackets, DropNotice, DropUnit, Imbalance, LedgerConfig, MAX_POSITION, Reclassified, StageCounts,
 };
 use sample::Selection;
 use units::{Epoch, Instant, ReaderId, StreamId};
@@ -171,7 +171,7 @@ impl ReceiverStats {
 #[derive(Debug)]
 pub struct Receiver {
     reader: ReaderIdentity,
-    config: BookConfig,
+    config: LedgerConfig,
     seed: u64,
     selection: Selection,
     streams: BTreeMap<StreamId, Stream>,
@@ -243,7 +243,7 @@ pub struct AccountView {
 impl Receiver {
     /// Makes a receiver for a socket that has just been opened: its drop counter is zero.
     #[must_use]
-    pub fn new(reader: ReaderIdentity, config: BookConfig, seed: u64) -> Self {
+    pub fn new(reader: ReaderIdentity, config: LedgerConfig, seed: u64) -> Self {
         Self {
             reader,
             config,
@@ -351,7 +351,7 @@ impl Receiver {
     /// Tells whether any account waits for evidence of what is missing.
     #[must_use]
     pub fn is_unsettled(&self) -> bool {
-        self.streams.values().flat_map(Stream::epochs).any(|state| state.book.is_unsettled())
+        self.streams.values().flat_map(Stream::epochs).any(|state| state.ledger.is_unsettled())
     }
 
     /// Tells whether the description of any stream has come whole, and is that of its stream.
@@ -380,18 +380,18 @@ impl Receiver {
 
     /// Returns the accounts of all current epochs and of those that still settle.
     pub fn accounts(&self) -> impl Iterator<Item = AccountView> + '_ {
-        self.streams.values().flat_map(Stream::epochs).map(|state| state.view(state.book.account()))
+        self.streams.values().flat_map(Stream::epochs).map(|state| state.view(state.ledger.account()))
     }
 
     /// Returns the accounts of one stream.
     pub fn accounts_of(&self, stream: StreamId) -> impl Iterator<Item = AccountView> + '_ {
         let epochs = self.streams.get(&stream).into_iter().flat_map(Stream::epochs);
-        epochs.map(|state| state.view(state.book.account()))
+        epochs.map(|state| state.view(state.ledger.account()))
     }
 
     /// Returns the same as [`Receiver::accounts`] without the lists of gaps; the sums count them all.
     pub fn summaries(&self) -> impl Iterator<Item = AccountView> + '_ {
-        self.streams.values().flat_map(Stream::epochs).map(|state| state.view(state.book.summary()))
+        self.streams.values().flat_map(Stream::epochs).map(|state| state.view(state.ledger.summary()))
     }
 
     /// Checks the law over both books of every account, without looking at single gaps.
@@ -401,7 +401,7 @@ impl Receiver {
     /// # Errors
     /// [`Imbalance`] of the first book that is off: a defect of ours.
     pub fn check(&self) -> Result<(), Imbalance> {
-        self.streams.values().flat_map(Stream::epochs).try_for_each(|state| state.book.check())
+        self.streams.values().flat_map(Stream::epochs).try_for_each(|state| state.ledger.check())
     }
 
     /// Returns the description of a stream, once it is known.
@@ -492,8 +492,8 @@ impl Receiver {
             return;
         }
         self.drops = drops;
-        let books: Vec<_> = self.streams.values().flat_map(Stream::books).collect();
-        self.brackets.socket_drops_rose(now, u64::from(rise), self.drop_unit, books);
+        let ledgers: Vec<_> = self.streams.values().flat_map(Stream::ledgers).collect();
+        self.brackets.socket_drops_rose(now, u64::from(rise), self.drop_unit, ledgers);
     }
 
     fn advance(&mut self, now: Instant) {

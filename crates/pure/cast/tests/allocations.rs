@@ -6,7 +6,7 @@ use core::time::Duration;
 use cast::receive::{self, ReaderIdentity};
 use cast::send::{self, Beginning, Pacing, SenderConfig, Sending};
 use cast::{Receiver, Sender};
-use ledger::BookConfig;
+use ledger::LedgerConfig;
 use sample::{Channel, Dtype, Schema};
 use units::{Epoch, Instant, ReaderId, SampleRate, WallTime};
 use wire::{Clock, Description};
@@ -53,7 +53,7 @@ impl Line {
         Self {
             train: vec![0; sender.train_bytes()],
             sender,
-            receiver: Receiver::new(reader, BookConfig::default(), 1),
+            receiver: Receiver::new(reader, LedgerConfig::default(), 1),
             now,
             next_index: 0,
             rate,

@@ -6,7 +6,7 @@ use core::time::Duration;
 use cast::receive::{self, ReaderIdentity};
 use cast::send::{self, Beginning, Pacing, SenderConfig, Sending};
 use cast::{Receiver, Sender};
-use ledger::{BookConfig, Stage};
+use ledger::{LedgerConfig, Stage};
 use sample::{Channel, Dtype, Schema};
 use units::{Epoch, Instant, Random, ReaderId, SampleRate, WallTime};
 use wire::{Clock, Description};
@@ -55,7 +55,7 @@ fn note(handed: &mut Vec<(u64, u8)>, output: receive::Output<'_>) {
 impl Reader {
     fn new() -> Self {
         let id = ReaderIdentity { id: ReaderId(1), name: "reader".to_owned(), receive_buffer_bytes: 0 };
-        Self { machine: Receiver::new(id, BookConfig::default(), 1), handed: Vec::new() }
+        Self { machine: Receiver::new(id, LedgerConfig::default(), 1), handed: Vec::new() }
     }
 
     fn take(&mut self, now: Instant, input: receive::Input<'_>) {

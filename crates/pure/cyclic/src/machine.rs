@@ -6,7 +6,7 @@ use units::{Instant, WallTime};
 
 use crate::schedule::{Beat, Due, PeriodError, Schedule};
 use crate::status::{InputStatus, NEVER, StatusRow};
-use crate::{AppBook, Freshness, InputBook, News};
+use crate::{AppCounters, Freshness, InputCounters, News};
 
 /// What is known of an input before its stream has been heard.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -34,7 +34,7 @@ pub struct Ended {
 #[derive(Clone, Debug)]
 pub struct CycleMachine {
     schedule: Schedule,
-    book: AppBook,
+    counters: AppCounters,
     inputs: Vec<InputPlan>,
     begun: Instant,
     row: StatusRow,
@@ -47,10 +47,11 @@ impl CycleMachine {
     /// [`PeriodError`] if the period is too short, or no sample rate, or the phase is not within it.
     pub fn new(beat: Beat, inputs: usize, clocks: (Instant, WallTime)) -> Result<Self, PeriodError> {
         let schedule = Schedule::aligned(beat, clocks)?;
-        let book = AppBook { inputs: vec![InputBook::default(); inputs], ..AppBook::default() };
+        let counters =
+            AppCounters { inputs: vec![InputCounters::default(); inputs], ..AppCounters::default() };
         let row = StatusRow { inputs: vec![InputStatus::default(); inputs], ..StatusRow::default() };
         let inputs = vec![InputPlan::default(); inputs];
-        Ok(Self { schedule, book, inputs, begun: schedule.due().at, row })
+        Ok(Self { schedule, counters, inputs, begun: schedule.due().at, row })
     }
 
     /// Says in which process the app runs, for whoever reads its status.
@@ -80,8 +81,8 @@ impl CycleMachine {
 
     /// Returns the books.
     #[must_use]
-    pub const fn book(&self) -> &AppBook {
-        &self.book
+    pub const fn counters(&self) -> &AppCounters {
+        &self.counters
     }
 
     /// Notes how far apart the samples of an input are.
@@ -92,7 +93,7 @@ impl CycleMachine {
     /// Begins the cycle that is due.
     pub fn begun(&mut self, now: Instant) {
         self.begun = now;
-        self.book.lateness.record(now.since(self.due().at));
+        self.counters.lateness.record(now.since(self.due().at));
     }
 
     /// Books what the cycle found at an input.
@@ -100,7 +101,7 @@ impl CycleMachine {
         // Until an input is known, it is taken to be as fast as the app.
         let own = self.inputs[input].period.unwrap_or(self.period());
         let (due, span) = (self.due().time, self.period() + own);
-        self.book.inputs[input].looked(due, span, news)
+        self.counters.inputs[input].looked(due, span, news)
     }
 
     /// Ends the cycle: the next one is the first that is due now or later.
@@ -110,22 +111,22 @@ impl CycleMachine {
         self.row.lateness_ns = nanos(self.begun.since(due.at));
         self.row.run_time_ns = nanos(run_time);
         let skipped = self.schedule.ended(now);
-        self.book.cycles += 1;
-        self.book.overruns += u64::from(skipped > 0);
-        self.book.skipped += skipped;
-        self.book.run_time.record(run_time);
-        let alarms = self.book.timer.elapsed(1 + skipped);
-        self.book.timer.finished();
+        self.counters.cycles += 1;
+        self.counters.overruns += u64::from(skipped > 0);
+        self.counters.skipped += skipped;
+        self.counters.run_time.record(run_time);
+        let alarms = self.counters.timer.elapsed(1 + skipped);
+        self.counters.timer.finished();
         Ended { due, skipped, alarms }
     }
 
     /// Returns what the app tells others of the cycle that has just ended.
     pub fn status(&mut self) -> &StatusRow {
-        let (row, book) = (&mut self.row, &self.book);
-        row.overruns = book.overruns;
-        row.skipped = book.skipped;
-        row.alarms = book.timer.alarms();
-        for (status, input) in row.inputs.iter_mut().zip(&book.inputs) {
+        let (row, counters) = (&mut self.row, &self.counters);
+        row.overruns = counters.overruns;
+        row.skipped = counters.skipped;
+        row.alarms = counters.timer.alarms();
+        for (status, input) in row.inputs.iter_mut().zip(&counters.inputs) {
             *status = InputStatus {
                 age_ns: input.age_ns.map_or(NEVER, |age| u64::try_from(age).unwrap_or(0)),
                 samples: input.samples,
@@ -167,8 +168,8 @@ mod tests {
         assert_eq!((status.lateness_ns, status.run_time_ns), (30_000, 24_970_000));
         machine.begun(at(30_000));
         machine.ended(at(31_000));
-        let book = machine.book();
-        assert_eq!((book.cycles, book.overruns, book.skipped, machine.due().index), (2, 1, 2, 4));
+        let counters = machine.counters();
+        assert_eq!((counters.cycles, counters.overruns, counters.skipped, machine.due().index), (2, 1, 2, 4));
     }
 
     #[test]
@@ -218,10 +219,10 @@ mod tests {
                 let begun = machine.due().at + Duration::from_micros(late);
                 machine.begun(begun);
                 machine.ended(begun + Duration::from_micros(run));
-                let book = machine.book();
-                prop_assert_eq!(machine.due().index, book.cycles + book.skipped);
-                prop_assert_eq!(book.lateness.count(), book.cycles);
-                prop_assert!(book.overruns <= book.skipped);
+                let counters = machine.counters();
+                prop_assert_eq!(machine.due().index, counters.cycles + counters.skipped);
+                prop_assert_eq!(counters.lateness.count(), counters.cycles);
+                prop_assert!(counters.overruns <= counters.skipped);
             }
         }
     }

@@ -78,19 +78,19 @@ pub struct Account {
 
 /// Says by how much a book is off. A number that does not add up is a defect of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the {book} book is off: {expected} {unit} since joining, {counted} accounted for",
-    unit = unit_of(.book))]
+#[error("the {account} account is off: {expected} {unit} since joining, {counted} accounted for",
+    unit = unit_of(.account))]
 pub struct Imbalance {
     /// Which book.
-    pub book: &'static str,
+    pub account: &'static str,
     /// What joining point and horizon say.
     pub expected: u64,
     /// What the rows add up to.
     pub counted: u64,
 }
 
-fn unit_of(book: &str) -> &'static str {
-    match book {
+fn unit_of(account: &str) -> &'static str {
+    match account {
         "network" => "datagrams",
         "sample" => "samples",
         _ => "elements",
@@ -144,8 +144,8 @@ impl ReaderRows {
     }
 }
 
-fn balance(book: &'static str, expected: u64, counted: u64) -> Result<(), Imbalance> {
-    if expected == counted { Ok(()) } else { Err(Imbalance { book, expected, counted }) }
+fn balance(account: &'static str, expected: u64, counted: u64) -> Result<(), Imbalance> {
+    if expected == counted { Ok(()) } else { Err(Imbalance { account, expected, counted }) }
 }
 
 impl Account {
@@ -198,7 +198,7 @@ mod tests {
         let mut rows = rows();
         assert_eq!(rows.check(), Ok(()));
         rows.delivered -= 1;
-        let imbalance = Imbalance { book: "reader", expected: 20, counted: 19 };
+        let imbalance = Imbalance { account: "reader", expected: 20, counted: 19 };
         assert_eq!(rows.check(), Err(imbalance));
         assert!(imbalance.to_string().contains("20 elements since joining, 19 accounted for"));
     }

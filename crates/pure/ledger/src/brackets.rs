@@ -15,7 +15,7 @@ use crate::{EvidenceSource, Stage, StageCounts};
 
 /// Names one book among those that share a socket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct BookKey(pub u32);
+pub struct LedgerKey(pub u32);
 
 /// How long a bracket is kept: longer than any number waits for evidence, so that a released one finds it.
 const BRACKET_MEMORY: Duration = Duration::from_secs(60);
@@ -68,7 +68,7 @@ pub struct Brackets {
     tallies: VecDeque<Bracket>,
     /// For every book with an open span, the oldest bracket that has one: so a stream that is silent costs
     /// the others of its socket nothing.
-    open: BTreeMap<BookKey, BracketId>,
+    open: BTreeMap<LedgerKey, BracketId>,
     next_id: u64,
     unmatched: StageCounts,
 }
@@ -101,7 +101,7 @@ enum Origin {
 /// The numbers of one book that a bracket may explain.
 #[derive(Clone, Debug)]
 struct Span {
-    book: BookKey,
+    ledger: LedgerKey,
     /// The lowest of them: one behind what had been read, or none had been.
     from: u64,
     before: Option<u64>,
@@ -118,52 +118,55 @@ pub(crate) struct Match {
 impl Brackets {
     /// Notes that the socket's drop counter rose by `rise` since the last datagram read from it.
     ///
-    /// `books` tells for every stream of the socket its book and the highest number seen so far; each span
+    /// `ledgers` tells for every stream of the socket its book and the highest number seen so far; each span
     /// stays open until [`Brackets::read`] closes it with the stream's next datagram.
     pub fn socket_drops_rose(
         &mut self,
         now: Instant,
         rise: u64,
         unit: DropUnit,
-        books: impl IntoIterator<Item = (BookKey, u64)>,
+        ledgers: impl IntoIterator<Item = (LedgerKey, u64)>,
     ) {
         if rise == 0 {
             return;
         }
-        let spans =
-            books.into_iter().map(|(book, after)| Span { book, from: after.saturating_add(1), before: None });
+        let spans = ledgers.into_iter().map(|(ledger, after)| Span {
+            ledger,
+            from: after.saturating_add(1),
+            before: None,
+        });
         let mut spans: Vec<_> = spans.collect();
-        spans.sort_by_key(|span| span.book);
+        spans.sort_by_key(|span| span.ledger);
         for span in &spans {
-            self.open.entry(span.book).or_insert(BracketId(self.next_id));
+            self.open.entry(span.ledger).or_insert(BracketId(self.next_id));
         }
         self.add(now, Stage::ReceiverSocketBuffer, rise, Origin::SocketDrops(unit), spans);
     }
 
-    /// Notes that `book` was opened at the beginning of its epoch although the first datagram of it that was read has this
+    /// Notes that `ledger` was opened at the beginning of its epoch although the first datagram of it that was read has this
     /// number: what the socket dropped before may have been below it.
-    pub fn opened_below(&mut self, book: BookKey, number: u64) {
+    pub fn opened_below(&mut self, ledger: LedgerKey, number: u64) {
         let most_spans = MAX_SPANS / self.socket.len().max(1);
         let newest = self.socket.iter_mut().rev().take(MAX_OPENED_BELOW);
         // The brackets that know a book lie behind those that do not.
         for bracket in newest.take_while(|bracket| bracket.spans.len() < most_spans) {
-            if let Err(index) = bracket.spans.binary_search_by_key(&book, |span| span.book) {
-                bracket.spans.insert(index, Span { book, from: 0, before: Some(number) });
+            if let Err(index) = bracket.spans.binary_search_by_key(&ledger, |span| span.ledger) {
+                bracket.spans.insert(index, Span { ledger, from: 0, before: Some(number) });
             }
         }
     }
 
-    /// Notes that a datagram of `book` was read: what was dropped before it has a lower number.
-    pub fn read(&mut self, book: BookKey, number: u64) {
-        let Some(oldest) = self.open.remove(&book) else { return };
+    /// Notes that a datagram of `ledger` was read: what was dropped before it has a lower number.
+    pub fn read(&mut self, ledger: LedgerKey, number: u64) {
+        let Some(oldest) = self.open.remove(&ledger) else { return };
         let first = self.socket.partition_point(|bracket| bracket.id < oldest);
         for bracket in self.socket.range_mut(first..) {
-            let Some(span) = bracket.span_mut(book).filter(|span| span.before.is_none()) else { continue };
+            let Some(span) = bracket.span_mut(ledger).filter(|span| span.before.is_none()) else { continue };
             if number >= span.from {
                 span.before = Some(number);
             } else {
                 // Reordered: it left before the drops, and the next one tells where they ended.
-                self.open.entry(book).or_insert(bracket.id);
+                self.open.entry(ledger).or_insert(bracket.id);
             }
         }
     }
@@ -172,12 +175,12 @@ impl Brackets {
     pub fn tally_totals_rose(
         &mut self,
         now: Instant,
-        book: BookKey,
+        ledger: LedgerKey,
         stage: Stage,
         rise: u64,
         tallies: Range<u64>,
     ) {
-        let spans = vec![Span { book, from: tallies.start.saturating_add(1), before: Some(tallies.end) }];
+        let spans = vec![Span { ledger, from: tallies.start.saturating_add(1), before: Some(tallies.end) }];
         self.add(now, stage, rise, Origin::TallyTotals, spans);
     }
 
@@ -217,15 +220,15 @@ impl Brackets {
     /// Takes from the brackets what they can explain of `numbers`: earlier stages and older counts first.
     ///
     /// Cost: logarithmic in the socket's brackets, linear in those of tallies that are not used up.
-    pub(crate) fn explain(&mut self, book: BookKey, numbers: Range<u64>) -> Vec<Match> {
+    pub(crate) fn explain(&mut self, ledger: LedgerKey, numbers: Range<u64>) -> Vec<Match> {
         let mut matches = Vec::new();
         let mut rest = vec![numbers.clone()];
-        let first = self.socket.partition_point(|bracket| bracket.ends_below(book, numbers.start));
-        let reaches = |bracket: &&mut Bracket| !bracket.begins_behind(book, numbers.end);
+        let first = self.socket.partition_point(|bracket| bracket.ends_below(ledger, numbers.start));
+        let reaches = |bracket: &&mut Bracket| !bracket.begins_behind(ledger, numbers.end);
         let socket = self.socket.range_mut(first..).take_while(reaches);
         let publishers_word_first = self.tallies.iter_mut().chain(socket);
         for bracket in publishers_word_first.filter(|bracket| bracket.remaining > 0) {
-            rest = rest.into_iter().flat_map(|part| bracket.explain(book, part, &mut matches)).collect();
+            rest = rest.into_iter().flat_map(|part| bracket.explain(ledger, part, &mut matches)).collect();
             if rest.is_empty() {
                 break;
             }
@@ -235,14 +238,14 @@ impl Brackets {
 
     /// Takes from the socket's brackets what was counted of `numbers`, of which it is known otherwise that the socket
     /// dropped them: so it explains no others. Returns those that no bracket counts yet.
-    pub(crate) fn take_named(&mut self, book: BookKey, numbers: Range<u64>) -> Vec<Range<u64>> {
+    pub(crate) fn take_named(&mut self, ledger: LedgerKey, numbers: Range<u64>) -> Vec<Range<u64>> {
         let mut rest = vec![numbers.clone()];
-        let first = self.socket.partition_point(|bracket| bracket.ends_below(book, numbers.start));
+        let first = self.socket.partition_point(|bracket| bracket.ends_below(ledger, numbers.start));
         for bracket in self.socket.range_mut(first..) {
-            if rest.is_empty() || bracket.begins_behind(book, numbers.end) {
+            if rest.is_empty() || bracket.begins_behind(ledger, numbers.end) {
                 break;
             }
-            let take = |part| bracket.explain(book, part, &mut Vec::new());
+            let take = |part| bracket.explain(ledger, part, &mut Vec::new());
             rest = rest.into_iter().flat_map(take).collect();
         }
         rest
@@ -250,8 +253,8 @@ impl Brackets {
 
     /// Takes as many from the brackets next to `numbers`: what arrives out of order is dropped between datagrams that do
     /// not stand around it. Returns how many were found.
-    pub(crate) fn take_nearby(&mut self, book: BookKey, numbers: Range<u64>) -> u64 {
-        let first = self.socket.partition_point(|bracket| bracket.ends_below(book, numbers.start));
+    pub(crate) fn take_nearby(&mut self, ledger: LedgerKey, numbers: Range<u64>) -> u64 {
+        let first = self.socket.partition_point(|bracket| bracket.ends_below(ledger, numbers.start));
         let mut missing = numbers.end - numbers.start;
         let above = first..self.socket.len().min(first + NEARBY);
         let below = (first.saturating_sub(NEARBY)..first).rev();
@@ -292,26 +295,26 @@ impl Bracket {
 
     /// Tells whether all it may explain of a book lies below `number`. Of a book that it does not know it explains
     /// nothing: that one began later.
-    fn ends_below(&self, book: BookKey, number: u64) -> bool {
-        self.span(book).is_none_or(|span| span.before.is_some_and(|before| before <= number))
+    fn ends_below(&self, ledger: LedgerKey, number: u64) -> bool {
+        self.span(ledger).is_none_or(|span| span.before.is_some_and(|before| before <= number))
     }
 
     /// Tells whether all it may explain of a book lies at `number` or above.
-    fn begins_behind(&self, book: BookKey, number: u64) -> bool {
-        self.span(book).is_some_and(|span| span.from > number)
+    fn begins_behind(&self, ledger: LedgerKey, number: u64) -> bool {
+        self.span(ledger).is_some_and(|span| span.from > number)
     }
 
-    fn span(&self, book: BookKey) -> Option<&Span> {
-        self.spans.binary_search_by_key(&book, |span| span.book).ok().map(|index| &self.spans[index])
+    fn span(&self, ledger: LedgerKey) -> Option<&Span> {
+        self.spans.binary_search_by_key(&ledger, |span| span.ledger).ok().map(|index| &self.spans[index])
     }
 
-    fn span_mut(&mut self, book: BookKey) -> Option<&mut Span> {
-        self.spans.binary_search_by_key(&book, |span| span.book).ok().map(|index| &mut self.spans[index])
+    fn span_mut(&mut self, ledger: LedgerKey) -> Option<&mut Span> {
+        self.spans.binary_search_by_key(&ledger, |span| span.ledger).ok().map(|index| &mut self.spans[index])
     }
 
     /// Takes the oldest numbers of `part` that fall into this bracket; returns what it leaves.
-    fn explain(&mut self, book: BookKey, part: Range<u64>, matches: &mut Vec<Match>) -> Vec<Range<u64>> {
-        let Some(span) = self.span(book) else { return vec![part] };
+    fn explain(&mut self, ledger: LedgerKey, part: Range<u64>, matches: &mut Vec<Match>) -> Vec<Range<u64>> {
+        let Some(span) = self.span(ledger) else { return vec![part] };
         let start = part.start.max(span.from);
         let end = part.end.min(span.before.unwrap_or(u64::MAX));
         let end = end.min(start.saturating_add(self.remaining));
@@ -339,46 +342,46 @@ impl Bracket {
 mod tests {
     use super::*;
 
-    const BOOK: BookKey = BookKey(0);
-    const OTHER: BookKey = BookKey(1);
+    const LEDGER: LedgerKey = LedgerKey(0);
+    const OTHER: LedgerKey = LedgerKey(1);
 
     #[test]
-    fn drops_before_the_first_datagram_of_a_book_that_begins_below_it_explain_its_beginning() {
+    fn drops_before_the_first_datagram_of_a_ledger_that_begins_below_it_explain_its_beginning() {
         let mut brackets = Brackets::default();
-        brackets.socket_drops_rose(Instant::ORIGIN, 2, DropUnit::Datagram, [(BOOK, 7)]);
-        brackets.read(BOOK, 12);
+        brackets.socket_drops_rose(Instant::ORIGIN, 2, DropUnit::Datagram, [(LEDGER, 7)]);
+        brackets.read(LEDGER, 12);
         assert_eq!(explained(&mut brackets, OTHER, 1..5), [], "it was not there");
         brackets.opened_below(OTHER, 5);
-        brackets.socket_drops_rose(Instant::ORIGIN, 1, DropUnit::Datagram, [(BOOK, 12), (OTHER, 5)]);
+        brackets.socket_drops_rose(Instant::ORIGIN, 1, DropUnit::Datagram, [(LEDGER, 12), (OTHER, 5)]);
         brackets.read(OTHER, 9);
         assert_eq!(explained(&mut brackets, OTHER, 0..5), [0..2]);
         assert_eq!(explained(&mut brackets, OTHER, 6..9), [6..7]);
-        assert_eq!(explained(&mut brackets, BOOK, 8..12), [], "used up");
+        assert_eq!(explained(&mut brackets, LEDGER, 8..12), [], "used up");
     }
 
-    fn explained(brackets: &mut Brackets, book: BookKey, numbers: Range<u64>) -> Vec<Range<u64>> {
-        brackets.explain(book, numbers).into_iter().map(|found| found.numbers).collect()
+    fn explained(brackets: &mut Brackets, ledger: LedgerKey, numbers: Range<u64>) -> Vec<Range<u64>> {
+        brackets.explain(ledger, numbers).into_iter().map(|found| found.numbers).collect()
     }
 
     #[test]
     fn a_rise_explains_the_oldest_missing_numbers_inside_it_and_no_more_than_it_counted() {
         let mut brackets = Brackets::default();
-        brackets.socket_drops_rose(Instant::ORIGIN, 3, DropUnit::Datagram, [(BOOK, 9)]);
-        brackets.read(BOOK, 20);
-        assert_eq!(explained(&mut brackets, BOOK, 5..9), [], "numbers before the rise are not its doing");
-        assert_eq!(explained(&mut brackets, BOOK, 12..14), [12..14]);
-        assert_eq!(explained(&mut brackets, BOOK, 15..18), [15..16]);
-        assert_eq!(explained(&mut brackets, BOOK, 16..18), [], "the count is used up");
-        assert_eq!(explained(&mut brackets, BOOK, 21..22), []);
+        brackets.socket_drops_rose(Instant::ORIGIN, 3, DropUnit::Datagram, [(LEDGER, 9)]);
+        brackets.read(LEDGER, 20);
+        assert_eq!(explained(&mut brackets, LEDGER, 5..9), [], "numbers before the rise are not its doing");
+        assert_eq!(explained(&mut brackets, LEDGER, 12..14), [12..14]);
+        assert_eq!(explained(&mut brackets, LEDGER, 15..18), [15..16]);
+        assert_eq!(explained(&mut brackets, LEDGER, 16..18), [], "the count is used up");
+        assert_eq!(explained(&mut brackets, LEDGER, 21..22), []);
     }
 
     #[test]
     fn two_streams_of_one_socket_share_its_drops() {
         let mut brackets = Brackets::default();
-        brackets.socket_drops_rose(Instant::ORIGIN, 2, DropUnit::Datagram, [(BOOK, 4), (OTHER, 70)]);
+        brackets.socket_drops_rose(Instant::ORIGIN, 2, DropUnit::Datagram, [(LEDGER, 4), (OTHER, 70)]);
         brackets.read(OTHER, 72);
         assert_eq!(explained(&mut brackets, OTHER, 71..72), [71..72]);
-        assert_eq!(explained(&mut brackets, BOOK, 5..9), [5..6], "open behind 4, one count left");
+        assert_eq!(explained(&mut brackets, LEDGER, 5..9), [5..6], "open behind 4, one count left");
     }
 
     #[test]
@@ -389,14 +392,14 @@ mod tests {
                 Instant::ORIGIN,
                 1,
                 DropUnit::Datagram,
-                [(OTHER, 70), (BOOK, 2 * number)],
+                [(OTHER, 70), (LEDGER, 2 * number)],
             );
-            brackets.read(BOOK, 2 * number + 2);
+            brackets.read(LEDGER, 2 * number + 2);
         }
         brackets.read(OTHER, 69);
         brackets.read(OTHER, 72);
         assert_eq!(explained(&mut brackets, OTHER, 71..75), [71..72], "what was dropped lies before 72");
-        assert_eq!(explained(&mut brackets, BOOK, 3..4), [3..4]);
+        assert_eq!(explained(&mut brackets, LEDGER, 3..4), [3..4]);
     }
 
     #[test]
@@ -404,11 +407,11 @@ mod tests {
         let mut brackets = Brackets::default();
         let losses: Vec<Range<u64>> = (1..10_000).map(|loss| 10 * loss..10 * loss + 3).collect();
         for loss in &losses {
-            brackets.socket_drops_rose(Instant::ORIGIN, 3, DropUnit::Datagram, [(BOOK, loss.start - 1)]);
-            brackets.read(BOOK, loss.end);
+            brackets.socket_drops_rose(Instant::ORIGIN, 3, DropUnit::Datagram, [(LEDGER, loss.start - 1)]);
+            brackets.read(LEDGER, loss.end);
         }
         for loss in losses {
-            assert_eq!(explained(&mut brackets, BOOK, loss.clone()), [loss]);
+            assert_eq!(explained(&mut brackets, LEDGER, loss.clone()), [loss]);
         }
     }
 
@@ -416,9 +419,9 @@ mod tests {
     fn forged_counts_do_not_overflow() {
         let mut brackets = Brackets::default();
         for _ in 0..2 {
-            brackets.tally_totals_rose(Instant::ORIGIN, BOOK, Stage::Injected, u64::MAX, 0..u64::MAX);
+            brackets.tally_totals_rose(Instant::ORIGIN, LEDGER, Stage::Injected, u64::MAX, 0..u64::MAX);
         }
-        assert_eq!(explained(&mut brackets, BOOK, 1..u64::MAX), [1..u64::MAX]);
+        assert_eq!(explained(&mut brackets, LEDGER, 1..u64::MAX), [1..u64::MAX]);
         brackets.expire(Instant::ORIGIN + BRACKET_MEMORY * 2);
         assert_eq!(brackets.unmatched()[Stage::Injected], u64::MAX);
     }
@@ -426,35 +429,35 @@ mod tests {
     #[test]
     fn what_turned_up_late_gives_its_count_back() {
         let mut brackets = Brackets::default();
-        brackets.socket_drops_rose(Instant::ORIGIN, 1, DropUnit::Datagram, [(BOOK, 0)]);
-        let found = brackets.explain(BOOK, 1..2);
+        brackets.socket_drops_rose(Instant::ORIGIN, 1, DropUnit::Datagram, [(LEDGER, 0)]);
+        let found = brackets.explain(LEDGER, 1..2);
         brackets.release(found[0].bracket, 1);
-        assert_eq!(explained(&mut brackets, BOOK, 2..3), [2..3]);
+        assert_eq!(explained(&mut brackets, LEDGER, 2..3), [2..3]);
     }
 
     #[test]
     fn the_publishers_word_is_heard_before_the_sockets() {
         let mut brackets = Brackets::default();
-        brackets.socket_drops_rose(Instant::ORIGIN, 5, DropUnit::Datagram, [(BOOK, 0)]);
-        brackets.tally_totals_rose(Instant::ORIGIN, BOOK, Stage::SenderQdisc, 1, 0..10);
+        brackets.socket_drops_rose(Instant::ORIGIN, 5, DropUnit::Datagram, [(LEDGER, 0)]);
+        brackets.tally_totals_rose(Instant::ORIGIN, LEDGER, Stage::SenderQdisc, 1, 0..10);
         let stages: Vec<_> =
-            brackets.explain(BOOK, 1..4).into_iter().map(|found| (found.stage, found.numbers)).collect();
+            brackets.explain(LEDGER, 1..4).into_iter().map(|found| (found.stage, found.numbers)).collect();
         assert_eq!(stages, [(Stage::SenderQdisc, 1..2), (Stage::ReceiverSocketBuffer, 2..4)]);
     }
 
     #[test]
     fn a_dropped_train_explains_as_many_as_a_train_may_have_and_its_surplus_is_counted_in_trains() {
         let mut brackets = Brackets::default();
-        brackets.socket_drops_rose(Instant::ORIGIN, 2, DropUnit::Train, [(BOOK, 9)]);
-        brackets.read(BOOK, 400);
-        assert_eq!(explained(&mut brackets, BOOK, 10..110), [10..110]);
+        brackets.socket_drops_rose(Instant::ORIGIN, 2, DropUnit::Train, [(LEDGER, 9)]);
+        brackets.read(LEDGER, 400);
+        assert_eq!(explained(&mut brackets, LEDGER, 10..110), [10..110]);
         assert_eq!(
-            explained(&mut brackets, BOOK, 200..300),
+            explained(&mut brackets, LEDGER, 200..300),
             [200..228],
             "two trains are 128 datagrams at most"
         );
-        brackets.socket_drops_rose(Instant::ORIGIN, 3, DropUnit::Train, [(BOOK, 400)]);
-        assert_eq!(explained(&mut brackets, BOOK, 401..402), [401..402]);
+        brackets.socket_drops_rose(Instant::ORIGIN, 3, DropUnit::Train, [(LEDGER, 400)]);
+        assert_eq!(explained(&mut brackets, LEDGER, 401..402), [401..402]);
         brackets.expire(Instant::ORIGIN + BRACKET_MEMORY * 2);
         assert_eq!(brackets.unmatched()[Stage::ReceiverSocketBuffer], 2, "one of three trains was found");
     }
@@ -462,8 +465,8 @@ mod tests {
     #[test]
     fn a_count_that_matches_nothing_is_shown_as_unmatched() {
         let mut brackets = Brackets::default();
-        brackets.socket_drops_rose(Instant::ORIGIN, 4, DropUnit::Datagram, [(BOOK, 0)]);
-        brackets.explain(BOOK, 1..2);
+        brackets.socket_drops_rose(Instant::ORIGIN, 4, DropUnit::Datagram, [(LEDGER, 0)]);
+        brackets.explain(LEDGER, 1..2);
         brackets.expire(Instant::ORIGIN + BRACKET_MEMORY + Duration::from_nanos(1));
         assert_eq!(brackets.unmatched()[Stage::ReceiverSocketBuffer], 3);
     }

@@ -5,7 +5,7 @@ use core::ops::Range;
 use units::{Instant, RangeSet};
 
 use crate::apportion::apportion;
-use crate::brackets::{BookKey, BracketId, Brackets};
+use crate::brackets::{BracketId, Brackets, LedgerKey};
 use crate::shares::Shares;
 use crate::{Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 
@@ -60,7 +60,7 @@ enum Basis {
 }
 
 /// Where a datagram's loss was booked before it moved.
-pub(crate) type Booked = Option<Stage>;
+pub(crate) type Attribution = Option<Stage>;
 
 impl Entry {
     pub(crate) fn new(
@@ -113,9 +113,9 @@ impl Entry {
         numbers: Range<u64>,
         stage: Stage,
         source: EvidenceSource,
-        book: BookKey,
+        ledger: LedgerKey,
         brackets: &mut Brackets,
-    ) -> Vec<(Booked, u64)> {
+    ) -> Vec<(Attribution, u64)> {
         if self.fates.len() >= MAX_DETAILS {
             return Vec::new();
         }
@@ -130,7 +130,7 @@ impl Entry {
             }
         }
         if self.expired && stage.is_counted_by_socket() {
-            self.leave_what_is_matched(&mut open, book, brackets);
+            self.leave_what_is_matched(&mut open, ledger, brackets);
         }
         let mut moved = Vec::new();
         for numbers in open.iter() {
@@ -140,33 +140,34 @@ impl Entry {
             }
             self.fates.push(Fate { numbers, basis: Basis::Exact(stage, source) });
         }
-        self.count_named(book, brackets);
+        self.count_named(ledger, brackets);
         self.fates.sort_by_key(|fate| fate.numbers.start);
         moved
     }
 
     /// Leaves of `open` what the socket's counter has counted and not been matched with.
-    fn leave_what_is_matched(&self, open: &mut RangeSet, book: BookKey, brackets: &mut Brackets) {
+    fn leave_what_is_matched(&self, open: &mut RangeSet, ledger: LedgerKey, brackets: &mut Brackets) {
         for fate in self.fates.iter().filter(|fate| matches!(fate.basis, Basis::Bracketed(..))) {
             open.remove(fate.numbers.clone());
         }
-        let uncounted: Vec<_> = open.iter().flat_map(|numbers| brackets.take_named(book, numbers)).collect();
+        let uncounted: Vec<_> =
+            open.iter().flat_map(|numbers| brackets.take_named(ledger, numbers)).collect();
         for numbers in uncounted {
             open.remove(numbers);
         }
     }
 
     /// Looks whether the socket's counter has told of what it dropped by exact evidence: so it explains no others.
-    pub(crate) fn count_named(&mut self, book: BookKey, brackets: &mut Brackets) {
+    pub(crate) fn count_named(&mut self, ledger: LedgerKey, brackets: &mut Brackets) {
         let uncounted = core::mem::take(&mut self.uncounted);
-        self.uncounted.extend(uncounted.iter().flat_map(|numbers| brackets.take_named(book, numbers)));
+        self.uncounted.extend(uncounted.iter().flat_map(|numbers| brackets.take_named(ledger, numbers)));
     }
 
     /// The same once the counter has had time to tell: what it dropped is in what it counted, if not where its number is.
-    pub(crate) fn count_named_anywhere(&mut self, book: BookKey, brackets: &mut Brackets) {
-        self.count_named(book, brackets);
+    pub(crate) fn count_named_anywhere(&mut self, ledger: LedgerKey, brackets: &mut Brackets) {
+        self.count_named(ledger, brackets);
         for numbers in core::mem::take(&mut self.uncounted).iter() {
-            brackets.take_nearby(book, numbers);
+            brackets.take_nearby(ledger, numbers);
         }
     }
 
@@ -230,14 +231,14 @@ impl Entry {
         number: u64,
         positions: Range<u64>,
         brackets: &mut Brackets,
-    ) -> Vec<(Booked, u64)> {
+    ) -> Vec<(Attribution, u64)> {
         let moved = self.clear(number..number + 1, brackets);
         self.late.push((number, positions));
         moved
     }
 
     /// Ends the wait for evidence: counts of brackets are matched, the rest is unexplained.
-    pub(crate) fn settle(&mut self, book: BookKey, brackets: &mut Brackets) {
+    pub(crate) fn settle(&mut self, ledger: LedgerKey, brackets: &mut Brackets) {
         let mut open = RangeSet::new();
         open.insert(self.gap.numbers.clone());
         for (late, _) in &self.late {
@@ -248,7 +249,7 @@ impl Entry {
         }
         let uncovered: Vec<_> = open.iter().collect();
         for numbers in uncovered {
-            for found in brackets.explain(book, numbers) {
+            for found in brackets.explain(ledger, numbers) {
                 open.remove(found.numbers.clone());
                 let basis = Basis::Bracketed(found.stage, found.source, found.bracket);
                 self.fates.push(Fate { numbers: found.numbers, basis });
@@ -260,7 +261,7 @@ impl Entry {
     }
 
     /// Removes the fates of `numbers`, gives counts back to their brackets and tells what was removed.
-    fn clear(&mut self, numbers: Range<u64>, brackets: &mut Brackets) -> Vec<(Booked, u64)> {
+    fn clear(&mut self, numbers: Range<u64>, brackets: &mut Brackets) -> Vec<(Attribution, u64)> {
         self.uncounted.remove(numbers.clone());
         let mut moved = Vec::new();
         let mut kept = Vec::with_capacity(self.fates.len() + 1);
@@ -375,7 +376,7 @@ impl Entry {
 }
 
 impl Basis {
-    const fn stage(self) -> Booked {
+    const fn stage(self) -> Attribution {
         match self {
             Self::Exact(stage, _) | Self::Bracketed(stage, _, _) => Some(stage),
             Self::Unexplained => None,

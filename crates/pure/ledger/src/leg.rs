@@ -65,7 +65,7 @@ enum Entry {
 /// Says why a record cannot be booked: whoever wrote it made a mistake or means harm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unbookable {
+pub enum InconsistentRecord {
     /// An account begins with a whole sample.
     #[error("an account cannot begin at position {position}, inside a sample of {per_sample} elements")]
     InsideSample {
@@ -108,14 +108,14 @@ impl Leg {
     /// Opens the account at a record of another process.
     ///
     /// # Errors
-    /// [`Unbookable::InsideSample`] or [`Unbookable::Beyond`].
-    pub fn try_join(per_sample: u32, totals: [u64; 2], position: u64) -> Result<Self, Unbookable> {
+    /// [`InconsistentRecord::InsideSample`] or [`InconsistentRecord::Beyond`].
+    pub fn try_join(per_sample: u32, totals: [u64; 2], position: u64) -> Result<Self, InconsistentRecord> {
         // Nothing is a multiple of zero but zero, and samples without elements cannot be counted.
         if per_sample == 0 || !position.is_multiple_of(u64::from(per_sample)) {
-            return Err(Unbookable::InsideSample { position, per_sample });
+            return Err(InconsistentRecord::InsideSample { position, per_sample });
         }
         if position > MAX_POSITION {
-            return Err(Unbookable::Beyond(position));
+            return Err(InconsistentRecord::Beyond(position));
         }
         let [delivered, missing] = totals;
         Ok(Self {
@@ -157,15 +157,15 @@ impl Leg {
     /// Books a record of another process whose elements the reader is about to be handed.
     ///
     /// # Errors
-    /// [`Unbookable::Elsewhere`] or [`Unbookable::Beyond`]; nothing is booked then.
-    pub fn try_delivered(&mut self, positions: Range<u64>) -> Result<(), Unbookable> {
+    /// [`InconsistentRecord::Elsewhere`] or [`InconsistentRecord::Beyond`]; nothing is booked then.
+    pub fn try_delivered(&mut self, positions: Range<u64>) -> Result<(), InconsistentRecord> {
         self.check_follows(&positions)?;
         let elements = positions.end - positions.start;
         self.delivered += elements;
         // Another process may claim any totals; from the end of 64 bits on they lead nowhere.
         self.totals.delivered = self.totals.delivered.saturating_add(elements);
         self.next_position = positions.end;
-        self.samples.book(positions, Fate::Delivered);
+        self.samples.ledger(positions, Fate::Delivered);
         Ok(())
     }
 
@@ -180,11 +180,11 @@ impl Leg {
     /// Books a gap that another process declared in the flow of records; returns it as this reader tells of it.
     ///
     /// # Errors
-    /// [`Unbookable::Elsewhere`], [`Unbookable::OutsideAccounts`] or [`Unbookable::Gap`]; nothing is booked then.
-    pub fn try_gap(&mut self, gap: Gap) -> Result<&Gap, Unbookable> {
+    /// [`InconsistentRecord::Elsewhere`], [`InconsistentRecord::OutsideAccounts`] or [`InconsistentRecord::Gap`]; nothing is booked then.
+    pub fn try_gap(&mut self, gap: Gap) -> Result<&Gap, InconsistentRecord> {
         gap.check()?;
         if gap.kind != GapKind::Missing {
-            return Err(Unbookable::OutsideAccounts);
+            return Err(InconsistentRecord::OutsideAccounts);
         }
         self.check_follows(&gap.positions)?;
         self.totals.missing = self.totals.missing.saturating_add(gap.len());
@@ -293,19 +293,19 @@ impl Leg {
     }
 
     /// Checks that these positions begin where the account stands, and end where an account may come.
-    const fn check_follows(&self, positions: &Range<u64>) -> Result<(), Unbookable> {
+    const fn check_follows(&self, positions: &Range<u64>) -> Result<(), InconsistentRecord> {
         let Range { start, end } = *positions;
         if start != self.next_position || end < start {
-            return Err(Unbookable::Elsewhere { start, end, next: self.next_position });
+            return Err(InconsistentRecord::Elsewhere { start, end, next: self.next_position });
         }
-        if end > MAX_POSITION { Err(Unbookable::Beyond(end)) } else { Ok(()) }
+        if end > MAX_POSITION { Err(InconsistentRecord::Beyond(end)) } else { Ok(()) }
     }
 
     /// Books a gap behind everything before.
     fn append(&mut self, entry: Entry) -> &Gap {
         let positions = entry.gap().positions.clone();
         self.missing.add(&Shares::of(entry.gap()));
-        self.samples.book(positions.clone(), Fate::Missing);
+        self.samples.ledger(positions.clone(), Fate::Missing);
         self.next_position = positions.end;
         self.remembered += entry.remembered();
         let replaced = self.gaps.insert(positions.start, entry);

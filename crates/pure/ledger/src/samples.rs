@@ -26,7 +26,7 @@ impl SampleRows {
     /// [`Imbalance`] with both sides.
     pub fn check(&self, since_joining: u64) -> Result<(), Imbalance> {
         let counted = self.whole + self.partial + self.missing + self.pending;
-        let imbalance = Imbalance { book: "sample", expected: since_joining, counted };
+        let imbalance = Imbalance { account: "sample", expected: since_joining, counted };
         if counted == since_joining { Ok(()) } else { Err(imbalance) }
     }
 }
@@ -63,7 +63,7 @@ impl SampleCounter {
     }
 
     /// Books the elements behind all before.
-    pub(crate) fn book(&mut self, positions: Range<u64>, fate: Fate) {
+    pub(crate) fn ledger(&mut self, positions: Range<u64>, fate: Fate) {
         let mut at = positions.start;
         if let Some(begun) = self.begun {
             let end = at.next_multiple_of(self.per_sample);
@@ -104,10 +104,10 @@ mod tests {
     #[test]
     fn a_sample_is_whole_partial_or_missing_and_one_may_be_pending() {
         let mut counter = SampleCounter::new(4);
-        counter.book(8..18, Fate::Delivered);
-        counter.book(18..22, Fate::Missing);
-        counter.book(22..24, Fate::Delivered);
-        counter.book(24..34, Fate::Missing);
+        counter.ledger(8..18, Fate::Delivered);
+        counter.ledger(18..22, Fate::Missing);
+        counter.ledger(22..24, Fate::Delivered);
+        counter.ledger(24..34, Fate::Missing);
         let rows = counter.rows();
         assert_eq!(rows, SampleRows { whole: 2, partial: 2, missing: 2, pending: 1 });
         assert_eq!(rows.check(7), Ok(()));
@@ -125,7 +125,7 @@ mod tests {
                 let start = fates.len() as u64;
                 let fate = if random.chance(0.5) { Fate::Delivered } else { Fate::Missing };
                 let len = 1 + random.below(9);
-                counter.book(start..start + len, fate);
+                counter.ledger(start..start + len, fate);
                 fates.resize(fates.len() + usize::try_from(len).unwrap(), fate);
             }
             let mut expected = SampleRows::default();

@@ -37,9 +37,9 @@ impl Part {
 
 impl Node for Part {
     fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
-        if let Self::Receiver(book) = self {
-            book.accept(Read { host: now, reader: now }, arrival.bytes);
-            let totals = book.totals();
+        if let Self::Receiver(receiver) = self {
+            receiver.accept(Read { host: now, reader: now }, arrival.bytes);
+            let totals = receiver.totals();
             assert!(totals.jitter_ns.is_none_or(f64::is_finite));
         }
     }
@@ -75,7 +75,7 @@ fn play(seed: u64, link: Link, rate: FlowRate, payload_bytes: usize, time: Durat
         .reader(Part::Receiver(FlowReceiver::new(RUN, FLOW, numbering)))
         .build();
     network.run_for(time + Duration::from_secs(2));
-    let (Part::Sender { sent, .. }, Part::Receiver(book)) =
+    let (Part::Sender { sent, .. }, Part::Receiver(receiver)) =
         (network.node(NodeId(0)), network.node(NodeId(1)))
     else {
         unreachable!("the sender comes first in the line-up")
@@ -83,7 +83,7 @@ fn play(seed: u64, link: Link, rate: FlowRate, payload_bytes: usize, time: Durat
     let outcomes = network.log().outcomes(NodeId(1));
     let arrived = outcomes.values().filter(|fate| matches!(fate, Fate::Delivered { .. })).count() as u64;
     assert_eq!(network.log().sent_count(), sent.numbered);
-    (book.close(Some(sent), SocketDrops::default()), arrived)
+    (receiver.close(Some(sent), SocketDrops::default()), arrived)
 }
 
 /// A link that does one or several of all it can do.

@@ -47,7 +47,7 @@ impl<E: Into<ArchiveError>> From<E> for Failure {
 
 /// Elements, each in one place.
 #[derive(Clone, Copy, Default, Debug)]
-struct Books {
+struct Counters {
     accepted: u64,
     stored: u64,
     archive_write: u64,
@@ -91,7 +91,7 @@ pub(super) struct StreamRecorder {
     /// Positions taken but not yet stored.
     unacknowledged: RangeSet,
     outage: Outage,
-    books: Books,
+    counters: Counters,
     /// The last write failed; said once until one succeeds.
     failing: bool,
     last_cause: String,
@@ -102,7 +102,7 @@ pub(super) struct StreamRecorder {
     account_written: Instant,
     ended: bool,
     /// What was in the books when this session began: they run through, each account is of one session.
-    books_before: Books,
+    counters_before: Counters,
     /// What was done to the files while they were written, and was got over.
     faults: Vec<String>,
 }
@@ -139,7 +139,7 @@ impl StreamRecorder {
             anchor: (first_index, WallTime::default()),
             unacknowledged: RangeSet::new(),
             outage: Outage::default(),
-            books: Books::default(),
+            counters: Counters::default(),
             failing: false,
             last_cause: String::new(),
             account: Value::Null,
@@ -147,7 +147,7 @@ impl StreamRecorder {
             account_due: false,
             account_written: now,
             ended: false,
-            books_before: Books::default(),
+            counters_before: Counters::default(),
             faults: Vec::new(),
             description,
             folder,
@@ -295,7 +295,7 @@ impl StreamRecorder {
             self.session += 1;
             self.first_index = began.first_index;
             self.reader.clone_from(&began.reader);
-            self.books_before = self.books;
+            self.counters_before = self.counters;
         }
         self.ended = false;
         self.account = Value::Null;
@@ -363,7 +363,7 @@ impl StreamRecorder {
         for missing in block.missing.intersection(skipped * per_sample..block.samples * per_sample) {
             added -= self.unacknowledged.remove(base + missing.start..base + missing.end);
         }
-        self.books.accepted += added;
+        self.counters.accepted += added;
         if skipped < block.samples {
             self.anchor = (block.first_index, block.t0);
             self.accepted_index = block.next_index();
@@ -476,7 +476,7 @@ impl StreamRecorder {
     }
 
     pub(super) const fn stored(&self) -> u64 {
-        self.books.stored
+        self.counters.stored
     }
 
     /// Behind the second barrier: what was staged is stored. Tells whether writing works again.
@@ -490,7 +490,7 @@ impl StreamRecorder {
             self.account_due = true;
         }
         self.stored_index = self.accepted_index;
-        self.books.stored += self.unacknowledged.len();
+        self.counters.stored += self.unacknowledged.len();
         self.unacknowledged = RangeSet::new();
         self.check();
         core::mem::take(&mut self.failing)
@@ -549,7 +549,7 @@ impl StreamRecorder {
 
     fn lose_unacknowledged(&mut self) {
         let lost = core::mem::take(&mut self.unacknowledged);
-        self.books.archive_write += lost.len();
+        self.counters.archive_write += lost.len();
         for range in lost.iter() {
             self.outage.add(range);
         }
@@ -628,7 +628,7 @@ impl StreamRecorder {
     }
 
     fn account_as(&self, state: &str) -> Value {
-        let (books, before) = (self.books, self.books_before);
+        let (counters, before) = (self.counters, self.counters_before);
         json!({
             "format": "tallycast-archive-account",
             "version": VERSION,
@@ -642,9 +642,9 @@ impl StreamRecorder {
             "stored_index": self.stored_index,
             "elements": {
                 "per_sample": self.per_sample(),
-                "accepted": books.accepted - before.accepted,
-                "stored": books.stored - before.stored,
-                "lost": {"archive_write": books.archive_write - before.archive_write},
+                "accepted": counters.accepted - before.accepted,
+                "stored": counters.stored - before.stored,
+                "lost": {"archive_write": counters.archive_write - before.archive_write},
                 "pending": self.unacknowledged.len(),
             },
             "reader": self.account,
@@ -657,9 +657,9 @@ impl StreamRecorder {
             epoch: self.description.epoch,
             accepted_index: self.accepted_index,
             stored_index: self.stored_index,
-            accepted: self.books.accepted,
-            stored: self.books.stored,
-            archive_write: self.books.archive_write,
+            accepted: self.counters.accepted,
+            stored: self.counters.stored,
+            archive_write: self.counters.archive_write,
         }
     }
 
@@ -698,7 +698,7 @@ impl StreamRecorder {
     }
 
     fn check(&self) {
-        let Books { accepted, stored, archive_write } = self.books;
+        let Counters { accepted, stored, archive_write } = self.counters;
         debug_assert_eq!(
             accepted,
             stored + archive_write + self.unacknowledged.len(),

@@ -241,12 +241,12 @@ fn accounts(task: &Task, sent: &Sent, sockets: &[SocketCount]) -> Result<Vec<Acc
     let mut accounts = Vec::new();
     for (endpoint, sent) in task.endpoints.iter().zip(&sent.endpoints) {
         let at_endpoint = || sockets.iter().filter(|socket| socket.address == *endpoint);
-        let mut book = FlowReceiver::new(0, 0, Numbering::Counted);
+        let mut flow = FlowReceiver::new(0, 0, Numbering::Counted);
         for counted in at_endpoint().flat_map(|socket| &socket.workers) {
-            book.add_counted(counted.datagrams, counted.bytes);
+            flow.add_counted(counted.datagrams, counted.bytes);
         }
         let drops = SocketDrops::of_datagrams(at_endpoint().map(|socket| socket.drops).sum());
-        let account = book.close(Some(sent), drops);
+        let account = flow.close(Some(sent), drops);
         account.check()?;
         accounts.push(Account::of_datagrams(&account));
     }

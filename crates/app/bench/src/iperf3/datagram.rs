@@ -81,7 +81,7 @@ pub(super) enum Seen {
 
 /// Which numbers came, and which are missing below the highest.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct SequenceTracker {
     /// The highest number seen.
     pub(super) highest: u64,
     /// How many numbers came.
@@ -95,7 +95,7 @@ pub(super) struct Book {
     jitter: Jitter,
 }
 
-impl Book {
+impl SequenceTracker {
     pub(super) fn new() -> Self {
         let came = vec![0; usize::try_from(WINDOW / 64).expect("a small number")].into_boxed_slice();
         Self {
@@ -112,7 +112,7 @@ impl Book {
     /// Books a datagram that came at `now`; `None` if its number is none that a datagram of this test has.
     pub(super) fn record(&mut self, wide: bool, header: Header, now: Instant) -> Option<Seen> {
         let number = if wide { header.number } else { self.widened(header.number) };
-        let seen = self.is_believed(number).then(|| self.book(number))?;
+        let seen = self.is_believed(number).then(|| self.classify(number))?;
         if seen != Seen::Duplicate {
             self.received += 1;
             self.jitter.record(header.sent, now);
@@ -131,7 +131,7 @@ impl Book {
         (1..=MOST.min(self.highest + MOST_AHEAD)).contains(&number)
     }
 
-    fn book(&mut self, number: u64) -> Seen {
+    fn classify(&mut self, number: u64) -> Seen {
         if number > self.highest {
             self.advance(number);
             return Seen::New;
@@ -234,46 +234,46 @@ mod tests {
 
     #[test]
     fn counters_of_32_bits_may_wrap() {
-        let mut book = Book::new();
+        let mut tracker = SequenceTracker::new();
         let top = u64::from(u32::MAX);
         // Without the numbers before, all of which are missing.
-        book.record(false, header(top / 2), NOW);
-        assert_eq!(book.record(false, header(0), NOW), None, "no datagram has the number 0");
+        tracker.record(false, header(top / 2), NOW);
+        assert_eq!(tracker.record(false, header(0), NOW), None, "no datagram has the number 0");
         for low in [top - 1, top, 0, 1, 2] {
-            assert_eq!(book.record(false, header(low), NOW), Some(Seen::New), "{low}");
+            assert_eq!(tracker.record(false, header(low), NOW), Some(Seen::New), "{low}");
         }
-        assert_eq!(book.highest, top + 3);
-        assert_eq!(book.record(false, header(top), NOW), Some(Seen::Duplicate));
-        assert_eq!(book.highest, book.received + book.missing);
+        assert_eq!(tracker.highest, top + 3);
+        assert_eq!(tracker.record(false, header(top), NOW), Some(Seen::Duplicate));
+        assert_eq!(tracker.highest, tracker.received + tracker.missing);
     }
 
     #[test]
     fn an_absurd_number_changes_nothing() {
-        let mut book = Book::new();
+        let mut tracker = SequenceTracker::new();
         for absurd in [0, MOST_AHEAD + 1, u64::MAX] {
-            assert_eq!(book.record(true, header(absurd), NOW), None, "{absurd}");
+            assert_eq!(tracker.record(true, header(absurd), NOW), None, "{absurd}");
         }
-        assert_eq!((book.highest, book.received, book.missing), (0, 0, 0));
-        assert_eq!(book.record(true, header(MOST_AHEAD), NOW), Some(Seen::New));
-        assert_eq!((book.received, book.missing), (1, MOST_AHEAD - 1));
+        assert_eq!((tracker.highest, tracker.received, tracker.missing), (0, 0, 0));
+        assert_eq!(tracker.record(true, header(MOST_AHEAD), NOW), Some(Seen::New));
+        assert_eq!((tracker.received, tracker.missing), (1, MOST_AHEAD - 1));
     }
 
     #[test]
     fn many_leaps_end_at_the_largest_number_that_is_believed() {
-        let mut book = Book::new();
+        let mut tracker = SequenceTracker::new();
         for leap in 1..=MOST / MOST_AHEAD {
-            assert_eq!(book.record(true, header(leap * MOST_AHEAD), NOW), Some(Seen::New), "{leap}");
+            assert_eq!(tracker.record(true, header(leap * MOST_AHEAD), NOW), Some(Seen::New), "{leap}");
         }
-        assert_eq!((book.highest, book.record(true, header(MOST + 1), NOW)), (MOST, None));
-        assert_eq!(book.highest, book.received + book.missing);
+        assert_eq!((tracker.highest, tracker.record(true, header(MOST + 1), NOW)), (MOST, None));
+        assert_eq!(tracker.highest, tracker.received + tracker.missing);
     }
 
     #[test]
     fn what_comes_too_late_to_tell_is_a_duplicate() {
         for (number, seen) in [(2, Seen::OutOfOrder), (1, Seen::Duplicate)] {
-            let mut book = Book::new();
-            book.record(true, header(WINDOW + 1), NOW);
-            assert_eq!(book.record(true, header(number), NOW), Some(seen), "{number}");
+            let mut tracker = SequenceTracker::new();
+            tracker.record(true, header(WINDOW + 1), NOW);
+            assert_eq!(tracker.record(true, header(number), NOW), Some(seen), "{number}");
         }
     }
 
@@ -290,8 +290,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_book_agrees_with_a_set(numbers in prop::collection::vec(1..200_u64, 0..400), wide in any::<bool>()) {
-            let (mut book, mut set) = (Book::new(), BTreeSet::new());
+        fn the_tracker_agrees_with_a_set(numbers in prop::collection::vec(1..200_u64, 0..400), wide in any::<bool>()) {
+            let (mut tracker, mut set) = (SequenceTracker::new(), BTreeSet::new());
             for number in &numbers {
                 let before = set.last().copied().unwrap_or(0);
                 let expected = match (set.insert(*number), *number > before) {
@@ -299,11 +299,11 @@ mod tests {
                     (true, false) => Seen::OutOfOrder,
                     (false, _) => Seen::Duplicate,
                 };
-                prop_assert_eq!(book.record(wide, header(*number), NOW), Some(expected));
-                prop_assert_eq!(book.highest, book.received + book.missing);
+                prop_assert_eq!(tracker.record(wide, header(*number), NOW), Some(expected));
+                prop_assert_eq!(tracker.highest, tracker.received + tracker.missing);
             }
-            prop_assert_eq!(book.received, set.len() as u64);
-            prop_assert_eq!(book.received + book.duplicates, numbers.len() as u64);
+            prop_assert_eq!(tracker.received, set.len() as u64);
+            prop_assert_eq!(tracker.received + tracker.duplicates, numbers.len() as u64);
         }
 
         #[test]
@@ -317,10 +317,10 @@ mod tests {
 
         #[test]
         fn no_datagram_is_a_panic(datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..50), wide in any::<bool>()) {
-            let mut book = Book::new();
+            let mut tracker = SequenceTracker::new();
             for header in datagrams.iter().filter_map(|it| Header::parse(wide, it)) {
-                book.record(wide, header, NOW);
-                prop_assert_eq!(book.highest, book.received + book.missing);
+                tracker.record(wide, header, NOW);
+                prop_assert_eq!(tracker.highest, tracker.received + tracker.missing);
             }
         }
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use sys::{MemInfo, TcpInfo, clock};
 use units::Instant;
 
-use super::datagram::{Book, Header, Seen};
+use super::datagram::{Header, Seen, SequenceTracker};
 use super::goal::Goal;
 use super::pace::Pacer;
 use super::parameters::{Flow, Place, Test};
@@ -412,10 +412,10 @@ impl Worker {
     }
 
     fn receive(&mut self) -> io::Result<()> {
-        let mut book = Book::new();
+        let mut tracker = SequenceTracker::new();
         let mut last_arrival = clock::monotonic();
         while !self.shared.is_stopped() && !self.has_all() {
-            match self.read(&mut book) {
+            match self.read(&mut tracker) {
                 Ok(Some(bytes)) => {
                     last_arrival = clock::monotonic();
                     self.goal.count_received(bytes);
@@ -437,7 +437,7 @@ impl Worker {
     }
 
     /// Reads once; returns the bytes that count, `None` at the end of the stream.
-    fn read(&mut self, book: &mut Book) -> io::Result<Option<u64>> {
+    fn read(&mut self, tracker: &mut SequenceTracker) -> io::Result<Option<u64>> {
         match &*self.socket {
             Socket::Tcp(socket) => {
                 let read = { socket }.read(&mut self.block[..self.block_bytes])? as u64;
@@ -451,17 +451,17 @@ impl Worker {
                 let read = socket.recv(&mut self.block)?;
                 let now = clock::monotonic();
                 let header = Header::parse(self.wide, &self.block[..read]);
-                let seen = header.and_then(|header| book.record(self.wide, header, now));
+                let seen = header.and_then(|header| tracker.record(self.wide, header, now));
                 let bytes = if matches!(seen, Some(Seen::New | Seen::OutOfOrder)) { read as u64 } else { 0 };
                 self.shared.update(|counts| {
                     counts.bytes += bytes;
-                    counts.packets = book.received;
-                    counts.highest = book.highest;
-                    counts.missing = book.missing;
-                    counts.out_of_order = book.out_of_order;
-                    counts.duplicates = book.duplicates;
+                    counts.packets = tracker.received;
+                    counts.highest = tracker.highest;
+                    counts.missing = tracker.missing;
+                    counts.out_of_order = tracker.out_of_order;
+                    counts.duplicates = tracker.duplicates;
                     counts.foreign += u64::from(seen.is_none());
-                    counts.jitter_s = book.jitter_s();
+                    counts.jitter_s = tracker.jitter_s();
                     counts.last_arrival = Some(now);
                 });
                 Ok(Some(bytes))

@@ -39,7 +39,7 @@ pub(super) struct Member {
     socket: ReceiveSocket,
     poller: Poller,
     batch: ReceiveBatch,
-    book: FlowReceiver,
+    flow: FlowReceiver,
     latencies_ns: Vec<u64>,
     most_latencies: usize,
 }
@@ -93,7 +93,7 @@ impl Member {
             socket,
             poller,
             batch: ReceiveBatch::with_slot_bytes(options.payload_bytes),
-            book: FlowReceiver::new(run, 0, Numbering::Stamped),
+            flow: FlowReceiver::new(run, 0, Numbering::Stamped),
             latencies_ns: Vec::new(),
             most_latencies: MOST_LATENCIES / options.receivers.max(1) as usize,
         })
@@ -127,7 +127,7 @@ impl Member {
                 last = sent.map_or(last, |_| clock::monotonic());
             }
             if let Some(sent) = &sent
-                && (self.book.has_all(sent) || looked.since(last) >= QUIET)
+                && (self.flow.has_all(sent) || looked.since(last) >= QUIET)
             {
                 break;
             }
@@ -138,12 +138,12 @@ impl Member {
     fn take(&mut self) -> Result<bool, MemberError> {
         self.socket.receive_batch(&mut self.batch)?;
         let now = clock::monotonic();
-        let received_before = self.book.received();
+        let received_before = self.flow.received();
         for datagram in self.batch.iter() {
-            let before = self.book.received();
-            self.book.accept(now, datagram.bytes);
+            let before = self.flow.received();
+            self.flow.accept(now, datagram.bytes);
             // Only one that counts as received has a latency, and only its first copy.
-            if self.book.received() > before
+            if self.flow.received() > before
                 && let Some(stamp) = Stamp::read(datagram.bytes)
             {
                 let latency = now.as_nanos().saturating_sub(stamp.sent.as_nanos());
@@ -154,16 +154,16 @@ impl Member {
             }
         }
         // What a stranger sends to the group keeps nobody waiting.
-        Ok(self.book.received() > received_before)
+        Ok(self.flow.received() > received_before)
     }
 
     fn close(mut self, sent: Option<&FlowSent>) -> Result<MemberResult, MemberError> {
         let drops = self.socket.meminfo().map_or(0, |info| u64::from(info.drops));
-        let account = self.book.close(sent, drops);
+        let account = self.flow.close(sent, drops);
         account.check()?;
         Ok(MemberResult {
             account: Account::of_datagrams(&account),
-            reordered: self.book.totals().reordered,
+            reordered: self.flow.totals().reordered,
             latency: Percentiles::of(&mut self.latencies_ns).as_ref().map(Times::of),
         })
     }

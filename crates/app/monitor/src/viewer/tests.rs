@@ -178,7 +178,7 @@ fn a_hidden_viewer_gets_nothing_and_is_owed_what_slid_past() {
 }
 
 #[test]
-fn what_slides_past_a_view_without_credit_is_booked_before_it_is_shown_again() {
+fn what_slides_past_a_view_without_credit_is_counted_before_it_is_shown_again() {
     let mut scene = Scene::new();
     scene.follow(1);
     for _ in 0..2 {
@@ -187,18 +187,18 @@ fn what_slides_past_a_view_without_credit_is_booked_before_it_is_shown_again() {
     }
     scene.pass(3_000);
     assert_eq!(scene.frame(), None, "two are under way");
-    let book = |scene: &mut Scene| {
+    let count = |scene: &mut Scene| {
         let scenery = Scenery { history: &scene.history, now: scene.now };
-        scene.viewer.book_losses(scenery);
+        scene.viewer.count_losses(scenery);
         scene.viewer.browser_account()["lost_elements"]["lab/x"].clone()
     };
     // Shown up to 1 s, and the window begins at 3 s.
-    assert_eq!(book(&mut scene), 2_000);
-    assert_eq!(book(&mut scene), 2_000, "only once");
+    assert_eq!(count(&mut scene), 2_000);
+    assert_eq!(count(&mut scene), 2_000, "only once");
     scene.say(r#"{"type":"shown","frame":0}"#).unwrap();
     scene.now.steady += Pace::FRAME;
     assert!(scene.frame().is_some());
-    assert_eq!(book(&mut scene), 2_000, "the rest was shown");
+    assert_eq!(count(&mut scene), 2_000, "the rest was shown");
     assert_eq!(scene.history.stream("lab/x").unwrap().lost_in_browsers(), 2_000);
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use cyclic::{AppBook, Beat, PeriodError, RegistrationError, Take};
+use cyclic::{AppCounters, Beat, PeriodError, RegistrationError, Take};
 use sample::{Channel, Dtype, Element, StreamName};
 use wire::Totals;
 
@@ -77,7 +77,7 @@ pub(super) struct OutputOf {
 #[derive(Clone, Debug)]
 pub struct AppReport {
     /// Its cycles and inputs.
-    pub book: AppBook,
+    pub counters: AppCounters,
     /// What became of each output's samples at this end.
     pub outputs: Vec<(StreamName, Totals)>,
     /// The accounts of its inputs.

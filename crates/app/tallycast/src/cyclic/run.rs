@@ -102,7 +102,7 @@ impl Running {
             tracing::warn!(
                 "timer alarm: more than {ALARM_ABOVE} cycles are pending, {} were left out so far; further alarms are counted\n\
                  give the app a longer period, or a processor of its own (pin_to, fifo)",
-                self.machine.book().skipped
+                self.machine.counters().skipped
             );
         }
         let told = self.tell(&due);
@@ -157,7 +157,7 @@ impl Running {
         let outputs = self.outputs.into_iter().map(|output| output.close(next)).collect();
         let _ = self.status.close(next);
         let accounts = self.inputs.into_iter().flat_map(InputPort::close).collect();
-        AppReport { book: self.machine.book().clone(), outputs, accounts }
+        AppReport { counters: self.machine.counters().clone(), outputs, accounts }
     }
 }
 

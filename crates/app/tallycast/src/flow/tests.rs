@@ -399,7 +399,7 @@ fn what_settled_where_the_ring_lapped_is_asked_for_at_the_end() {
 }
 
 #[test]
-fn a_lapped_reader_books_what_it_missed_at_any_record_of_the_epoch() {
+fn a_lapped_reader_counts_what_it_missed_at_any_record_of_the_epoch() {
     let mut scene = Scene::new();
     scene.began(A, 0);
     scene.blocks(A, 0..10);
@@ -418,7 +418,7 @@ fn a_lapped_reader_books_what_it_missed_at_any_record_of_the_epoch() {
 }
 
 #[test]
-fn the_rest_of_a_replaced_epoch_is_booked_to_that_epoch_only() {
+fn the_rest_of_a_replaced_epoch_is_counted_to_that_epoch_only() {
     let mut scene = Scene::new();
     scene.began(A, 0);
     scene.blocks(A, 0..18);

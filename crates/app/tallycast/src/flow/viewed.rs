@@ -56,7 +56,7 @@ impl Flow {
             self.flush(events);
             let size_bytes = kept.payload_bytes() - BLOCK_HEAD_BYTES;
             let piece = Piece { position: block.position, t0: block.t0, size_bytes };
-            if self.book(block.epoch, piece, events).is_some() {
+            if self.count_delivered(block.epoch, piece, events).is_some() {
                 self.blocks.push(self.left_block(&block, size_bytes, kept));
                 self.hand_over(events);
             }

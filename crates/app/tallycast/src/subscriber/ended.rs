@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use engine::StreamAccountView;
 
-use super::{SocketBooks, Subscriber};
+use super::{SocketAccounts, Subscriber};
 use crate::event::{Event, StreamAccount, StreamGap};
 use crate::host_view::Reach;
 
@@ -30,7 +30,7 @@ impl Subscriber {
         };
         if events.iter().any(concerns_the_ended) {
             let mut sockets = self.leaving.clone();
-            sockets.extend(self.socket_books());
+            sockets.extend(self.socket_accounts());
             for event in &mut events {
                 match event {
                     Event::Ended(account) => self.keep_ended(account, &sockets),
@@ -44,8 +44,8 @@ impl Subscriber {
     }
 
     /// Completes an account that has ended, and keeps it.
-    fn keep_ended(&mut self, account: &mut StreamAccount, sockets: &SocketBooks) {
-        if let Some(socket) = book_of(account, sockets) {
+    fn keep_ended(&mut self, account: &mut StreamAccount, sockets: &SocketAccounts) {
+        if let Some(socket) = socket_account_of(account, sockets) {
             complete(account, socket);
         }
         if self.ended.len() == MAX_ENDED {
@@ -56,7 +56,7 @@ impl Subscriber {
     }
 
     /// Takes late news of a gap into the account of its epoch, if that has ended.
-    fn settle_ended(&mut self, gap: &StreamGap, sockets: &SocketBooks) {
+    fn settle_ended(&mut self, gap: &StreamGap, sockets: &SocketAccounts) {
         let Some(known) = self.ended.iter_mut().rev().find(|account| is_of(account, gap)) else { return };
         let flow = self.flows.get(&known.id);
         let Some(later) = flow.and_then(|flow| flow.ended_account(gap.epoch, gap.join, &self.reader)) else {
@@ -64,7 +64,7 @@ impl Subscriber {
         };
         known.account.elements = later.account.elements;
         known.account.gaps = later.account.gaps;
-        if let Some(socket) = book_of(known, sockets) {
+        if let Some(socket) = socket_account_of(known, sockets) {
             known.account.datagrams = socket.view.account.datagrams;
             complete(known, socket);
         }
@@ -87,7 +87,10 @@ fn is_of(account: &StreamAccount, gap: &StreamGap) -> bool {
 }
 
 /// Finds the socket's book of an account that has ended.
-fn book_of<'a>(account: &StreamAccount, sockets: &'a SocketBooks) -> Option<&'a StreamAccountView> {
+fn socket_account_of<'a>(
+    account: &StreamAccount,
+    sockets: &'a SocketAccounts,
+) -> Option<&'a StreamAccountView> {
     // What came from a ring of this host has no socket here, whatever else this process receives.
     let socket = sockets.get(&(account.id, account.epoch)).filter(|_| account.reach == Reach::Udp)?;
     // A publisher that fell silent and came back has another account in the same epoch by now.

@@ -93,13 +93,13 @@ fn every_cycle_of_one_app_reaches_the_next_under_its_number() {
         });
         stop.store(true, Ordering::Relaxed);
         let (report, first) = (report.unwrap(), first.join().unwrap().unwrap());
-        assert_eq!(report.book.inputs[0].samples, seen);
-        assert_eq!(report.book.lateness.count(), report.book.cycles);
+        assert_eq!(report.counters.inputs[0].samples, seen);
+        assert_eq!(report.counters.lateness.count(), report.counters.cycles);
         let account = sum(&report.accounts);
         assert!(account.explained() && account.elements.delivered >= seen, "{account:?}");
         let (_, totals) = &first.outputs[0];
-        assert_eq!(totals.samples.numbered, first.book.cycles, "every cycle that ran wrote one sample");
-        assert_eq!(totals.samples.source, first.book.skipped);
+        assert_eq!(totals.samples.numbered, first.counters.cycles, "every cycle that ran wrote one sample");
+        assert_eq!(totals.samples.source, first.counters.skipped);
     });
 }
 
@@ -129,10 +129,10 @@ fn a_function_that_panics_ends_its_app_with_every_account_closed() {
             panic!("the planted panic is told");
         };
         assert!(message.contains("planted"), "{message}");
-        assert!(report.book.cycles <= cycle + 1, "the last cycle is the one that panicked");
+        assert!(report.counters.cycles <= cycle + 1, "the last cycle is the one that panicked");
         assert_eq!(
             report.outputs[0].1.samples.numbered,
-            report.book.cycles - 1,
+            report.counters.cycles - 1,
             "the last cycle wrote nothing"
         );
     });
@@ -153,9 +153,9 @@ fn what_an_overrun_covers_is_left_out_counted_and_a_hole_of_the_source() {
             }
         });
         let report = app.join().unwrap().unwrap();
-        assert!(report.book.overruns >= 1 && report.book.skipped >= 9, "{:?}", report.book);
+        assert!(report.counters.overruns >= 1 && report.counters.skipped >= 9, "{:?}", report.counters);
         let totals = report.outputs[0].1.samples;
-        assert_eq!((totals.numbered, totals.source), (report.book.cycles, report.book.skipped));
+        assert_eq!((totals.numbered, totals.source), (report.counters.cycles, report.counters.skipped));
         assert!(account.explained() && account.state == AccountState::Closed, "{account:?}");
         assert!(account.elements.lost[Stage::Source] >= 9, "{account:?}");
     });
@@ -201,7 +201,7 @@ fn an_app_whose_feeder_ends_starves_and_the_feeder_is_gone() {
         feeder.join().unwrap().unwrap();
         stop.store(true, Ordering::Relaxed);
         let report = consumer.join().unwrap().unwrap();
-        assert!(report.book.inputs[0].missed >= 2, "{:?}", report.book);
+        assert!(report.counters.inputs[0].missed >= 2, "{:?}", report.counters);
         let account = sum(&report.accounts);
         assert!(account.explained(), "{account:?}");
         assert!(watch.close().iter().all(|account| account.account.explained()));
@@ -247,7 +247,7 @@ fn a_function_that_blocks_is_seen_from_outside_and_when_it_goes_on_too() {
         assert!(back.newest.is_some_and(|(_, row)| row.overruns > 0), "a block is an overrun");
         block.send(mpsc::channel().1).unwrap();
         let report = app.join().unwrap().unwrap();
-        assert!(report.book.skipped > 0 && report.book.overruns > 0, "{:?}", report.book);
+        assert!(report.counters.skipped > 0 && report.counters.overruns > 0, "{:?}", report.counters);
     });
 }
 
@@ -277,7 +277,7 @@ fn what_is_lost_on_the_way_to_an_app_is_counted_in_the_cycle_that_learns_of_it()
             Ok(())
         });
         let (report, totals) = (report.unwrap(), source.join().unwrap());
-        let input = &report.book.inputs[0];
+        let input = &report.counters.inputs[0];
         assert_eq!((input.samples, input.lost_elements), sums);
         let account = sum(&report.accounts);
         let rows = &account.elements;
@@ -302,8 +302,8 @@ fn a_stream_of_another_type_is_missed_and_never_misread() {
         });
         let report = consumer(&bus, &stop).unwrap();
         assert_eq!(source.join().unwrap().samples.numbered, 50);
-        let input = &report.book.inputs[0];
-        assert_eq!((input.samples, input.missed), (0, report.book.cycles), "an f4 is no f8");
+        let input = &report.counters.inputs[0];
+        assert_eq!((input.samples, input.missed), (0, report.counters.cycles), "an f4 is no f8");
         assert!(sum(&report.accounts).explained(), "its account is kept all the same");
     });
 }
@@ -373,7 +373,7 @@ fn an_app_that_is_pinned_and_urgent_leaves_the_threads_of_its_node_alone() {
         cycle.stop();
         Ok(())
     });
-    assert_eq!(report.unwrap().book.cycles, 1);
+    assert_eq!(report.unwrap().counters.cycles, 1);
     let named = |name: &'static str| seen.iter().filter(move |it| it.0 == name);
     assert!(named("tallycast-app").any(|it| it.1 == cpu.to_string()), "the app is pinned: {seen:?}");
     if named("tallycast-app").all(|it| it.2 == OTHER) {

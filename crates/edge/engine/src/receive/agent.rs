@@ -581,7 +581,7 @@ impl Agent {
         let busy_poll = self.config.busy_poll;
         let options =
             ReceiveOptions { interface, techniques, busy_poll, ..ReceiveOptions::at(address, buffer_bytes) };
-        let mut port = Port::open(&options, &self.config.reader, self.config.book)?;
+        let mut port = Port::open(&options, &self.config.reader, self.config.ledger)?;
         port.machine.handle(clock::monotonic(), Input::Select(self.directory.selection()));
         let buffer = port.socket.granted_buffer();
         if buffer.clamped() && !std::mem::replace(&mut self.warned_of_buffer, true) {

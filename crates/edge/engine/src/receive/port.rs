@@ -6,7 +6,7 @@ use std::time::Duration;
 use cast::Receiver;
 use cast::receive::{Input, ReaderIdentity};
 use cyclic::Histogram;
-use ledger::{BookConfig, DropUnit};
+use ledger::{DropUnit, LedgerConfig};
 use sys::{Buffer, OpenError, ReceiveOptions, ReceiveSocket, clock};
 use units::Instant;
 
@@ -87,14 +87,14 @@ impl Port {
     pub(super) fn open(
         options: &ReceiveOptions,
         reader: &ReaderIdentity,
-        book: BookConfig,
+        ledger: LedgerConfig,
     ) -> Result<Self, OpenError> {
         let socket = ReceiveSocket::open(options)?;
         let granted = socket.granted_buffer().effective_bytes;
         let receive_buffer_bytes = u32::try_from(granted).unwrap_or(u32::MAX);
         let drop_unit = if socket.techniques().gro { DropUnit::Train } else { DropUnit::Datagram };
         let identity = ReaderIdentity { receive_buffer_bytes, ..reader.clone() };
-        let machine = Receiver::new(identity, book, reader.id.0).counting_drops_in(drop_unit);
+        let machine = Receiver::new(identity, ledger, reader.id.0).counting_drops_in(drop_unit);
         let address = options.address;
         Ok(Self {
             cookie: socket.cookie(),
@@ -190,7 +190,7 @@ mod tests {
     fn what_waited_longest_at_each_read_is_told_by_median_and_percentile() {
         let reader = ReaderIdentity { id: ReaderId(1), name: "reader".into(), receive_buffer_bytes: 0 };
         let options = ReceiveOptions::at("127.0.0.1:0".parse().unwrap(), 1 << 20);
-        let mut port = Port::open(&options, &reader, BookConfig::default()).unwrap();
+        let mut port = Port::open(&options, &reader, LedgerConfig::default()).unwrap();
         assert_eq!(port.status().waits, Waits::default());
         let (now, wall) = (clock::monotonic(), clock::wall());
         let minutes = |count: i64| wall.offset(-count * 60_000_000_000);
@@ -210,7 +210,7 @@ mod tests {
     fn nobody_may_be_away_for_longer_than_the_buffer_lasts() {
         let reader = ReaderIdentity { id: ReaderId(1), name: "reader".into(), receive_buffer_bytes: 0 };
         let options = ReceiveOptions::at("127.0.0.1:0".parse().unwrap(), 1 << 20);
-        let mut port = Port::open(&options, &reader, BookConfig::default()).unwrap();
+        let mut port = Port::open(&options, &reader, LedgerConfig::default()).unwrap();
         let granted = usize::try_from(port.socket.granted_buffer().effective_bytes).unwrap();
         let (mut now, step) = (port.counted_from, Duration::from_millis(1));
         let mut spare_time = |taken: usize| {

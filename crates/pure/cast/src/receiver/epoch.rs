@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ledger::{
-    Accepted, Account, AccountState, Book, BookConfig, BookKey, Brackets, Change, DropNotice, EvidenceSource,
-    Stage, StageCounts,
+    Accepted, Account, AccountState, Brackets, Change, DropNotice, EvidenceSource, LedgerConfig, LedgerKey,
+    SocketLedger, Stage, StageCounts,
 };
 use sample::Dtype;
 use units::{Epoch, Instant, StreamId, WallTime};
@@ -35,11 +35,11 @@ const MAX_SPARE_BUFFERS: usize = 64;
 /// The receiver's state of one epoch.
 #[derive(Debug)]
 pub(super) struct ReceiverEpoch {
-    pub(super) key: BookKey,
+    pub(super) key: LedgerKey,
     pub(super) stream: StreamId,
     pub(super) epoch: Epoch,
     pub(super) description: Arc<Description>,
-    pub(super) book: Book,
+    pub(super) ledger: SocketLedger,
     /// Where the publisher's datagrams come from.
     pub(super) from: SocketAddr,
     /// From which addresses it is believed.
@@ -85,23 +85,23 @@ pub(super) enum Taken {
 impl ReceiverEpoch {
     /// Begins the account of an epoch at its first datagram whose schema is known.
     pub(super) fn join(
-        key: BookKey,
-        config: BookConfig,
+        key: LedgerKey,
+        config: LedgerConfig,
         head: &Numbered,
         description: Arc<Description>,
         heard: (Instant, SocketAddr),
     ) -> Self {
-        let book = Book::join(key, config, head.elements_per_sample, head.number, head.position());
-        Self::with_book(key, book, (head.stream, head.epoch), description, heard)
+        let ledger = SocketLedger::join(key, config, head.elements_per_sample, head.number, head.position());
+        Self::with_ledger(key, ledger, (head.stream, head.epoch), description, heard)
     }
 
     /// Opens another account of this epoch after its last one, for the losses that its successor reports.
-    pub(super) fn following(&self, key: BookKey, heard: (Instant, SocketAddr)) -> Self {
+    pub(super) fn following(&self, key: LedgerKey, heard: (Instant, SocketAddr)) -> Self {
         Self { plausibility: self.plausibility.clone(), ..self.resumed(key, heard) }
     }
 
     /// Opens an account, from the first sample on, for a later epoch of which nothing was received.
-    pub(super) fn unheard_successor(&self, key: BookKey, config: BookConfig, epoch: Epoch) -> Self {
+    pub(super) fn unheard_successor(&self, key: LedgerKey, config: LedgerConfig, epoch: Epoch) -> Self {
         let (identity, description) = ((self.stream, epoch), Arc::clone(&self.description));
         let state = Self::unheard(key, config, identity, description, (self.last_heard, self.from));
         Self { pin: self.pin.clone(), plausibility: self.plausibility.clone(), ..state }
@@ -110,27 +110,27 @@ impl ReceiverEpoch {
     /// Opens an account, from the first sample on, for an epoch of which nothing was received. `silence` says since when
     /// nothing was heard and from where its successor reports it.
     pub(super) fn unheard(
-        key: BookKey,
-        config: BookConfig,
+        key: LedgerKey,
+        config: LedgerConfig,
         identity: (StreamId, Epoch),
         description: Arc<Description>,
         silence: (Instant, SocketAddr),
     ) -> Self {
-        let book = Book::join(key, config, description.schema.elements_per_sample(), 0, 0);
-        Self::with_book(key, book, identity, description, silence)
+        let ledger = SocketLedger::join(key, config, description.schema.elements_per_sample(), 0, 0);
+        Self::with_ledger(key, ledger, identity, description, silence)
     }
 
     /// Begins another account of this epoch, which had fallen silent, where its last one ended.
-    pub(super) fn resumed(&self, key: BookKey, heard: (Instant, SocketAddr)) -> Self {
-        let book = Book::continued(&self.book, key);
+    pub(super) fn resumed(&self, key: LedgerKey, heard: (Instant, SocketAddr)) -> Self {
+        let ledger = SocketLedger::continued(&self.ledger, key);
         let (identity, description) = ((self.stream, self.epoch), Arc::clone(&self.description));
         // It is believed from where it was before, too.
-        Self { pin: self.pin.clone(), ..Self::with_book(key, book, identity, description, heard) }
+        Self { pin: self.pin.clone(), ..Self::with_ledger(key, ledger, identity, description, heard) }
     }
 
-    fn with_book(
-        key: BookKey,
-        book: Book,
+    fn with_ledger(
+        key: LedgerKey,
+        ledger: SocketLedger,
         identity: (StreamId, Epoch),
         description: Arc<Description>,
         heard: (Instant, SocketAddr),
@@ -143,7 +143,7 @@ impl ReceiverEpoch {
             epoch,
             plausibility: Plausibility::new(&description.schema, now),
             description,
-            book,
+            ledger,
             from,
             pin: Pin::new(from.ip()),
             last_heard: now,
@@ -166,12 +166,12 @@ impl ReceiverEpoch {
 
     /// Tells whether the publisher is alive as far as is known: neither has the epoch ended, nor has it fallen silent.
     pub(super) fn is_alive(&self) -> bool {
-        self.book.expects_more()
+        self.ledger.expects_more()
     }
 
     /// Tells whether the publisher fell silent without its final tally: the epoch may go on.
     pub(super) fn is_unconfirmed(&self) -> bool {
-        self.book.state() == AccountState::Unconfirmed
+        self.ledger.state() == AccountState::Unconfirmed
     }
 
     /// Tells whether an account may begin at this datagram: only at the start of a sample.
@@ -211,15 +211,15 @@ impl ReceiverEpoch {
         let positions = run.positions();
         if run.first.dtype != self.description.schema.dtype
             || !in_turn
-            || !self.book.accept_run(now, run.numbers(), positions.clone(), brackets)
+            || !self.ledger.accept_run(now, run.numbers(), positions.clone(), brackets)
         {
             return false;
         }
         self.last_heard = now;
         self.plausibility.heard(now, run.datagrams());
-        self.book.resume();
+        self.ledger.resume();
         self.take_changes(out);
-        self.book.deliver(positions.end - positions.start);
+        self.ledger.deliver(positions.end - positions.start);
         let Data { t0, clock, dtype, .. } = run.first;
         out.run(self.block_item(positions, t0, clock, dtype), run);
         self.tell(now, out);
@@ -257,10 +257,10 @@ impl ReceiverEpoch {
         }
         for withheld in &tally.withheld {
             let source = EvidenceSource::TallyRange;
-            self.book.name_exactly(withheld.numbers.clone(), withheld.stage, source, brackets);
+            self.ledger.name_exactly(withheld.numbers.clone(), withheld.stage, source, brackets);
         }
         for skipped in &tally.skipped {
-            self.book.name_skipped(skipped.positions.clone(), skipped.stage);
+            self.ledger.name_skipped(skipped.positions.clone(), skipped.stage);
         }
         if taken == Taken::Accepted {
             self.hear_totals(now, tally, brackets);
@@ -268,7 +268,7 @@ impl ReceiverEpoch {
         if let Some((reason, lost)) = self.holes.take_tally(tally) {
             let source = EvidenceSource::DropEvent(reason);
             for numbers in lost.iter() {
-                self.book.name_exactly(numbers, Stage::Network, source, brackets);
+                self.ledger.name_exactly(numbers, Stage::Network, source, brackets);
             }
         }
         self.tell(now, out);
@@ -288,10 +288,10 @@ impl ReceiverEpoch {
         skipped[Stage::PublisherQueue] = elements(totals.samples.publisher_queue);
         skipped[Stage::PublisherPaused] = elements(totals.samples.publisher_paused);
         let at = (tally.head.number, tally.head.position());
-        self.book.tally(now, at, &withheld, &skipped, brackets);
+        self.ledger.tally(now, at, &withheld, &skipped, brackets);
         self.tally_interval = tally.next_tally.clamp(crate::sender::FIRST_INTERVAL, MAX_INTERVAL);
         if tally.last {
-            self.book.final_tally(tally.head.number);
+            self.ledger.final_tally(tally.head.number);
         }
     }
 
@@ -312,9 +312,9 @@ impl ReceiverEpoch {
             return;
         }
         let per_sample = self.description.schema.elements_per_sample();
-        self.book.reached(now, (word.next_number, word.position(per_sample)), brackets);
+        self.ledger.reached(now, (word.next_number, word.position(per_sample)), brackets);
         if word.is_final {
-            self.book.ended_below(word.next_number);
+            self.ledger.ended_below(word.next_number);
         }
         self.tell(now, out);
     }
@@ -322,7 +322,7 @@ impl ReceiverEpoch {
     /// Tells whether the successor reports more of this epoch than was received, and can be right.
     pub(super) fn misses_end(&self, now: Instant, word: &Predecessor) -> bool {
         let per_sample = self.description.schema.elements_per_sample();
-        let horizon = (self.book.next_number(), self.book.horizon_position());
+        let horizon = (self.ledger.next_number(), self.ledger.horizon_position());
         self.epoch == word.epoch
             && horizon < (word.next_number, word.position(per_sample))
             && self.can_have_reached(now, word)
@@ -337,8 +337,8 @@ impl ReceiverEpoch {
 
     fn can_have_reached(&self, now: Instant, word: &Predecessor) -> bool {
         let per_sample = self.description.schema.elements_per_sample();
-        let samples = word.position(per_sample).saturating_sub(self.book.horizon_position());
-        let beyond = (word.next_number.saturating_sub(self.book.next_number()), samples);
+        let samples = word.position(per_sample).saturating_sub(self.ledger.horizon_position());
+        let beyond = (word.next_number.saturating_sub(self.ledger.next_number()), samples);
         self.plausibility.can_have_reached(now, beyond, per_sample)
     }
 
@@ -351,11 +351,11 @@ impl ReceiverEpoch {
         out: &mut Outbox,
     ) {
         // An account that has ended takes no more news, but its successor may want to know.
-        if self.ended && head.number < self.book.next_number() {
+        if self.ended && head.number < self.ledger.next_number() {
             return;
         }
         self.last_heard = now;
-        if head.number < self.book.next_number().saturating_add(MAX_NAMED_AHEAD) {
+        if head.number < self.ledger.next_number().saturating_add(MAX_NAMED_AHEAD) {
             self.name_undecoded(head.number..head.number + 1, brackets);
         }
         self.tell(now, out);
@@ -370,13 +370,13 @@ impl ReceiverEpoch {
         out: &mut Outbox,
     ) {
         let Range { start, end } = notice.numbers;
-        let named = start..end.min(self.book.next_number().saturating_add(MAX_NAMED_AHEAD));
+        let named = start..end.min(self.ledger.next_number().saturating_add(MAX_NAMED_AHEAD));
         if notice.stage == Stage::Network {
             self.holes.add(named, notice.reason);
             return;
         }
         if !self.ended && named.start < named.end {
-            self.book.name_exactly(named, notice.stage, EvidenceSource::DropEvent(notice.reason), brackets);
+            self.ledger.name_exactly(named, notice.stage, EvidenceSource::DropEvent(notice.reason), brackets);
             self.tell(now, out);
         }
     }
@@ -390,9 +390,9 @@ impl ReceiverEpoch {
             }
         }
         if self.may_fall_silent() && now >= self.silent_at() {
-            self.book.give_up(now, brackets);
+            self.ledger.give_up(now, brackets);
         }
-        self.book.expire(now, brackets);
+        self.ledger.expire(now, brackets);
         self.tell(now, out);
     }
 
@@ -402,8 +402,8 @@ impl ReceiverEpoch {
         if self.word.is_some() {
             return; // It ends by the word of its successor.
         }
-        self.book.give_up(now, brackets);
-        self.book.claim_named(brackets);
+        self.ledger.give_up(now, brackets);
+        self.ledger.claim_named(brackets);
         self.tell(now, out);
     }
 
@@ -415,7 +415,7 @@ impl ReceiverEpoch {
         self.word = None;
         self.tell(now, out);
         self.waiting.clear();
-        self.book.cut(now, brackets);
+        self.ledger.cut(now, brackets);
         self.tell(now, out);
     }
 
@@ -423,14 +423,14 @@ impl ReceiverEpoch {
     /// successor reports.
     pub(super) fn misses(&self, head: &Numbered) -> bool {
         let told = self.word.map_or(0, |(_, word)| word.next_number);
-        self.epoch == head.epoch && head.number < self.book.next_number().max(told)
+        self.epoch == head.epoch && head.number < self.ledger.next_number().max(told)
     }
 
     /// Returns when time alone changes something.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let silence = self.may_fall_silent().then(|| self.silent_at());
         let word = self.word.filter(|_| !self.ended).map(|(due, _)| due);
-        Instant::earlier(word, Instant::earlier(silence, self.book.next_deadline()))
+        Instant::earlier(word, Instant::earlier(silence, self.ledger.next_deadline()))
     }
 
     /// Returns a view of this epoch with this account.
@@ -440,10 +440,10 @@ impl ReceiverEpoch {
             epoch: self.epoch,
             description: Arc::clone(&self.description),
             account,
-            reclassified: self.book.reclassified().to_vec(),
+            reclassified: self.ledger.reclassified().to_vec(),
             last_heard: self.last_heard,
-            reorder_count: self.book.reorder_count(),
-            settled_early: self.book.settled_early(),
+            reorder_count: self.ledger.reorder_count(),
+            settled_early: self.ledger.settled_early(),
         }
     }
 
@@ -456,18 +456,18 @@ impl ReceiverEpoch {
 
     /// Judges whether number and position can be true.
     pub(super) fn judge(&mut self, now: Instant, head: &Numbered) -> Verdict {
-        let horizon = (self.book.next_number(), self.book.horizon_position());
+        let horizon = (self.ledger.next_number(), self.ledger.horizon_position());
         self.plausibility.judge(now, head, horizon)
     }
 
     /// Puts numbers down to `decode`: datagrams came and were not used.
     pub(super) fn name_undecoded(&mut self, numbers: Range<u64>, brackets: &mut Brackets) {
-        self.book.name_exactly(numbers, Stage::Decode, EvidenceSource::Malformed, brackets);
+        self.ledger.name_exactly(numbers, Stage::Decode, EvidenceSource::Malformed, brackets);
     }
 
     /// Tells whether its silence ends the account: not while the word of its successor waits to be counted.
     fn may_fall_silent(&self) -> bool {
-        self.word.is_none() && self.book.expects_more()
+        self.word.is_none() && self.ledger.expects_more()
     }
 
     fn silent_at(&self) -> Instant {
@@ -481,11 +481,11 @@ impl ReceiverEpoch {
         positions: Range<u64>,
         brackets: &mut Brackets,
     ) -> Taken {
-        match self.book.accept(now, head.number, positions, brackets) {
+        match self.ledger.accept(now, head.number, positions, brackets) {
             Accepted::Received => {
                 self.last_heard = now;
                 self.plausibility.heard(now, 1);
-                self.book.resume();
+                self.ledger.resume();
                 Taken::Accepted
             }
             Accepted::Late | Accepted::Duplicate | Accepted::BeforeJoin => {
@@ -504,9 +504,9 @@ impl ReceiverEpoch {
         let number = data.head.number;
         self.take_changes(out);
         let in_turn = self.waiting.is_empty() && self.declared.is_empty();
-        if in_turn && number < self.book.deliverable_below() {
+        if in_turn && number < self.ledger.deliverable_below() {
             let block = self.block_item(data.positions(), data.t0, data.clock, data.dtype);
-            self.book.deliver(u64::from(data.element_count));
+            self.ledger.deliver(u64::from(data.element_count));
             out.block(block, data.payload);
             return;
         }
@@ -520,10 +520,10 @@ impl ReceiverEpoch {
     fn tell(&mut self, now: Instant, out: &mut Outbox) {
         self.tell_certain(out);
         if !self.ended && self.is_over() {
-            self.book.close_last_sample(now);
+            self.ledger.close_last_sample(now);
             self.tell_certain(out);
             self.ended = true;
-            let account = self.book.account();
+            let account = self.ledger.account();
             out.event(Event::Ended { stream: self.stream, epoch: self.epoch, account });
         }
     }
@@ -531,7 +531,7 @@ impl ReceiverEpoch {
     fn tell_certain(&mut self, out: &mut Outbox) {
         self.take_changes(out);
         loop {
-            let gap = self.declared.front().and_then(|id| self.book.gap(*id));
+            let gap = self.declared.front().and_then(|id| self.ledger.gap(*id));
             let held = self.waiting.first_key_value().map(|(number, _)| *number);
             match (gap, held) {
                 (Some(gap), held) if held.is_none_or(|number| gap.numbers.start <= number) => {
@@ -539,20 +539,20 @@ impl ReceiverEpoch {
                     self.declared.pop_front();
                     out.event(event);
                 }
-                (_, Some(number)) if number < self.book.deliverable_below() => self.hand_over_first(out),
+                (_, Some(number)) if number < self.ledger.deliverable_below() => self.hand_over_first(out),
                 _ => break,
             }
         }
     }
 
     fn is_over(&self) -> bool {
-        self.word.is_none() && self.book.state() != AccountState::Open && self.book.nothing_pending()
+        self.word.is_none() && self.ledger.state() != AccountState::Open && self.ledger.nothing_pending()
     }
 
     fn take_changes(&mut self, out: &mut Outbox) {
-        while let Some(change) = self.book.take_change() {
+        while let Some(change) = self.ledger.take_change() {
             let (Change::Declared(id) | Change::Updated(id)) = change;
-            let Some(gap) = self.book.gap(id).filter(|gap| !gap.is_empty()) else { continue };
+            let Some(gap) = self.ledger.gap(id).filter(|gap| !gap.is_empty()) else { continue };
             match change {
                 Change::Declared(id) => self.declared.push_back(id),
                 Change::Updated(id) if self.declared.contains(&id) => {}
@@ -565,7 +565,7 @@ impl ReceiverEpoch {
 
     fn hand_over_first(&mut self, out: &mut Outbox) {
         let Some((_, mut held)) = self.waiting.pop_first() else { return };
-        self.book.deliver(held.positions.end - held.positions.start);
+        self.ledger.deliver(held.positions.end - held.positions.start);
         let block = self.block_item(held.positions, held.t0, held.clock, held.dtype);
         out.block(block, &held.payload);
         if self.spare.len() < MAX_SPARE_BUFFERS {

@@ -8,7 +8,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::sync::Arc;
 
-use ledger::{BookConfig, BookKey, Brackets, DropNotice};
+use ledger::{Brackets, DropNotice, LedgerConfig, LedgerKey};
 use sample::Selection;
 use units::{Epoch, Instant, StreamId};
 use wire::{
@@ -42,7 +42,7 @@ pub(super) struct Stream {
     /// When it was first heard of.
     pub(super) since: Instant,
     reader: ReaderIdentity,
-    config: BookConfig,
+    config: LedgerConfig,
     assembler: DescriptorAssembler,
     description: Option<Arc<Description>>,
     /// Somebody asked for this stream, and no other socket of the process receives it.
@@ -126,8 +126,8 @@ impl Surroundings<'_> {
         Surroundings { now, arrival, brackets, out, stats, next_key, selection, drop_reporter }
     }
 
-    fn next_key(&mut self) -> BookKey {
-        let key = BookKey(*self.next_key);
+    fn next_key(&mut self) -> LedgerKey {
+        let key = LedgerKey(*self.next_key);
         *self.next_key = self.next_key.wrapping_add(1);
         key
     }
@@ -144,7 +144,7 @@ impl Stream {
     pub(super) fn new(
         id: StreamId,
         reader: ReaderIdentity,
-        config: BookConfig,
+        config: LedgerConfig,
         (seed, now): (u64, Instant),
         waiting: Option<WaitsSince>,
     ) -> Self {
@@ -384,9 +384,9 @@ impl Stream {
     /// Leaves the stream as soon as no word is to come that could explain a loss.
     fn leave_if_told(&mut self, with: &mut Surroundings<'_>) {
         let Some(leaving) = self.leaving else { return };
-        let current = self.current.as_ref().filter(|state| !state.ended && state.book.is_unsettled());
+        let current = self.current.as_ref().filter(|state| !state.ended && state.ledger.is_unsettled());
         let waits = current.is_some_and(|state| {
-            let publisher_tells = !leaving.publisher_told && state.book.expects_more();
+            let publisher_tells = !leaving.publisher_told && state.ledger.expects_more();
             with.now < leaving.drop_reporter_until || publisher_tells && with.now < leaving.publisher_until
         });
         if !waits {
@@ -412,7 +412,7 @@ impl Stream {
         drop(self.challengers.clear());
         self.leave(with);
         for state in self.current.take().into_iter().chain(std::mem::take(&mut self.replaced)) {
-            self.unusable.remember(state.epoch, state.book.next_number().saturating_sub(1));
+            self.unusable.remember(state.epoch, state.ledger.next_number().saturating_sub(1));
         }
     }
 
@@ -442,9 +442,9 @@ impl Stream {
     }
 
     /// Returns for every book of this stream its key and the highest number seen.
-    pub(super) fn books(&self) -> impl Iterator<Item = (BookKey, u64)> + '_ {
+    pub(super) fn ledgers(&self) -> impl Iterator<Item = (LedgerKey, u64)> + '_ {
         let epochs = self.current.iter().chain(&self.replaced).filter(|state| !state.ended);
-        epochs.map(|state| (state.key, state.book.next_number().saturating_sub(1)))
+        epochs.map(|state| (state.key, state.ledger.next_number().saturating_sub(1)))
     }
 
     /// Returns the epochs whose accounts are shown.
@@ -519,7 +519,7 @@ impl Stream {
     /// Tells whether a datagram of the current epoch can be used.
     fn current_epoch(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut ReceiverEpoch> {
         let state = self.current.as_mut()?;
-        if state.ended && head.number < state.book.next_number() {
+        if state.ended && head.number < state.ledger.next_number() {
             with.stats.after_end += 1;
             return None;
         }
@@ -664,7 +664,7 @@ impl Stream {
             with.stats.malformed += 1;
         }
         // New losses and the end of an account are told early, inside the budget.
-        let news = self.current.as_ref().is_some_and(|state| state.ended || state.book.is_unsettled());
+        let news = self.current.as_ref().is_some_and(|state| state.ended || state.ledger.is_unsettled());
         if news && self.has_reports() {
             self.reports.hurry(with.now);
         }
@@ -684,11 +684,11 @@ impl ReaderIdentity {
             epoch: state.epoch,
             reader: self.id,
             name: self.name.clone(),
-            state: state.book.state(),
+            state: state.ledger.state(),
             age: now.since(state.last_heard),
             receive_buffer_bytes: self.receive_buffer_bytes,
-            datagrams: state.book.network_rows(),
-            elements: state.book.reader_rows(),
+            datagrams: state.ledger.network_rows(),
+            elements: state.ledger.reader_rows(),
             waiting: None,
         }
     }

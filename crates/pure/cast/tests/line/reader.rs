@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use cast::Receiver;
 use cast::receive::{Input, Output, ReaderIdentity, WaitsSince};
-use ledger::{BookConfig, DropNotice, KernelName, Stage};
+use ledger::{DropNotice, KernelName, LedgerConfig, Stage};
 use sample::Selection;
 use sim::{Address, Arrival, NodeId, Socket};
 use units::{Epoch, Instant, Random, ReaderId, StreamId, WallTime};
@@ -107,7 +107,7 @@ pub(crate) enum What {
 }
 
 impl Reader {
-    pub(crate) fn new(id: u64, config: BookConfig) -> Self {
+    pub(crate) fn new(id: u64, config: LedgerConfig) -> Self {
         let identity =
             ReaderIdentity { id: ReaderId(id), name: format!("reader {id}"), receive_buffer_bytes: 0 };
         Self {
@@ -131,7 +131,7 @@ impl Reader {
     }
 
     /// Makes a reader of a crowd, which checks the law and keeps no diary.
-    pub(crate) fn light(id: u64, config: BookConfig) -> Self {
+    pub(crate) fn light(id: u64, config: LedgerConfig) -> Self {
         Self { diligence: Diligence::Light, buffer: vec![0; DATAGRAM_BYTES_IPV4], ..Self::new(id, config) }
     }
 

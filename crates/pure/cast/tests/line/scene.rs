@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use cast::send::{Beginning, DEFAULT_LINGER, Pacing, SenderConfig, Sending};
-use ledger::{Account, BookConfig};
+use ledger::{Account, LedgerConfig};
 use sample::{Channel, Dtype, Schema};
 use sim::{Network, NodeId, Port};
 use units::{Epoch, Instant, SampleRate, WallTime};
@@ -169,5 +169,5 @@ pub(crate) fn publisher(
 
 /// Makes a reader.
 pub(crate) fn reader(id: u64) -> Reader {
-    Reader::new(id, BookConfig::default())
+    Reader::new(id, LedgerConfig::default())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ledger::{Account, AccountState, BookConfig, EvidenceSource, Stage, StageCounts};
+use ledger::{Account, AccountState, EvidenceSource, LedgerConfig, Stage, StageCounts};
 use sim::{Address, Fate, LostBy, Network, NodeId};
 use units::Epoch;
 use wire::Datagram;
@@ -198,7 +198,7 @@ fn hears_tallies(reader: &Reader, following: &Following) -> bool {
     let tallies =
         of_epoch().filter(|seen| matches!(seen.what, What::Tally | What::FinalTally)).map(|seen| seen.at);
     let times: Vec<_> = first.into_iter().chain(tallies).collect();
-    times.windows(2).all(|pair| pair[1].since(pair[0]) < BookConfig::default().settle)
+    times.windows(2).all(|pair| pair[1].since(pair[0]) < LedgerConfig::default().settle)
 }
 
 fn epoch_as_sent(network: &Network<Part>, epoch: Epoch) -> (NodeId, &EpochAsSent) {

@@ -1,6 +1,6 @@
 //! Ten thousand readers, whose reports must not cost more than the stream may spend on them.
 
-use ledger::BookConfig;
+use ledger::LedgerConfig;
 use sim::{Address, Lineup, Link, NodeId, Order};
 use units::Instant;
 
@@ -29,7 +29,9 @@ fn ten_thousand_readers_keep_their_reports_within_the_budget() {
         .group(GROUP)
         .link(delay.clone())
         .back(delay)
-        .readers(READERS, |index| Part::Reader(Box::new(Reader::light(index as u64, BookConfig::default()))))
+        .readers(READERS, |index| {
+            Part::Reader(Box::new(Reader::light(index as u64, LedgerConfig::default())))
+        })
         .build();
     network.run_until(at(END));
     let reports: Vec<(Instant, usize)> = network

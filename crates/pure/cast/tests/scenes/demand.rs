@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use cast::Sender;
 use cast::send::{Input, Output, Sending};
-use ledger::{AccountState, BookConfig, Stage};
+use ledger::{AccountState, LedgerConfig, Stage};
 use sim::{Link, Network, NodeId, Port};
 use units::{Instant, ReaderId, WallTime};
 use wire::{Datagram, Kind, Request, Wanted};
@@ -115,7 +115,7 @@ fn a_reader_that_stays_is_not_forgotten_with_a_crowd_that_leaves() {
         let publisher = publisher(&shape, EPOCH, Instant::ORIGIN..at(300_000), Holes::NONE);
         let (mut network, node) = before(seed, publisher, reader(1).told(at(0), Move::Join), lan());
         for id in 2..=40 {
-            let guest = Reader::light(id, BookConfig::default());
+            let guest = Reader::light(id, LedgerConfig::default());
             let guest = guest.told(at(id), Move::Join).told(at(100_000 + id), Move::Leave);
             network.add("guest", Part::Reader(Box::new(guest)), lan());
         }

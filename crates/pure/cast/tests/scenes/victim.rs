@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use cast::Receiver;
 use cast::receive::{AccountView, Event, Input, Output, ReaderIdentity};
-use ledger::{Account, AccountState, BookConfig, NetworkRows};
+use ledger::{Account, AccountState, LedgerConfig, NetworkRows};
 use sample::Selection;
 use units::{Epoch, Instant, ReaderId, WallTime};
 use wire::{
@@ -58,7 +58,7 @@ impl Victim {
             elements_per_sample: 1,
         };
         Self {
-            receiver: Receiver::new(identity, BookConfig::default(), 1),
+            receiver: Receiver::new(identity, LedgerConfig::default(), 1),
             description,
             head,
             now: Instant::ORIGIN,

@@ -52,7 +52,7 @@ fn a_lapped_reader_takes_differences() {
 }
 
 #[test]
-fn totals_of_something_else_are_not_booked() {
+fn totals_of_something_else_are_not_counted() {
     let mut leg = Leg::join(1, [100, 10], 110);
     assert!(!leg.leads_to([5, 10], 15));
     assert_eq!(leg.lapped([5, 10]), None);
@@ -142,11 +142,11 @@ fn a_leg_remembers_the_newest_gaps_and_counts_them_all() {
 
 #[test]
 fn an_account_begins_with_a_whole_sample_where_accounts_come() {
-    let inside = Unbookable::InsideSample { position: 7, per_sample: 3 };
+    let inside = InconsistentRecord::InsideSample { position: 7, per_sample: 3 };
     assert_eq!(Leg::try_join(3, [0, 0], 7).err(), Some(inside));
     assert!(Leg::try_join(0, [0, 0], 0).is_err(), "samples without elements cannot be counted");
     assert!(Leg::try_join(2, [0, 0], MAX_POSITION).is_ok());
-    let beyond = Unbookable::Beyond(MAX_POSITION + 2);
+    let beyond = InconsistentRecord::Beyond(MAX_POSITION + 2);
     assert_eq!(Leg::try_join(2, [0, 0], MAX_POSITION + 2).err(), Some(beyond));
 }
 
@@ -161,15 +161,15 @@ fn an_account_may_begin_with_any_totals() {
 }
 
 #[test]
-fn what_does_not_follow_is_not_booked() {
+fn what_does_not_follow_is_not_counted() {
     let mut leg = Leg::join(1, [0, 0], 5);
     for positions in [4..6, 6..8, Range { start: 5, end: 4 }, 0..u64::MAX] {
         let Range { start, end } = positions;
-        let elsewhere = Unbookable::Elsewhere { start, end, next: 5 };
+        let elsewhere = InconsistentRecord::Elsewhere { start, end, next: 5 };
         assert_eq!(leg.try_delivered(positions), Err(elsewhere));
     }
-    assert_eq!(leg.try_delivered(5..MAX_POSITION + 1), Err(Unbookable::Beyond(MAX_POSITION + 1)));
-    let elsewhere = Unbookable::Elsewhere { start: 6, end: 8, next: 5 };
+    assert_eq!(leg.try_delivered(5..MAX_POSITION + 1), Err(InconsistentRecord::Beyond(MAX_POSITION + 1)));
+    let elsewhere = InconsistentRecord::Elsewhere { start: 6, end: 8, next: 5 };
     assert_eq!(leg.try_gap(injected(6..8)).err(), Some(elsewhere));
     assert_eq!((leg.next_position(), leg.gaps().count()), (5, 0));
     assert_eq!(leg.try_delivered(5..5), Ok(()), "nothing, and nothing comes of it");
@@ -178,17 +178,17 @@ fn what_does_not_follow_is_not_booked() {
 }
 
 #[test]
-fn a_gap_that_cannot_be_is_not_booked() {
+fn a_gap_that_cannot_be_is_not_counted() {
     let mut leg = Leg::join(1, [0, 0], 5);
-    let empty = Unbookable::Gap(UnsoundGap::Empty { start: 5, end: 5 });
+    let empty = InconsistentRecord::Gap(UnsoundGap::Empty { start: 5, end: 5 });
     for _ in 0..2 {
         assert_eq!(leg.try_gap(unsettled(5..5)).err(), Some(empty));
     }
     let short = Gap { positions: 5..9, ..injected(5..8) };
-    let unbalanced = Unbookable::Gap(UnsoundGap::Unbalanced { expected: 4, counted: 3 });
+    let unbalanced = InconsistentRecord::Gap(UnsoundGap::Unbalanced { expected: 4, counted: 3 });
     assert_eq!(leg.try_gap(short.clone()).err(), Some(unbalanced));
     let absence = Gap::outside_accounts(GapKind::ReaderAbsent, 5, 5..9);
-    assert_eq!(leg.try_gap(absence.clone()).err(), Some(Unbookable::OutsideAccounts));
+    assert_eq!(leg.try_gap(absence.clone()).err(), Some(InconsistentRecord::OutsideAccounts));
     leg.gap(unsettled(5..9));
     for news in [short, absence] {
         assert_eq!(leg.settled(&news), None);
@@ -264,7 +264,7 @@ impl Hostile {
 
 #[test]
 fn whatever_another_process_writes_the_account_adds_up() {
-    let mut booked = 0;
+    let mut recorded = 0;
     for seed in 0..300 {
         let mut hostile = Hostile(Random::new(seed));
         let per_sample = u32::try_from(1 + hostile.0.below(4)).unwrap();
@@ -276,16 +276,16 @@ fn whatever_another_process_writes_the_account_adds_up() {
             let here = leg.next_position();
             let Totals { delivered, missing } = leg.totals;
             match hostile.0.below(5) {
-                0 => booked += u32::from(leg.try_delivered(hostile.positions(here)).is_ok()),
-                1 => booked += u32::from(leg.try_gap(hostile.gap(here)).is_ok()),
+                0 => recorded += u32::from(leg.try_delivered(hostile.positions(here)).is_ok()),
+                1 => recorded += u32::from(leg.try_gap(hostile.gap(here)).is_ok()),
                 2 => {
                     let near = leg.gaps().last().map_or(here, |gap| gap.positions.start);
-                    booked += u32::from(leg.settled(&hostile.gap(near)).is_some());
+                    recorded += u32::from(leg.settled(&hostile.gap(near)).is_some());
                 }
                 3 => {
                     let totals = [hostile.number(delivered), hostile.number(missing)];
                     let _ = leg.leads_to(totals, here);
-                    booked += u32::from(leg.lapped(totals).is_some());
+                    recorded += u32::from(leg.lapped(totals).is_some());
                 }
                 _ if hostile.0.chance(0.05) => leg.end(AccountState::Cut),
                 _ => drop(leg.continued()),
@@ -294,7 +294,7 @@ fn whatever_another_process_writes_the_account_adds_up() {
             assert!(leg.next_position() <= MAX_POSITION, "seed {seed}");
         }
     }
-    assert!(booked > 3_000, "only {booked} were sound: the others prove little");
+    assert!(recorded > 3_000, "only {recorded} were sound: the others prove little");
 }
 
 /// Any flow of blocks, gaps and laps adds up after every record, and whatever the bridge knows in the end

@@ -279,7 +279,7 @@ struct Receiver {
     socket: ReceiveSocket,
     poller: Poller,
     batch: ReceiveBatch,
-    book: FlowReceiver,
+    flow: FlowReceiver,
     day_clock: DayClock,
     /// Whether trains were to be received in one piece.
     is_to_take_trains: bool,
@@ -311,7 +311,7 @@ impl Receiver {
             batch,
             day_clock: DayClock::new(Moment::now()),
             is_to_take_trains: task.options.gro,
-            book: FlowReceiver::new(task.run, key.flow(), Numbering::of_payload(task.unit_bytes)),
+            flow: FlowReceiver::new(task.run, key.flow(), Numbering::of_payload(task.unit_bytes)),
         })
     }
 
@@ -344,7 +344,7 @@ impl Receiver {
         for piece in self.batch.iter() {
             let kernel_time = piece.kernel_time.filter(|_| is_believed);
             let arrival = Arrival { host: arrival(now, moment.wall, kernel_time), reader: now };
-            piece.datagrams().for_each(|datagram| self.book.accept(arrival, datagram));
+            piece.datagrams().for_each(|datagram| self.flow.accept(arrival, datagram));
         }
         Ok(received > 0)
     }
@@ -360,15 +360,15 @@ impl ReceiveEnd for Receiver {
     }
 
     fn has_all(&self, sent: &Sent) -> bool {
-        self.book.has_all(&sent.to_flow())
+        self.flow.has_all(&sent.to_flow())
     }
 
     fn count(&self) -> Count {
-        Count::of_arrivals(&self.book.totals())
+        Count::of_arrivals(&self.flow.totals())
     }
 
     fn close(&mut self, sent: Option<&Sent>) -> Result<Account, TransportError> {
-        let account = self.book.close(sent.map(Sent::to_flow).as_ref(), self.drops());
+        let account = self.flow.close(sent.map(Sent::to_flow).as_ref(), self.drops());
         account.check()?;
         Ok(Account::of_datagrams(&account))
     }

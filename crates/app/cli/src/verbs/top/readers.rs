@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_object_has_the_whole_reader_book() {
+    fn the_object_has_all_counters_of_the_reader() {
         let object = reader(None).object();
         let sum: u64 = ["delivered", "unexplained", "unsettled", "in_flight"]
             .map(|row| object[row].as_u64().unwrap())

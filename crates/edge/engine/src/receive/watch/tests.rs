@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use cast::receive::ReaderIdentity;
 use cast::send::Pacing;
-use ledger::BookConfig;
+use ledger::LedgerConfig;
 use ring::Read;
 use sample::StreamPattern;
 use sys::ReceiveTechniques;
@@ -52,7 +52,7 @@ impl Scene {
             busy_poll: None,
             thread: ThreadTuning::default(),
             reader: ReaderIdentity { id: ReaderId(1), name: "reader".into(), receive_buffer_bytes: 0 },
-            book: BookConfig::default(),
+            ledger: LedgerConfig::default(),
             drop_board: std::path::PathBuf::new(),
             host: None,
             receives_for: ReceivesFor::Process,

@@ -25,7 +25,7 @@ impl Stream {
             |state: &ReceiverEpoch| state.ended && state.is_unconfirmed() && state.misses_end(with.now, word);
         if listens && self.current.as_ref().is_some_and(misses_end) {
             let Some(ended) = self.current.take() else { return };
-            let (heard, position) = ((with.now, ended.from), ended.book.horizon_position());
+            let (heard, position) = ((with.now, ended.from), ended.ledger.horizon_position());
             let per_sample = u64::from(ended.description.schema.elements_per_sample());
             let state = ended.following(with.next_key(), heard);
             let state = self.begun(state, position / per_sample, with);
@@ -77,10 +77,10 @@ impl Stream {
     fn tell_missed(&mut self, mut state: ReceiverEpoch, word: &Predecessor, with: &mut Surroundings<'_>) {
         let (stream, epoch, description) = (self.id, state.epoch, Arc::clone(&state.description));
         let per_sample = u64::from(description.schema.elements_per_sample());
-        let first_index = state.book.horizon_position() / per_sample;
+        let first_index = state.ledger.horizon_position() / per_sample;
         self.beginnings.heard(epoch, with.now);
         for numbers in self.beginnings.begun(epoch).iter() {
-            let first = state.book.next_number();
+            let first = state.ledger.next_number();
             state.name_undecoded(numbers.start.max(first)..numbers.end.max(first), with.brackets);
         }
         self.rivals.replaced(epoch, with.now, None);
@@ -110,7 +110,7 @@ impl Stream {
         with: &mut Surroundings<'_>,
     ) -> Option<&mut ReceiverEpoch> {
         let ended = self.current.take()?;
-        let position = ended.book.horizon_position();
+        let position = ended.ledger.horizon_position();
         if head.position() < position {
             // The rest of a sample that the account before has given up: it came, and cannot be used.
             with.stats.after_end += 1;
@@ -120,7 +120,7 @@ impl Stream {
         }
         let mut state = ended.resumed(with.next_key(), (with.now, with.arrival.from));
         for numbers in self.beginnings.begun(head.epoch).iter() {
-            let first = state.book.next_number();
+            let first = state.ledger.next_number();
             state.name_undecoded(numbers.start.max(first)..numbers.end.max(first), with.brackets);
         }
         Some(self.begun(state, position / u64::from(head.elements_per_sample), with))
@@ -143,7 +143,7 @@ impl Stream {
     /// Retires the current epoch: its account settles, but takes in nothing new.
     pub(super) fn retire(&mut self, successor: Epoch, with: &mut Surroundings<'_>) {
         let Some(mut state) = self.current.take() else { return };
-        self.unusable.remember(state.epoch, state.book.next_number().saturating_sub(1));
+        self.unusable.remember(state.epoch, state.ledger.next_number().saturating_sub(1));
         state.replaced(with.now, with.brackets, with.out);
         if state.epoch != successor {
             let dropped = self.challengers.forget_up_to(successor);

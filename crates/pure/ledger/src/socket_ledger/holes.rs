@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use units::{Instant, RangeSet};
 
-use super::{Accepted, BookConfig};
+use super::{Accepted, LedgerConfig};
 use crate::entry::Cause;
 
 /// The runs of numbers in flight, in ascending order.
@@ -43,7 +43,7 @@ pub(super) struct Hole {
 }
 
 impl Holes {
-    pub(super) fn new(config: &BookConfig) -> Self {
+    pub(super) fn new(config: &LedgerConfig) -> Self {
         let growth = config.max_reorder_count / config.reorder_count.max(1);
         Self::with_window(Window {
             count: config.reorder_count,

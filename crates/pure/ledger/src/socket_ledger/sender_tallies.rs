@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use units::RangeSet;
 
-use crate::brackets::{BookKey, Brackets};
+use crate::brackets::{Brackets, LedgerKey};
 use crate::entry::Entry;
 use crate::{EvidenceSource, Stage, StageCounts};
 
@@ -87,10 +87,10 @@ impl SenderTallies {
     }
 
     /// Tells a gap that has just been declared what is already known of it.
-    pub(super) fn apply_to(&self, entry: &mut Entry, book: BookKey, brackets: &mut Brackets) {
+    pub(super) fn apply_to(&self, entry: &mut Entry, ledger: LedgerKey, brackets: &mut Brackets) {
         for (stage, source, set) in &self.numbers {
             for numbers in set.intersection(entry.gap.numbers.clone()) {
-                entry.name_exactly(numbers, *stage, *source, book, brackets);
+                entry.name_exactly(numbers, *stage, *source, ledger, brackets);
             }
         }
         for (stage, set) in &self.positions {

@@ -4,14 +4,14 @@ use super::*;
 use crate::{DropUnit, KernelName};
 use std::collections::BTreeSet;
 
-const KEY: BookKey = BookKey(0);
+const KEY: LedgerKey = LedgerKey(0);
 const PER_SAMPLE: u32 = 2;
 /// Elements each data datagram of these scenes carries.
 const LOAD: u64 = 10;
 
 /// A book whose data datagram `n` carries positions `10n..10n+10`, and what the machine around it would hold.
 struct Scene {
-    book: Book,
+    ledger: SocketLedger,
     brackets: Brackets,
     now: Instant,
     /// Numbers of data that were received and not yet handed over.
@@ -20,13 +20,13 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let book = Book::join(KEY, BookConfig::default(), PER_SAMPLE, 0, 0);
-        Self { book, brackets: Brackets::default(), now: Instant::ORIGIN, waiting: BTreeSet::new() }
+        let ledger = SocketLedger::join(KEY, LedgerConfig::default(), PER_SAMPLE, 0, 0);
+        Self { ledger, brackets: Brackets::default(), now: Instant::ORIGIN, waiting: BTreeSet::new() }
     }
 
     fn data(&mut self, number: u64) -> Accepted {
         let positions = number * LOAD..(number + 1) * LOAD;
-        let accepted = self.book.accept(self.now, number, positions, &mut self.brackets);
+        let accepted = self.ledger.accept(self.now, number, positions, &mut self.brackets);
         if accepted == Accepted::Received {
             self.waiting.insert(number);
         }
@@ -35,29 +35,29 @@ impl Scene {
     }
 
     fn hand_over(&mut self) {
-        let kept = self.waiting.split_off(&self.book.deliverable_below());
+        let kept = self.waiting.split_off(&self.ledger.deliverable_below());
         let handed = core::mem::replace(&mut self.waiting, kept);
-        self.book.deliver(handed.len() as u64 * LOAD);
+        self.ledger.deliver(handed.len() as u64 * LOAD);
         self.check();
     }
 
     fn pass(&mut self, duration: Duration) {
         self.now += duration;
-        self.book.expire(self.now, &mut self.brackets);
+        self.ledger.expire(self.now, &mut self.brackets);
         self.hand_over();
     }
 
     fn name(&mut self, numbers: Range<u64>, stage: Stage) {
-        self.book.name_exactly(numbers, stage, EvidenceSource::TallyRange, &mut self.brackets);
+        self.ledger.name_exactly(numbers, stage, EvidenceSource::TallyRange, &mut self.brackets);
         self.check();
     }
 
     fn check(&self) {
-        self.book.account().check().expect("the law holds after every input");
+        self.ledger.account().check().expect("the law holds after every input");
     }
 
     fn lost(&self, stage: Stage) -> (u64, u64) {
-        (self.book.network_rows().lost[stage], self.book.reader_rows().lost[stage])
+        (self.ledger.network_rows().lost[stage], self.ledger.reader_rows().lost[stage])
     }
 }
 
@@ -67,12 +67,12 @@ fn three_numbers_above_declare_a_gap_and_not_two() {
     for number in [0, 2, 3] {
         scene.data(number);
     }
-    assert_eq!(scene.book.network_rows().in_flight, 1);
-    assert_eq!(scene.book.take_change(), None);
+    assert_eq!(scene.ledger.network_rows().in_flight, 1);
+    assert_eq!(scene.ledger.take_change(), None);
     scene.data(4);
-    assert_eq!(scene.book.network_rows().unsettled, 1);
-    assert_eq!(scene.book.take_change(), Some(Change::Declared(0)));
-    assert_eq!(scene.book.gap(0).unwrap().positions, 10..20);
+    assert_eq!(scene.ledger.network_rows().unsettled, 1);
+    assert_eq!(scene.ledger.take_change(), Some(Change::Declared(0)));
+    assert_eq!(scene.ledger.gap(0).unwrap().positions, 10..20);
 }
 
 #[test]
@@ -81,9 +81,9 @@ fn a_reordered_datagram_fills_its_hole() {
     for number in [0, 3, 1] {
         assert_eq!(scene.data(number), Accepted::Received);
     }
-    assert_eq!(scene.book.network_rows().in_flight, 1);
+    assert_eq!(scene.ledger.network_rows().in_flight, 1);
     assert_eq!(scene.data(2), Accepted::Received);
-    let rows = scene.book.reader_rows();
+    let rows = scene.ledger.reader_rows();
     assert_eq!((rows.delivered, rows.missing(), rows.in_flight), (40, 0, 0));
 }
 
@@ -93,14 +93,14 @@ fn a_tally_declares_the_tail_after_the_reorder_time() {
     scene.data(0);
     let totals = StageCounts::default();
     // Datagram 1 is lost; the tally takes number 2 and says that the horizon is 20.
-    scene.book.accept(scene.now, 2, 20..20, &mut scene.brackets);
-    scene.book.tally(scene.now, (2, 20), &totals, &totals, &mut scene.brackets);
+    scene.ledger.accept(scene.now, 2, 20..20, &mut scene.brackets);
+    scene.ledger.tally(scene.now, (2, 20), &totals, &totals, &mut scene.brackets);
     scene.check();
     scene.pass(Duration::from_millis(4));
-    assert_eq!(scene.book.network_rows().in_flight, 1);
+    assert_eq!(scene.ledger.network_rows().in_flight, 1);
     scene.pass(Duration::from_millis(1));
-    assert_eq!(scene.book.network_rows().unsettled, 1);
-    assert_eq!(scene.book.reader_rows().unsettled, 10);
+    assert_eq!(scene.ledger.network_rows().unsettled, 1);
+    assert_eq!(scene.ledger.reader_rows().unsettled, 10);
 }
 
 #[test]
@@ -110,11 +110,11 @@ fn what_nobody_explains_in_time_is_unexplained() {
         scene.data(number);
     }
     scene.pass(Duration::from_millis(1_999));
-    assert_eq!(scene.book.network_rows().unsettled, 1);
+    assert_eq!(scene.ledger.network_rows().unsettled, 1);
     scene.pass(Duration::from_millis(1));
-    let rows = scene.book.network_rows();
+    let rows = scene.ledger.network_rows();
     assert_eq!((rows.unsettled, rows.unexplained), (0, 1));
-    assert_eq!(scene.book.reader_rows().unexplained, 10);
+    assert_eq!(scene.ledger.reader_rows().unexplained, 10);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn what_a_drop_event_names_is_not_explained_by_the_socket_counter_once_more() {
         let mut scene = Scene::new();
         let name = |scene: &mut Scene| {
             let stage = Stage::ReceiverSocketBuffer;
-            scene.book.name_exactly(3..4, stage, event, &mut scene.brackets);
+            scene.ledger.name_exactly(3..4, stage, event, &mut scene.brackets);
             scene.check();
         };
         scene.data(0);
@@ -164,8 +164,8 @@ fn what_a_drop_event_names_is_not_explained_by_the_socket_counter_once_more() {
             continue;
         }
         assert_eq!(scene.lost(Stage::ReceiverSocketBuffer), (1, 10));
-        assert_eq!(scene.book.network_rows().unexplained, 1, "{order}");
-        let evidence = &scene.book.gap(1).unwrap().evidence;
+        assert_eq!(scene.ledger.network_rows().unexplained, 1, "{order}");
+        let evidence = &scene.ledger.gap(1).unwrap().evidence;
         assert_eq!(evidence.iter().map(|it| it.source).collect::<Vec<_>>(), [event]);
     }
 }
@@ -178,14 +178,14 @@ fn an_event_after_its_time_explains_what_the_counter_has_counted_and_not_explain
         scene.data(number);
     }
     scene.pass(Duration::from_secs(2));
-    assert_eq!(scene.book.network_rows().unexplained, 2);
+    assert_eq!(scene.ledger.network_rows().unexplained, 2);
     scene.brackets.socket_drops_rose(scene.now, 1, DropUnit::Datagram, [(KEY, 0)]);
-    scene.book.name_exactly(1..3, Stage::ReceiverSocketBuffer, event, &mut scene.brackets);
+    scene.ledger.name_exactly(1..3, Stage::ReceiverSocketBuffer, event, &mut scene.brackets);
     scene.check();
     assert_eq!(scene.lost(Stage::ReceiverSocketBuffer), (1, 10));
     let moved = Reclassified { from: None, to: Stage::ReceiverSocketBuffer, datagrams: 1 };
-    assert_eq!(scene.book.reclassified(), [moved]);
-    scene.book.name_exactly(1..3, Stage::ReceiverIp, event, &mut scene.brackets);
+    assert_eq!(scene.ledger.reclassified(), [moved]);
+    scene.ledger.name_exactly(1..3, Stage::ReceiverIp, event, &mut scene.brackets);
     scene.check();
     assert_eq!(scene.lost(Stage::ReceiverIp), (2, 20), "no counter of the socket's bounds other stages");
     scene.brackets.expire(scene.now + Duration::from_secs(100));
@@ -203,7 +203,7 @@ fn between_two_exact_names_the_earlier_stage_wins() {
     scene.name(1..2, Stage::Decode);
     assert_eq!(scene.lost(Stage::Injected), (1, 10));
     let moved = Reclassified { from: Some(Stage::SenderQdisc), to: Stage::Injected, datagrams: 1 };
-    assert_eq!(scene.book.reclassified(), [moved]);
+    assert_eq!(scene.ledger.reclassified(), [moved]);
 }
 
 #[test]
@@ -216,13 +216,13 @@ fn a_late_datagram_moves_its_loss_and_releases_the_evidence() {
     }
     scene.pass(Duration::from_secs(2));
     assert_eq!(scene.lost(Stage::ReceiverSocketBuffer), (1, 10));
-    assert_eq!(scene.book.reader_rows().unexplained, 10);
+    assert_eq!(scene.ledger.reader_rows().unexplained, 10);
     assert_eq!(scene.data(1), Accepted::Late);
     assert_eq!(scene.lost(Stage::ReceiverSocketBuffer), (0, 0));
     assert_eq!(scene.lost(Stage::Late), (1, 10));
     let moved = Reclassified { from: Some(Stage::ReceiverSocketBuffer), to: Stage::Late, datagrams: 1 };
-    assert_eq!(scene.book.reclassified(), [moved]);
-    assert_eq!(scene.book.reorder_count(), 6, "the wait is doubled");
+    assert_eq!(scene.ledger.reclassified(), [moved]);
+    assert_eq!(scene.ledger.reorder_count(), 6, "the wait is doubled");
     assert_eq!(scene.data(1), Accepted::Duplicate);
 }
 
@@ -234,12 +234,12 @@ fn the_wait_for_reordered_datagrams_doubles_up_to_its_limit() {
         let missing = number + 1;
         scene.data(number);
         number += 2;
-        while scene.book.network_rows().in_flight > 0 || scene.book.network_rows().unsettled == 0 {
+        while scene.ledger.network_rows().in_flight > 0 || scene.ledger.network_rows().unsettled == 0 {
             scene.data(number);
             number += 1;
         }
         assert_eq!(scene.data(missing), Accepted::Late);
-        assert_eq!(scene.book.reorder_count(), expected);
+        assert_eq!(scene.ledger.reorder_count(), expected);
     }
 }
 
@@ -252,31 +252,31 @@ fn the_wait_after_a_tally_grows_by_itself() {
     for (round, wait) in (0..).zip(waits) {
         // Data with number n is missing when the tally n + 1 comes, and comes after all.
         let (number, position) = (2 * round + 1, (2 * round + 2) * LOAD);
-        scene.book.accept(scene.now, number + 1, position..position, &mut scene.brackets);
-        scene.book.tally(scene.now, (number + 1, position), &totals, &totals, &mut scene.brackets);
+        scene.ledger.accept(scene.now, number + 1, position..position, &mut scene.brackets);
+        scene.ledger.tally(scene.now, (number + 1, position), &totals, &totals, &mut scene.brackets);
         scene.pass(wait - Duration::from_nanos(1));
-        assert_eq!(scene.book.network_rows().in_flight, 1, "{wait:?}");
+        assert_eq!(scene.ledger.network_rows().in_flight, 1, "{wait:?}");
         scene.pass(Duration::from_nanos(1));
         let positions = position - LOAD..position;
-        assert_eq!(scene.book.accept(scene.now, number, positions, &mut scene.brackets), Accepted::Late);
+        assert_eq!(scene.ledger.accept(scene.now, number, positions, &mut scene.brackets), Accepted::Late);
     }
-    assert_eq!(scene.book.reorder_count(), 3, "the count was not too small");
+    assert_eq!(scene.ledger.reorder_count(), 3, "the count was not too small");
 }
 
 #[test]
 fn elements_that_never_had_a_number_are_missing_at_once() {
     let mut scene = Scene::new();
     scene.data(0);
-    scene.book.accept(scene.now, 1, 30..40, &mut scene.brackets);
-    scene.book.deliver(10);
+    scene.ledger.accept(scene.now, 1, 30..40, &mut scene.brackets);
+    scene.ledger.deliver(10);
     scene.check();
-    assert_eq!(scene.book.reader_rows().unsettled, 20);
-    assert_eq!(scene.book.network_rows().unsettled, 0, "no datagram is missing");
-    scene.book.name_skipped(10..24, Stage::Source);
+    assert_eq!(scene.ledger.reader_rows().unsettled, 20);
+    assert_eq!(scene.ledger.network_rows().unsettled, 0, "no datagram is missing");
+    scene.ledger.name_skipped(10..24, Stage::Source);
     scene.check();
-    assert_eq!(scene.book.reader_rows().lost[Stage::Source], 14);
+    assert_eq!(scene.ledger.reader_rows().lost[Stage::Source], 14);
     scene.pass(Duration::from_secs(2));
-    assert_eq!(scene.book.reader_rows().unexplained, 6);
+    assert_eq!(scene.ledger.reader_rows().unexplained, 6);
 }
 
 #[test]
@@ -286,11 +286,11 @@ fn a_tally_that_comes_late_from_inside_a_hole_of_the_source_is_no_contradiction(
     // The tally with number 1 was sent at position 20, between two holes that later are named as one.
     for number in [2, 3, 4] {
         let positions = (number + 1) * LOAD..(number + 2) * LOAD;
-        scene.book.accept(scene.now, number, positions, &mut scene.brackets);
+        scene.ledger.accept(scene.now, number, positions, &mut scene.brackets);
     }
-    scene.book.deliver(3 * LOAD);
-    scene.book.name_skipped(10..30, Stage::Source);
-    assert_eq!(scene.book.accept(scene.now, 1, 20..20, &mut scene.brackets), Accepted::Late);
+    scene.ledger.deliver(3 * LOAD);
+    scene.ledger.name_skipped(10..30, Stage::Source);
+    assert_eq!(scene.ledger.accept(scene.now, 1, 20..20, &mut scene.brackets), Accepted::Late);
     scene.check();
 }
 
@@ -298,10 +298,10 @@ fn a_tally_that_comes_late_from_inside_a_hole_of_the_source_is_no_contradiction(
 fn running_totals_repair_what_lost_tallies_would_have_named() {
     let mut scene = Scene::new();
     let tally = |scene: &mut Scene, number: u64, injected: u64, source: u64, position: u64| {
-        scene.book.accept(scene.now, number, position..position, &mut scene.brackets);
+        scene.ledger.accept(scene.now, number, position..position, &mut scene.brackets);
         let withheld = StageCounts::of(Stage::Injected, injected);
         let skipped = StageCounts::of(Stage::Source, source);
-        scene.book.tally(scene.now, (number, position), &withheld, &skipped, &mut scene.brackets);
+        scene.ledger.tally(scene.now, (number, position), &withheld, &skipped, &mut scene.brackets);
         scene.check();
     };
     tally(&mut scene, 0, 5, 7, 0);
@@ -311,8 +311,8 @@ fn running_totals_repair_what_lost_tallies_would_have_named() {
     scene.pass(Duration::from_millis(5));
     scene.pass(Duration::from_secs(2));
     assert_eq!(scene.lost(Stage::Injected), (2, 20));
-    assert_eq!(scene.book.reader_rows().lost[Stage::Source], 8);
-    assert!(scene.book.nothing_pending());
+    assert_eq!(scene.ledger.reader_rows().lost[Stage::Source], 8);
+    assert!(scene.ledger.nothing_pending());
 }
 
 #[test]
@@ -320,12 +320,12 @@ fn an_account_closes_with_the_final_tally_and_nothing_pending() {
     let mut scene = Scene::new();
     scene.data(0);
     scene.data(1);
-    assert_eq!(scene.book.state(), AccountState::Open);
-    scene.book.accept(scene.now, 2, 20..20, &mut scene.brackets);
-    scene.book.final_tally(2);
+    assert_eq!(scene.ledger.state(), AccountState::Open);
+    scene.ledger.accept(scene.now, 2, 20..20, &mut scene.brackets);
+    scene.ledger.final_tally(2);
     scene.check();
-    assert_eq!(scene.book.state(), AccountState::Closed);
-    assert!(scene.book.account().explained());
+    assert_eq!(scene.ledger.state(), AccountState::Closed);
+    assert!(scene.ledger.account().explained());
 }
 
 #[test]
@@ -334,9 +334,9 @@ fn a_publisher_that_said_its_last_word_is_not_silent_while_losses_settle() {
     for number in [0, 2] {
         scene.data(number);
     }
-    scene.book.accept(scene.now, 3, 30..30, &mut scene.brackets);
-    scene.book.final_tally(3);
-    scene.book.tally(
+    scene.ledger.accept(scene.now, 3, 30..30, &mut scene.brackets);
+    scene.ledger.final_tally(3);
+    scene.ledger.tally(
         scene.now,
         (3, 30),
         &StageCounts::default(),
@@ -344,12 +344,12 @@ fn a_publisher_that_said_its_last_word_is_not_silent_while_losses_settle() {
         &mut scene.brackets,
     );
     scene.pass(Duration::from_millis(5));
-    assert!(!scene.book.expects_more());
-    scene.book.give_up(scene.now, &mut scene.brackets);
+    assert!(!scene.ledger.expects_more());
+    scene.ledger.give_up(scene.now, &mut scene.brackets);
     scene.hand_over();
-    assert_eq!(scene.book.state(), AccountState::Open, "one number is unsettled");
+    assert_eq!(scene.ledger.state(), AccountState::Open, "one number is unsettled");
     scene.pass(Duration::from_secs(2));
-    assert_eq!(scene.book.state(), AccountState::Closed);
+    assert_eq!(scene.ledger.state(), AccountState::Closed);
 }
 
 #[test]
@@ -358,13 +358,13 @@ fn a_reader_that_leaves_is_accountable_up_to_the_first_number_in_flight() {
     for number in [0, 1, 3, 4] {
         scene.data(number);
     }
-    scene.book.cut(scene.now, &mut scene.brackets);
-    let account = scene.book.account();
+    scene.ledger.cut(scene.now, &mut scene.brackets);
+    let account = scene.ledger.account();
     assert_eq!(account.check(), Ok(()));
     assert!(account.closed());
-    let rows = scene.book.network_rows();
+    let rows = scene.ledger.network_rows();
     assert_eq!((account.state, rows.next, rows.received), (AccountState::Cut, 2, 2));
-    assert_eq!(scene.book.reader_rows().delivered, 20);
+    assert_eq!(scene.ledger.reader_rows().delivered, 20);
 }
 
 #[test]
@@ -373,12 +373,12 @@ fn a_publisher_that_falls_silent_leaves_an_unconfirmed_account() {
     for number in [0, 1, 3] {
         scene.data(number);
     }
-    scene.book.give_up(scene.now, &mut scene.brackets);
+    scene.ledger.give_up(scene.now, &mut scene.brackets);
     scene.hand_over();
     scene.pass(Duration::from_secs(2));
-    assert_eq!(scene.book.state(), AccountState::Unconfirmed);
-    assert_eq!(scene.book.network_rows().unexplained, 1);
-    assert!(scene.book.account().closed());
+    assert_eq!(scene.ledger.state(), AccountState::Unconfirmed);
+    assert_eq!(scene.ledger.network_rows().unexplained, 1);
+    assert!(scene.ledger.account().closed());
 }
 
 #[test]
@@ -387,13 +387,13 @@ fn a_header_that_contradicts_the_others_changes_nothing() {
     for number in [0, 1, 3, 5, 6, 7] {
         scene.data(number);
     }
-    let before = scene.book.account();
+    let before = scene.ledger.account();
     let contradictions = [(9, 3..13), (2, 5..15), (2, 25..35), (4, 35..45), (u64::MAX, 90..100)];
     for (number, positions) in contradictions {
-        let accepted = scene.book.accept(scene.now, number, positions, &mut scene.brackets);
+        let accepted = scene.ledger.accept(scene.now, number, positions, &mut scene.brackets);
         assert_eq!(accepted, Accepted::Contradictory, "{number}");
     }
-    assert_eq!(scene.book.account(), before);
+    assert_eq!(scene.ledger.account(), before);
 }
 
 #[test]
@@ -404,7 +404,7 @@ fn elements_of_mixed_gaps_are_shared_out_and_marked() {
     }
     scene.name(1..2, Stage::Injected);
     scene.pass(Duration::from_secs(2));
-    let gap = scene.book.gap(0).unwrap();
+    let gap = scene.ledger.gap(0).unwrap();
     assert!(gap.apportioned);
     assert_eq!((gap.lost[Stage::Injected], gap.unexplained), (10, 20));
 }
@@ -413,10 +413,10 @@ fn elements_of_mixed_gaps_are_shared_out_and_marked() {
 fn a_forgotten_increment_is_noticed() {
     let mut scene = Scene::new();
     scene.data(0);
-    scene.book.accept(scene.now, 1, 10..20, &mut scene.brackets);
-    scene.book.elements_in_flight -= LOAD;
+    scene.ledger.accept(scene.now, 1, 10..20, &mut scene.brackets);
+    scene.ledger.elements_in_flight -= LOAD;
     // The elements were handed over, but nobody counted them.
-    let imbalance = scene.book.account().check().unwrap_err();
+    let imbalance = scene.ledger.account().check().unwrap_err();
     assert_eq!((imbalance.expected, imbalance.counted), (20, 10));
 }
 
@@ -429,13 +429,18 @@ fn only_the_newest_gaps_are_remembered_and_the_totals_keep_the_rest() {
         for _ in 0..4 {
             number += 1;
             if number % 4 != 0 {
-                scene.book.accept(scene.now, number, number * LOAD..(number + 1) * LOAD, &mut scene.brackets);
+                scene.ledger.accept(
+                    scene.now,
+                    number,
+                    number * LOAD..(number + 1) * LOAD,
+                    &mut scene.brackets,
+                );
             }
         }
     }
     scene.now += Duration::from_secs(3);
-    scene.book.expire(scene.now, &mut scene.brackets);
-    let account = scene.book.account();
+    scene.ledger.expire(scene.now, &mut scene.brackets);
+    let account = scene.ledger.account();
     assert_eq!(account.gaps.len(), MAX_GAPS);
     assert_eq!(account.elements.unexplained, gaps * LOAD, "number 0 and every fourth");
     assert_eq!(account.check(), Ok(()));

@@ -1,10 +1,10 @@
 //! What became of the cycles of one app.
 
-use crate::{Histogram, InputBook, TimerRule};
+use crate::{Histogram, InputCounters, TimerRule};
 
 /// The books of one cyclic app.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct AppBook {
+pub struct AppCounters {
     /// Cycles that ran.
     pub cycles: u64,
     /// Cycles that ended after the next one was due.
@@ -18,5 +18,5 @@ pub struct AppBook {
     /// Dominion's timer rule.
     pub timer: TimerRule,
     /// The books of its inputs, in their order.
-    pub inputs: Vec<InputBook>,
+    pub inputs: Vec<InputCounters>,
 }

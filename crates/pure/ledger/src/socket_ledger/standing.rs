@@ -1,9 +1,9 @@
 //! How a book stands: its state, its rows, its gaps, and whether the law holds. Asking changes nothing.
 
-use super::{Book, End, Reclassified};
+use super::{End, Reclassified, SocketLedger};
 use crate::{Account, AccountState, Gap, Imbalance, NetworkRows, ReaderRows};
 
-impl Book {
+impl SocketLedger {
     /// Tells whether the publisher has not said its last word: then its silence means something.
     #[must_use]
     pub fn expects_more(&self) -> bool {

@@ -6,7 +6,7 @@
 //! `received` and `delivered` are counted at hand-over, missing numbers are kept as ranges, the horizon
 //! comes from headers, and losses are counted when their range settles.
 //!
-//! Start with [`Book::join`], [`Book::accept`] and [`Book::expire`]; what it can be asked is in `standing`.
+//! Start with [`SocketLedger::join`], [`SocketLedger::accept`] and [`SocketLedger::expire`]; what it can be asked is in `standing`.
 
 mod holes;
 mod sender_tallies;
@@ -18,8 +18,8 @@ use std::collections::VecDeque;
 
 use units::Instant;
 
-use crate::brackets::{BookKey, Brackets};
-use crate::entry::{Booked, Cause, Entry};
+use crate::brackets::{Brackets, LedgerKey};
+use crate::entry::{Attribution, Cause, Entry};
 use crate::shares::Shares;
 use crate::{AccountState, EvidenceSource, Stage, StageCounts};
 use holes::Holes;
@@ -37,7 +37,7 @@ const MAX_UNSETTLED_GAPS: usize = 4_096;
 
 /// The times and counts by which a book decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BookConfig {
+pub struct LedgerConfig {
     /// How long a missing number waits for evidence.
     pub settle: Duration,
     /// How long after a tally a lower number may still be under way, at first.
@@ -49,7 +49,7 @@ pub struct BookConfig {
     pub max_reorder_count: u32,
 }
 
-impl Default for BookConfig {
+impl Default for LedgerConfig {
     /// The values of the architecture's rule 7.
     fn default() -> Self {
         Self {
@@ -87,9 +87,9 @@ pub enum Change {
 
 /// The running account of one stream and epoch at one receiving socket.
 #[derive(Clone, Debug)]
-pub struct Book {
-    key: BookKey,
-    config: BookConfig,
+pub struct SocketLedger {
+    key: LedgerKey,
+    config: LedgerConfig,
     per_sample: u32,
     /// J and j·E.
     first: Point,
@@ -143,7 +143,7 @@ enum End {
     Unconfirmed,
 }
 
-impl Book {
+impl SocketLedger {
     /// Opens the books at the first accepted datagram whose schema is known.
     ///
     /// `position` is where that datagram's elements begin; the caller joins at the start of a sample.
@@ -151,7 +151,7 @@ impl Book {
     /// # Panics
     /// If `position` is inside a sample.
     #[must_use]
-    pub fn join(key: BookKey, config: BookConfig, per_sample: u32, number: u64, position: u64) -> Self {
+    pub fn join(key: LedgerKey, config: LedgerConfig, per_sample: u32, number: u64, position: u64) -> Self {
         assert!(position.is_multiple_of(u64::from(per_sample)), "an account begins with a whole sample");
         let point = Point { number, position };
         Self {
@@ -186,16 +186,16 @@ impl Book {
     /// Opens the books where an earlier account of the same epoch ended, so that nothing falls between them:
     /// what the publisher said before still explains what was lost since.
     #[must_use]
-    pub fn continued(previous: &Self, key: BookKey) -> Self {
+    pub fn continued(previous: &Self, key: LedgerKey) -> Self {
         let Point { number, position } = previous.horizon;
-        let mut book = Self::join(key, previous.config, previous.per_sample, number, position);
-        book.holes = previous.holes.emptied();
-        book.sender_tallies = previous.sender_tallies.clone();
+        let mut ledger = Self::join(key, previous.config, previous.per_sample, number, position);
+        ledger.holes = previous.holes.emptied();
+        ledger.sender_tallies = previous.sender_tallies.clone();
         if let Some(last) = previous.gaps.back() {
             // What the totals rise by from here on may belong to losses of the account before.
-            book.sender_tallies.forget_totals_below(last.gap.numbers.end, last.gap.positions.end);
+            ledger.sender_tallies.forget_totals_below(last.gap.numbers.end, last.gap.positions.end);
         }
-        book
+        ledger
     }
 
     /// Books a datagram read from the socket; `positions` is empty for tallies and descriptors.
@@ -316,7 +316,7 @@ impl Book {
         }
     }
 
-    /// Returns when [`Book::expire`] has something to do, if nothing arrives before.
+    /// Returns when [`SocketLedger::expire`] has something to do, if nothing arrives before.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let settle = self.gaps.get(self.expired_gaps).map(|entry| entry.declared + self.config.settle);
@@ -445,7 +445,7 @@ impl Book {
     /// Ends the account because the reader leaves: the law then holds up to the first number that is
     /// neither received nor missing, and what is unsettled becomes unexplained.
     ///
-    /// The caller has delivered what [`Book::deliverable_below`] allows, and forgets the rest.
+    /// The caller has delivered what [`SocketLedger::deliverable_below`] allows, and forgets the rest.
     pub fn cut(&mut self, now: Instant, brackets: &mut Brackets) {
         if let Some(lowest) = self.holes.lowest() {
             let limit = Point { number: lowest.numbers.start, position: lowest.positions.start };
@@ -530,7 +530,7 @@ impl Book {
     fn change(
         &mut self,
         index: usize,
-        act: impl FnOnce(&mut Entry, &mut SenderTallies, BookKey) -> Vec<(Booked, Stage, u64)>,
+        act: impl FnOnce(&mut Entry, &mut SenderTallies, LedgerKey) -> Vec<(Attribution, Stage, u64)>,
     ) {
         let entry = &mut self.gaps[index];
         let before = entry.gap.clone();
@@ -549,7 +549,7 @@ impl Book {
         }
     }
 
-    fn reclassify(&mut self, from: Booked, to: Stage, datagrams: u64) {
+    fn reclassify(&mut self, from: Attribution, to: Stage, datagrams: u64) {
         match self.reclassified.iter_mut().find(|move_| move_.from == from && move_.to == to) {
             Some(move_) => move_.datagrams += datagrams,
             None => self.reclassified.push(Reclassified { from, to, datagrams }),

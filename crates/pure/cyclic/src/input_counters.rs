@@ -36,7 +36,7 @@ pub enum Freshness {
 
 /// The book of one input.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct InputBook {
+pub struct InputCounters {
     /// Samples that came.
     pub samples: u64,
     /// Elements that are known to be lost on the way.
@@ -52,7 +52,7 @@ pub struct InputBook {
     pub ages: Histogram,
 }
 
-impl InputBook {
+impl InputCounters {
     /// Books what a cycle that was due at `due` found; `span` is the app's period and the input's own together.
     pub fn looked(&mut self, due: WallTime, span: Duration, news: &News) -> Freshness {
         self.samples += news.samples;
@@ -90,25 +90,25 @@ mod tests {
     #[test]
     fn a_sample_is_in_time_until_it_is_as_old_as_both_periods() {
         let due = WallTime::from_nanos(20_000_000);
-        let mut book = InputBook::default();
-        assert_eq!(book.looked(due, SPAN, &news(1, 1)), Freshness::New);
-        assert_eq!(book.looked(due, SPAN, &news(1, 0)), Freshness::Late);
-        assert_eq!(book.looked(due, SPAN, &news(0, 1)), Freshness::Held);
-        assert_eq!(book.looked(due, SPAN, &news(0, 0)), Freshness::Missed);
-        assert_eq!((book.samples, book.late, book.missed, book.ages.count()), (2, 1, 1, 4));
+        let mut counters = InputCounters::default();
+        assert_eq!(counters.looked(due, SPAN, &news(1, 1)), Freshness::New);
+        assert_eq!(counters.looked(due, SPAN, &news(1, 0)), Freshness::Late);
+        assert_eq!(counters.looked(due, SPAN, &news(0, 1)), Freshness::Held);
+        assert_eq!(counters.looked(due, SPAN, &news(0, 0)), Freshness::Missed);
+        assert_eq!((counters.samples, counters.late, counters.missed, counters.ages.count()), (2, 1, 1, 4));
     }
 
     #[test]
     fn what_never_came_is_missed_and_has_no_age() {
-        let mut book = InputBook::default();
-        assert_eq!(book.looked(WallTime::from_nanos(0), SPAN, &News::default()), Freshness::Missed);
-        assert_eq!((book.age_ns, book.ages.count()), (None, 0));
+        let mut counters = InputCounters::default();
+        assert_eq!(counters.looked(WallTime::from_nanos(0), SPAN, &News::default()), Freshness::Missed);
+        assert_eq!((counters.age_ns, counters.ages.count()), (None, 0));
     }
 
     #[test]
     fn a_sample_from_a_clock_that_is_ahead_is_new() {
-        let mut book = InputBook::default();
-        assert_eq!(book.looked(WallTime::from_nanos(0), SPAN, &news(1, 5)), Freshness::New);
-        assert_eq!((book.age_ns, book.ages.max()), (Some(-5), Duration::ZERO));
+        let mut counters = InputCounters::default();
+        assert_eq!(counters.looked(WallTime::from_nanos(0), SPAN, &news(1, 5)), Freshness::New);
+        assert_eq!((counters.age_ns, counters.ages.max()), (Some(-5), Duration::ZERO));
     }
 }
