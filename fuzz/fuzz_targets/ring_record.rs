@@ -4,7 +4,7 @@
 #![no_main]
 
 use engine::record::{Fault, Record};
-use ledger::{Leg, UnsoundGap};
+use ledger::{Hop, UnsoundGap};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use sample::{Channel, Dtype, Schema};
@@ -68,31 +68,31 @@ fn reads_the_same(kind: u16, bytes: &[u8]) {
 }
 
 /// Books a record as a reader does; the law holds after each.
-fn account_for(account: &mut Option<Leg>, record: &Record<'_>, totals: [u64; 2]) {
+fn account_for(account: &mut Option<Hop>, record: &Record<'_>, totals: [u64; 2]) {
     let per_sample = u64::from(PER_SAMPLE);
     let positions = match record {
         Record::Began { first_index, .. } => first_index * per_sample..first_index * per_sample,
         Record::Block(block) => block.position..block.position + block.payload.len() as u64 / ELEMENT_BYTES,
         Record::Gap(_, gap) => gap.positions.clone(),
-        Record::Settled(_, gap) => return drop(account.as_mut().and_then(|leg| leg.settled(gap).cloned())),
-        Record::Ended { state, .. } => return account.iter_mut().for_each(|leg| leg.end(*state)),
+        Record::Settled(_, gap) => return drop(account.as_mut().and_then(|hop| hop.settled(gap).cloned())),
+        Record::Ended { state, .. } => return account.iter_mut().for_each(|hop| hop.end(*state)),
         Record::TwoPublishers { .. } => return,
     };
-    let Some(leg) = account else {
-        *account = Leg::try_join(PER_SAMPLE, totals, positions.start).ok();
+    let Some(hop) = account else {
+        *account = Hop::try_join(PER_SAMPLE, totals, positions.start).ok();
         return;
     };
-    if leg.leads_to(totals, positions.start) {
-        leg.lapped(totals);
+    if hop.leads_to(totals, positions.start) {
+        hop.lapped(totals);
     }
     // What does not follow is not booked, and that is all.
     let _ = match record {
-        Record::Gap(_, gap) => leg.try_gap(gap.clone()).map(drop),
-        _ => leg.try_delivered(positions),
+        Record::Gap(_, gap) => hop.try_gap(gap.clone()).map(drop),
+        _ => hop.try_delivered(positions),
     };
-    let rows = leg.rows();
+    let rows = hop.rows();
     assert_eq!(rows.check(), Ok(()));
-    assert_eq!(leg.samples().check(rows.next - rows.first), Ok(()));
+    assert_eq!(hop.samples().check(rows.next - rows.first), Ok(()));
 }
 
 impl Near {

@@ -144,7 +144,7 @@ pub(crate) fn streams(py: Python<'_>, timeout: f64, bus: Option<&str>) -> PyResu
         row["name"] = json!(description.name.as_str());
         row["station"] = json!(description.station);
         row["channels"] = json!(description.schema.channels.len());
-        row["reach"] = json!(reach.leg());
+        row["reach"] = json!(reach.hop());
         rows.insert(description.name.to_string(), row);
     }
     said::tell(py)?;

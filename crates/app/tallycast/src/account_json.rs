@@ -24,7 +24,7 @@ pub fn account_json(account: &StreamAccount) -> Value {
         "follows": account.follows.map(|before| identity(account, before)),
         "epoch": account.epoch.to_string(),
         "reader": account.reader,
-        "leg": account.reach.leg(),
+        "leg": account.reach.hop(),
         "state": rows.state.name(),
         "balanced": rows.balanced(),
         "closed": rows.closed(),

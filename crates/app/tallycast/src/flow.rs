@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use engine::record::{BlockRecord, Record};
 use engine::{EpochOnPage, Inlet, ReceiveAgent};
-use ledger::{Account, AccountState, Gap, Leg, NetworkRows};
+use ledger::{Account, AccountState, Gap, Hop, NetworkRows};
 use ring::{Read, Reader};
 use sample::{Block, SparePool, StreamName};
 use units::{Epoch, StreamId};
@@ -298,12 +298,12 @@ impl Flow {
             // The ring took the end of the account before: this reader's goes on.
             Some(reader_epoch) if self.goes_on(reader_epoch, at) => self.go_on(at, events),
             Some(reader_epoch) => {
-                let next = ReaderEpoch::succeeded_by(reader_epoch, self.leg_at(at));
+                let next = ReaderEpoch::succeeded_by(reader_epoch, self.hop_at(at));
                 self.cut(at.epoch, reader_name, events);
                 self.begin(at.epoch, next, events);
             }
             None => {
-                let reader_epoch = ReaderEpoch::new(self.leg_at(at));
+                let reader_epoch = ReaderEpoch::new(self.hop_at(at));
                 self.begin(at.epoch, reader_epoch, events);
             }
         }
@@ -320,10 +320,10 @@ impl Flow {
         // The ring took the beginning of another account of the epoch. It follows the one before unless another epoch was
         // current at the bridge meanwhile.
         let follows =
-            reader_epoch.ended && !self.resumed && reader_epoch.leg.leads_to(at.totals, at.position);
-        let leg = reader_epoch.leg.continued().filter(|_| follows);
-        let Some(leg) = leg.or_else(|| self.is_at_sample(at).then(|| self.leg_at(at))) else { return false };
-        let next = reader_epoch.succeeded_by(leg);
+            reader_epoch.ended && !self.resumed && reader_epoch.hop.leads_to(at.totals, at.position);
+        let hop = reader_epoch.hop.continued().filter(|_| follows);
+        let Some(hop) = hop.or_else(|| self.is_at_sample(at).then(|| self.hop_at(at))) else { return false };
+        let next = reader_epoch.succeeded_by(hop);
         self.cut(at.epoch, reader_name, events);
         self.begin(at.epoch, next, events);
         self.overtaken(at, events);
@@ -333,9 +333,9 @@ impl Flow {
     /// Tells whether the present account goes on at this place, at once or behind what the ring took.
     fn goes_on(&self, reader_epoch: &ReaderEpoch, at: Place) -> bool {
         let is_here = if reader_epoch.lapped {
-            reader_epoch.leg.leads_to(at.totals, at.position)
+            reader_epoch.hop.leads_to(at.totals, at.position)
         } else {
-            reader_epoch.leg.next_position() == at.position
+            reader_epoch.hop.next_position() == at.position
         };
         is_here && !reader_epoch.ended && self.current == Some(at.epoch)
     }
@@ -359,11 +359,11 @@ impl Flow {
             if !self.is_at_sample(at) {
                 return false; // The middle of a sample: the account begins with the next.
             }
-            let reader_epoch = ReaderEpoch::new(self.leg_at(at));
+            let reader_epoch = ReaderEpoch::new(self.hop_at(at));
             self.begin(at.epoch, reader_epoch, events);
             return true;
         };
-        let reader_epoch = ReaderEpoch::new(self.leg_at(head));
+        let reader_epoch = ReaderEpoch::new(self.hop_at(head));
         self.begin(at.epoch, reader_epoch, events);
         self.overtaken(at, events);
         true
@@ -382,7 +382,7 @@ impl Flow {
         self.flush(events);
         let before = self.current.or(self.followed.take());
         reader_epoch.follows = before.and_then(|before| Some((before, self.epochs.get(&before)?.join)));
-        let (first_index, join) = (reader_epoch.leg.rows().first, reader_epoch.join);
+        let (first_index, join) = (reader_epoch.hop.rows().first, reader_epoch.join);
         let absence = self.absence_of_reader(epoch, &reader_epoch);
         self.epochs.insert(epoch, reader_epoch);
         self.current = Some(epoch);
@@ -434,7 +434,7 @@ impl Flow {
             Times::Changed => self.correct_end(epoch, piece.position, events),
         }
         let reader_epoch = self.epochs.get_mut(&epoch)?;
-        reader_epoch.leg.delivered(piece.position..piece.position + elements);
+        reader_epoch.hop.delivered(piece.position..piece.position + elements);
         Some(())
     }
 
@@ -444,10 +444,10 @@ impl Flow {
         if is_left_over {
             self.catch_up(at.epoch, at.totals, events);
             let fits = |reader_epoch: &&mut ReaderEpoch| {
-                !reader_epoch.ended && reader_epoch.leg.next_position() == at.position
+                !reader_epoch.ended && reader_epoch.hop.next_position() == at.position
             };
             let Some(reader_epoch) = self.epochs.get_mut(&at.epoch).filter(fits) else { return };
-            let told = reader_epoch.leg.gap(gap).clone();
+            let told = reader_epoch.hop.gap(gap).clone();
             return self.tell_gap(at.epoch, told, events);
         }
         if !self.enter(at, reader_name, events) {
@@ -458,7 +458,7 @@ impl Flow {
         }
         self.hand_over(events);
         let Some(reader_epoch) = self.epochs.get_mut(&at.epoch) else { return };
-        let told = reader_epoch.leg.gap(gap).clone();
+        let told = reader_epoch.hop.gap(gap).clone();
         self.tell_gap(at.epoch, told, events);
     }
 
@@ -477,7 +477,7 @@ impl Flow {
         if self
             .epochs
             .get(&epoch)
-            .is_some_and(|reader_epoch| !reader_epoch.ended && reader_epoch.leg.is_unsettled())
+            .is_some_and(|reader_epoch| !reader_epoch.ended && reader_epoch.hop.is_unsettled())
         {
             self.consult(events);
         }
@@ -498,8 +498,8 @@ impl Flow {
             return;
         };
         reader_epoch.lapped = false;
-        let Some(gap) = reader_epoch.leg.lapped(totals).cloned() else { return };
-        self.ask_bridge |= reader_epoch.leg.is_unsettled();
+        let Some(gap) = reader_epoch.hop.lapped(totals).cloned() else { return };
+        self.ask_bridge |= reader_epoch.hop.is_unsettled();
         if let Some(assembly) = &mut self.assembly
             && self.current == Some(epoch)
         {
@@ -549,8 +549,8 @@ impl Flow {
         at.position.is_multiple_of(u64::from(self.schema.elements_per_sample()))
     }
 
-    fn leg_at(&self, at: Place) -> Leg {
-        Leg::join(self.schema.elements_per_sample(), at.totals, at.position)
+    fn hop_at(&self, at: Place) -> Hop {
+        Hop::join(self.schema.elements_per_sample(), at.totals, at.position)
     }
 
     fn account(
@@ -561,13 +561,13 @@ impl Flow {
         gaps: GapList,
     ) -> StreamAccount {
         let gaps = match gaps {
-            GapList::Full => reader_epoch.leg.gaps().cloned().collect(),
+            GapList::Full => reader_epoch.hop.gaps().cloned().collect(),
             GapList::Empty => Vec::new(),
         };
         let account = Account {
-            state: reader_epoch.leg.state(),
+            state: reader_epoch.hop.state(),
             datagrams: reader_epoch.datagrams,
-            elements: reader_epoch.leg.rows(),
+            elements: reader_epoch.hop.rows(),
             gaps,
         };
         StreamAccount {
@@ -579,7 +579,7 @@ impl Flow {
             reader: reader_name.to_owned(),
             reach: self.reach,
             account,
-            samples: Some(reader_epoch.leg.samples()),
+            samples: Some(reader_epoch.hop.samples()),
             reclassified: Vec::new(),
             settled_early: 0,
             port: None,

@@ -31,7 +31,7 @@ pub enum Reach {
 impl Reach {
     /// Returns the word for it in accounts: the leg.
     #[must_use]
-    pub const fn leg(self) -> &'static str {
+    pub const fn hop(self) -> &'static str {
         match self {
             Self::Shm | Self::ShmAgent => "shm",
             Self::Udp => "udp",

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ledger::{AccountState, Gap, Leg, NetworkRows};
+use ledger::{AccountState, Gap, Hop, NetworkRows};
 use units::{Epoch, SampleRate, WallTime};
 
 /// The most places that are remembered at which times went on otherwise than by the rate: each block of a jittering clock is one,
@@ -28,7 +28,7 @@ pub(crate) struct ReaderEpoch {
     pub(crate) join: u32,
     /// This reader's account of the stream before it.
     pub(crate) follows: Option<(Epoch, u32)>,
-    pub(crate) leg: Leg,
+    pub(crate) hop: Hop,
     pub(crate) datagrams: Option<NetworkRows>,
     /// Samples' indices and times, from which other times are computed: of the first sample, and of each from which on times do
     /// not follow those before by the rate. None before the first block.
@@ -43,11 +43,11 @@ pub(crate) struct ReaderEpoch {
 }
 
 impl ReaderEpoch {
-    pub(crate) const fn new(leg: Leg) -> Self {
+    pub(crate) const fn new(hop: Hop) -> Self {
         Self {
             join: 1,
             follows: None,
-            leg,
+            hop,
             datagrams: None,
             anchors: VecDeque::new(),
             lapped: false,
@@ -58,8 +58,8 @@ impl ReaderEpoch {
     }
 
     /// Begins the next account of the same epoch, for which the same times hold.
-    pub(crate) fn succeeded_by(&self, leg: Leg) -> Self {
-        Self { join: self.join.saturating_add(1), anchors: self.anchors.clone(), ..Self::new(leg) }
+    pub(crate) fn succeeded_by(&self, hop: Hop) -> Self {
+        Self { join: self.join.saturating_add(1), anchors: self.anchors.clone(), ..Self::new(hop) }
     }
 
     /// Learns when a sample was taken; tells what that says of times.
@@ -84,12 +84,12 @@ impl ReaderEpoch {
 
     /// Ends the account.
     pub(crate) fn end(&mut self, state: AccountState) {
-        self.leg.end(state);
+        self.hop.end(state);
         self.ended = true;
     }
 
     /// Takes what the bridge knows of gaps; returns what is news of this reader's own.
     pub(crate) fn learn(&mut self, gaps: &[Gap]) -> Vec<Gap> {
-        gaps.iter().filter_map(|gap| self.leg.settled(gap).cloned()).collect()
+        gaps.iter().filter_map(|gap| self.hop.settled(gap).cloned()).collect()
     }
 }

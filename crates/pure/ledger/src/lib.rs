@@ -2,7 +2,7 @@
 //!
 //! `sent since joining = delivered + Σ lost[stage] + unexplained`, once nothing is in flight or unsettled,
 //! and no term is computed from the others. Start with [`Stage`] (where things are lost), then [`SocketLedger`] (the
-//! running account at a receiving socket), [`Leg`] (a reader behind it) and [`Account`] (what is shown).
+//! running account at a receiving socket), [`Hop`] (a reader behind it) and [`Account`] (what is shown).
 //! This crate is the only home of `Stage` and `Gap`.
 //!
 //! Source: `ARCHITECTURE.md`, "The account, precisely".
@@ -12,7 +12,7 @@ mod apportion;
 mod brackets;
 mod entry;
 mod gap;
-mod leg;
+mod hop;
 mod notice;
 mod samples;
 mod shares;
@@ -22,7 +22,7 @@ mod stage;
 pub use account::{Account, AccountState, Imbalance, NetworkRows, ReaderRows};
 pub use brackets::{Brackets, DropUnit, LedgerKey, MAX_TRAIN};
 pub use gap::{Evidence, EvidenceSource, Gap, GapKind, MAX_POSITION, Unit, UnsoundGap};
-pub use leg::{InconsistentRecord, Leg};
+pub use hop::{Hop, InconsistentRecord};
 pub use notice::{DropNotice, KernelName};
 pub use samples::SampleRows;
 pub use socket_ledger::{Accepted, Change, LedgerConfig, Reclassified, SocketLedger};

@@ -139,7 +139,7 @@ impl Fabric {
             is_rising: false,
             turns: (Instant::ORIGIN, 0),
         });
-        self.log.add_leg();
+        self.log.add_hop();
         self.set_deadline(node, Some(self.now));
         node
     }

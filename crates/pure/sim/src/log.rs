@@ -21,13 +21,13 @@ pub struct Log {
     store: Store,
     sent_count: u64,
     /// By addressee.
-    legs: Vec<Leg>,
+    hops: Vec<Hop>,
     trace: TraceHash,
 }
 
 /// The copies for one addressee.
 #[derive(Default)]
-struct Leg {
+struct Hop {
     /// In the order in which the copies began their last leg; where only counts are kept, those that are on their way.
     rows: Vec<Row>,
     /// Places of rows that are done with, where only counts are kept.
@@ -138,12 +138,12 @@ struct Row {
 
 impl Log {
     pub(crate) const fn new() -> Self {
-        Self { store: Store::all(), sent_count: 0, legs: Vec::new(), trace: TraceHash::EMPTY }
+        Self { store: Store::all(), sent_count: 0, hops: Vec::new(), trace: TraceHash::EMPTY }
     }
 
     /// Makes a log that keeps only counts, for runs that are too long for more.
     pub(crate) const fn of_counts() -> Self {
-        Self { store: Store::passing(), sent_count: 0, legs: Vec::new(), trace: TraceHash::EMPTY }
+        Self { store: Store::passing(), sent_count: 0, hops: Vec::new(), trace: TraceHash::EMPTY }
     }
 
     pub(crate) const fn keeps_all(&self) -> bool {
@@ -188,7 +188,7 @@ impl Log {
     pub fn passes(&self, node: NodeId) -> impl Iterator<Item = Pass> {
         self.must_keep_all();
         let pass = |row: &Row| Pass { ordinal: row.ordinal.into(), copied: row.copied, fate: row.fate };
-        self.legs[node.index()].rows.iter().map(pass)
+        self.hops[node.index()].rows.iter().map(pass)
     }
 
     /// Returns the fate of each datagram meant for `node`, by ordinal: that of its luckiest copy.
@@ -210,7 +210,7 @@ impl Log {
     /// Returns how many copies for `node`, originals and duplicates, met which fate.
     #[must_use]
     pub fn counts(&self, node: NodeId) -> FateCounts {
-        self.legs[node.index()].counts
+        self.hops[node.index()].counts
     }
 
     /// Returns the hash over everything so far.
@@ -219,8 +219,8 @@ impl Log {
         self.trace
     }
 
-    pub(crate) fn add_leg(&mut self) {
-        self.legs.push(Leg::default());
+    pub(crate) fn add_hop(&mut self) {
+        self.hops.push(Hop::default());
     }
 
     /// Takes a datagram in and returns its key. Who got it holds it, until it [lets go](Self::release) of it.
@@ -256,17 +256,17 @@ impl Log {
     /// Begins a row of `node`'s leg; returns its place.
     pub(crate) fn begin(&mut self, node: NodeId, key: u32, copied: Copied, fate: Fate) -> u32 {
         let keeps_all = self.keeps_all();
-        let leg = &mut self.legs[node.index()];
-        leg.counts.add(fate);
+        let hop = &mut self.hops[node.index()];
+        hop.counts.add(fate);
         let row = Row { ordinal: key, copied, fate };
-        let place = match leg.free.pop().filter(|_| !keeps_all) {
+        let place = match hop.free.pop().filter(|_| !keeps_all) {
             Some(place) => {
-                leg.rows[place as usize] = row;
+                hop.rows[place as usize] = row;
                 place
             }
             None => {
-                leg.rows.push(row);
-                u32::try_from(leg.rows.len() - 1).expect("fewer than 2^32 copies fit into memory")
+                hop.rows.push(row);
+                u32::try_from(hop.rows.len() - 1).expect("fewer than 2^32 copies fit into memory")
             }
         };
         self.store.hold(key);
@@ -276,10 +276,10 @@ impl Log {
     }
 
     pub(crate) fn settle(&mut self, node: NodeId, row: u32, fate: Fate) {
-        let leg = &mut self.legs[node.index()];
-        let old = core::mem::replace(&mut leg.rows[row as usize].fate, fate);
-        leg.counts.subtract(old);
-        leg.counts.add(fate);
+        let hop = &mut self.hops[node.index()];
+        let old = core::mem::replace(&mut hop.rows[row as usize].fate, fate);
+        hop.counts.subtract(old);
+        hop.counts.add(fate);
         self.trace_fate(node, row, fate);
         self.forget_if_over(node, row, fate);
     }
@@ -289,15 +289,15 @@ impl Log {
         if self.keeps_all() || matches!(fate, Fate::InFlight | Fate::Unread) {
             return;
         }
-        let leg = &mut self.legs[node.index()];
-        leg.free.push(row);
-        let key = leg.rows[row as usize].ordinal;
+        let hop = &mut self.hops[node.index()];
+        hop.free.push(row);
+        let key = hop.rows[row as usize].ordinal;
         self.store.release(key);
     }
 
     /// Returns the datagram that a row is about.
     pub(crate) fn sent_of(&self, node: NodeId, row: u32) -> Sent<'_> {
-        self.store.sent(self.legs[node.index()].rows[row as usize].ordinal)
+        self.store.sent(self.hops[node.index()].rows[row as usize].ordinal)
     }
 
     fn trace_fate(&mut self, node: NodeId, row: u32, fate: Fate) {
@@ -442,7 +442,7 @@ mod tests {
     fn the_outcome_is_the_fate_of_the_luckiest_copy() {
         let node = NodeId(0);
         let mut log = Log::new();
-        log.add_leg();
+        log.add_hop();
         let delivered = Fate::Delivered { at: Instant::from_nanos(4) };
         let ordinal = log.record_sent(Instant::ORIGIN, node, Address::Node(node), b"first");
         log.begin(node, ordinal, Copied::Original, Fate::Lost(LostBy::Checksum));
@@ -463,7 +463,7 @@ mod tests {
         let node = NodeId(0);
         let (mut all, mut counts) = (Log::new(), Log::of_counts());
         for log in [&mut all, &mut counts] {
-            log.add_leg();
+            log.add_hop();
             for round in 0..1_000_u64 {
                 let at = Instant::from_nanos(round);
                 let key = log.record_sent(at, node, Address::Node(node), &round.to_le_bytes());
@@ -479,7 +479,7 @@ mod tests {
         }
         assert_eq!(counts.counts(node).to_string(), "900 delivered, 100 lost random");
         assert_eq!(counts.counts(node), all.counts(node));
-        assert_eq!((counts.sent_count(), counts.legs[0].rows.len()), (1_000, 1));
-        assert_eq!((all.sent_count(), all.legs[0].rows.len()), (1_000, 1_000));
+        assert_eq!((counts.sent_count(), counts.hops[0].rows.len()), (1_000, 1));
+        assert_eq!((all.sent_count(), all.hops[0].rows.len()), (1_000, 1_000));
     }
 }

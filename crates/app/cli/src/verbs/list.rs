@@ -165,7 +165,7 @@ fn object(row: &Row) -> serde_json::Value {
         "station": row.station,
         "group": row.network.map(|(group, _)| group.to_string()),
         "from": row.network.map(|(_, from)| from.to_string()),
-        "reach": row.reach.leg(),
+        "reach": row.reach.hop(),
         "why": row.why,
         "age_ns": u64::try_from(row.age.as_nanos()).unwrap_or(u64::MAX),
     })
@@ -195,7 +195,7 @@ fn print_table(rows: &[Row]) -> std::io::Result<()> {
             row.dtype.name(),
             row.station,
             brief(row.age),
-            row.reach.leg(),
+            row.reach.hop(),
             row.why
         )?;
     }

@@ -218,7 +218,7 @@ fn object(line: &Line) -> Value {
     let mut object = account_json(&line.account);
     if let Some(fields) = object.as_object_mut() {
         fields.insert("event".to_owned(), json!("look"));
-        fields.insert("reach".to_owned(), json!(line.reach.leg()));
+        fields.insert("reach".to_owned(), json!(line.reach.hop()));
         fields.insert("why".to_owned(), json!(line.reach.why()));
         fields.insert("samples_per_s".to_owned(), json!(line.samples_per_s));
         fields.insert("bytes_per_s".to_owned(), json!(line.bytes_per_s));
@@ -245,7 +245,7 @@ fn print_table(lines: &[Line]) -> std::io::Result<()> {
             line.samples_per_s,
             line.account.account.elements.delivered,
             lost_text(&line.account),
-            line.reach.leg(),
+            line.reach.hop(),
             line.reach.why()
         )?;
     }

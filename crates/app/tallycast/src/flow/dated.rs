@@ -38,7 +38,7 @@ impl Flow {
 
     /// Corrects the end of the gap before a block: it was extrapolated at the rate, and the block says otherwise.
     pub(super) fn correct_end(&self, epoch: Epoch, position: u64, events: &mut Vec<Event>) {
-        let last = self.epochs.get(&epoch).and_then(|reader_epoch| reader_epoch.leg.gaps().next_back());
+        let last = self.epochs.get(&epoch).and_then(|reader_epoch| reader_epoch.hop.gaps().next_back());
         let before = last.filter(|gap| gap.positions.end == position && !gap.is_empty());
         self.tell_settled(epoch, before.cloned().into_iter().collect(), events);
     }
@@ -52,7 +52,7 @@ impl Flow {
             self.tell_gap(epoch, absence, events);
         }
         let Some(reader_epoch) = self.epochs.get(&epoch) else { return };
-        for gap in reader_epoch.leg.gaps() {
+        for gap in reader_epoch.hop.gaps() {
             self.tell_gap(epoch, gap.clone(), events);
         }
     }
@@ -67,9 +67,9 @@ impl Flow {
             return None; // Its end is in what the ring took.
         }
         let rate = self.schema.rate;
-        let t0 = before.time_of(before.leg.rows().next, rate)?;
+        let t0 = before.time_of(before.hop.rows().next, rate)?;
         let t1 = reader_epoch.time_of(0, rate)?;
-        let position = reader_epoch.leg.rows().first * u64::from(self.schema.elements_per_sample());
+        let position = reader_epoch.hop.rows().first * u64::from(self.schema.elements_per_sample());
         let gap = Gap::outside_accounts(GapKind::PublisherAbsent, ABSENCE_ID, position..position);
         let absence = StreamGap { t0, t1, ..self.stream_gap(epoch, gap)? };
         (t0 < t1).then_some(absence)
@@ -83,7 +83,7 @@ impl Flow {
         self.resumed = false;
         let before = self.epochs.get(&epoch).filter(|reader_epoch| reader_epoch.ended)?;
         let per_sample = u64::from(self.schema.elements_per_sample());
-        let positions = before.leg.next_position()..next.leg.rows().first * per_sample;
+        let positions = before.hop.next_position()..next.hop.rows().first * per_sample;
         (positions.start < positions.end)
             .then(|| Gap::outside_accounts(GapKind::ReaderAbsent, positions.start, positions))
     }

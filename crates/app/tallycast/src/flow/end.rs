@@ -61,7 +61,7 @@ impl Flow {
         else {
             return;
         };
-        let start = reader_epoch.leg.next_position();
+        let start = reader_epoch.hop.next_position();
         let positions = start..start.next_multiple_of(u64::from(self.schema.elements_per_sample()));
         if positions.is_empty() {
             return;
@@ -69,7 +69,7 @@ impl Flow {
         if let Some(assembly) = &mut self.assembly {
             assembly.gap(&positions, &mut self.blocks);
         }
-        let told = reader_epoch.leg.gap(Gap::unexplained(positions)).clone();
+        let told = reader_epoch.hop.gap(Gap::unexplained(positions)).clone();
         self.hand_over(events);
         self.tell_gap(epoch, told, events);
     }

@@ -48,10 +48,10 @@ impl Flow {
         // In the middle of a sample, or before the first record of an account, the next record will tell.
         let here = self.read_until(head).filter(|at| self.is_at_sample(*at) && !self.was_had(*at));
         if let Some(at) = here {
-            let leg = self.leg_at(at);
+            let hop = self.hop_at(at);
             let reader_epoch =
-                self.epochs.get(&at.epoch).map(|reader_epoch| reader_epoch.succeeded_by(self.leg_at(at)));
-            self.begin(at.epoch, reader_epoch.unwrap_or_else(|| ReaderEpoch::new(leg)), events);
+                self.epochs.get(&at.epoch).map(|reader_epoch| reader_epoch.succeeded_by(self.hop_at(at)));
+            self.begin(at.epoch, reader_epoch.unwrap_or_else(|| ReaderEpoch::new(hop)), events);
         } else {
             // Whatever was read before by another way: what lies before that record was not lost here.
             self.current = None;

@@ -45,12 +45,12 @@ impl Flow {
     fn had_until(&self, epoch: Epoch) -> u64 {
         let reader_epoch = self.epochs.get(&epoch).filter(|reader_epoch| reader_epoch.ended);
         let is_over =
-            reader_epoch.is_some_and(|reader_epoch| reader_epoch.leg.state() == AccountState::Closed);
+            reader_epoch.is_some_and(|reader_epoch| reader_epoch.hop.state() == AccountState::Closed);
         let is_older = self.resumed && self.current.is_some_and(|current| epoch < current);
         if is_over || is_older {
             return u64::MAX;
         }
-        reader_epoch.filter(|_| self.resumed).map_or(0, |reader_epoch| reader_epoch.leg.next_position())
+        reader_epoch.filter(|_| self.resumed).map_or(0, |reader_epoch| reader_epoch.hop.next_position())
     }
 
     pub(super) fn was_had(&self, at: Place) -> bool {

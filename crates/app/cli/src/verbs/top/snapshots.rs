@@ -153,7 +153,7 @@ fn streams(lines: &[Line]) -> Table {
             per_second(line.bytes_per_s / 1e6),
             count(rows.delivered),
             Field::number(lost_text(&line.account), rows.missing() as f64),
-            Field::text(format!("{} ({})", line.reach.leg(), line.reach.why())),
+            Field::text(format!("{} ({})", line.reach.hop(), line.reach.why())),
         ]
     };
     Table {

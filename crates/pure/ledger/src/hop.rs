@@ -24,13 +24,13 @@ const MAX_GAPS: usize = 8_192;
 ///
 /// Gaps are told apart by where they begin: a place of an epoch is missing once. A gap's id is this place.
 ///
-/// Records may come from another process, which may be faulty or mean harm: then use [`Leg::try_join`],
-/// [`Leg::try_delivered`] and [`Leg::try_gap`]. Everything else takes whatever is told, and no news of a gap or of
+/// Records may come from another process, which may be faulty or mean harm: then use [`Hop::try_join`],
+/// [`Hop::try_delivered`] and [`Hop::try_gap`]. Everything else takes whatever is told, and no news of a gap or of
 /// totals breaks the law.
 ///
 /// Source: architecture, "The account, precisely", rule 11.
 #[derive(Clone, Debug)]
-pub struct Leg {
+pub struct Hop {
     per_sample: u32,
     first_position: u64,
     next_position: u64,
@@ -95,11 +95,11 @@ pub enum InconsistentRecord {
     OutsideAccounts,
 }
 
-impl Leg {
+impl Hop {
     /// Opens the account at a record that begins at `position` and carries these `[delivered, missing]`.
     ///
     /// # Panics
-    /// Where [`Leg::try_join`] fails.
+    /// Where [`Hop::try_join`] fails.
     #[must_use]
     pub fn join(per_sample: u32, totals: [u64; 2], position: u64) -> Self {
         Self::try_join(per_sample, totals, position).expect("an account begins with a whole sample")
@@ -149,7 +149,7 @@ impl Leg {
     /// Books a record of elements that the reader was handed.
     ///
     /// # Panics
-    /// Where [`Leg::try_delivered`] fails.
+    /// Where [`Hop::try_delivered`] fails.
     pub fn delivered(&mut self, positions: Range<u64>) {
         self.try_delivered(positions).expect("the caller hands over what follows");
     }
@@ -172,7 +172,7 @@ impl Leg {
     /// Books a gap that was declared in the flow of records; returns it as this reader tells of it.
     ///
     /// # Panics
-    /// Where [`Leg::try_gap`] fails.
+    /// Where [`Hop::try_gap`] fails.
     pub fn gap(&mut self, gap: Gap) -> &Gap {
         self.try_gap(gap).expect("the caller books what follows, and gaps that add up")
     }

@@ -33,194 +33,194 @@ fn unsettled(positions: Range<u64>) -> Gap {
 }
 
 /// The account adds up in elements, in samples, and its gaps to what is missing.
-fn check(leg: &Leg) {
-    let rows = leg.rows();
+fn check(hop: &Hop) {
+    let rows = hop.rows();
     assert_eq!(rows.check(), Ok(()));
-    assert_eq!(leg.samples().check(rows.next - rows.first), Ok(()));
+    assert_eq!(hop.samples().check(rows.next - rows.first), Ok(()));
 }
 
 #[test]
 fn a_lapped_reader_takes_differences() {
-    let mut leg = Leg::join(2, [100, 10], 110);
-    leg.delivered(110..120);
-    assert!(leg.leads_to([150, 14], 164) && !leg.leads_to([150, 14], 166));
-    assert_eq!(leg.lapped([150, 14]).unwrap().positions, 120..164);
-    leg.delivered(164..170);
-    let rows = leg.rows();
+    let mut hop = Hop::join(2, [100, 10], 110);
+    hop.delivered(110..120);
+    assert!(hop.leads_to([150, 14], 164) && !hop.leads_to([150, 14], 166));
+    assert_eq!(hop.lapped([150, 14]).unwrap().positions, 120..164);
+    hop.delivered(164..170);
+    let rows = hop.rows();
     assert_eq!((rows.delivered, rows.lost[Stage::ReaderLag], rows.unsettled), (16, 40, 4));
-    check(&leg);
+    check(&hop);
 }
 
 #[test]
 fn totals_of_something_else_are_not_counted() {
-    let mut leg = Leg::join(1, [100, 10], 110);
-    assert!(!leg.leads_to([5, 10], 15));
-    assert_eq!(leg.lapped([5, 10]), None);
-    assert_eq!(leg.lapped([100, 10]), None, "nothing lies between");
-    check(&leg);
+    let mut hop = Hop::join(1, [100, 10], 110);
+    assert!(!hop.leads_to([5, 10], 15));
+    assert_eq!(hop.lapped([5, 10]), None);
+    assert_eq!(hop.lapped([100, 10]), None, "nothing lies between");
+    check(&hop);
 }
 
 #[test]
 fn settlements_of_lapped_gaps_find_their_way_into_the_laps_gap() {
-    let mut leg = Leg::join(1, [0, 0], 0);
-    leg.lapped([6, 4]);
-    assert_eq!(leg.settled(&unsettled(2..5)), None, "that something was missing is known");
-    let lap = leg.settled(&injected(2..5)).unwrap();
+    let mut hop = Hop::join(1, [0, 0], 0);
+    hop.lapped([6, 4]);
+    assert_eq!(hop.settled(&unsettled(2..5)), None, "that something was missing is known");
+    let lap = hop.settled(&injected(2..5)).unwrap();
     assert_eq!((lap.positions.clone(), lap.lost[Stage::Injected], lap.unsettled), (0..10, 3, 1));
     assert_eq!(lap.evidence.len(), 2, "the ring's totals and what the bridge knows");
-    let rows = leg.rows();
+    let rows = hop.rows();
     assert_eq!((rows.lost[Stage::Injected], rows.lost[Stage::ReaderLag], rows.unsettled), (3, 6, 1));
-    assert_eq!(leg.settled(&injected(2..5)), None, "no news");
-    assert_eq!(leg.settled(&injected(6..8)), None, "more than was missing there");
-    assert!(leg.settled(&injected(6..7)).is_some());
-    leg.end(AccountState::Cut);
-    assert!(!leg.is_unsettled());
-    check(&leg);
-    assert_eq!(leg.gaps().count(), 1, "a lap is one gap");
+    assert_eq!(hop.settled(&injected(2..5)), None, "no news");
+    assert_eq!(hop.settled(&injected(6..8)), None, "more than was missing there");
+    assert!(hop.settled(&injected(6..7)).is_some());
+    hop.end(AccountState::Cut);
+    assert!(!hop.is_unsettled());
+    check(&hop);
+    assert_eq!(hop.gaps().count(), 1, "a lap is one gap");
 }
 
 #[test]
 fn news_after_the_end_moves_what_had_been_given_up() {
-    let mut leg = Leg::join(1, [0, 0], 0);
-    leg.lapped([6, 4]);
-    leg.gap(unsettled(10..12));
-    leg.settled(&unsettled(3..5));
-    leg.end(AccountState::Unconfirmed);
-    assert_eq!(leg.rows().unexplained, 6);
+    let mut hop = Hop::join(1, [0, 0], 0);
+    hop.lapped([6, 4]);
+    hop.gap(unsettled(10..12));
+    hop.settled(&unsettled(3..5));
+    hop.end(AccountState::Unconfirmed);
+    assert_eq!(hop.rows().unexplained, 6);
     for news in [injected(3..5), injected(7..9), injected(10..12)] {
-        assert!(leg.settled(&news).is_some());
-        check(&leg);
+        assert!(hop.settled(&news).is_some());
+        check(&hop);
     }
-    assert_eq!(leg.settled(&unsettled(10..12)).map(|gap| gap.unexplained), Some(2));
-    assert_eq!((leg.rows().lost[Stage::Injected], leg.rows().unexplained, leg.rows().unsettled), (4, 2, 0));
+    assert_eq!(hop.settled(&unsettled(10..12)).map(|gap| gap.unexplained), Some(2));
+    assert_eq!((hop.rows().lost[Stage::Injected], hop.rows().unexplained, hop.rows().unsettled), (4, 2, 0));
 }
 
 #[test]
 fn what_was_lost_before_the_reader_joined_is_not_its_loss() {
-    let mut leg = Leg::join(1, [5, 5], 10);
-    assert_eq!(leg.settled(&injected(2..7)), None);
-    leg.gap(unsettled(10..12));
-    assert!(leg.settled(&injected(10..12)).is_some());
-    assert_eq!(leg.rows().lost[Stage::Injected], 2);
-    check(&leg);
+    let mut hop = Hop::join(1, [5, 5], 10);
+    assert_eq!(hop.settled(&injected(2..7)), None);
+    hop.gap(unsettled(10..12));
+    assert!(hop.settled(&injected(10..12)).is_some());
+    assert_eq!(hop.rows().lost[Stage::Injected], 2);
+    check(&hop);
 }
 
 #[test]
 fn the_next_account_of_an_epoch_begins_where_the_one_before_ended() {
-    let mut leg = Leg::join(2, [0, 0], 4);
-    leg.delivered(4..8);
-    let mut next = leg.continued().unwrap();
+    let mut hop = Hop::join(2, [0, 0], 4);
+    hop.delivered(4..8);
+    let mut next = hop.continued().unwrap();
     assert!(next.leads_to([6, 2], 12));
     next.lapped([6, 2]);
     assert_eq!((next.rows().first, next.rows().lost[Stage::ReaderLag]), (4, 2));
     check(&next);
-    leg.delivered(8..9);
-    assert!(leg.continued().is_none(), "inside a sample");
+    hop.delivered(8..9);
+    assert!(hop.continued().is_none(), "inside a sample");
 }
 
 #[test]
-fn a_leg_remembers_the_newest_gaps_and_counts_them_all() {
-    let mut leg = Leg::join(1, [0, 0], 0);
+fn a_hop_remembers_the_newest_gaps_and_counts_them_all() {
+    let mut hop = Hop::join(1, [0, 0], 0);
     let count = MAX_GAPS as u64 + 1_000;
     for index in 0..count {
-        leg.gap(injected(2 * index..2 * index + 1));
-        leg.delivered(2 * index + 1..2 * index + 2);
+        hop.gap(injected(2 * index..2 * index + 1));
+        hop.delivered(2 * index + 1..2 * index + 2);
     }
-    assert_eq!(leg.gaps().count(), MAX_GAPS);
-    assert_eq!(leg.gaps().last().unwrap().positions.start, 2 * (count - 1));
-    assert_eq!(leg.settled(&unsettled(0..1)), None, "forgotten");
-    assert_eq!(leg.rows().lost[Stage::Injected], count);
+    assert_eq!(hop.gaps().count(), MAX_GAPS);
+    assert_eq!(hop.gaps().last().unwrap().positions.start, 2 * (count - 1));
+    assert_eq!(hop.settled(&unsettled(0..1)), None, "forgotten");
+    assert_eq!(hop.rows().lost[Stage::Injected], count);
     // Gaps inside of a lap are remembered in place of older ones.
-    leg.lapped([count + 1_000, count + 1_000]);
+    hop.lapped([count + 1_000, count + 1_000]);
     for index in 0..1_000 {
-        leg.settled(&injected(2 * count + index..2 * count + index + 1));
+        hop.settled(&injected(2 * count + index..2 * count + index + 1));
     }
-    leg.gap(injected(2 * count + 2_000..2 * count + 2_001));
-    assert_eq!(leg.gaps().count(), MAX_GAPS - 1_000);
-    check(&leg);
+    hop.gap(injected(2 * count + 2_000..2 * count + 2_001));
+    assert_eq!(hop.gaps().count(), MAX_GAPS - 1_000);
+    check(&hop);
 }
 
 #[test]
 fn an_account_begins_with_a_whole_sample_where_accounts_come() {
     let inside = InconsistentRecord::InsideSample { position: 7, per_sample: 3 };
-    assert_eq!(Leg::try_join(3, [0, 0], 7).err(), Some(inside));
-    assert!(Leg::try_join(0, [0, 0], 0).is_err(), "samples without elements cannot be counted");
-    assert!(Leg::try_join(2, [0, 0], MAX_POSITION).is_ok());
+    assert_eq!(Hop::try_join(3, [0, 0], 7).err(), Some(inside));
+    assert!(Hop::try_join(0, [0, 0], 0).is_err(), "samples without elements cannot be counted");
+    assert!(Hop::try_join(2, [0, 0], MAX_POSITION).is_ok());
     let beyond = InconsistentRecord::Beyond(MAX_POSITION + 2);
-    assert_eq!(Leg::try_join(2, [0, 0], MAX_POSITION + 2).err(), Some(beyond));
+    assert_eq!(Hop::try_join(2, [0, 0], MAX_POSITION + 2).err(), Some(beyond));
 }
 
 #[test]
 fn an_account_may_begin_with_any_totals() {
-    let mut leg = Leg::join(1, [u64::MAX, u64::MAX], 0);
-    leg.delivered(0..5);
-    leg.gap(injected(5..7));
-    assert!(!leg.leads_to([u64::MAX, u64::MAX], 9));
-    assert_eq!(leg.lapped([7, 2]), None);
-    check(&leg);
+    let mut hop = Hop::join(1, [u64::MAX, u64::MAX], 0);
+    hop.delivered(0..5);
+    hop.gap(injected(5..7));
+    assert!(!hop.leads_to([u64::MAX, u64::MAX], 9));
+    assert_eq!(hop.lapped([7, 2]), None);
+    check(&hop);
 }
 
 #[test]
 fn what_does_not_follow_is_not_counted() {
-    let mut leg = Leg::join(1, [0, 0], 5);
+    let mut hop = Hop::join(1, [0, 0], 5);
     for positions in [4..6, 6..8, Range { start: 5, end: 4 }, 0..u64::MAX] {
         let Range { start, end } = positions;
         let elsewhere = InconsistentRecord::Elsewhere { start, end, next: 5 };
-        assert_eq!(leg.try_delivered(positions), Err(elsewhere));
+        assert_eq!(hop.try_delivered(positions), Err(elsewhere));
     }
-    assert_eq!(leg.try_delivered(5..MAX_POSITION + 1), Err(InconsistentRecord::Beyond(MAX_POSITION + 1)));
+    assert_eq!(hop.try_delivered(5..MAX_POSITION + 1), Err(InconsistentRecord::Beyond(MAX_POSITION + 1)));
     let elsewhere = InconsistentRecord::Elsewhere { start: 6, end: 8, next: 5 };
-    assert_eq!(leg.try_gap(injected(6..8)).err(), Some(elsewhere));
-    assert_eq!((leg.next_position(), leg.gaps().count()), (5, 0));
-    assert_eq!(leg.try_delivered(5..5), Ok(()), "nothing, and nothing comes of it");
-    assert_eq!(leg.try_delivered(5..MAX_POSITION), Ok(()));
-    check(&leg);
+    assert_eq!(hop.try_gap(injected(6..8)).err(), Some(elsewhere));
+    assert_eq!((hop.next_position(), hop.gaps().count()), (5, 0));
+    assert_eq!(hop.try_delivered(5..5), Ok(()), "nothing, and nothing comes of it");
+    assert_eq!(hop.try_delivered(5..MAX_POSITION), Ok(()));
+    check(&hop);
 }
 
 #[test]
 fn a_gap_that_cannot_be_is_not_counted() {
-    let mut leg = Leg::join(1, [0, 0], 5);
+    let mut hop = Hop::join(1, [0, 0], 5);
     let empty = InconsistentRecord::Gap(UnsoundGap::Empty { start: 5, end: 5 });
     for _ in 0..2 {
-        assert_eq!(leg.try_gap(unsettled(5..5)).err(), Some(empty));
+        assert_eq!(hop.try_gap(unsettled(5..5)).err(), Some(empty));
     }
     let short = Gap { positions: 5..9, ..injected(5..8) };
     let unbalanced = InconsistentRecord::Gap(UnsoundGap::Unbalanced { expected: 4, counted: 3 });
-    assert_eq!(leg.try_gap(short.clone()).err(), Some(unbalanced));
+    assert_eq!(hop.try_gap(short.clone()).err(), Some(unbalanced));
     let absence = Gap::outside_accounts(GapKind::ReaderAbsent, 5, 5..9);
-    assert_eq!(leg.try_gap(absence.clone()).err(), Some(InconsistentRecord::OutsideAccounts));
-    leg.gap(unsettled(5..9));
+    assert_eq!(hop.try_gap(absence.clone()).err(), Some(InconsistentRecord::OutsideAccounts));
+    hop.gap(unsettled(5..9));
     for news in [short, absence] {
-        assert_eq!(leg.settled(&news), None);
+        assert_eq!(hop.settled(&news), None);
     }
-    check(&leg);
+    check(&hop);
 }
 
 #[test]
 fn totals_beyond_what_accounts_reach_are_of_something_else() {
-    let mut leg = Leg::join(1, [0, 0], 10);
+    let mut hop = Hop::join(1, [0, 0], 10);
     for totals in [[u64::MAX, 0], [0, u64::MAX], [u64::MAX, u64::MAX], [MAX_POSITION, 0]] {
-        assert!(!leg.leads_to(totals, totals[0].wrapping_add(totals[1]).wrapping_add(10)));
-        assert_eq!(leg.lapped(totals), None);
+        assert!(!hop.leads_to(totals, totals[0].wrapping_add(totals[1]).wrapping_add(10)));
+        assert_eq!(hop.lapped(totals), None);
     }
-    assert!(leg.lapped([MAX_POSITION - 20, 10]).is_some(), "the last place there is");
-    assert_eq!(leg.next_position(), MAX_POSITION);
-    check(&leg);
+    assert!(hop.lapped([MAX_POSITION - 20, 10]).is_some(), "the last place there is");
+    assert_eq!(hop.next_position(), MAX_POSITION);
+    check(&hop);
 }
 
 #[test]
 fn a_lap_remembers_as_many_gaps_as_a_bridge_does_and_no_more() {
-    let mut leg = Leg::join(1, [0, 0], 0);
+    let mut hop = Hop::join(1, [0, 0], 0);
     let count = MAX_GAPS as u64;
-    leg.lapped([0, 2 * count]);
+    hop.lapped([0, 2 * count]);
     for index in 0..count {
-        assert!(leg.settled(&injected(index..index + 1)).is_some());
+        assert!(hop.settled(&injected(index..index + 1)).is_some());
     }
-    assert_eq!(leg.settled(&injected(count..count + 1)), None);
+    assert_eq!(hop.settled(&injected(count..count + 1)), None);
     let changed = gap(0..1, StageCounts::of(Stage::Late, 1));
-    assert!(leg.settled(&changed).is_some(), "news of one that is known");
-    assert_eq!(leg.rows().unsettled, count);
-    check(&leg);
+    assert!(hop.settled(&changed).is_some(), "news of one that is known");
+    assert_eq!(hop.rows().unsettled, count);
+    check(&hop);
 }
 
 /// What another process writes into a ring: mostly what fits, and now and then any nonsense.
@@ -271,27 +271,27 @@ fn whatever_another_process_writes_the_account_adds_up() {
         let whole = u64::from(per_sample) * 4;
         let position = if hostile.0.chance(0.8) { whole } else { hostile.number(whole) };
         let totals = [hostile.number(4), hostile.number(0)];
-        let Ok(mut leg) = Leg::try_join(per_sample, totals, position) else { continue };
+        let Ok(mut hop) = Hop::try_join(per_sample, totals, position) else { continue };
         for _ in 0..100 {
-            let here = leg.next_position();
-            let Totals { delivered, missing } = leg.totals;
+            let here = hop.next_position();
+            let Totals { delivered, missing } = hop.totals;
             match hostile.0.below(5) {
-                0 => recorded += u32::from(leg.try_delivered(hostile.positions(here)).is_ok()),
-                1 => recorded += u32::from(leg.try_gap(hostile.gap(here)).is_ok()),
+                0 => recorded += u32::from(hop.try_delivered(hostile.positions(here)).is_ok()),
+                1 => recorded += u32::from(hop.try_gap(hostile.gap(here)).is_ok()),
                 2 => {
-                    let near = leg.gaps().last().map_or(here, |gap| gap.positions.start);
-                    recorded += u32::from(leg.settled(&hostile.gap(near)).is_some());
+                    let near = hop.gaps().last().map_or(here, |gap| gap.positions.start);
+                    recorded += u32::from(hop.settled(&hostile.gap(near)).is_some());
                 }
                 3 => {
                     let totals = [hostile.number(delivered), hostile.number(missing)];
-                    let _ = leg.leads_to(totals, here);
-                    recorded += u32::from(leg.lapped(totals).is_some());
+                    let _ = hop.leads_to(totals, here);
+                    recorded += u32::from(hop.lapped(totals).is_some());
                 }
-                _ if hostile.0.chance(0.05) => leg.end(AccountState::Cut),
-                _ => drop(leg.continued()),
+                _ if hostile.0.chance(0.05) => hop.end(AccountState::Cut),
+                _ => drop(hop.continued()),
             }
-            check(&leg);
-            assert!(leg.next_position() <= MAX_POSITION, "seed {seed}");
+            check(&hop);
+            assert!(hop.next_position() <= MAX_POSITION, "seed {seed}");
         }
     }
     assert!(recorded > 3_000, "only {recorded} were sound: the others prove little");
@@ -305,35 +305,35 @@ fn any_flow_adds_up_after_every_record() {
     for _ in 0..200 {
         let per_sample = u32::try_from(1 + random.below(4)).unwrap();
         let start = u64::from(per_sample) * random.below(10);
-        let mut leg = Leg::join(per_sample, [start, 0], start);
+        let mut hop = Hop::join(per_sample, [start, 0], start);
         let (mut position, mut totals, mut at_bridge) = (start, [start, 0], Vec::new());
         for _ in 0..100 {
             let read = random.chance(0.7);
             let positions = position..position + 1 + random.below(9);
             position = positions.end;
-            if read && leg.next_position() != positions.start {
-                assert!(leg.leads_to(totals, positions.start));
-                leg.lapped(totals);
+            if read && hop.next_position() != positions.start {
+                assert!(hop.leads_to(totals, positions.start));
+                hop.lapped(totals);
             }
             let missing = random.chance(0.3);
             totals[usize::from(missing)] += positions.end - positions.start;
             match (read, missing) {
-                (true, true) => drop(leg.gap(unsettled(positions.clone())).clone()),
-                (true, false) => leg.delivered(positions.clone()),
+                (true, true) => drop(hop.gap(unsettled(positions.clone())).clone()),
+                (true, false) => hop.delivered(positions.clone()),
                 (false, _) => {}
             }
             if missing {
                 at_bridge.push(positions);
             }
-            check(&leg);
+            check(&hop);
         }
-        leg.lapped(totals);
+        hop.lapped(totals);
         for positions in at_bridge {
-            assert!(leg.settled(&injected(positions)).is_some());
-            check(&leg);
+            assert!(hop.settled(&injected(positions)).is_some());
+            check(&hop);
         }
-        leg.end(AccountState::Closed);
-        let rows = leg.rows();
+        hop.end(AccountState::Closed);
+        let rows = hop.rows();
         assert_eq!((rows.unexplained, rows.lost[Stage::Injected]), (0, totals[1]));
         assert_eq!(rows.delivered + rows.lost[Stage::ReaderLag], totals[0] - start);
     }
