@@ -126,7 +126,7 @@ pub struct Incoming<'a> {
     /// The first that is not here: every packet before it is.
     pub next: u64,
     /// One behind the newest.
-    pub horizon: u64,
+    pub received_end: u64,
     /// What is missing between the two.
     pub missing: &'a RangeSet,
 }

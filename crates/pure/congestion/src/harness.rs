@@ -19,7 +19,7 @@ pub(crate) struct Stage {
     pub(crate) random: Random,
     /// What of the peer's packets is missing before the horizon.
     pub(crate) missing: RangeSet,
-    pub(crate) horizon: u64,
+    pub(crate) received_end: u64,
     /// Packets that may be sent and were not yet.
     pub(crate) budget: f64,
     /// What the next acknowledgement tells of the rate, instead of what is usual.
@@ -50,7 +50,7 @@ impl Stage {
             },
             random: Random::new(seed),
             missing: RangeSet::new(),
-            horizon: 0,
+            received_end: 0,
             budget: 0.0,
             strange_rate: None,
         }
@@ -63,8 +63,8 @@ impl Stage {
             peer: self.peer,
             flight: self.flight,
             incoming: Incoming {
-                next: self.missing.first().map_or(self.horizon, |range| range.start),
-                horizon: self.horizon,
+                next: self.missing.first().map_or(self.received_end, |range| range.start),
+                received_end: self.received_end,
                 missing: &self.missing,
             },
             random: &mut self.random,

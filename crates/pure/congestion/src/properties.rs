@@ -34,10 +34,10 @@ fn anything(control: &mut dyn CongestionControl, seed: u64, mut look: impl FnMut
         stage.round_trip.smoothed = Duration::from_micros(chance.below(3_000_000));
         stage.peer.arrival_packets_per_s = strange_rate(&mut chance);
         stage.peer.capacity_packets_per_s = strange_rate(&mut chance);
-        stage.horizon = chance.below(100_000);
+        stage.received_end = chance.below(100_000);
         stage.missing = (0..5)
-            .map(|_| chance.below(stage.horizon + 1))
-            .map(|at| at..(at + 9).min(stage.horizon))
+            .map(|_| chance.below(stage.received_end + 1))
+            .map(|at| at..(at + 9).min(stage.received_end))
             .collect();
         stage.strange_rate = chance.chance(0.3).then(|| strange_sample(&mut chance));
         if control.next_timer().is_some_and(|at| at <= stage.now) {

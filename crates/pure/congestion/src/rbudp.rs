@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(question, Message { kind: DONE, body: vec![1, 0, 1_100] });
         // The receiver misses three packets in the middle, and the last two.
         let (mut receiver, mut there) = (rbudp(), Stage::new(2, 20 * MS));
-        there.horizon = 1_098;
+        there.received_end = 1_098;
         there.missing.insert(1_010..1_012);
         there.missing.insert(1_050..1_051);
         assert_eq!(receiver.policy().acknowledge.reports, LossReports::AtOnce);

@@ -74,7 +74,7 @@ pub struct Aligner {
     done: usize,
     next_index: u64,
     /// The time that passed, as far as the inputs and the clock told.
-    horizon_ns: i64,
+    latest_ns: i64,
 }
 
 /// What the inputs have at one instant, all together.
@@ -96,7 +96,7 @@ impl Aligner {
             inputs.into_iter().map(|(stream, channel)| Track::new(stream, channel, config.matching));
         let grid = tracks.next().expect("something to align");
         let others = tracks.collect();
-        Self { config, grid, others, done: 0, next_index: 0, horizon_ns: i64::MIN }
+        Self { config, grid, others, done: 0, next_index: 0, latest_ns: i64::MIN }
     }
 
     /// Takes what input number `input` brings.
@@ -110,10 +110,10 @@ impl Aligner {
         self.track_mut(input).handle(what)?;
         if let Input::Block(block) = what {
             // The block's start: a block longer than the patience must not make its own beginning overdue.
-            self.horizon_ns = self.horizon_ns.max(block.t0.as_nanos());
+            self.latest_ns = self.latest_ns.max(block.t0.as_nanos());
             // While the grid's input is silent, the others keep only what it may still ask for.
             let patience = i64::try_from(self.config.patience.as_nanos()).unwrap_or(i64::MAX);
-            let oldest_ns = self.horizon_ns.saturating_sub(patience);
+            let oldest_ns = self.latest_ns.saturating_sub(patience);
             if self.grid.intake.pieces.is_empty() {
                 self.others.iter_mut().for_each(|track| track.forget_before(oldest_ns));
             }
@@ -123,7 +123,7 @@ impl Aligner {
 
     /// Learns that it is `now` on the inputs' clock: what waits longer than the patience is given up.
     pub fn advance(&mut self, now: WallTime) {
-        self.horizon_ns = self.horizon_ns.max(now.as_nanos());
+        self.latest_ns = self.latest_ns.max(now.as_nanos());
     }
 
     /// Returns the next run of the grid, `None` until more is known.
@@ -225,7 +225,7 @@ impl Aligner {
     }
 
     fn is_overdue(&self, moment: Moment) -> bool {
-        -moment.since(self.horizon_ns) > self.config.patience.as_nanos() as f64
+        -moment.since(self.latest_ns) > self.config.patience.as_nanos() as f64
     }
 
     /// Looks one instant up in all other inputs; only a full row is appended to the columns.

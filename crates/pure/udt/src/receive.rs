@@ -38,7 +38,7 @@ pub(crate) struct ReceiveSide {
     /// When the newest packet before which all is here arrived; none if it had waited for one that was missing.
     newest_arrived: Option<Instant>,
     /// When the newest packet of all did.
-    horizon_arrived: Option<Instant>,
+    highest_arrived: Option<Instant>,
 }
 
 /// What became of a packet.
@@ -84,7 +84,7 @@ impl ReceiveSide {
             packet_bytes,
             told_full: false,
             newest_arrived: None,
-            horizon_arrived: None,
+            highest_arrived: None,
         }
     }
 
@@ -107,7 +107,11 @@ impl ReceiveSide {
 
     /// Returns what of the peer's packets is here, for the control to look at.
     pub(crate) const fn incoming(&self) -> Incoming<'_> {
-        Incoming { next: self.buffer.next(), horizon: self.buffer.horizon(), missing: self.buffer.missing() }
+        Incoming {
+            next: self.buffer.next(),
+            received_end: self.buffer.received_end(),
+            missing: self.buffer.missing(),
+        }
     }
 
     /// Takes note of packets that the kernel received as one, before each of them is taken.
@@ -117,7 +121,7 @@ impl ReceiveSide {
 
     /// Takes a packet.
     pub(crate) fn take(&mut self, now: Instant, arrived: Instant, number: u64, data: &Data<'_>) -> Taken {
-        let horizon = self.buffer.horizon();
+        let received_end = self.buffer.received_end();
         let placed = self.buffer.place(number, data);
         let is_full_sized = data.payload.len() == crate::config::payload_bytes(self.packet_bytes)
             || data.payload.len() == self.buffer.payload_bytes();
@@ -133,9 +137,9 @@ impl ReceiveSide {
             self.acks.arrive_again(now);
         }
         let mut newly_missing = 0;
-        if placed == Placed::New && number > horizon {
-            newly_missing = number - horizon;
-            self.open_gap(horizon..number);
+        if placed == Placed::New && number > received_end {
+            newly_missing = number - received_end;
+            self.open_gap(received_end..number);
         }
         Taken { placed, newly_missing }
     }
@@ -144,8 +148,8 @@ impl ReceiveSide {
         if number < self.buffer.next() {
             self.newest_arrived = is_last.then_some(arrived);
         }
-        if number + 1 == self.buffer.horizon() {
-            self.horizon_arrived = Some(arrived);
+        if number + 1 == self.buffer.received_end() {
+            self.highest_arrived = Some(arrived);
         }
     }
 
@@ -154,16 +158,16 @@ impl ReceiveSide {
     /// libudt names one too many, the first of the next message. So the last is believed only where it is named alone,
     /// which libudt never does, and our own senders do.
     pub(crate) fn give_up(&mut self, now: Instant, message: MessageNumber, first: u64, last: u64) {
-        let horizon = self.buffer.horizon();
+        let received_end = self.buffer.received_end();
         let end = if first == last { last + 1 } else { last };
         if self.buffer.give_up(message, first..end) {
-            if first > horizon {
-                self.open_gap(horizon..first);
+            if first > received_end {
+                self.open_gap(received_end..first);
             }
             // What was given up did not arrive, and nothing is known of what had waited behind it.
             self.newest_arrived = None;
-            if self.buffer.horizon() > horizon {
-                self.horizon_arrived = None;
+            if self.buffer.received_end() > received_end {
+                self.highest_arrived = None;
             }
             self.acks.arrive(now, 1, true);
         }
@@ -198,9 +202,9 @@ impl ReceiveSide {
         }
         let next = self.buffer.next();
         let most_packets = self.buffer.packets() / WINDOW_PARTS;
-        let horizon = self.buffer.horizon();
+        let received_end = self.buffer.received_end();
         self.acks.follow(&round_trip.view());
-        let acknowledging = self.acks.poll(now, next..horizon, most_packets, round_trip.patience())?;
+        let acknowledging = self.acks.poll(now, next..received_end, most_packets, round_trip.patience())?;
         Some(self.compose(now, acknowledging))
     }
 
@@ -211,17 +215,19 @@ impl ReceiveSide {
     }
 
     fn compose(&mut self, now: Instant, acknowledging: Acknowledging) -> AckToSend {
-        let (next, horizon) = (self.buffer.next(), self.buffer.horizon());
+        let (next, received_end) = (self.buffer.next(), self.buffer.received_end());
         let window_packets = u32::try_from(self.buffer.window()).unwrap_or(u32::MAX);
         let (number, with_rates, seen) = match acknowledging {
-            Acknowledging::Light => (None, false, Some(horizon).filter(|horizon| *horizon > next)),
+            Acknowledging::Light => {
+                (None, false, Some(received_end).filter(|received_end| *received_end > next))
+            }
             Acknowledging::Full { number, with_rates } => (Some(number), with_rates, None),
         };
         if number.is_some() {
             self.told_full = self.buffer.is_full();
         }
         let rates = with_rates.then(|| (self.rates.arrival(), self.rates.capacity()));
-        let newest = if seen.is_some() { self.horizon_arrived } else { self.newest_arrived };
+        let newest = if seen.is_some() { self.highest_arrived } else { self.newest_arrived };
         let age = newest.map(|arrived| now.since(arrived));
         AckToSend { number, next, seen, age, window_packets, rates }
     }

@@ -37,7 +37,7 @@ impl Map {
         let packets = range.end.saturating_sub(range.start);
         let words = usize::try_from(packets.div_ceil(WORD_BITS)).unwrap_or(0);
         let mut map = Self { round, first: range.start, packets, bits: vec![0; words] };
-        let behind = range.start.max(incoming.horizon)..range.end;
+        let behind = range.start.max(incoming.received_end)..range.end;
         for missing in incoming.missing.intersection(range).chain(Some(behind)) {
             missing.for_each(|number| map.set(number));
         }
@@ -124,7 +124,7 @@ mod tests {
     fn what_is_missing_and_what_never_came_is_in_the_map() {
         let missing: RangeSet =
             [(1 << 40)..(1 << 40) + 3, (1 << 40) + 31..(1 << 40) + 33].into_iter().collect();
-        let incoming = Incoming { next: 1 << 40, horizon: (1 << 40) + 40, missing: &missing };
+        let incoming = Incoming { next: 1 << 40, received_end: (1 << 40) + 40, missing: &missing };
         let maps = Map::of(&incoming, 7, (1 << 40) + 50, 100);
         assert_eq!(maps.len(), 1);
         let at = |from: u64, to: u64| (1 << 40) + from..(1 << 40) + to;
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_long_block_takes_several_maps_and_a_whole_one_an_empty_one() {
         let missing: RangeSet = [100..1_000].into_iter().collect();
-        let incoming = Incoming { next: 100, horizon: 1_000, missing: &missing };
+        let incoming = Incoming { next: 100, received_end: 1_000, missing: &missing };
         let maps = Map::of(&incoming, 1, 1_000, 10);
         assert_eq!(
             maps.iter().map(|map| (map.first, map.end())).collect::<Vec<_>>(),
@@ -144,7 +144,7 @@ mod tests {
         let all: Vec<_> = maps.iter().flat_map(read).collect();
         assert_eq!(all, [100..420, 420..740, 740..1_000]);
         let nothing = RangeSet::new();
-        let incoming = Incoming { next: 1_000, horizon: 1_000, missing: &nothing };
+        let incoming = Incoming { next: 1_000, received_end: 1_000, missing: &nothing };
         for end in [900, 1_000] {
             let maps = Map::of(&incoming, 1, end, 10);
             assert_eq!((maps.len(), maps[0].end(), read(&maps[0])), (1, end, vec![]));

@@ -37,7 +37,7 @@ pub struct FlowReceiver {
     numbering: Numbering,
     seen: SeenNumbers,
     /// One more than the highest number that arrived.
-    horizon: u64,
+    received_end: u64,
     received: u64,
     bytes: u64,
     reordered: u64,
@@ -136,7 +136,7 @@ impl FlowReceiver {
             flow,
             numbering,
             seen: SeenNumbers::new(),
-            horizon: 0,
+            received_end: 0,
             received: 0,
             bytes: 0,
             reordered: 0,
@@ -178,7 +178,7 @@ impl FlowReceiver {
         FlowTotals {
             received: self.received,
             bytes: self.bytes,
-            lost: is_numbered.then(|| self.seen.unseen_below(self.horizon)),
+            lost: is_numbered.then(|| self.seen.unseen_below(self.received_end)),
             reordered: self.reordered,
             duplicates: self.duplicates,
             late: self.late,
@@ -205,7 +205,7 @@ impl FlowReceiver {
     /// `sent` is `None` if the sender vanished: then the account goes up to the highest number that arrived.
     #[must_use]
     pub fn close(&self, sent: Option<&FlowSent>, socket_drops: impl Into<SocketDrops>) -> FlowAccount {
-        let numbered = sent.map_or(self.horizon.max(self.received), |sent| sent.numbered);
+        let numbered = sent.map_or(self.received_end.max(self.received), |sent| sent.numbered);
         let missing = match self.numbering {
             Numbering::Stamped => self.seen.unseen_below(numbered),
             Numbering::Counted => numbered.saturating_sub(self.received),
@@ -235,7 +235,7 @@ impl FlowReceiver {
     fn is_of_this_flow(&self, stamp: &Stamp) -> bool {
         stamp.run == self.run
             && stamp.flow == self.flow
-            && stamp.number < self.horizon.saturating_add(MOST_AHEAD)
+            && stamp.number < self.received_end.saturating_add(MOST_AHEAD)
     }
 
     fn accept_stamped(&mut self, arrival: Arrival, datagram: &[u8], stamp: &Stamp) {
@@ -244,10 +244,10 @@ impl FlowReceiver {
                 self.count(datagram);
                 self.jitter.take(arrival.host, stamp.sent);
                 self.delays.take(stamp.sent, arrival.reader);
-                if stamp.number < self.horizon {
+                if stamp.number < self.received_end {
                     self.reordered += 1;
                 }
-                self.horizon = self.horizon.max(stamp.number + 1);
+                self.received_end = self.received_end.max(stamp.number + 1);
             }
             Seen::Again => self.duplicates += 1,
             Seen::Unknown => self.late += 1,

@@ -129,7 +129,7 @@ impl Acks {
         most_packets: u32,
         patience: Duration,
     ) -> Option<Acknowledging> {
-        let Range { start: next, end: horizon } = waiting;
+        let Range { start: next, end: received_end } = waiting;
         let after = self.policy.after_packets.map_or(most_packets, |after| after.min(most_packets));
         let is_counted = self.packets >= after.max(1);
         let has_come = |at: Option<Instant>| at.is_some_and(|at| at <= now);
@@ -147,8 +147,8 @@ impl Acks {
             return Some(self.tell(now, next, patience));
         }
         if self.packets_since_light >= self.policy.light_after_packets.max(1) || has_come(self.light_due) {
-            let is_news = next > self.known || horizon > next.max(self.seen);
-            self.seen = self.seen.max(horizon);
+            let is_news = next > self.known || received_end > next.max(self.seen);
+            self.seen = self.seen.max(received_end);
             self.note_told(now, next);
             return is_news.then_some(Acknowledging::Light);
         }

@@ -40,8 +40,8 @@ pub(crate) struct ReceiveBuffer {
     /// Every packet before it has arrived or is given up.
     next: u64,
     /// One behind the newest.
-    horizon: u64,
-    /// Neither arrived nor given up, between `next` and `horizon`.
+    received_end: u64,
+    /// Neither arrived nor given up, between `next` and `received_end`.
     missing: RangeSet,
     messages: Option<Messages>,
 }
@@ -77,7 +77,7 @@ impl ReceiveBuffer {
             read: origin,
             read_bytes: 0,
             next: origin,
-            horizon: origin,
+            received_end: origin,
             missing: RangeSet::new(),
             messages: (kind == SocketType::Datagram).then(Messages::default),
         }
@@ -89,8 +89,8 @@ impl ReceiveBuffer {
     }
 
     /// Returns one behind the newest packet.
-    pub(crate) const fn horizon(&self) -> u64 {
-        self.horizon
+    pub(crate) const fn received_end(&self) -> u64 {
+        self.received_end
     }
 
     /// Returns the largest payload that it takes.
@@ -128,9 +128,9 @@ impl ReceiveBuffer {
         self.window() <= LEAST_WINDOW
     }
 
-    /// Takes a packet; what it newly shows to be missing is `horizon` before to its number.
+    /// Takes a packet; what it newly shows to be missing is `received_end` before to its number.
     pub(crate) fn place(&mut self, number: u64, data: &Data<'_>) -> Placed {
-        let is_known = number < self.next || number < self.horizon && !self.missing.contains(number);
+        let is_known = number < self.next || number < self.received_end && !self.missing.contains(number);
         if is_known || data.payload.len() > self.payload_bytes {
             return if is_known { Placed::Duplicate } else { Placed::NoRoom };
         }
@@ -145,9 +145,9 @@ impl ReceiveBuffer {
         self.slots[index] = Slot { payload_bytes: data.payload.len(), message: data.message };
         let start = index * self.payload_bytes;
         self.bytes[start..start + data.payload.len()].copy_from_slice(data.payload);
-        if number >= self.horizon {
-            self.missing.insert(self.horizon..number);
-            self.horizon = number + 1;
+        if number >= self.received_end {
+            self.missing.insert(self.received_end..number);
+            self.received_end = number + 1;
         } else {
             self.missing.remove(number..number + 1);
         }
@@ -173,9 +173,9 @@ impl ReceiveBuffer {
         let end_of_window = self.read + self.capacity - SPARE_PACKETS;
         let says_nothing_new = numbers.is_empty() || numbers.end <= self.next || numbers.end > end_of_window;
         let (Some(messages), false) = (&mut self.messages, says_nothing_new) else { return false };
-        if numbers.end > self.horizon {
-            self.missing.insert(self.horizon..numbers.end);
-            self.horizon = numbers.end;
+        if numbers.end > self.received_end {
+            self.missing.insert(self.received_end..numbers.end);
+            self.received_end = numbers.end;
         }
         let holes: Vec<Range<u64>> = self.missing.intersection(numbers.clone()).collect();
         if holes.is_empty() {
@@ -258,7 +258,7 @@ impl ReceiveBuffer {
     }
 
     fn move_next(&mut self) {
-        self.next = self.missing.first().map_or(self.horizon, |range| range.start);
+        self.next = self.missing.first().map_or(self.received_end, |range| range.start);
     }
 
     /// Frees what nobody waits for any more at the beginning.
@@ -278,7 +278,7 @@ impl ReceiveBuffer {
         // What was let go of is not here: its slot is empty, or an older packet's.
         let is_done = |number| self.messages.as_ref().is_some_and(|messages| messages.done.contains(number));
         let is_here = |number| {
-            number < self.horizon
+            number < self.received_end
                 && (number < self.next || !self.missing.contains(number))
                 && !is_done(number)
         };
@@ -305,7 +305,7 @@ impl ReceiveBuffer {
     fn let_go_of_pieces(&mut self, message: MessageNumber, named: Range<u64>) {
         let Some(messages) = &self.messages else { return };
         let is_piece = |number: &u64| {
-            let is_here = *number < self.horizon && !self.missing.contains(*number);
+            let is_here = *number < self.received_end && !self.missing.contains(*number);
             let whole = messages.complete.range(..=*number).next_back();
             let is_whole = whole.is_some_and(|(_, last)| last >= number);
             let slot = self.slots.get(self.index(*number));
@@ -313,7 +313,7 @@ impl ReceiveBuffer {
         };
         let before = (self.read..named.start).rev().take_while(is_piece);
         let within = (named.start.max(self.read)..named.end).filter(is_piece);
-        let behind = (named.end.max(self.read)..self.horizon).take_while(is_piece);
+        let behind = (named.end.max(self.read)..self.received_end).take_while(is_piece);
         let pieces: Vec<u64> = before.chain(within).chain(behind).collect();
         if let Some(messages) = &mut self.messages {
             pieces.into_iter().for_each(|number| _ = messages.done.insert(number..number + 1));

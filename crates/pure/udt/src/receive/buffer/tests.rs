@@ -35,7 +35,7 @@ fn a_stream_is_read_in_order_whatever_the_order_of_arrival() {
     for (offset, size) in [(2, 10), (0, 10), (4, 3), (3, 10)] {
         assert_eq!(place(&mut buffer, offset, size), Placed::New);
     }
-    assert_eq!((buffer.next(), buffer.horizon()), (ORIGIN + 1, ORIGIN + 5));
+    assert_eq!((buffer.next(), buffer.received_end()), (ORIGIN + 1, ORIGIN + 5));
     assert_eq!(buffer.missing().iter().collect::<Vec<_>>(), [ORIGIN + 1..ORIGIN + 2]);
     assert_eq!(place(&mut buffer, 2, 10), Placed::Duplicate);
     assert_eq!(place(&mut buffer, 1, 4), Placed::New);
@@ -75,7 +75,7 @@ fn a_full_buffer_takes_two_packets_more_and_tells_two() {
 fn a_packet_that_is_too_large_has_no_room() {
     let mut buffer = stream();
     assert_eq!(place(&mut buffer, 0, 11), Placed::NoRoom);
-    assert_eq!(buffer.horizon(), ORIGIN);
+    assert_eq!(buffer.received_end(), ORIGIN);
 }
 
 fn take(buffer: &mut ReceiveBuffer) -> Option<Vec<u8>> {
