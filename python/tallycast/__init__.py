@@ -17,6 +17,7 @@ and the account of every sample: ``sub.accounts()``.
 
 from tallycast._account import Account, Gap
 from tallycast._app import App, AppReport, Cycle, Input, Output, Received, app
+from tallycast._chunks import Chunk
 from tallycast._core import VERSION as __version__
 from tallycast._core import Block, bus_of, now_ns
 from tallycast._errors import (
@@ -32,7 +33,6 @@ from tallycast._errors import (
     PublishError,
 )
 from tallycast._operator import operator
-from tallycast._pieces import Piece
 from tallycast._publisher import Publisher
 from tallycast._schema import Channel, Schema
 from tallycast._streams import StreamInfo, account, streams
@@ -47,6 +47,7 @@ __all__ = [
     "Block",
     "BridgeError",
     "Channel",
+    "Chunk",
     "Closed",
     "ConfigError",
     "Cycle",
@@ -59,7 +60,6 @@ __all__ = [
     "Listener",
     "MissingPackage",
     "Output",
-    "Piece",
     "PublishError",
     "Publisher",
     "Received",
@@ -75,3 +75,6 @@ __all__ = [
     "operator",
     "streams",
 ]
+
+#: An alias of `Chunk`, kept for one version.
+Piece = Chunk

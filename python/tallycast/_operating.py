@@ -15,7 +15,7 @@ import numpy as np
 
 from tallycast._errors import ConfigError
 from tallycast._operator import Declaration, Loaded, rows
-from tallycast._pieces import Cutter, Hole, Piece
+from tallycast._chunks import Chunk, Cutter, Hole
 from tallycast._publisher import Publisher
 from tallycast._schema import Schema
 from tallycast._subscriber import Subscriber
@@ -129,11 +129,11 @@ class Operating:
     def _take(self, block: Any) -> None:
         if block.stream != self._inputs[0]:
             # Another input: it is for the function to know, and no result can be told a place.
-            piece = Piece(block, 1, block.array, block.first_index, block.missing, block, block.gaps)
-            if self._function(piece) is not None:
+            chunk = Chunk(block, 1, block.array, block.first_index, block.missing, block, block.gaps)
+            if self._function(chunk) is not None:
                 raise ConfigError(
-                    f"it returned results for a piece of {block.stream}, which does not give the grid\n"
-                    f"return None for it, and results for pieces of {self._inputs[0]}"
+                    f"it returned results for a chunk of {block.stream}, which does not give the grid\n"
+                    f"return None for it, and results for chunks of {self._inputs[0]}"
                 )
             return
         if self._making is not None and self._making.epoch != block.epoch:
@@ -197,20 +197,20 @@ class _Making:
             station=operating._station,
         )
 
-    def send(self, piece: Piece, result: Any) -> None:
-        """Publishes the results of a piece; what it has none for is a hole."""
-        array, there = rows(result, piece, self.publisher.schema)
+    def send(self, chunk: Chunk, result: Any) -> None:
+        """Publishes the results of a chunk; what it has none for is a hole."""
+        array, there = rows(result, chunk, self.publisher.schema)
         if array is None:
-            self.skip(len(piece))
+            self.skip(len(chunk))
             return
-        whole = None if self._give else piece._has_all()
+        whole = None if self._give else chunk._has_all()
         if there is None or whole is None:
             there = whole if there is None else there
         else:
             there = there & whole
         for first, to, is_there in _runs(there, len(array)):
             if is_there:
-                at = piece.t0_ns if first == 0 else int(piece.times[first * piece.every])
+                at = chunk.t0_ns if first == 0 else int(chunk.times[first * chunk.every])
                 self.publisher.send(array[first:to], t0_ns=at)
                 self._sums.offered_samples += to - first
             else:

@@ -19,15 +19,15 @@ from typing import Any, Optional, TypeVar, Union, cast, overload
 import numpy as np
 import numpy.typing as npt
 
+from tallycast._chunks import Chunk
 from tallycast._errors import ConfigError
-from tallycast._pieces import Piece
 from tallycast._samples import as_samples
 from tallycast._schema import Channels, Schema, declared
 
 __all__ = ["Declaration", "load", "operator"]
 
-#: What an operator does with each piece: its results, an array with one for each that is expected; ``None`` for a hole.
-OperatorFunction = Callable[[Piece], Optional[npt.ArrayLike]]
+#: What an operator does with each chunk: its results, an array with one for each that is expected; ``None`` for a hole.
+OperatorFunction = Callable[[Chunk], Optional[npt.ArrayLike]]
 
 _DECLARED = "__tallycast_operator__"
 _INCOMPLETE = ("hole", "give")
@@ -83,8 +83,8 @@ def operator(
 
     >>> import numpy as np, tallycast as tc
     >>> @tc.operator(every=100, channels={"rms": "V"}, dtype="f4")
-    ... def rms(piece):
-    ...     return np.sqrt(np.square(piece.windows, dtype="f8").mean(axis=(1, 2)))
+    ... def rms(chunk):
+    ...     return np.sqrt(np.square(chunk.windows, dtype="f8").mean(axis=(1, 2)))
 
     Args:
         dtype: Of the results; that of the input otherwise.
@@ -153,7 +153,7 @@ def _file(path: Path) -> Any:
 def _instance(place: str, kind: Any, settings: Mapping[str, Any]) -> OperatorFunction:
     made = kind(**settings)
     if not callable(made):
-        raise ConfigError(f"instances of `{place}` cannot be called\ngive the class a method __call__(self, piece)")
+        raise ConfigError(f"instances of `{place}` cannot be called\ngive the class a method __call__(self, chunk)")
     return cast(OperatorFunction, made)
 
 
@@ -168,7 +168,7 @@ def _check_settings(place: str, found: Any, settings: Mapping[str, Any]) -> None
         raise ConfigError(f"`{place}` does not take these settings: {error}") from None
 
 
-def rows(result: Optional[npt.ArrayLike], piece: Piece, schema: Schema) -> tuple[Any, Any]:
+def rows(result: Optional[npt.ArrayLike], chunk: Chunk, schema: Schema) -> tuple[Any, Any]:
     """Returns results as an array ``[results, *sample_shape]`` and which of them are there; ``(None, None)`` for a hole.
 
     Raises:
@@ -178,7 +178,7 @@ def rows(result: Optional[npt.ArrayLike], piece: Piece, schema: Schema) -> tuple
         return None, None
     masked = result if isinstance(result, np.ma.MaskedArray) else None
     array = as_samples(schema, result if masked is None else masked.data)
-    count = len(piece)
+    count = len(chunk)
     if len(array) != count:
         raise ConfigError(
             f"it returned {len(array)} results where {count} are expected\n"

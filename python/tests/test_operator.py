@@ -16,14 +16,14 @@ import tallycast as tc
 from beside import FACTOR
 
 @tc.operator(every=10, dtype="f4", channels={"rms": "V"}, incomplete="give")
-def rms(piece, gain=FACTOR):
+def rms(chunk, gain=FACTOR):
     return gain
 
 class State:
     class Inner:
         def __init__(self, share):
             self.share, self.calls = share, 0
-        def __call__(self, piece):
+        def __call__(self, chunk):
             self.calls += 1
             return self.calls
 
@@ -91,7 +91,7 @@ def test_a_file_named_like_a_module_does_not_take_its_place(tmp_path: Path, monk
     import signal
 
     monkeypatch.setattr(sys, "path", list(sys.path))
-    (tmp_path / "signal.py").write_text("def f(piece):\n    return piece\n")
+    (tmp_path / "signal.py").write_text("def f(chunk):\n    return chunk\n")
     load(f"{tmp_path}/signal.py:f", {})
     assert sys.modules["signal"] is signal
 
@@ -109,7 +109,7 @@ def test_settings_go_over_the_declaration() -> None:
 
 def test_a_decorated_function_stays_what_it_is() -> None:
     @tc.operator
-    def twice(piece: np.ndarray) -> np.ndarray:
-        return piece * 2
+    def twice(chunk: np.ndarray) -> np.ndarray:
+        return chunk * 2
 
     assert twice(np.array([1, 2])).tolist() == [2, 4]

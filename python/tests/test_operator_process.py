@@ -38,34 +38,34 @@ import numpy as np
 import tallycast as tc
 
 @tc.operator(every=100, channels={"rms": "V"}, dtype="f4")
-def rms(piece):
-    return np.sqrt(np.square(piece.windows, dtype="f8").mean(axis=(1, 2)))
+def rms(chunk):
+    return np.sqrt(np.square(chunk.windows, dtype="f8").mean(axis=(1, 2)))
 
 @tc.operator
 class Scaled:
     def __init__(self, factor=1):
         self.factor = factor
 
-    def __call__(self, piece):
+    def __call__(self, chunk):
         print("not for the monitor")
-        return piece.array * np.float32(self.factor)
+        return chunk.array * np.float32(self.factor)
 
 @tc.operator
-def odd(piece):
-    whole = np.arange(piece.first_index, piece.next_index) % 2 == 1
-    return np.ma.masked_array(piece.array, np.repeat(~whole[:, None], piece.array.shape[1], axis=1))
+def odd(chunk):
+    whole = np.arange(chunk.first_index, chunk.next_index) % 2 == 1
+    return np.ma.masked_array(chunk.array, np.repeat(~whole[:, None], chunk.array.shape[1], axis=1))
 
 @tc.operator
-def slow(piece, gate):
+def slow(chunk, gate):
     while not os.path.exists(gate):
         time.sleep(0.01)
-    return piece.array
+    return chunk.array
 
 @tc.operator
-def fails(piece):
-    if piece.next_index > 100:
+def fails(chunk):
+    if chunk.next_index > 100:
         raise ValueError("no filter for that")
-    return piece.array
+    return chunk.array
 """
 
 T = TypeVar("T")

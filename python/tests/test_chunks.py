@@ -11,8 +11,8 @@ import pytest
 
 import tallycast as tc
 
+from tallycast._chunks import MAX_WINDOW_BYTES, Chunk, Cutter, Hole
 from tallycast._operator import rows
-from tallycast._pieces import MAX_WINDOW_BYTES, Cutter, Hole, Piece
 
 RATE = Fraction(1_000)
 
@@ -45,7 +45,7 @@ class Block:
 
 
 def fed(cutter: Cutter, *blocks: Block) -> list[Any]:
-    """Returns what comes of the blocks: holes by their samples, pieces by their indices and what is missing of them."""
+    """Returns what comes of the blocks: holes by their samples, chunks by their indices and what is missing of them."""
     told: list[Any] = []
     for block in blocks:
         for item in cutter.feed(block):
@@ -115,10 +115,10 @@ def test_the_end_tells_what_is_behind_the_last_window() -> None:
 def test_gaps_come_with_the_first_piece_behind_them() -> None:
     cutter = Cutter(4, give=False)
     assert list(cutter.feed(Block(0, 3, gaps=["a"]))) == []
-    (piece,) = cutter.feed(Block(3, 1, gaps=["b"]))
-    assert isinstance(piece, Piece) and piece.gaps == ["a", "b"]
-    (piece,) = cutter.feed(Block(4, 4))
-    assert isinstance(piece, Piece) and piece.gaps == []
+    (chunk,) = cutter.feed(Block(3, 1, gaps=["b"]))
+    assert isinstance(chunk, Chunk) and chunk.gaps == ["a", "b"]
+    (chunk,) = cutter.feed(Block(4, 4))
+    assert isinstance(chunk, Chunk) and chunk.gaps == []
 
 
 @pytest.mark.parametrize("every", [1, 3, 10])
@@ -161,14 +161,14 @@ def test_a_window_larger_than_memory_is_refused() -> None:
     assert list(Cutter(MAX_WINDOW_BYTES // 16, give=False).feed(Block(0, 1))) == []
 
 
-def piece(samples: int = 6, every: int = 2) -> Piece:
+def chunk(samples: int = 6, every: int = 2) -> Chunk:
     (made,) = Cutter(every, give=False).feed(Block(0, samples))
-    assert isinstance(made, Piece)
+    assert isinstance(made, Chunk)
     return made
 
 
 def test_a_piece_is_seen_by_window_and_by_channel() -> None:
-    made = piece()
+    made = chunk()
     assert len(made) == 3 and made.windows.shape == (3, 2, 2)
     assert made["b"].tolist() == [0, -1, -2, -3, -4, -5]
     assert made.values()[:, 1].tolist() == [0, -2, -4, -6, -8, -10]
@@ -182,27 +182,27 @@ def result_schema(dtype: str = "f4", *names: str) -> tc.Schema:
 
 @pytest.mark.parametrize("result", [np.ones(3, "f4"), [1, 1, 1], np.ones((3, 1)), {"rms": [1, 1, 1]}])
 def test_results_are_taken_in_any_shape_that_is_clear(result: Any) -> None:
-    array, there = rows(result, piece(), result_schema())
+    array, there = rows(result, chunk(), result_schema())
     assert array.tolist() == [[1], [1], [1]] and there is None and array.dtype == np.float32
 
 
 def test_a_mask_and_nothing_are_holes() -> None:
-    assert rows(None, piece(), result_schema()) == (None, None)
+    assert rows(None, chunk(), result_schema()) == (None, None)
     masked = np.ma.masked_array([1.0, 2.0, 3.0], [False, True, False])
-    array, there = rows(masked, piece(), result_schema())
+    array, there = rows(masked, chunk(), result_schema())
     assert there.tolist() == [True, False, True] and array[2] == 3
     masked = np.ma.masked_array(np.ones((3, 2)), [[False, False], [True, False], [False, False]])
-    assert rows(masked, piece(), result_schema("f8", "a", "b"))[1].tolist() == [True, False, True]
+    assert rows(masked, chunk(), result_schema("f8", "a", "b"))[1].tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize("result", [np.ones(2), 1.0, np.ones((4, 1))])
 def test_results_that_are_too_many_or_too_few_are_refused(result: Any) -> None:
     with pytest.raises(tc.ConfigError, match="results where 3 are expected"):
-        rows(result, piece(), result_schema())
+        rows(result, chunk(), result_schema())
 
 
 def test_results_that_do_not_fit_are_refused() -> None:
     with pytest.raises(tc.ConfigError, match=r"of shape \[3, 2\], not \[samples, 1\]"):
-        rows(np.ones((3, 2)), piece(), result_schema())
+        rows(np.ones((3, 2)), chunk(), result_schema())
     with pytest.raises(tc.ConfigError, match="convert the samples"):
-        rows(np.ones(3), piece(), result_schema("i2"))
+        rows(np.ones(3), chunk(), result_schema("i2"))

@@ -1,4 +1,4 @@
-"""Cutting an operator's input into pieces: whole windows where it asks for them, and holes where there is nothing.
+"""Cutting an operator's input into chunks: whole windows where it asks for them, and holes where there is nothing.
 
 Values in, values out: nothing here knows where blocks come from or where results go. Start with ``Cutter``.
 """
@@ -53,10 +53,10 @@ class Hole:
     samples: int
 
 
-class Piece:
+class Chunk:
     """What an operator's function is called with: consecutive samples of one input.
 
-    ``array`` is ``[samples, channels]`` (``[samples, *shape]`` where the only channel has a shape), and ``len(piece)``
+    ``array`` is ``[samples, channels]`` (``[samples, *shape]`` where the only channel has a shape), and ``len(chunk)``
     results are expected of it: one for each sample, or for each window of ``every`` samples.
     """
 
@@ -79,7 +79,7 @@ class Piece:
     missing: Optional[npt.NDArray[np.bool_]]
     #: Index of the first sample since the input's epoch began.
     first_index: int
-    #: Gaps of the input that were declared since the piece before.
+    #: Gaps of the input that were declared since the chunk before.
     gaps: Sequence[Any]
     #: The input's name, its publisher's epoch, its rate in samples per second, and what its samples mean.
     stream: str
@@ -142,7 +142,7 @@ class Piece:
         return made.reshape(self.array.shape)
 
     def __repr__(self) -> str:
-        return f"<Piece of {self.stream}: samples {self.first_index} to {self.next_index}>"
+        return f"<Chunk of {self.stream}: samples {self.first_index} to {self.next_index}>"
 
     def _has_all(self) -> Optional[npt.NDArray[np.bool_]]:
         """Tells for each result whether all elements that it stands for came; ``None`` if so for all."""
@@ -169,7 +169,7 @@ class Cutter:
         self._end = 0
         self._gaps: list[Any] = []
 
-    def feed(self, block: Source) -> Iterable[Union[Piece, Hole]]:
+    def feed(self, block: Source) -> Iterable[Union[Chunk, Hole]]:
         """Takes a block; returns what it makes possible, in the order of the stream."""
         self._gaps.extend(block.gaps)
         every = self._every
@@ -199,7 +199,7 @@ class Cutter:
             self._start = None
             self._parts.clear()
 
-    def _over_gap(self, block: Source) -> Iterable[Union[Piece, Hole]]:
+    def _over_gap(self, block: Source) -> Iterable[Union[Chunk, Hole]]:
         """Goes on behind a gap: what is begun is given with its mask, or is a hole with all that is not there."""
         assert self._start is not None
         every, first = self._every, block.first_index
@@ -219,8 +219,8 @@ class Cutter:
             self._parts.append(_Part.nothing(block, self._end, first))
             self._end = first
 
-    def _whole(self, block: Source) -> Iterable[Piece]:
-        """Returns all whole windows as one piece."""
+    def _whole(self, block: Source) -> Iterable[Chunk]:
+        """Returns all whole windows as one chunk."""
         assert self._start is not None
         samples = (self._end - self._start) // self._every * self._every
         if samples == 0:
@@ -235,7 +235,7 @@ class Cutter:
             array, missing, times = array[:samples], _before(missing, samples), _times(times)[:samples]
         if missing is not None and not missing.any():
             missing = None
-        yield Piece(block, self._every, array, first, missing, times, gaps)
+        yield Chunk(block, self._every, array, first, missing, times, gaps)
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ def _times(times: Union[Source, npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]
 
 
 def _after(times: Union[Source, npt.NDArray[np.int64]], samples: int) -> npt.NDArray[np.int64]:
-    # Nobody asks for the times behind a piece that took everything.
+    # Nobody asks for the times behind a chunk that took everything.
     return _times(times)[samples:] if isinstance(times, np.ndarray) or samples < len(times.array) else np.empty(0, np.int64)
 
 
