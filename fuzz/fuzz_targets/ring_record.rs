@@ -1,4 +1,4 @@
-//! Any records of a ring: refused with a reason, or read the same when written again, and booked without a panic.
+//! Any records of a ring: refused with a reason, or read the same when written again, and counted without a panic.
 //!
 //! A fuzzer cannot guess gaps that add up, so those that do not are also tried with the end that their rows say.
 #![no_main]
@@ -67,7 +67,7 @@ fn reads_the_same(kind: u16, bytes: &[u8]) {
     assert_eq!(Record::decode(kind, &again), Ok(record));
 }
 
-/// Books a record as a reader does; the law holds after each.
+/// Counts a record as a reader does; the law holds after each.
 fn account_for(account: &mut Option<Hop>, record: &Record<'_>, totals: [u64; 2]) {
     let per_sample = u64::from(PER_SAMPLE);
     let positions = match record {
@@ -85,7 +85,7 @@ fn account_for(account: &mut Option<Hop>, record: &Record<'_>, totals: [u64; 2])
     if hop.leads_to(totals, positions.start) {
         hop.lapped(totals);
     }
-    // What does not follow is not booked, and that is all.
+    // A record that does not follow is not counted, and that is all.
     let _ = match record {
         Record::Gap(_, gap) => hop.try_gap(gap.clone()).map(drop),
         _ => hop.try_delivered(positions),

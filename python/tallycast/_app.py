@@ -101,7 +101,7 @@ class OutputReport:
 
 @dataclass(frozen=True)
 class AppReport:
-    """The books of an app that has ended."""
+    """The counters of an app that has ended."""
 
     app: str
     period_ns: int

@@ -141,7 +141,7 @@ class Counters:
         return self.updates == placed
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the books for JSON."""
+        """Returns the counters for JSON."""
         return {
             "updates": self.updates,
             "sent": self.sent,

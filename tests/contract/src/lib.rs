@@ -248,7 +248,7 @@ pub fn close(publisher: Publisher) {
     assert_eq!(samples.numbered + samples.source, offered);
 }
 
-/// Checks the accounts of an epoch that ran to the publisher's end: closed, balanced, explained, and of the leg that they should
+/// Checks the accounts of an epoch that ran to the publisher's end: closed, balanced, explained, and of the hop that they should
 /// be. Returns what they add up to.
 ///
 /// # Panics
@@ -258,7 +258,7 @@ pub fn check_closed(place: &Place, accounts: &[StreamAccount]) -> Account {
     assert!(accounts.len() == 1 || place.way() != Way::Shm, "{accounts:?}");
     for account in accounts {
         assert_eq!(account.reach, place.reach());
-        // Rule 11: a reader behind shared memory alone has no network book.
+        // Rule 11: a reader behind shared memory alone has no network counters.
         assert_eq!(account.account.datagrams.is_none(), place.way() == Way::Shm);
     }
     let account = sum(accounts);

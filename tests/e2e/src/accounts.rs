@@ -86,13 +86,13 @@ impl Accounts {
         count(&self.last()[unit], "next")
     }
 
-    /// Returns the sum of a row of a book, such as `delivered` of the elements.
+    /// Returns the sum of a row in one unit, such as `delivered` of the elements.
     #[must_use]
     pub fn sum(&self, unit: &str, row: &str) -> u64 {
         self.0.iter().map(|account| count(&account[unit], row)).sum()
     }
 
-    /// Returns what a book lost, by stage.
+    /// Returns the losses in one unit, by stage.
     #[must_use]
     pub fn lost(&self, unit: &str) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();

@@ -133,7 +133,7 @@ export function samples(value: number): string {
   return `${count(value)} ${Math.round(value) === 1 ? 'sample' : 'samples'}`;
 }
 
-/** Writes the gaps of a stream, and what its socket counts, as a text to paste into a log book. */
+/** Writes the gaps of a stream, and what its socket counts, as a text to paste into a logbook. */
 export function gapsAsText(stream: string, gaps: readonly GapDetail[], socket: SocketCounts | null, zone: Zone): string {
   const head = `${stream}: ${gaps.length} ${gaps.length === 1 ? 'gap' : 'gaps'}${gaps[0] === undefined ? '' : `, ${day(gaps[0].from, zone)}`}`;
   const lines = gaps.map((gap) => {

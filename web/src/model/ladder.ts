@@ -29,7 +29,7 @@ export interface Ladder {
   readonly verdict: string;
 }
 
-/** Stages that come after the reader's own book: legs of their own, shown but outside its law. */
+/** Stages behind the reader's own account: hops of their own, shown but outside its law. */
 const OUTSIDE = new Set(['browser', 'archive_write']);
 
 /** Returns the ladder of an account as this browser sees it. */

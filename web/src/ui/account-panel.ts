@@ -134,7 +134,7 @@ export class AccountPanel {
     return parts;
   }
 
-  /** The ladder in the order of the way; delivery lies before what comes after this reader's book. */
+  /** The ladder in the order of the path; delivery lies before the stages behind this reader's account. */
   #order(ladder: Ladder): void {
     if (this.#ladder.childElementCount > 0) return;
     const names = ['sent', ...ladder.rungs.map((rung) => rung.stage.name)];

@@ -144,7 +144,7 @@ export interface Account {
   readonly gaps: readonly GapDetail[];
 }
 
-/** The network book, in datagrams. */
+/** The network counters, in datagrams. */
 export interface DatagramRows {
   readonly first: number;
   readonly next: number;

@@ -81,7 +81,7 @@ describe('details of gaps', () => {
     expect(gapOfDetail('a', readGapDetail({ kind: 'publisher_absent', reader_absent: 0 })).code, 'of unknown extent').toBe(253);
   });
 
-  test('are written for a log book', () => {
+  test('are written for a logbook', () => {
     const text = gapsAsText('a/b', [detail], null, 'utc').replaceAll('\u202f', ' ');
     expect(text).toBe('a/b: 1 gap, 1970-01-01\n1970-01-01 00:00:00.000000500 UTC  100 ns  from index 500  100 samples  '
       + '[network 5, late 3, unexplained 1, unsettled 2 elements]\n    SO_RXQ_OVFL rose by 37\n');

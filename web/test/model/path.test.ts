@@ -43,7 +43,7 @@ describe('the picture of the way', () => {
     expect(of.balanced).toBe(true);
     expect(missing).toBe(of.sent - of.delivered - of.inFlight);
     const sum = (some: readonly PathPlace[]): number => some.reduce((total, { elements }) => total + elements, 0);
-    // Archive and browser come behind the reader's book: shown, and outside its law, as in the ladder.
+    // Archive and browser lie behind the reader's account: shown, and outside its law, as in the ladder.
     expect(sum(places.filter(({ name }) => name !== 'archive' && name !== 'browser'))).toBe(missing);
     expect(sum(places)).toBe(of.rungs.reduce((total, { elements }) => total + elements, 0));
     expect(sum(places)).toBe(2 ** 27 - 1);

@@ -93,6 +93,6 @@ pub(crate) fn reader(bus: &str, _interface: &str) -> Result<()> {
 fn received(account: &StreamAccount, cpu_s: f64, delays_us: Vec<f64>) -> Result<Received> {
     let balance = &account.account;
     balance.check().with_context(|| format!("the account of `{}` does not balance", account.stream))?;
-    let datagrams = balance.datagrams.context("a reader of a socket has its book")?.received;
+    let datagrams = balance.datagrams.context("the reader of a socket has no network counters")?.received;
     Ok(Received { units: balance.elements.delivered, datagrams, cpu_s, delays_us })
 }

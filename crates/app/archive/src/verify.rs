@@ -245,7 +245,7 @@ fn compare_gaps(
     }
 }
 
-/// Compares the accounts with the data: the law of the archive's leg, and what was stored.
+/// Compares the accounts with the data: the law of the archive's hop, and what was stored.
 fn compare_accounts(recording: &Recording, folder: &Path, elements: u64, found: &mut Verification) {
     let path = folder.join(ACCOUNT);
     let accounts: Vec<&Value> =

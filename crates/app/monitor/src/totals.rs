@@ -12,7 +12,7 @@ use units::Epoch;
 /// Epochs whose accounts may still change: settlement ends within seconds, restarts rarely come faster.
 const MAX_EPOCHS: usize = 8;
 
-/// Counts of one book.
+/// Counts in one unit: datagrams or elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Counts {
     /// Handed over.

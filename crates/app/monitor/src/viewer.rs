@@ -271,7 +271,7 @@ impl Viewer {
         }
     }
 
-    /// Books what has slid out of windows unseen, also of views that get no frames at present.
+    /// Counts as lost what has slid out of windows unseen, also of views that get no frames at present.
     pub(crate) fn count_losses(&mut self, scenery: Scenery<'_>) {
         for view in self.views.values_mut() {
             let (grid, _) = view.signature(scenery);
@@ -376,7 +376,7 @@ impl View {
         StreamMark { news: memory.gaps.newest_change(&(from..to)), filled_to, state }
     }
 
-    /// Books what slid out of the window, which begins where the grid does, before it was ever shown.
+    /// Counts as lost what slid out of the window, which begins where the grid does, before it was ever shown.
     fn count_losses(&mut self, grid: &ColumnGrid, scenery: Scenery<'_>, lost: &mut BTreeMap<String, u64>) {
         for trace in &mut self.traces {
             let Some(slot) = scenery.history.stream(&trace.request.stream) else { continue };

@@ -294,7 +294,7 @@ fn output(py: Python<'_>, app: &mut App, plan: &OutputPlan) -> PyResult<UntypedO
     Ok(app.untyped_output(&*plan.stream, dtype, channels))
 }
 
-/// Returns the books of an app as JSON; inputs and outputs in the order of the plan.
+/// Returns the counters of an app as JSON; inputs and outputs in the order of the plan.
 fn report_json(plan: &AppPlan, report: &AppReport, waits: &Histogram) -> Value {
     let counters = &report.counters;
     let inputs = plan.inputs.iter().zip(&counters.inputs).map(|(input, counters)| {

@@ -1,7 +1,7 @@
 //! Cyclic apps: a function called at a fixed period, with the streams it reads and writes.
 //!
 //! [`Node::app`](crate::Node::app) begins to describe an [`App`]; [`App::run`] calls its function at absolute due times,
-//! keeps its books and tells of every cycle by a status stream, `apps/NAME`. [`AppsWatch`] reads those of all apps and
+//! keeps its counters and reports every cycle in a status stream, `apps/NAME`. [`AppsWatch`] reads those of all apps and
 //! says how each is doing. Definitions and units: `docs/cyclic.md`.
 //!
 //! ```no_run

@@ -1,7 +1,7 @@
 //! One stream on its way from a ring to a subscriber: blocks, gaps, and the account.
 //!
 //! Records come in the order of the stream, each with its epoch and with what that epoch had delivered and
-//! missing before. So a reader that the ring overtook books the difference at the next record of the epoch,
+//! missing before. So a reader that the ring overtook counts the difference at the next record of the epoch,
 //! and asks the bridge for the stages of what was missing there.
 
 mod dated;
@@ -43,7 +43,7 @@ pub(crate) enum GapList {
     Empty,
 }
 
-/// What a flow asks of the books behind its ring.
+/// The questions of a flow to the ledger behind its ring.
 pub(crate) trait Bridge: Send + Sync {
     /// Returns the newest epochs of a stream, over all their accounts; `None` if they are not known now.
     fn epochs_of(&self, stream: StreamId) -> Option<Vec<EpochOnPage>>;
@@ -256,7 +256,7 @@ impl Flow {
                     self.on_began(at, reader_name, events);
                 }
             }
-            Record::Block(_) => unreachable!("booked before, and assembled where it lies"),
+            Record::Block(_) => unreachable!("blocks are counted before, and assembled where they lie"),
             Record::Gap(epoch, gap) => {
                 let at = Place { epoch, totals, position: gap.positions.start };
                 // One that reaches beyond what was had is left out whole: the rest is this reader's absence.
@@ -369,7 +369,7 @@ impl Flow {
         true
     }
 
-    /// Books that the ring took everything from the beginning of an account to here.
+    /// Counts as lost to the ring everything from the beginning of an account to here.
     fn overtaken(&mut self, at: Place, events: &mut Vec<Event>) {
         if let Some(reader_epoch) = self.epochs.get_mut(&at.epoch) {
             reader_epoch.lapped = true;
@@ -407,7 +407,7 @@ impl Flow {
         }
     }
 
-    /// Books a block; returns what of it is to be handed over.
+    /// Counts a block; returns what of it is to be handed over.
     fn on_block(
         &mut self,
         block: BlockRecord<'_>,
@@ -424,7 +424,7 @@ impl Flow {
         Some(piece)
     }
 
-    /// Books elements as delivered, in the present account of their epoch.
+    /// Counts elements as delivered, in the present account of their epoch.
     fn count_delivered(&mut self, epoch: Epoch, piece: Piece, events: &mut Vec<Event>) -> Option<()> {
         let index = piece.position / u64::from(self.schema.elements_per_sample());
         let elements = (piece.size_bytes / self.schema.dtype.size_bytes()) as u64;
@@ -490,7 +490,7 @@ impl Flow {
         self.tell_end(epoch, reader_name, events);
     }
 
-    /// Books what the ring took back of an epoch, at a record with these totals.
+    /// Counts what the ring overwrote of an epoch, at a record with these totals.
     fn catch_up(&mut self, epoch: Epoch, totals: [u64; 2], events: &mut Vec<Event>) {
         let Some(reader_epoch) =
             self.epochs.get_mut(&epoch).filter(|reader_epoch| reader_epoch.lapped && !reader_epoch.ended)

@@ -29,7 +29,7 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// Returns the word for it in accounts: the leg.
+    /// Returns its name in accounts: the hop.
     #[must_use]
     pub const fn hop(self) -> &'static str {
         match self {

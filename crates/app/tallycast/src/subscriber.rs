@@ -54,7 +54,7 @@ pub struct Subscriber {
     spin: Duration,
     /// Streams whose samples are larger.
     refused: BTreeSet<StreamId>,
-    /// The sockets' books of the streams that are being left, which go with them.
+    /// The socket accounts of the streams that are being left, which go with them.
     leaving: SocketAccounts,
     /// The stream whose turn comes first next time.
     turn: Option<StreamId>,
@@ -88,7 +88,7 @@ impl Drop for Pinned {
 /// The most streams of this host that are remembered after they ended.
 const MAX_RESTING: usize = 4_096;
 
-/// The network books of this process's sockets, by stream and epoch.
+/// The accounts of this process's sockets, by stream and epoch.
 type SocketAccounts = BTreeMap<(StreamId, Epoch), StreamAccountView>;
 
 /// What a subscriber is made of.
@@ -232,7 +232,7 @@ impl Subscriber {
         self.refused.len()
     }
 
-    /// Returns the accounts of all open epochs as this reader stands, with the books of their sockets.
+    /// Returns the accounts of all open epochs as this reader stands, with the counters of their sockets.
     #[must_use]
     pub fn accounts(&self) -> Vec<StreamAccount> {
         self.open_accounts(GapList::Full)

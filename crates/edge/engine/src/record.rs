@@ -44,7 +44,7 @@ pub enum Record<'a> {
         epoch: Epoch,
         /// How it ended.
         state: AccountState,
-        /// The network book of the receiving socket; `None` where no network lies between.
+        /// The network counters of the receiving socket; `None` where no network lies between.
         datagrams: Option<NetworkRows>,
     },
     /// Two publishers share the stream's name.
@@ -101,7 +101,7 @@ pub enum Fault {
     /// It tells of the end of an account that it calls open.
     #[error("an account that has ended is not open")]
     StillOpen,
-    /// The rows of its network book go beyond what can be added up.
+    /// The sum of its network counters exceeds 64 bits.
     #[error("its datagrams cannot be added up")]
     Datagrams,
     /// Its elements are none, or some of several samples.
@@ -547,7 +547,7 @@ mod tests {
         for record in records(&[]) {
             let mut bytes = Vec::new();
             let kind = record.encode(&mut bytes);
-            // An end without a network's book is a whole record.
+            // An end without network counters is a whole record.
             let whole = |len: usize| kind == kind::ENDED && len == 17;
             for len in (0..bytes.len()).filter(|len| !whole(*len)) {
                 let fault = Fault::Layout;

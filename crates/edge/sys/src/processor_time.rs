@@ -1,4 +1,4 @@
-//! What the processors of this host did, by class: the kernel's own books, read here and nowhere else.
+//! Processor time of this host by class: the kernel's own counters, read here and nowhere else.
 
 use std::fs;
 use std::time::Duration;

@@ -5,7 +5,7 @@
 //! missing below it has come or has been declared missing: by later numbers or by a tally, never by a timer
 //! alone. So one lost datagram costs its own samples and no more, and a delay of a few datagrams.
 //!
-//! The receiver owns neither clock nor socket. It keeps the [books](ledger::SocketLedger), because only here are all
+//! The receiver owns neither clock nor socket. It keeps the [ledgers](ledger::SocketLedger), because only here are all
 //! inputs of the account: arrivals, tallies, the socket's drop counter and the passing of time.
 //!
 //! Source: `docs/protocol/stream.md`, "Receiving"; architecture, "The account, precisely".
@@ -176,7 +176,7 @@ pub struct Receiver {
     selection: Selection,
     streams: BTreeMap<StreamId, Stream>,
     brackets: Brackets,
-    /// The drop counter up to which drops have been booked.
+    /// The drop counter up to which drops have been counted.
     drops: u32,
     drop_unit: DropUnit,
     next_key: u32,
@@ -372,7 +372,7 @@ impl Receiver {
         self.streams.iter().filter_map(|(id, stream)| Some((*id, stream.silent_since()?)))
     }
 
-    /// Returns the drops of the socket that are booked so far. Units: datagrams.
+    /// Returns the drops of the socket counted so far. Units: datagrams.
     #[must_use]
     pub const fn socket_drops(&self) -> u32 {
         self.drops
@@ -394,12 +394,12 @@ impl Receiver {
         self.streams.values().flat_map(Stream::epochs).map(|state| state.view(state.ledger.summary()))
     }
 
-    /// Checks the law over both books of every account, without looking at single gaps.
+    /// Checks the law in datagrams and in elements for every account, without looking at single gaps.
     ///
     /// Cost: some hundred additions per account; nothing is allocated.
     ///
     /// # Errors
-    /// [`Imbalance`] of the first book that is off: a defect of ours.
+    /// [`Imbalance`] of the first ledger that does not balance: a defect of ours.
     pub fn check(&self) -> Result<(), Imbalance> {
         self.streams.values().flat_map(Stream::epochs).try_for_each(|state| state.ledger.check())
     }
@@ -484,7 +484,7 @@ impl Receiver {
         }
     }
 
-    /// Books what the socket dropped since the counter was last seen.
+    /// Counts what the socket dropped since the counter was last seen.
     fn on_drops(&mut self, now: Instant, drops: u32) {
         let rise = drops.wrapping_sub(self.drops);
         // A stamp is older than a counter read meanwhile: half the range tells forward from back.

@@ -323,7 +323,7 @@ impl Sender {
         self.readers.count()
     }
 
-    /// Books samples; tells whether there are any that are to be sent.
+    /// Counts samples; tells whether any of them are to be sent.
     fn wants(&mut self, now: Instant, first_index: u64, bytes: &[u8]) -> bool {
         let sample_bytes = self.queue.sample_bytes();
         assert!(bytes.len().is_multiple_of(sample_bytes), "samples are whole");
@@ -339,7 +339,7 @@ impl Sender {
         !is_paused
     }
 
-    /// Books an index span; what it jumps over was lost before it came here.
+    /// Counts an index span; what it jumps over was lost before it came here.
     fn on_span(&mut self, first_index: u64, samples: u64) {
         assert_eq!(first_index, self.next_index, "the caller accounts for every index");
         self.next_index += samples;

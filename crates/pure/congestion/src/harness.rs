@@ -17,7 +17,7 @@ pub(crate) struct Stage {
     pub(crate) peer: PeerReport,
     pub(crate) flight: Flight,
     pub(crate) random: Random,
-    /// What of the peer's packets is missing before the horizon.
+    /// What of the peer's packets is missing below `received_end`.
     pub(crate) missing: RangeSet,
     pub(crate) received_end: u64,
     /// Packets that may be sent and were not yet.

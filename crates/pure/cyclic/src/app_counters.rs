@@ -2,7 +2,7 @@
 
 use crate::{Histogram, InputCounters, TimerRule};
 
-/// The books of one cyclic app.
+/// The counters of one cyclic app.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct AppCounters {
     /// Cycles that ran.
@@ -17,6 +17,6 @@ pub struct AppCounters {
     pub run_time: Histogram,
     /// Dominion's timer rule.
     pub timer: TimerRule,
-    /// The books of its inputs, in their order.
+    /// The counters of its inputs, in their order.
     pub inputs: Vec<InputCounters>,
 }

@@ -34,7 +34,7 @@ pub enum Freshness {
     Missed,
 }
 
-/// The book of one input.
+/// The counters of one input.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct InputCounters {
     /// Samples that came.
@@ -53,7 +53,7 @@ pub struct InputCounters {
 }
 
 impl InputCounters {
-    /// Books what a cycle that was due at `due` found; `span` is the app's period and the input's own together.
+    /// Counts what a cycle that was due at `due` found; `span` is the app's period and the input's own together.
     pub fn looked(&mut self, due: WallTime, span: Duration, news: &News) -> Freshness {
         self.samples += news.samples;
         self.lost_elements += news.lost_elements;

@@ -1,7 +1,7 @@
 //! Cyclic apps as pure machines: when the next cycle is due, what became of each, and who feeds whom.
 //!
 //! A cyclic app is a function called at a fixed period with its inputs and outputs. [`CycleMachine`] keeps the
-//! time and the [books](AppCounters) of one; [`Registration`] and [`StatusRow`] are how it tells others of itself, by
+//! time and the [counters](AppCounters) of one; [`Registration`] and [`StatusRow`] are how it tells others of itself, by
 //! a stream like any other; [`Observer`] judges an app by that stream from outside, and [`picture`] draws who
 //! feeds whom.
 //!

@@ -79,7 +79,7 @@ impl CycleMachine {
         self.schedule.time_at(now)
     }
 
-    /// Returns the books.
+    /// Returns the counters.
     #[must_use]
     pub const fn counters(&self) -> &AppCounters {
         &self.counters
@@ -96,7 +96,7 @@ impl CycleMachine {
         self.counters.lateness.record(now.since(self.due().at));
     }
 
-    /// Books what the cycle found at an input.
+    /// Counts what the cycle found at an input.
     pub fn looked(&mut self, input: usize, news: &News) -> Freshness {
         // Until an input is known, it is taken to be as fast as the app.
         let own = self.inputs[input].period.unwrap_or(self.period());
@@ -211,7 +211,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every cycle ran or was skipped, and the books say which.
+        /// Every cycle ran or was skipped, and the counters say which.
         #[test]
         fn every_index_ran_or_was_skipped(runs in prop::collection::vec((0_u64..15_000, 0_u64..40_000), 1..60)) {
             let mut machine = machine(0);

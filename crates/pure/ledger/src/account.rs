@@ -1,4 +1,4 @@
-//! The balance sheets: what is shown of a book at one moment, and the check that it adds up.
+//! Balance sheets: what is shown of a ledger at one moment, and the check that it adds up.
 
 use core::fmt;
 
@@ -19,7 +19,7 @@ pub enum AccountState {
     Unconfirmed,
 }
 
-/// The network book's rows: datagrams, per stream, epoch and receiving socket.
+/// The network counters: datagrams, per stream, epoch and receiving socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NetworkRows {
     /// Number of the first accepted datagram, J.
@@ -42,7 +42,7 @@ pub struct NetworkRows {
     pub before_join: u64,
 }
 
-/// The reader book's rows: elements, per stream, epoch and reader.
+/// The reader counters: elements, per stream, epoch and reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReaderRows {
     /// Index of the first sample since joining, j.
@@ -76,12 +76,12 @@ pub struct Account {
     pub gaps: Vec<Gap>,
 }
 
-/// Says by how much a book is off. A number that does not add up is a defect of ours.
+/// An account that does not add up, and by how much. It is a defect of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the {account} account is off: {expected} {unit} since joining, {counted} accounted for",
+#[error("the {account} account does not balance: {expected} {unit} since joining, {counted} accounted for",
     unit = unit_of(.account))]
 pub struct Imbalance {
-    /// Which book.
+    /// Which account: `network`, `reader` or `sample`.
     pub account: &'static str,
     /// What joining point and horizon say.
     pub expected: u64,
@@ -149,10 +149,10 @@ fn balance(account: &'static str, expected: u64, counted: u64) -> Result<(), Imb
 }
 
 impl Account {
-    /// Checks both books and that each gap's elements add up.
+    /// Checks datagrams and elements, and that each gap's elements add up.
     ///
     /// # Errors
-    /// [`Imbalance`] of the first book that is off.
+    /// [`Imbalance`] of the first account that does not add up.
     pub fn check(&self) -> Result<(), Imbalance> {
         self.datagrams.as_ref().map_or(Ok(()), NetworkRows::check)?;
         self.elements.check()?;

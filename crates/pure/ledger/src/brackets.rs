@@ -3,7 +3,7 @@
 //! A socket's drop counter says how many datagrams it refused between two that were read from it; the
 //! publisher's running totals say how many it withheld between two tallies. Such a count explains missing
 //! numbers inside its bracket, oldest first, and never more of them than it counted (architecture, rule 9).
-//! One socket may carry several streams, so the brackets belong to the socket and are shared by the books.
+//! One socket may carry several streams, so the brackets belong to the socket and are shared by its ledgers.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -13,7 +13,7 @@ use units::Instant;
 
 use crate::{EvidenceSource, Stage, StageCounts};
 
-/// Names one book among those that share a socket.
+/// Names one ledger among those that share a socket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LedgerKey(pub u32);
 
@@ -28,7 +28,7 @@ const MAX_BRACKETS: usize = 16_384;
 /// must not take.
 const MAX_SPANS: usize = 1 << 18;
 
-/// The most brackets in which a book is looked for that was opened below its first datagram: the newest.
+/// The most brackets in which a ledger is looked for that was opened below its first datagram: the newest.
 const MAX_OPENED_BELOW: usize = 1_024;
 
 /// How many brackets below and above a number that was dropped out of its order are looked at: more than datagrams are
@@ -66,7 +66,7 @@ pub struct Brackets {
     socket: VecDeque<Bracket>,
     /// What publishers withheld, in the order of time.
     tallies: VecDeque<Bracket>,
-    /// For every book with an open span, the oldest bracket that has one: so a stream that is silent costs
+    /// For every ledger with an open span, the oldest bracket that has one: so a stream that is silent costs
     /// the others of its socket nothing.
     open: BTreeMap<LedgerKey, BracketId>,
     next_id: u64,
@@ -88,7 +88,7 @@ struct Bracket {
     /// How many it has explained.
     explained: u64,
     origin: Origin,
-    /// Sorted by book.
+    /// Sorted by ledger.
     spans: Vec<Span>,
 }
 
@@ -98,7 +98,7 @@ enum Origin {
     TallyTotals,
 }
 
-/// The numbers of one book that a bracket may explain.
+/// The numbers of one ledger that a bracket may explain.
 #[derive(Clone, Debug)]
 struct Span {
     ledger: LedgerKey,
@@ -118,7 +118,7 @@ pub(crate) struct Match {
 impl Brackets {
     /// Notes that the socket's drop counter rose by `rise` since the last datagram read from it.
     ///
-    /// `ledgers` tells for every stream of the socket its book and the highest number seen so far; each span
+    /// `ledgers` holds for every stream of the socket its ledger and the highest number seen so far; each span
     /// stays open until [`Brackets::read`] closes it with the stream's next datagram.
     pub fn socket_drops_rose(
         &mut self,
@@ -148,7 +148,7 @@ impl Brackets {
     pub fn opened_below(&mut self, ledger: LedgerKey, number: u64) {
         let most_spans = MAX_SPANS / self.socket.len().max(1);
         let newest = self.socket.iter_mut().rev().take(MAX_OPENED_BELOW);
-        // The brackets that know a book lie behind those that do not.
+        // The brackets that know a ledger lie behind those that do not.
         for bracket in newest.take_while(|bracket| bracket.spans.len() < most_spans) {
             if let Err(index) = bracket.spans.binary_search_by_key(&ledger, |span| span.ledger) {
                 bracket.spans.insert(index, Span { ledger, from: 0, before: Some(number) });
@@ -293,13 +293,13 @@ impl Bracket {
         self.rise.saturating_sub(self.explained)
     }
 
-    /// Tells whether all it may explain of a book lies below `number`. Of a book that it does not know it explains
+    /// Tells whether all it may explain of a ledger lies below `number`. Of a ledger that it does not know it explains
     /// nothing: that one began later.
     fn ends_below(&self, ledger: LedgerKey, number: u64) -> bool {
         self.span(ledger).is_none_or(|span| span.before.is_some_and(|before| before <= number))
     }
 
-    /// Tells whether all it may explain of a book lies at `number` or above.
+    /// Tells whether all it may explain of a ledger lies at `number` or above.
     fn begins_behind(&self, ledger: LedgerKey, number: u64) -> bool {
         self.span(ledger).is_some_and(|span| span.from > number)
     }

@@ -1,4 +1,4 @@
-//! One gap as the book keeps it: which of its numbers died where, and what follows for its elements.
+//! One gap as the ledger keeps it: which of its numbers died where, and what follows for its elements.
 
 use core::ops::Range;
 
@@ -9,8 +9,8 @@ use crate::brackets::{BracketId, Brackets, LedgerKey};
 use crate::shares::Shares;
 use crate::{Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 
-/// The most single datagrams booked as late in one gap, and the most runs of different fate: more than any
-/// sound network shows, so that a forger cannot make a gap grow. What goes beyond is not booked.
+/// The most single datagrams counted as late in one gap, and the most runs of different fate: more than any
+/// sound network shows, so that a forger cannot make a gap grow. What goes beyond is not counted.
 const MAX_DETAILS: usize = 4_096;
 
 /// A declared gap with the fates of its numbers.
@@ -59,7 +59,7 @@ enum Basis {
     Unexplained,
 }
 
-/// Where a datagram's loss was booked before it moved.
+/// The stage that a datagram's loss was attributed to before it moved; `None` is unexplained.
 pub(crate) type Attribution = Option<Stage>;
 
 impl Entry {
@@ -225,7 +225,7 @@ impl Entry {
         self.skipped_by_totals[stage] += count;
     }
 
-    /// Notes that a number came after all; returns where its loss had been booked, if it had been.
+    /// Notes that a number arrived after all; returns what its loss had been attributed to, if to anything.
     pub(crate) fn arrived_late(
         &mut self,
         number: u64,

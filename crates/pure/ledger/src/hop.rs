@@ -13,7 +13,7 @@ use crate::shares::Shares;
 use crate::{AccountState, Gap, GapKind, MAX_POSITION, ReaderRows, SampleRows, UnsoundGap};
 use lap::Lap;
 
-/// The most gaps a leg remembers one by one; older ones live on in the totals only, as in the bridge's book.
+/// The most gaps a hop remembers one by one; older ones live on in the totals only, as in the socket's ledger.
 const MAX_GAPS: usize = 8_192;
 
 /// A reader's running account over the records of a ring.
@@ -62,7 +62,7 @@ enum Entry {
     Lapped(Lap),
 }
 
-/// Says why a record cannot be booked: whoever wrote it made a mistake or means harm.
+/// Why a record contradicts the account so far: its writer is faulty or malicious.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InconsistentRecord {
@@ -77,7 +77,7 @@ pub enum InconsistentRecord {
     /// No account comes there.
     #[error("position {0} is beyond {MAX_POSITION}")]
     Beyond(u64),
-    /// Nothing is booked twice or left out.
+    /// Nothing is counted twice or left out.
     #[error("a record over positions {start} to {end} does not begin at {next}, where the account stands")]
     Elsewhere {
         /// Where the record begins.
@@ -91,7 +91,7 @@ pub enum InconsistentRecord {
     #[error(transparent)]
     Gap(#[from] UnsoundGap),
     /// It tells of a gap that is part of no account.
-    #[error("a gap outside accounts cannot be booked")]
+    #[error("a gap outside accounts belongs to no account")]
     OutsideAccounts,
 }
 
@@ -146,7 +146,7 @@ impl Hop {
         self.behind(totals).is_some_and(|(_, end)| end == position)
     }
 
-    /// Books a record of elements that the reader was handed.
+    /// Counts a record of elements that the reader was handed.
     ///
     /// # Panics
     /// Where [`Hop::try_delivered`] fails.
@@ -154,10 +154,10 @@ impl Hop {
         self.try_delivered(positions).expect("the caller hands over what follows");
     }
 
-    /// Books a record of another process whose elements the reader is about to be handed.
+    /// Counts a record of another process whose elements the reader is about to be handed.
     ///
     /// # Errors
-    /// [`InconsistentRecord::Elsewhere`] or [`InconsistentRecord::Beyond`]; nothing is booked then.
+    /// [`InconsistentRecord::Elsewhere`] or [`InconsistentRecord::Beyond`]; nothing is counted then.
     pub fn try_delivered(&mut self, positions: Range<u64>) -> Result<(), InconsistentRecord> {
         self.check_follows(&positions)?;
         let elements = positions.end - positions.start;
@@ -169,18 +169,18 @@ impl Hop {
         Ok(())
     }
 
-    /// Books a gap that was declared in the flow of records; returns it as this reader tells of it.
+    /// Counts a gap that was declared in the flow of records; returns it as this reader reports it.
     ///
     /// # Panics
     /// Where [`Hop::try_gap`] fails.
     pub fn gap(&mut self, gap: Gap) -> &Gap {
-        self.try_gap(gap).expect("the caller books what follows, and gaps that add up")
+        self.try_gap(gap).expect("the caller passes what follows, and gaps that add up")
     }
 
-    /// Books a gap that another process declared in the flow of records; returns it as this reader tells of it.
+    /// Counts a gap that another process declared in the flow of records; returns it as this reader reports it.
     ///
     /// # Errors
-    /// [`InconsistentRecord::Elsewhere`], [`InconsistentRecord::OutsideAccounts`] or [`InconsistentRecord::Gap`]; nothing is booked then.
+    /// [`InconsistentRecord::Elsewhere`], [`InconsistentRecord::OutsideAccounts`] or [`InconsistentRecord::Gap`]; nothing is counted then.
     pub fn try_gap(&mut self, gap: Gap) -> Result<&Gap, InconsistentRecord> {
         gap.check()?;
         if gap.kind != GapKind::Missing {
@@ -191,7 +191,7 @@ impl Hop {
         Ok(self.append(Entry::Declared(Gap { id: gap.positions.start, ..gap })))
     }
 
-    /// Books news of a gap: its stages changed. Returns the reader's gap that it is, or that holds it, if that
+    /// Takes an update of a gap: its stages changed. Returns the reader's gap that it is, or that holds it, if that
     /// is news here.
     ///
     /// A gap from before this reader joined is not its loss; nor is one that cannot be or is part of no account.
@@ -213,7 +213,7 @@ impl Hop {
         changed.then_some(entry.gap())
     }
 
-    /// Books that the ring overtook the reader, who goes on at a record with these `[delivered, missing]`.
+    /// Counts what the ring took when it overtook the reader, which goes on at a record with these `[delivered, missing]`.
     ///
     /// Returns the gap that this makes, `None` if nothing was lost by it (or the totals are not of this epoch).
     pub fn lapped(&mut self, totals: [u64; 2]) -> Option<&Gap> {
@@ -301,7 +301,7 @@ impl Hop {
         if end > MAX_POSITION { Err(InconsistentRecord::Beyond(end)) } else { Ok(()) }
     }
 
-    /// Books a gap behind everything before.
+    /// Appends a gap.
     fn append(&mut self, entry: Entry) -> &Gap {
         let positions = entry.gap().positions.clone();
         self.missing.add(&Shares::of(entry.gap()));

@@ -38,7 +38,7 @@ pub(crate) enum Fate {
     Missing,
 }
 
-/// Counts samples as their elements are booked, in the order of the stream and without a hole.
+/// Counts samples as their elements are recorded, in the order of the stream and without a hole.
 #[derive(Clone, Debug)]
 pub(crate) struct SampleCounter {
     per_sample: u64,
@@ -62,7 +62,7 @@ impl SampleCounter {
         SampleRows { pending: u64::from(self.begun.is_some()), ..self.counted }
     }
 
-    /// Books the elements behind all before.
+    /// Records the elements that follow all before.
     pub(crate) fn ledger(&mut self, positions: Range<u64>, fate: Fate) {
         let mut at = positions.start;
         if let Some(begun) = self.begun {

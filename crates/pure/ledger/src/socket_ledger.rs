@@ -1,6 +1,6 @@
-//! The running account of one stream and epoch at one receiving socket: both books of the architecture.
+//! The running account of one stream and epoch at one receiving socket: its network and its reader counters.
 //!
-//! The owner tells the book of every datagram it accepted and of every element it handed over; the book
+//! The owner tells the ledger of every datagram it accepted and of every element it handed over; the ledger
 //! keeps what is missing, declares gaps on evidence, and puts them down to stages. It is told the time and
 //! does no I/O. No row is computed from the others, so that the law is a check and not a definition:
 //! `received` and `delivered` are counted at hand-over, missing numbers are kept as ranges, the horizon
@@ -25,7 +25,7 @@ use crate::{AccountState, EvidenceSource, Stage, StageCounts};
 use holes::Holes;
 use sender_tallies::SenderTallies;
 
-/// The most gaps a book remembers one by one; older ones live on in the totals only.
+/// The most gaps a ledger remembers one by one; older ones live on in the totals only.
 ///
 /// A number that belongs to a forgotten gap and still arrives counts as a duplicate.
 const MAX_GAPS: usize = 8_192;
@@ -35,7 +35,7 @@ const MAX_GAPS: usize = 8_192;
 /// of it is told before the gap is forgotten.
 const MAX_UNSETTLED_GAPS: usize = 4_096;
 
-/// The times and counts by which a book decides.
+/// The times and counts by which a ledger decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LedgerConfig {
     /// How long a missing number waits for evidence.
@@ -61,7 +61,7 @@ impl Default for LedgerConfig {
     }
 }
 
-/// What a book made of a datagram.
+/// How a ledger classified a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accepted {
     /// It counts as received; hand its elements over in their turn.
@@ -126,9 +126,9 @@ struct Point {
 /// Datagrams that moved from one class to another after they had been settled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reclassified {
-    /// Where they had been booked; `None` is unexplained.
+    /// The class before; `None` is unexplained.
     pub from: Option<Stage>,
-    /// Where they are booked now.
+    /// The class now.
     pub to: Stage,
     /// How many.
     pub datagrams: u64,
@@ -144,7 +144,7 @@ enum End {
 }
 
 impl SocketLedger {
-    /// Opens the books at the first accepted datagram whose schema is known.
+    /// Opens a ledger at the first accepted datagram whose schema is known.
     ///
     /// `position` is where that datagram's elements begin; the caller joins at the start of a sample.
     ///
@@ -183,7 +183,7 @@ impl SocketLedger {
         }
     }
 
-    /// Opens the books where an earlier account of the same epoch ended, so that nothing falls between them:
+    /// Opens a ledger where an earlier account of the same epoch ended, so that nothing falls between them:
     /// what the publisher said before still explains what was lost since.
     #[must_use]
     pub fn continued(previous: &Self, key: LedgerKey) -> Self {
@@ -198,7 +198,7 @@ impl SocketLedger {
         ledger
     }
 
-    /// Books a datagram read from the socket; `positions` is empty for tallies and descriptors.
+    /// Records a datagram read from the socket; `positions` is empty for tallies and descriptors.
     pub fn accept(
         &mut self,
         now: Instant,
@@ -225,7 +225,7 @@ impl SocketLedger {
         accepted
     }
 
-    /// Books datagrams that go on where the last one ended, without a gap in numbers or elements, all at once;
+    /// Records datagrams that go on where the last one ended, without a gap in numbers or elements, all at once;
     /// `false` if they do not, or something below them is still in flight: then they are accepted one by one.
     pub fn accept_run(
         &mut self,
@@ -252,7 +252,7 @@ impl SocketLedger {
         u64::MAX - u64::from(self.per_sample)
     }
 
-    /// Books elements handed to the readers.
+    /// Counts elements handed to the readers.
     pub fn deliver(&mut self, elements: u64) {
         self.delivered += elements;
         self.elements_in_flight =
@@ -306,7 +306,7 @@ impl SocketLedger {
         }
     }
 
-    /// Matches all that the socket dropped on exact evidence with its counter: another book is about to be opened that may
+    /// Matches all that the socket dropped on exact evidence with its counter: another ledger is about to be opened that may
     /// claim what was counted until now.
     pub fn claim_named(&mut self, brackets: &mut Brackets) {
         if core::mem::take(&mut self.awaits_counts) {
@@ -355,7 +355,7 @@ impl SocketLedger {
         }
     }
 
-    /// Books a tally that was accepted: everything below it has been sent, and its totals repair what
+    /// Records a tally that was accepted: everything below it has been sent, and its totals repair what
     /// earlier tallies could not tell.
     ///
     /// `withheld` are datagrams below the tally's number that were never handed to the network, `skipped`

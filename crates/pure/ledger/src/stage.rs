@@ -153,7 +153,7 @@ impl StageCounts {
     /// Takes another set of counts away, stage by stage.
     ///
     /// # Panics
-    /// If a stage holds less than what is taken away: then a book was kept wrongly.
+    /// If a stage holds less than what is taken away: a defect of ours.
     pub fn subtract(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             *mine = mine.checked_sub(theirs).expect("only what was counted is taken away");

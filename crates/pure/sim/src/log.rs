@@ -1,6 +1,6 @@
 //! The truth that accounts are compared with: every datagram sent, and its fate on the way to every addressee.
 //!
-//! The log is kept by the network itself and knows nothing of the nodes' books. It is compact: the bytes of
+//! The log is kept by the network itself and knows nothing of the nodes' accounts. It is compact: the bytes of
 //! a datagram lie in it once however many addressees there are, and a row of fate takes 24 bytes. Start with
 //! [`Log::outcomes`].
 
@@ -28,7 +28,7 @@ pub struct Log {
 /// The copies for one addressee.
 #[derive(Default)]
 struct Hop {
-    /// In the order in which the copies began their last leg; where only counts are kept, those that are on their way.
+    /// In the order in which the copies began their last hop; where only counts are kept, those that are on their way.
     rows: Vec<Row>,
     /// Places of rows that are done with, where only counts are kept.
     free: Vec<u32>,
@@ -178,7 +178,7 @@ impl Log {
         (0..self.sent_count()).map(|ordinal| self.sent(ordinal))
     }
 
-    /// Returns every copy on its way to `node`, in the order in which they began their last leg.
+    /// Returns every copy on its way to `node`, in the order in which they began their last hop.
     ///
     /// A datagram lost on its sender's own link has a row here for everyone it was meant for. One that is
     /// still on its sender's link, or was sent while the node was no member, has none.
@@ -253,7 +253,7 @@ impl Log {
         self.store.sent(key)
     }
 
-    /// Begins a row of `node`'s leg; returns its place.
+    /// Begins a row of `node`'s hop; returns its place.
     pub(crate) fn begin(&mut self, node: NodeId, key: u32, copied: Copied, fate: Fate) -> u32 {
         let keeps_all = self.keeps_all();
         let hop = &mut self.hops[node.index()];

@@ -35,9 +35,9 @@ pub(crate) struct ReceiveSide {
     packet_bytes: u32,
     /// The peer was told that there is hardly any room.
     told_full: bool,
-    /// When the newest packet before which all is here arrived; none if it had waited for one that was missing.
+    /// When the newest packet without a gap before it arrived; `None` if it had waited for a missing one.
     newest_arrived: Option<Instant>,
-    /// When the newest packet of all did.
+    /// When the packet with the highest number arrived.
     highest_arrived: Option<Instant>,
 }
 

@@ -189,7 +189,7 @@ layout! {
         datagram_stages: u8,
         /// Records of lost elements that follow those.
         element_stages: u8,
-        /// First number of the network book.
+        /// First number of the network counters.
         datagrams_first: U64,
         /// One behind the highest number seen.
         datagrams_next: U64,
@@ -205,7 +205,7 @@ layout! {
         datagrams_duplicates: U64,
         /// Datagrams from before the join.
         datagrams_before_join: U64,
-        /// First sample index of the reader book.
+        /// First sample index of the reader counters.
         elements_first: U64,
         /// One behind the highest sample index seen.
         elements_next: U64,
@@ -225,7 +225,7 @@ layout! {
 }
 
 layout! {
-    /// What a stage took, in one of a report's books.
+    /// Losses of a stage, in one unit of a report.
     StageRecord {
         /// How many.
         count: U64,

@@ -42,9 +42,9 @@ pub struct Report {
     pub age: Duration,
     /// What the kernel lets the reader's socket hold, its own bookkeeping included; 0 where it is not known.
     pub receive_buffer_bytes: u32,
-    /// The network book. As decoded, its rows may not balance, but they can be added up.
+    /// The network counters. As decoded, they may not balance, but they can be added up.
     pub datagrams: NetworkRows,
-    /// The reader book; likewise.
+    /// The reader counters; as decoded, they may not balance, but they can be added up.
     pub elements: ReaderRows,
     /// Since when the reader waits, and for what.
     pub waiting: Option<Waiting>,
@@ -196,7 +196,7 @@ fn state_code(state: AccountState) -> u8 {
     }
 }
 
-/// Reads the records of one book: every stage once, in the order of the way, none of them empty.
+/// Reads the losses in one unit: every stage once, in the order of the path, none of them empty.
 fn stages(records: &[StageRecord]) -> Result<StageCounts, Reason> {
     let mut counts = StageCounts::default();
     if !records.is_sorted_by(|before, after| before.stage < after.stage) {

@@ -1,6 +1,6 @@
-//! One stream's way to the disk: columns, segment, gap map, account, and the books over them.
+//! One stream's way to the disk: columns, segment, gap map, account, and the counters over them.
 //!
-//! The law of this leg, checked after every step in debug builds:
+//! The law of this hop, checked after every step in debug builds:
 //! `accepted = stored + archive_write + unacknowledged`, in elements.
 
 use core::ops::Range;
@@ -101,7 +101,7 @@ pub(super) struct StreamRecorder {
     account_due: bool,
     account_written: Instant,
     ended: bool,
-    /// What was in the books when this session began: they run through, each account is of one session.
+    /// The counters when this session began: they run on across sessions, while each account covers one session.
     counters_before: Counters,
     /// What was done to the files while they were written, and was got over.
     faults: Vec<String>,
@@ -353,7 +353,7 @@ impl StreamRecorder {
         self.check();
     }
 
-    /// Enters a block into the books; returns how many of its samples were taken before.
+    /// Counts a block as accepted; returns how many of its samples were accepted before.
     fn enter(&mut self, block: &Block) -> u64 {
         let per_sample = self.per_sample();
         let skipped = self.accepted_index.saturating_sub(block.first_index).min(block.samples);
@@ -702,7 +702,7 @@ impl StreamRecorder {
         debug_assert_eq!(
             accepted,
             stored + archive_write + self.unacknowledged.len(),
-            "the archive's leg is off"
+            "the archive's counters do not balance"
         );
     }
 }

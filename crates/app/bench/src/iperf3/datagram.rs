@@ -1,4 +1,4 @@
-//! Datagrams of a test over UDP: their header, and the book of which of them came.
+//! Datagrams of a test over UDP: their header, and which sequence numbers arrived.
 //!
 //! ```text
 //!  0        4        8              12 or 16
@@ -68,7 +68,7 @@ impl Header {
     }
 }
 
-/// What a datagram is to the book.
+/// How a datagram's number relates to those seen before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Seen {
     /// The highest so far.
@@ -109,7 +109,7 @@ impl SequenceTracker {
         }
     }
 
-    /// Books a datagram that came at `now`; `None` if its number is none that a datagram of this test has.
+    /// Counts a datagram that arrived at `now`; `None` if no datagram of this test can have its number.
     pub(super) fn record(&mut self, wide: bool, header: Header, now: Instant) -> Option<Seen> {
         let number = if wide { header.number } else { self.widened(header.number) };
         let seen = self.is_believed(number).then(|| self.classify(number))?;

@@ -54,7 +54,7 @@ impl Flow {
         }
     }
 
-    /// Books that the rest of a sample, of which something was delivered, does not come: the sample is handed over
+    /// Counts as missing the rest of a sample that was delivered in part: the sample is handed over
     /// with what there is of it.
     fn close_last_sample(&mut self, epoch: Epoch, events: &mut Vec<Event>) {
         let Some(reader_epoch) = self.epochs.get_mut(&epoch).filter(|reader_epoch| !reader_epoch.lapped)

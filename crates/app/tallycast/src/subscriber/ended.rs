@@ -1,4 +1,4 @@
-//! A subscriber's accounts that have ended: completed by the books of their sockets, and kept while news may come.
+//! A subscriber's accounts that have ended: completed by the counters of their sockets, and kept while news may come.
 
 use std::collections::VecDeque;
 
@@ -86,7 +86,7 @@ fn is_of(account: &StreamAccount, gap: &StreamGap) -> bool {
     (account.epoch, account.join) == (gap.epoch, gap.join) && account.stream == gap.stream
 }
 
-/// Finds the socket's book of an account that has ended.
+/// Finds the socket's account that belongs to a reader's account that has ended.
 fn socket_account_of<'a>(
     account: &StreamAccount,
     sockets: &'a SocketAccounts,
@@ -101,7 +101,7 @@ fn socket_account_of<'a>(
     same.then_some(socket)
 }
 
-/// Adds what only the socket's book knows.
+/// Adds what only the socket's account knows.
 pub(super) fn complete(account: &mut StreamAccount, socket: &StreamAccountView) {
     account.reclassified.clone_from(&socket.view.reclassified);
     account.settled_early = socket.view.settled_early;

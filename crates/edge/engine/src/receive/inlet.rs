@@ -31,7 +31,7 @@ const REWIND_BYTES: u64 = 1 << 19;
 const MAX_EPOCHS: usize = 8;
 /// What a record takes beside its payload, at most, for the estimate of a ring's size.
 const RECORD_OVERHEAD_BYTES: f64 = 96.0;
-/// The most gaps of accounts that are over that are kept for readers that were lapped: as many as a book remembers.
+/// The most gaps of accounts that are over that are kept for readers that were lapped: as many as a ledger remembers.
 const MAX_GAPS_OF_ENDED: usize = 8_192;
 
 /// A stream as local readers find it.

@@ -267,7 +267,7 @@ impl Lane {
         self.drain(now);
     }
 
-    /// Books datagrams that left the socket, and that the kernel was seen to free before they left the host.
+    /// Counts as lost datagrams that left the socket and that the kernel was seen to free before they left the host.
     pub(super) fn on_drop(&mut self, now: Instant, notice: &DropNotice) {
         let destination = self.destinations.iter().position(|known| *known == notice.destination);
         let Some(destination) = destination.filter(|_| notice.incarnation == self.epoch().incarnation) else {
@@ -456,7 +456,7 @@ impl Lane {
         self.announce_interval = (self.announce_interval * 2).min(ANNOUNCE_INTERVAL);
         let mut datagram = [0; wire::MIN_DATAGRAM_BYTES];
         if let Ok(size_bytes) = self.announcement.encode(&mut datagram) {
-            // An announcement that did not leave is repeated in a second: nothing to book.
+            // An announcement that did not leave is repeated in a second: nothing to count.
             let _ = self.socket.send_batch(&[&datagram[..size_bytes]], to);
         }
     }
@@ -584,7 +584,7 @@ impl Lane {
         !self.waits_for_socket()
     }
 
-    /// Books as lost what waited for too long.
+    /// Counts as lost what waited too long.
     fn give_up_held(&mut self) {
         self.gave_up = true;
         for Part { destination, first, bytes, segment_bytes } in std::mem::take(&mut self.held) {
@@ -646,7 +646,7 @@ impl Lane {
         }
     }
 
-    /// Books datagrams that had left the socket before the network answered that they cannot get there.
+    /// Counts as lost datagrams that had left the socket before the network answered that they are undeliverable.
     fn follow_path_errors(&mut self, now: Instant) {
         let mut errors = std::mem::take(&mut self.path_errors);
         if let Err(error) = self.socket.drain_error_queue(&mut errors) {

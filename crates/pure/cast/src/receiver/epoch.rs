@@ -226,7 +226,7 @@ impl ReceiverEpoch {
         true
     }
 
-    /// Books a tally or a descriptor, which carry no elements.
+    /// Records a tally or a descriptor, which carry no elements.
     pub(super) fn on_control(
         &mut self,
         now: Instant,
@@ -240,7 +240,7 @@ impl ReceiverEpoch {
         taken
     }
 
-    /// Books a tally and reads what it says.
+    /// Records a tally and reads what it says.
     ///
     /// What it names is evidence even when the tally itself does not count any more: the final one comes five
     /// times under one number, and may know more each time.
@@ -361,7 +361,7 @@ impl ReceiverEpoch {
         self.tell(now, out);
     }
 
-    /// Books datagrams that the kernel was seen to free before they came here.
+    /// Records datagrams that the kernel was seen to free before they came here.
     pub(super) fn dropped(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Data datagrams that came in one piece and go on where the one before ends: booked and handed over together.
+//! Data datagrams that came in one piece and go on where the one before ends: counted and handed over together.
 //!
 //! What a datagram costs beside its bytes is paid once for all of them. A run ends where anything is out of the
 //! ordinary; the datagrams behind it are looked at one by one, or begin the next run.

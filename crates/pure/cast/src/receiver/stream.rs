@@ -301,7 +301,7 @@ impl Stream {
         }
     }
 
-    /// Books datagrams that the kernel was seen to free.
+    /// Records datagrams that the kernel was seen to free.
     pub(super) fn on_drop(&mut self, notice: &DropNotice, with: &mut Surroundings<'_>) {
         let epochs = self.current.iter_mut().chain(&mut self.replaced);
         for state in epochs.filter(|state| state.epoch.incarnation == notice.incarnation) {
@@ -441,7 +441,7 @@ impl Stream {
         Instant::earlier(epochs, Instant::earlier(report, others))
     }
 
-    /// Returns for every book of this stream its key and the highest number seen.
+    /// Returns for every ledger of this stream its key and the highest number seen.
     pub(super) fn ledgers(&self) -> impl Iterator<Item = (LedgerKey, u64)> + '_ {
         let epochs = self.current.iter().chain(&self.replaced).filter(|state| !state.ended);
         epochs.map(|state| (state.key, state.ledger.next_number().saturating_sub(1)))

@@ -33,7 +33,7 @@ const MAX_READERS: usize = 16_384;
 const ANTICIPATED_PER_NEW: usize = 3;
 /// The size a report is taken to have until the first has come. Units: bytes, with IP and UDP headers.
 const TYPICAL_REPORT_BYTES: f64 = 400.0;
-/// The size at most that a report counts with: the longest name and all stages in both books. Units: bytes, with headers.
+/// The size at most that a report counts with: the longest name and all stages in datagrams and in elements. Units: bytes, with headers.
 const LONGEST_REPORT_BYTES: f64 = 800.0;
 /// What IPv4 and UDP add to a report. Units: bytes.
 const HEADERS_BYTES: f64 = 28.0;

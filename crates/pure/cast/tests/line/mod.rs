@@ -1,7 +1,7 @@
 //! The line-up in which the machine is proven: publishers, readers and strangers over the virtual network.
 //!
 //! A [`Publisher`] feeds a sender with samples whose bits follow from their position, a [`Reader`] checks
-//! every event and both books after every input, and [`truth`] compares the accounts with the
+//! every event, and the law in datagrams and elements after every input; [`truth`] compares the accounts with the
 //! network's own log. Start with [`scene`], which sets them up.
 
 mod checkpoint;

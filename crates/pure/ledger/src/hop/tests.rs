@@ -1,4 +1,4 @@
-//! What a reader's leg makes of records, laps, settlements and the end.
+//! A reader's hop: records, laps, settlements and the end.
 
 use super::*;
 use crate::{Evidence, EvidenceSource, GapKind, Stage, StageCounts, Unit};

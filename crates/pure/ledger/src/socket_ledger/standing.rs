@@ -1,4 +1,4 @@
-//! How a book stands: its state, its rows, its gaps, and whether the law holds. Asking changes nothing.
+//! Queries of a ledger: its state, its rows, its gaps, and whether the law holds. They change nothing.
 
 use super::{End, Reclassified, SocketLedger};
 use crate::{Account, AccountState, Gap, Imbalance, NetworkRows, ReaderRows};
@@ -78,7 +78,7 @@ impl SocketLedger {
         &self.reclassified
     }
 
-    /// Returns the network book.
+    /// Returns the network counters.
     #[must_use]
     pub fn network_rows(&self) -> NetworkRows {
         NetworkRows {
@@ -94,7 +94,7 @@ impl SocketLedger {
         }
     }
 
-    /// Returns the reader book of whoever takes everything this book delivers.
+    /// Returns the counters of a reader that takes everything this ledger delivers.
     #[must_use]
     pub fn reader_rows(&self) -> ReaderRows {
         let per_sample = u64::from(self.per_sample);
@@ -113,23 +113,23 @@ impl SocketLedger {
         }
     }
 
-    /// Checks the law over both books, without looking at single gaps.
+    /// Checks the law in datagrams and in elements, without looking at single gaps.
     ///
     /// # Errors
-    /// [`Imbalance`] of the first book that is off.
+    /// [`Imbalance`] of the first account that does not add up.
     pub fn check(&self) -> Result<(), Imbalance> {
         self.network_rows().check()?;
         self.reader_rows().check()
     }
 
-    /// Returns both books with the gaps that are remembered.
+    /// Returns the account with the gaps that are remembered.
     #[must_use]
     pub fn account(&self) -> Account {
         let gaps = self.gaps.iter().map(|entry| entry.gap.clone()).collect();
         Account { gaps, ..self.summary() }
     }
 
-    /// Returns both books without a list of gaps, which are thousands where much was lost.
+    /// Returns the account without a list of gaps, which are thousands where much was lost.
     #[must_use]
     pub fn summary(&self) -> Account {
         Account {

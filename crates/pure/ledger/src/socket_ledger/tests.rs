@@ -9,7 +9,7 @@ const PER_SAMPLE: u32 = 2;
 /// Elements each data datagram of these scenes carries.
 const LOAD: u64 = 10;
 
-/// A book whose data datagram `n` carries positions `10n..10n+10`, and what the machine around it would hold.
+/// A ledger whose data datagram `n` carries positions `10n..10n+10`, and what the machine around it would hold.
 struct Scene {
     ledger: SocketLedger,
     brackets: Brackets,

@@ -29,7 +29,7 @@ pub struct SocketDrops {
     pub unit: DropUnit,
 }
 
-/// The book of one flow at its receiver.
+/// The counters of one flow at its receiver.
 #[derive(Clone, Debug)]
 pub struct FlowReceiver {
     run: u32,
@@ -128,7 +128,7 @@ impl Numbering {
 }
 
 impl FlowReceiver {
-    /// Opens the book of a flow.
+    /// Begins to count a flow.
     #[must_use]
     pub fn new(run: u32, flow: u32, numbering: Numbering) -> Self {
         Self {

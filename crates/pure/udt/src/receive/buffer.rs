@@ -128,7 +128,7 @@ impl ReceiveBuffer {
         self.window() <= LEAST_WINDOW
     }
 
-    /// Takes a packet; what it newly shows to be missing is `received_end` before to its number.
+    /// Takes a packet; the packets it newly shows to be missing are those from the former `received_end` to its number.
     pub(crate) fn place(&mut self, number: u64, data: &Data<'_>) -> Placed {
         let is_known = number < self.next || number < self.received_end && !self.missing.contains(number);
         if is_known || data.payload.len() > self.payload_bytes {
