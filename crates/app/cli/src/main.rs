@@ -1,6 +1,6 @@
 //! The command `tallycast`: arguments, exit codes and what is printed; what it does is in the libraries.
 //!
-//! Start with [`verbs::Verb`], one file per verb. Exit codes: 0 fine, 1 found something, 2 could not run.
+//! Start with [`verbs::Verb`], one file per verb. Exit codes: 0 success, 1 problems found, 2 could not run.
 
 #[cfg(test)]
 mod golden;
@@ -35,12 +35,12 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  tallycast demo                                          everything at once on this machine
+  tallycast demo                                          a complete demonstration on this machine
   tallycast pub lab/sine --wave sine --rate 1k            publish a waveform
-  tallycast sub 'lab/*'                                   read it, with every loss and its reason
-  tallycast ls                                            what is there to read
+  tallycast sub 'lab/*'                                   read it; every loss comes with its reason
+  tallycast ls                                            list the streams
 
-Exit codes: 0 fine, 1 found something, 2 could not run.
+Exit codes: 0 success, 1 problems found, 2 could not run.
 Environment: TALLYCAST_BUS, TALLYCAST_CONFIG, TALLYCAST_LOG (such as `debug`), NO_COLOR.";
 
 /// How a verb ended.

@@ -24,10 +24,10 @@ pub(crate) struct Sources {
     /// Network settings: udp://GROUPS:PORT?iface=eth1&ttl=1&shm=on, or shm://NAME within this host [env: TALLYCAST_BUS]
     #[arg(long, global = true, help_heading = "Settings", value_name = "URL")]
     bus: Option<String>,
-    /// Name of this station in announcements and reports; the host's name by default
+    /// Name of this station in announcements and reports [default: the host's name]
     #[arg(long, global = true, help_heading = "Settings", value_name = "NAME")]
     station: Option<String>,
-    /// Settings in TOML [env: TALLYCAST_CONFIG] [default: ~/.config/tallycast.toml where there is one]
+    /// Settings file in TOML [env: TALLYCAST_CONFIG] [default: ~/.config/tallycast.toml if it exists]
     #[arg(long, global = true, help_heading = "Settings", value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -79,7 +79,7 @@ pub(crate) const KEYS: [Key; 8] = [
         name: "monitor.listen",
         flag: Some("--listen"),
         variable: None,
-        about: "where the monitor server's page and API are",
+        about: "address of the monitor server's page and API",
         default: "\"127.0.0.1:7480\"",
         check: |value| listen_address(text(value)?).map(drop).map_err(anyhow::Error::msg),
     },
@@ -87,7 +87,7 @@ pub(crate) const KEYS: [Key; 8] = [
         name: "monitor.patterns",
         flag: Some("PATTERN"),
         variable: None,
-        about: "streams the monitor server joins",
+        about: "streams that the monitor server joins",
         default: "[\"**\"]",
         check: |value| patterns(value).map(drop),
     },

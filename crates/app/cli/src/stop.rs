@@ -20,10 +20,10 @@ const ENDED_BY_SIGNAL: i32 = 130;
 /// How a reader among the processes of `demo` is ended; hidden from people.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct AsChild {
-    /// End when standard input does
+    /// End when standard input ends
     #[arg(long, hide = true)]
     with_parent: bool,
-    /// Once the end is wished for, wait this long for the streams to end first
+    /// After a request to end, wait this long for the streams to end first
     #[arg(long, hide = true, value_parser = quantity::duration, default_value = "0s")]
     pub(crate) patience: Duration,
 }

@@ -30,56 +30,56 @@ use clap::Subcommand;
 use crate::Outcome;
 use crate::settings::Sources;
 
-/// What can be done.
+/// The verbs.
 #[derive(Subcommand, Debug)]
 #[expect(clippy::large_enum_variant, reason = "one value, made once when the program starts")]
 pub(crate) enum Verb {
-    /// Everything at once on this machine: recorded signals, multicast, monitor page, archive
+    /// Run a complete demonstration on this machine: recorded signals, multicast, monitor page, archive
     #[command(after_help = demo::EXAMPLES)]
     Demo(demo::Arguments),
     /// Publish a stream from a file, a recorded signal, this host, standard input or a test waveform
     #[command(after_help = publish::EXAMPLES)]
     Pub(publish::Arguments),
-    /// Read streams: values, gaps with their reasons, and the closed account
+    /// Read streams: values, gaps with their reasons, and the final account
     #[command(after_help = subscribe::EXAMPLES)]
     Sub(subscribe::Arguments),
-    /// List the streams that are there, and how each would come
+    /// List the available streams, and the transport each would use
     #[command(after_help = list::EXAMPLES)]
     Ls(list::Arguments),
-    /// Watch every stream come in: how, how fast, and what was lost where
+    /// Watch streams live: transport, rate, and losses by stage
     #[command(after_help = top::EXAMPLES)]
     Top(top::Arguments),
-    /// Receive once for every reader of this host, through shared memory
+    /// Receive streams once for all readers of this host, and pass them on through shared memory
     #[command(after_help = agent::EXAMPLES)]
     Agent(agent::Arguments),
-    /// List the cyclic apps: how each is doing, and who feeds whom
+    /// List the cyclic apps: their state, and which app feeds which
     #[command(after_help = apps::EXAMPLES)]
     Apps(apps::Arguments),
-    /// Serve the page and the API: live plots, accounts, history, derived streams
+    /// Serve the web page and the API: live plots, accounts, history, derived streams
     #[command(after_help = monitor::EXAMPLES)]
     Monitor(monitor::Arguments),
-    /// Record streams into an archive, with gap map and account
+    /// Record streams into an archive, with their gaps and accounts
     #[command(after_help = record::EXAMPLES)]
     Record(record::Arguments),
-    /// List, thin and export what an archive has
+    /// List, downsample and export the contents of an archive
     #[command(after_help = query::EXAMPLES)]
     Query(query::Arguments),
-    /// Look after an archive: verify that it is what it says
+    /// Verify an archive
     #[command(after_help = archive::EXAMPLES)]
     Archive(archive::Arguments),
     /// Publish a recording again, with its gaps
     #[command(after_help = replay::EXAMPLES)]
     Replay(replay::Arguments),
-    /// Send files and directories to a host far away: resumed, verified, with any congestion control
+    /// Send files and directories to a distant host: resumable, verified, with a choice of congestion control
     #[command(after_help = send::EXAMPLES)]
     Send(send::Arguments),
-    /// Receive what `send` brings, or any UDT 4 stream
+    /// Receive files sent by `tallycast send`, or any UDT 4 stream
     #[command(after_help = recv::EXAMPLES)]
     Recv(recv::Arguments),
     /// Be a path with rate, delay, queue and loss, for programs that are to be tested over one
     #[command(after_help = link::EXAMPLES)]
     Link(link::Arguments),
-    /// Bring in what a laboratory already runs, and bring streams there: EPICS, MQTT, files that grow, any program
+    /// Connect to existing systems, in both directions: EPICS, MQTT, growing files, any program
     #[command(after_help = bridge::EXAMPLES)]
     Bridge(bridge::Arguments),
     /// Measure what this host carries, with repeats, spread and the state of the host
@@ -91,7 +91,7 @@ pub(crate) enum Verb {
     /// Compare congestion controls in the virtual network: seeded, packet by packet
     #[command(after_help = lab::EXAMPLES)]
     Lab(lab::Arguments),
-    /// Check a file of settings, or show every setting and where it came from
+    /// Check a settings file, or show every setting and its origin
     #[command(after_help = config::EXAMPLES)]
     Config(config::Arguments),
 }

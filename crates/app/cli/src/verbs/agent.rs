@@ -16,12 +16,12 @@ use crate::verbs::unjoined;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast agent                      every stream of the bus, for every process of this host
-  tallycast agent 'lab/**' 'w7x/**'    only these
+  tallycast agent                      every stream of the bus, for every process on this host
+  tallycast agent 'lab/**' 'w7x/**'    only streams that match
   tallycast agent --bus 'udp://239.84.0.0:7400?iface=eth1&shm=on'
 
-Readers find the agent's rings by themselves; without it each process receives for itself. Streams published on
-this host need no agent. `tallycast ls` says how each stream would come.";
+Readers find the agent's rings by themselves; without an agent each process receives for itself. Streams published
+on this host need no agent. `tallycast ls` shows the transport of each stream.";
 
 /// How often it looks whether streams came or went, beside being told.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// End after this time, such as 8h
     #[arg(long, value_parser = quantity::duration)]
     duration: Option<Duration>,
-    /// Say which streams come and go as JSON, one object a line
+    /// Print streams that begin and end as JSON, one object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -16,11 +16,11 @@ use crate::stop::{Deadline, Stop};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast apps                                          who feeds whom, and how each is doing
-  tallycast apps --watch                                  again whenever that changes
-  tallycast apps --watch --json                           one object a line: every change, and all once a second
+  tallycast apps                                          which app feeds which, and the state of each
+  tallycast apps --watch                                  print changes as they happen
+  tallycast apps --watch --json                           one object per line: every change, and all apps once a second
 
-Exit code 1: an app starves or is gone.";
+Exit code 1: an app is starving or gone.";
 
 /// With `--watch --json` every app is told so often although its state did not change.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
@@ -36,10 +36,10 @@ pub(crate) struct Arguments {
     /// How long to listen; apps announce their status streams once a second
     #[arg(long, value_name = "DURATION", default_value = "2.5s", value_parser = quantity::duration)]
     wait: Duration,
-    /// Go on until Ctrl-C, and tell what changes
+    /// Run until Ctrl-C and print changes
     #[arg(long, conflicts_with = "wait")]
     watch: bool,
-    /// One JSON object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
 }

@@ -15,10 +15,10 @@ use crate::status_line::StatusLine;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast archive verify tallycast-archive                 account, index, data and gap map against each other
+  tallycast archive verify tallycast-archive                 compare account, index, data and gap map
   tallycast archive verify tallycast-archive lab/probe --run shot-1042 --json
 
-Exit codes: 0 whole, 1 something contradicts, 2 could not run.";
+Exit codes: 0 intact, 1 contradictions found, 2 could not run.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -28,23 +28,23 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Read everything and say what contradicts: nothing is changed
+    /// Read everything and report contradictions; nothing is changed
     #[command(after_help = EXAMPLES)]
     Verify(Verify),
 }
 
 #[derive(Args, Debug)]
 struct Verify {
-    /// Folder of the archive, if it is not record.root of the settings
+    /// Folder of the archive [default: record.root of the settings]
     #[arg(value_name = "ROOT")]
     root: Option<PathBuf>,
-    /// One stream only
+    /// Only this stream
     #[arg(value_name = "STREAM", requires = "root")]
     stream: Option<StreamName>,
-    /// One run only
+    /// Only this run
     #[arg(long, value_name = "NAME")]
     run: Option<RunName>,
-    /// One JSON object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
 }

@@ -13,7 +13,7 @@ use crate::Outcome;
 use crate::settings::Sources;
 
 pub(crate) const EXAMPLES: &str = "\
-Bridges: epics, mqtt, files, stdin; `tallycast bridge NAME --help` says what each can do.
+Bridges: epics, mqtt, files, stdin; `tallycast bridge NAME --help` describes each of them.
 
 Examples:
   tallycast bridge epics --pv SWMF:TEMP=lab/temp
@@ -29,7 +29,7 @@ const PYTHON_VARIABLE: &str = "TALLYCAST_PYTHON";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The bridge, and its own arguments
+    /// Name of the bridge, then its own arguments
     #[arg(
         required = true,
         trailing_var_arg = true,

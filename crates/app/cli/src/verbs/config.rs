@@ -29,7 +29,7 @@ enum What {
     },
     /// Show every setting with what it means
     Show {
-        /// Say where each value came from: flag, environment, file or default
+        /// Show the origin of each value: flag, environment, file or default
         #[arg(long)]
         origin: bool,
     },

@@ -23,13 +23,13 @@ use scene::Scene;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast demo                                          opens the page; Ctrl-C ends it
-  tallycast demo --loss 1%                                with loss to look at; the page has a switch too
-  tallycast demo --headless --duration 20s --json         every reader's closed account, one object a line
+  tallycast demo                                          opens the web page; ends with Ctrl-C
+  tallycast demo --loss 1%                                with planted loss; the page has a switch for it, too
+  tallycast demo --headless --duration 20s --json         the final account of every reader, one object per line
 
-Exit code 1: an account is missing, not closed, not balanced or not explained, or the archive does not have what was read.";
+Exit code 1: an account is missing, not closed, not balanced or not explained, or the archive lacks data that were read.";
 
-/// Where the page is unless somebody else is there.
+/// Address of the web page unless somebody else is there.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7480";
 /// How long readers wait for the last accounts to close: two seconds settle a loss, the rest is for busy machines.
 const READERS_PATIENCE: Duration = Duration::from_secs(20);
@@ -42,25 +42,25 @@ const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Open nothing; print every reader's account at the end
+    /// Do not open the web page; print every reader's account at the end
     #[arg(long)]
     headless: bool,
-    /// End after this time; with --headless 20s unless said otherwise
+    /// End after this time [default with --headless: 20s]
     #[arg(long, value_parser = quantity::duration)]
     duration: Option<Duration>,
-    /// Print the accounts as JSON, one object a line
+    /// Print the accounts as JSON, one object per line
     #[arg(long)]
     json: bool,
-    /// Withhold datagrams with this probability from the beginning
+    /// Plant loss from the start: withhold datagrams with this probability
     #[arg(long, value_name = "PROBABILITY", default_value = "0")]
     loss: Probability,
-    /// Where the page is
+    /// Address of the web page
     #[arg(long, value_name = "ADDRESS", value_parser = settings::listen_address)]
     listen: Option<SocketAddr>,
-    /// Keep the archive in this folder; a temporary one is removed at the end
+    /// Folder for the archive [default: a temporary folder, removed at the end]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Keep the temporary folder
+    /// Do not remove the temporary folder
     #[arg(long, conflicts_with = "dir")]
     keep: bool,
 }

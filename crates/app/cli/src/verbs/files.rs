@@ -11,13 +11,13 @@ use super::pending::Pending;
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct FileArguments {
-    /// Write figures, tables and accounts into a page that needs nothing beside it
+    /// Write figures, tables and accounts into a self-contained HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write the figures as a picture
+    /// Write the figures as an image
     #[arg(long, value_name = "FILE")]
     png: Option<PathBuf>,
-    /// Write what was measured into a table for other programs
+    /// Write the measurements as a table for other programs
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 }

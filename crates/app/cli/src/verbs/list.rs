@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// How long to listen; publishers announce their streams once a second
     #[arg(long, value_name = "DURATION", default_value = "1.5s", value_parser = quantity::duration)]
     wait: Duration,
-    /// One JSON object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
 }

@@ -25,40 +25,40 @@ use inject_file::InjectFile;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast monitor                                       every stream, at http://127.0.0.1:7480/
-  tallycast monitor 'lab/**' --archive tallycast-archive  with history behind live
+  tallycast monitor                                       every stream; page at http://127.0.0.1:7480/
+  tallycast monitor 'lab/**' --archive tallycast-archive  with recorded history
   tallycast monitor --listen 0.0.0.0:7480 --allow-host control-room.example
 
-More streams are joined, and streams derived, at run time on the page and by the API; [monitor] in the settings
-does so at the start.";
+More streams can be joined or derived at run time, on the page or through the API; to do so at the start, use
+[monitor] in the settings.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Streams to join at once [default: monitor.patterns of the settings]
+    /// Streams to join at the start [default: monitor.patterns of the settings]
     #[arg(value_name = "PATTERN")]
     patterns: Vec<StreamPattern>,
-    /// Where the page and the API are [default: monitor.listen of the settings]
+    /// Address of the page and the API [default: monitor.listen of the settings]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// Show what the archive in this folder holds behind live memory
+    /// Also show recorded history from the archive in this folder
     #[arg(long, value_name = "DIR")]
     archive: Option<PathBuf>,
-    /// Let pages ask under this host name too; may be given several times
+    /// Also accept requests for this host name; may be given several times
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
-    /// The most pages of one address at one time, of 256 in all; behind a proxy all pages have one address
+    /// Maximum number of open pages per client address, of 256 in all; behind a proxy all pages share one address
     #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_PAGES_PER_ADDRESS, value_parser = pages)]
     pages_per_address: usize,
-    /// Name under which this reader's account is kept
+    /// Name of this reader in accounts
     #[arg(long, value_name = "NAME", default_value = "monitor")]
     reader: String,
     /// End after this time, such as 8h
     #[arg(long, value_parser = quantity::duration)]
     duration: Option<Duration>,
-    /// Print where it listens, and the accounts at the end, as JSON, one object a line
+    /// Print the listening address, and the accounts at the end, as JSON, one object per line
     #[arg(long)]
     json: bool,
-    /// Let the page plant loss: the probability goes into this file, which publishers follow
+    /// Let the page plant loss: it writes the probability into this file, which publishers follow
     #[arg(long, value_name = "PATH", hide = true)]
     inject_control: Option<PathBuf>,
     #[command(flatten)]

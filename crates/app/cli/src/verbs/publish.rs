@@ -30,7 +30,7 @@ use play::{Playing, play};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast pub lab/sine --wave sine --rate 200k --channels 2 --dtype f4 --frequency 1k
-  tallycast pub --signal ecg --loop                       a recorded signal at its true rate
+  tallycast pub --signal ecg --loop                       a recorded signal at its original rate
   tallycast pub lab/run7 --file run7.csv --unit mV --label device=probe-1
   tallycast pub --host cpu
   read-adc | tallycast pub lab/adc --stdin raw --dtype i16 --channels 4 --rate 50k
@@ -45,53 +45,53 @@ pub(crate) struct Arguments {
     name: Option<StreamName>,
     #[command(flatten)]
     origin: origin::OriginArguments,
-    /// Begin again at the end; the seam is a hole of stage `source`
+    /// Start over at the end; the seam is a hole of stage `source`
     #[arg(long = "loop")]
     repeat: bool,
-    /// How much faster than in reality: 10, 0.5 or 1/2
+    /// Playback speed relative to the original: 10, 0.5 or 1/2
     #[arg(long, default_value = "1")]
     speed: Speed,
-    /// End after so many samples
+    /// End after this many samples
     #[arg(long, value_name = "SAMPLES")]
     count: Option<u64>,
     /// End after this time, such as 30s
     #[arg(long, value_parser = quantity::duration)]
     duration: Option<Duration>,
-    /// Send to this address instead of the bus's group; may be given several times
+    /// Destination instead of the bus's group; may be given several times
     #[arg(long, value_name = "URL")]
     to: Vec<Address>,
-    /// Withhold datagrams with this probability, such as 1%; readers of this host get them by the network too then
+    /// Plant loss: withhold datagrams with this probability, such as 1%; readers of this host then use the network, too
     #[arg(long, value_name = "PROBABILITY", default_value = "0")]
     loss: Probability,
-    /// What to do with samples for which there is no room; files and standard input wait (block), others overwrite
+    /// What to do with samples when the queue is full [default: block for files and standard input, overwrite otherwise]
     #[arg(long, value_enum)]
     on_full: Option<WhenFull>,
-    /// Hold the first sample until there is a reader, at most this long, so that readers that are there miss
-    /// nothing; 500ms for files, recorded signals and standard input, 0s for others and with --loop
+    /// Wait for a reader before the first sample, at most this long, so that present readers miss nothing
+    /// [default: 500ms for files, recorded signals and standard input; 0s otherwise and with --loop]
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
     wait: Option<Duration>,
-    /// How long small blocks wait for company; 0s: not at all
+    /// How long small blocks wait to be sent together; 0s: not at all
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
     linger: Option<Duration>,
-    /// When data go out: always, or only while a reader is heard; as the bus says (send=), otherwise always
+    /// When to send: always, or only while a reader is present [default: send= of the bus, otherwise always]
     #[arg(long, value_enum, value_name = "WHEN")]
     send: Option<WhenToSend>,
-    /// Names of the channels, instead of the source's own
+    /// Channel names, instead of the source's own
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     name_channels: Vec<String>,
-    /// Unit of all channels, or one for each, separated by commas
+    /// One unit for all channels, or one per channel, separated by commas
     #[arg(long, value_name = "UNITS", value_delimiter = ',')]
     unit: Vec<String>,
-    /// A free word about the stream; may be given several times
+    /// Label of the stream; may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     label: Vec<(String, String)>,
-    /// Print what became of everything as JSON at the end
+    /// Print the totals as JSON at the end
     #[arg(long)]
     json: bool,
-    /// Take the probability of planted loss from this file whenever it changes
+    /// Read the probability of planted loss from this file whenever it changes
     #[arg(long, value_name = "PATH", hide = true)]
     inject_control: Option<PathBuf>,
-    /// End when standard input does
+    /// End when standard input ends
     #[arg(long, hide = true, conflicts_with = "stdin")]
     with_parent: bool,
 }
@@ -99,9 +99,9 @@ pub(crate) struct Arguments {
 /// [`OnFull`], with the words of the command line.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum WhenFull {
-    /// Take the oldest unsent samples back; readers see stage `publisher_queue`
+    /// Discard the oldest unsent samples; readers see stage `publisher_queue`
     Overwrite,
-    /// Wait for room
+    /// Wait until there is room
     Block,
     /// End with an error
     Error,
@@ -110,9 +110,9 @@ enum WhenFull {
 /// [`Sending`], with the words of the command line.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum WhenToSend {
-    /// Whether anybody listens or not
+    /// With or without readers
     Always,
-    /// Only while a reader is heard; what it misses before is of stage `publisher_paused`
+    /// Only while a reader is present; samples before that are lost in stage `publisher_paused`
     #[value(name = "on_demand")]
     OnDemand,
 }

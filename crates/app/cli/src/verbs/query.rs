@@ -23,48 +23,48 @@ pub(in crate::verbs) use gaps::says_damage;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast query tallycast-archive --list
-  tallycast query tallycast-archive signal/ecg            each recording with its account
-  tallycast query tallycast-archive signal/ecg --gaps     what is missing, where it was lost
+  tallycast query tallycast-archive signal/ecg            every recording with its account
+  tallycast query tallycast-archive signal/ecg --gaps     the gaps, and the stage of each loss
   tallycast query tallycast-archive signal/ecg --points 20 --from -30s
   tallycast query tallycast-archive signal/ecg --export parquet ecg.parquet --from +10s --to +20s";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Folder of the archive, if it is not record.root of the settings; and the stream, without which everything
+    /// Folder of the archive [default: record.root of the settings], and the stream; without a stream everything
     /// is listed
     #[arg(value_names = ["ROOT", "STREAM"], num_args = 0..=2)]
     places: Vec<String>,
     /// List runs and streams
     #[arg(long, conflicts_with_all = ["epoch", "from", "to", "points", "export", "gaps"])]
     list: bool,
-    /// The run; needed where several runs have the stream
+    /// The run; required if several runs contain the stream
     #[arg(long, value_name = "NAME")]
     run: Option<RunName>,
-    /// The epoch, as listed; needed for exports where several lie in the range
+    /// The epoch, as listed; required for an export if the range contains several
     #[arg(long, value_name = "EPOCH")]
     epoch: Option<String>,
-    /// From here on: 2026-11-21T20:15:00Z, nanoseconds since 1970, +10s after the start, -30s before the end
+    /// Start of the range: 2026-11-21T20:15:00Z, nanoseconds since 1970, +10s after the start, -30s before the end
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<Moment>,
-    /// Up to here, not included
+    /// End of the range, exclusive
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<Moment>,
-    /// Thin to so many columns of least and greatest value
+    /// Downsample to this many columns, each with its minimum and maximum
     #[arg(long, value_name = "COUNT")]
     points: Option<usize>,
-    /// Which channel to thin; the first by default
+    /// Channel to downsample [default: the first]
     #[arg(long, value_name = "NAME", requires = "points")]
     channel: Option<String>,
     /// Export as parquet, csv or npy into FILE
     #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"], conflicts_with = "points")]
     export: Option<Vec<String>>,
-    /// Replace files that are there already
+    /// Replace existing files
     #[arg(long, requires = "export")]
     force: bool,
     /// Show the gaps
     #[arg(long, conflicts_with_all = ["points", "export"])]
     gaps: bool,
-    /// One JSON object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
 }

@@ -29,8 +29,8 @@ Examples:
   tallycast record --run night --root /data/archive '**' --duration 8h
   tallycast query tallycast-archive --list
 
-Recording on after a crash: the same command; what was missed meanwhile is a recorded gap.
-A damaged file in the run is said, nothing of it is lost by that, and the exit code is 1: see tallycast archive verify.";
+To continue after a crash, give the same command; the samples missed in between are recorded as a gap.
+A damaged file in the run is reported and kept, and the exit code is 1: see tallycast archive verify.";
 
 /// The longest wait between two looks at the clock and the wish to end.
 const LOOK: Duration = Duration::from_millis(100);
@@ -45,19 +45,19 @@ pub(crate) struct Arguments {
     /// Name of the run, one word
     #[arg(long, value_name = "NAME")]
     run: RunName,
-    /// Folder of the archive; made when it is not there [default: record.root of the settings]
+    /// Folder of the archive; created if missing [default: record.root of the settings]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// End after this time, such as 8h
     #[arg(long, value_parser = quantity::duration)]
     duration: Option<Duration>,
-    /// End once every stream that was joined has ended; one that only falls silent is waited for, for a minute
+    /// End once every joined stream has ended; a stream that falls silent counts as ended after a minute
     #[arg(long)]
     until_end: bool,
-    /// Name under which this reader's account is kept
+    /// Name of this reader in accounts
     #[arg(long, value_name = "NAME", default_value = "recorder")]
     reader: String,
-    /// Print the accounts as JSON at the end, one object a line
+    /// Print the accounts as JSON at the end, one object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -18,15 +18,15 @@ use crate::stop::Stop;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast recv incoming/                            from whoever sends, at port 7400, until Ctrl-C
-  tallycast recv incoming/ udt://10.0.0.1:9000 --once one transfer, at one interface
-  tallycast recv --memory                             nothing but the speed
+  tallycast recv incoming/                            from any sender, on port 7400, until Ctrl-C
+  tallycast recv incoming/ udt://10.0.0.1:9000 --once one transfer, on one interface
+  tallycast recv --memory                             measure the speed only
   tallycast recv --raw udt://0.0.0.0:9000 > file      from any program that speaks UDT 4
-  tallycast recv --raw --messages udt://0.0.0.0:9000  messages, one behind the other
+  tallycast recv --raw --messages udt://0.0.0.0:9000  messages, one after the other
 
-What is not whole yet lies in .tallycast-partial of the directory; a file in its place is whole and verified.
-Whoever reaches the port may send: let only those reach it who may. Files that are there stay, unless --overwrite.
-Exit code 1: something was refused or is missing; it is said what.";
+Incomplete files are kept in .tallycast-partial of the directory; a file in its place is complete and verified.
+Any host that reaches the port may send: restrict access with a firewall. Existing files stay, unless --overwrite.
+Exit code 1: something was refused or is missing; the output says what.";
 
 const USAGE: &str = "tallycast recv DIR udt://0.0.0.0:7400";
 /// Where senders are waited for unless it is said.
@@ -40,22 +40,22 @@ pub(crate) struct Arguments {
     words: Words,
     #[command(flatten)]
     way: WayArguments,
-    /// End after one whole transfer
+    /// End after one complete transfer
     #[arg(long)]
     once: bool,
-    /// Files may replace others of their name
+    /// Replace existing files of the same name
     #[arg(long, conflicts_with_all = ["memory", "raw"])]
     overwrite: bool,
-    /// Verify what arrives and forget it, to measure
+    /// Verify what arrives and discard it, to measure
     #[arg(long, conflicts_with = "raw")]
     memory: bool,
-    /// Take one connection, and write what arrives to standard output as it is
+    /// Accept one connection, and write what arrives unchanged to standard output
     #[arg(long, conflicts_with = "once")]
     raw: bool,
-    /// With --raw: messages in place of a stream
+    /// With --raw: receive messages instead of a stream
     #[arg(long, requires = "raw")]
     messages: bool,
-    /// Tell progress, every file and each account as JSON, one object a line; with --raw on standard error
+    /// Print progress, every file and each account as JSON, one object per line; with --raw on standard error
     #[arg(long)]
     json: bool,
 }

@@ -40,26 +40,26 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) struct Arguments {
     /// Folder of the archive [default: record.root of the settings]
     root: Option<PathBuf>,
-    /// The run
+    /// Run to replay
     #[arg(long, value_name = "NAME")]
     run: RunName,
-    /// Which streams; all by default; may be given several times
+    /// Streams to replay [default: all]; may be given several times
     #[arg(long, value_name = "PATTERN")]
     stream: Vec<StreamPattern>,
-    /// Which times the samples carry
+    /// Time stamps of the samples
     #[arg(long, value_enum, default_value_t)]
     time: Times,
-    /// How much faster than they were recorded: 10, 0.5 or 1/2
+    /// Speed relative to the recording: 10, 0.5 or 1/2
     #[arg(long, default_value = "1")]
     speed: Speed,
-    /// Put this word in front of the streams' names
+    /// Prefix for the stream names
     #[arg(long, value_name = "WORD")]
     prefix: Option<String>,
-    /// Hold the first sample until every stream has a reader, at most this long, so that readers that are there miss
+    /// Wait until every stream has a reader before the first sample, at most this long, so that present readers miss
     /// nothing
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = quantity::duration)]
     wait: Duration,
-    /// Print what became of everything as JSON at the end
+    /// Print the totals as JSON at the end
     #[arg(long)]
     json: bool,
 }
@@ -67,10 +67,10 @@ pub(crate) struct Arguments {
 /// Which times replayed samples carry.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Times {
-    /// As if they were taken now
+    /// As if the samples were acquired now
     #[default]
     Now,
-    /// Those they were taken at
+    /// The times at which they were acquired
     Original,
 }
 

@@ -16,15 +16,15 @@ use crate::stop::Stop;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast send shot-1042/ udt://archive.example.org            a directory, to `tallycast recv DIR` there
+  tallycast send shot-1042/ udt://archive.example.org            a directory, to a host that runs `tallycast recv DIR`
   tallycast send a.h5 b.h5 'udt://archive.example.org:7400?cc=reno' --rate 500M
-  tallycast send --memory 10GB udt://archive.example.org         nothing but its speed
+  tallycast send --memory 10GB udt://archive.example.org         measure the speed only
   tallycast send --raw udt://host:9000 < file                    to any program that speaks UDT 4
   tallycast send --raw --messages 8kB udt://host:9000 < file     as messages
 
-A transfer that breaks goes on by itself, and one that was stopped when the same command is given again.
+A broken transfer resumes by itself; a stopped one resumes when the same command is given again.
 Options of the address: cc, mtu, maxrate, sndbuf, rcvbuf and those of the congestion control.
-Exit code 1: something was refused, left out or stopped; it is said what.";
+Exit code 1: something was refused, left out or stopped; the output says what.";
 
 const USAGE: &str = "tallycast send PATH… udt://host:7400";
 
@@ -34,19 +34,19 @@ pub(crate) struct Arguments {
     words: Words,
     #[command(flatten)]
     way: WayArguments,
-    /// Send so much out of memory in place of files, to measure; the other end forgets it with --memory
+    /// Send this much from memory instead of files, to measure; the receiver discards it with --memory
     #[arg(long, value_name = "SIZE", value_parser = quantity::size_bytes, conflicts_with = "raw")]
     memory: Option<usize>,
-    /// Send standard input as it is; what comes back goes to standard output
+    /// Send standard input unchanged; replies go to standard output
     #[arg(long)]
     raw: bool,
-    /// With --raw: as messages of this size, such as 8kB, in place of a stream
+    /// With --raw: send messages of this size, such as 8kB, instead of a stream
     #[arg(long, value_name = "SIZE", value_parser = quantity::size_bytes, requires = "raw")]
     messages: Option<usize>,
-    /// Try to go on for this long after the last byte got through, from the first connection on if it is said [default: 60s]
+    /// Keep trying to reconnect for this long after the last progress; if given, also for the first connection [default: 60s]
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration, conflicts_with = "raw")]
     patience: Option<Duration>,
-    /// Tell progress, every file and the account as JSON, one object a line; with --raw on standard error
+    /// Print progress, every file and the account as JSON, one object per line; with --raw on standard error
     #[arg(long)]
     json: bool,
 }

@@ -24,13 +24,13 @@ pub(crate) use lines::named;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast sub 'lab/*'                                   a line a second for each, and every gap
-  tallycast sub 'lab/**' --json --duration 30s            one object a line; the accounts at the end
+  tallycast sub 'lab/*'                                   one line per second and stream, and every gap
+  tallycast sub 'lab/**' --json --duration 30s            one object per line; the accounts at the end
   tallycast sub lab/sine --json --values --count 1000
   tallycast sub lab/sine --from udp://239.1.2.3:7400      without announcements
 
-In patterns `*` stands for anything within one word of a name, `**` for any number of words.
-Exit code 1: an account is not balanced, or has losses that no evidence explains; or no stream matched.";
+In patterns, `*` matches anything within one word of a name, `**` any number of words.
+Exit code 1: an account is not balanced or has unexplained losses, or no stream matched.";
 
 /// The longest wait between two looks at the clock and the wish to end.
 const LOOK: Duration = Duration::from_millis(100);
@@ -40,28 +40,28 @@ pub(crate) struct Arguments {
     /// Streams to read, such as lab/probe, 'lab/*' or '**'
     #[arg(required = true, value_name = "PATTERN")]
     patterns: Vec<StreamPattern>,
-    /// One JSON object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
-    /// Print the samples too
+    /// Print the samples, too
     #[arg(long)]
     values: bool,
     /// End after this time, such as 30s
     #[arg(long, value_parser = quantity::duration)]
     duration: Option<Duration>,
-    /// End once so many samples have been handed over, over all streams
+    /// End after this many samples, over all streams
     #[arg(long, value_name = "SAMPLES")]
     count: Option<u64>,
-    /// End once every stream that was joined has ended; one that only falls silent is waited for, for a minute
+    /// End once every joined stream has ended; a stream that falls silent counts as ended after a minute
     #[arg(long)]
     until_end: bool,
     /// Receive at this address without waiting for announcements; may be given several times
     #[arg(long, value_name = "URL")]
     from: Vec<Address>,
-    /// Where to begin with a stream that begins after this reader; unless given, the bus's start option decides
+    /// Where to begin in a stream that starts after this reader [default: start= of the bus]
     #[arg(long, value_enum, value_name = "WHERE")]
     start: Option<StartAt>,
-    /// Name under which this reader's account is kept; the station's by default
+    /// Name of this reader in accounts [default: the station's name]
     #[arg(long, value_name = "NAME")]
     reader: Option<String>,
     /// Receive buffer of each socket, such as 8MiB
@@ -74,9 +74,9 @@ pub(crate) struct Arguments {
 /// [`Start`], with the words of the command line.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum StartAt {
-    /// With its first sample; what is not to be had any more is a counted gap
+    /// At its first sample; samples that are no longer available are a counted gap
     Beginning,
-    /// With what comes once the stream was found
+    /// At the first sample after the stream was found
     Now,
 }
 

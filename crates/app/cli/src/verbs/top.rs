@@ -29,13 +29,13 @@ use state::{Next, State};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast top                        every stream, anew every second, until Ctrl-C
+  tallycast top                        every stream, updated every second, until Ctrl-C
   tallycast top 'lab/**' --interval 5s
   tallycast top --snapshots 1 --json   one snapshot, one object per stream
 
-In a terminal it is a view with five panels: streams, stages, sockets, processors and readers; `?` tells the keys. What streams show
-is this reader's own account: it reads every stream that it shows. Readers, also of other hosts, are those that report to publishers
-of this host. The other panels are of the whole host.";
+In a terminal the view has five panels: streams, stages, sockets, processors and readers; `?` lists the keys. The streams panel
+shows this reader's own accounts: it reads every stream that it shows. The readers panel shows those, also of other hosts, that report
+to publishers of this host. The other panels cover the whole host.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {

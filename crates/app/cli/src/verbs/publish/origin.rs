@@ -21,31 +21,31 @@ const MAX_CHANNELS: usize = 65_536;
 pub(super) struct OriginArguments {
     #[command(flatten)]
     what: What,
-    /// Samples per second: 360, 48k, 2.5M, 1000/3; over what a file says
+    /// Samples per second: 360, 48k, 2.5M, 1000/3; overrides the rate in a file
     #[arg(long, value_name = "RATE")]
     rate: Option<SampleRate>,
-    /// How many channels a waveform or raw input has; one otherwise
+    /// Number of channels of a waveform or of raw input [default: 1]
     #[arg(long, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_CHANNELS as u64))]
     channels: Option<usize>,
     /// Type of every element: i8 … u64, f4, f8, c8, c16, bool
     #[arg(long)]
     dtype: Option<Dtype>,
-    /// Turns per second of a waveform: 50, 1k
+    /// Frequency of a waveform: 50, 1k
     #[arg(long, value_name = "HZ", requires = "wave", value_parser = hertz)]
     frequency: Option<f64>,
-    /// Highest value of a waveform
+    /// Amplitude of a waveform
     #[arg(long, requires = "wave")]
     amplitude: Option<f64>,
-    /// What noise begins with
+    /// Seed of the noise
     #[arg(long, requires = "wave")]
     seed: Option<u64>,
-    /// Which column of a table is the time; `none` if a column that looks like one is a channel
+    /// Time column of a table; `none` if a column that looks like a time is a channel
     #[arg(long, value_name = "COLUMN", requires = "file")]
     time: Option<String>,
-    /// Which columns of a table are channels; all but the time by default
+    /// Columns of a table to publish as channels [default: all but the time]
     #[arg(long, value_name = "NAMES", requires = "file", value_delimiter = ',')]
     columns: Vec<String>,
-    /// Let NaN, infinities and empty fields of text pass, from files and standard input
+    /// Accept NaN, infinities and empty text fields from files and standard input
     #[arg(long)]
     allow_nan: bool,
 }
@@ -72,9 +72,9 @@ struct What {
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum Form {
-    /// One line, one sample: numbers with commas, semicolons, spaces or tabs between them
+    /// One sample per line: numbers separated by commas, semicolons, spaces or tabs
     Lines,
-    /// Elements of --dtype, --channels for each sample
+    /// Elements of type --dtype, --channels per sample
     Raw,
 }
 

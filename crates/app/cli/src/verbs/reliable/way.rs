@@ -25,7 +25,7 @@ pub(crate) struct WayArguments {
     /// Congestion control, such as udt, reno or fixed; its options go into the address: ?cc=fixed&rate=900m
     #[arg(long, value_name = "NAME")]
     cc: Option<String>,
-    /// Never faster than this, headers included, such as 100M
+    /// Maximum rate, headers included, such as 100M
     #[arg(long, value_name = "RATE", value_parser = quantity::bits_per_second)]
     rate: Option<f64>,
 }

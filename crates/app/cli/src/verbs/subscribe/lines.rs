@@ -1,4 +1,4 @@
-//! Events of a subscriber as JSON, one object a line.
+//! Events of a subscriber as JSON, one object per line.
 
 use serde_json::{Number, Value, json};
 use tallycast::{Block, Dtype, Event, StreamInfo, schema_json, stream_gap_json};

@@ -13,10 +13,10 @@ const KEYS: &str = "1-5 panel  s sort  r reverse  / filter  space pause  ? help 
 const HELP: [&str; 11] = [
     "1 streams  2 stages  3 sockets  4 processors  5 readers; Tab the next",
     "s          sort by the next column, numbers from the largest",
-    "r          the other way round",
+    "r          reverse the order",
     "/          show only rows with these letters; Enter keeps, Esc leaves",
     "arrows     scroll; PageUp and PageDown by ten",
-    "space      stand still, and go on",
+    "space      pause, and resume",
     "?          this help, and back",
     "q, Ctrl-C  end",
     "What streams show is this reader's own account.",
@@ -52,7 +52,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
         (true, _, _) => format!("/{}_", state.filter),
         (_, false, false) => format!("only rows with `{}` (Esc: all)", state.filter),
         (_, false, true) => format!("paused; only rows with `{}`", state.filter),
-        (_, true, true) => "paused (space: go on)".to_owned(),
+        (_, true, true) => "paused (space: resume)".to_owned(),
         (_, true, false) => KEYS.to_owned(),
     };
     frame.render_widget(Line::from(status), foot);
@@ -64,7 +64,7 @@ fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let lines = usize::from(area.height).saturating_sub(1);
     let (rows, all) = state.rows(lines);
     if rows.is_empty() {
-        let why = if state.filter.is_empty() { "nothing here yet" } else { "no row has these letters" };
+        let why = if state.filter.is_empty() { "nothing here yet" } else { "no matching row" };
         return frame.render_widget(Line::from(why), area);
     }
     let marked = |(column, head): (usize, &&'static str)| {
