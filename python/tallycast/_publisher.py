@@ -56,7 +56,7 @@ class Publisher(_core.Publisher):
     ) -> Publisher:
         """Opens the stream: its epoch begins."""
         if rate is None:
-            raise ConfigError("a stream needs a sample rate\ngive one, such as rate=1_000 for 1,000 samples per second")
+            raise ConfigError("a stream needs a sample rate\nset one, such as rate=1_000 for 1,000 samples per second")
         dtype_name, made, own_labels = declared(channels, dtype)
         self = super().__new__(
             cls,

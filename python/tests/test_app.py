@@ -253,7 +253,7 @@ def test_names_that_are_wrong_are_told(bus: str) -> None:
         tc.app("a", period="10 parsecs")(lambda cycle: None)
     with pytest.raises(tc.ConfigError, match="shorter than 50"):
         tc.app("a", period="1us")(lambda cycle: None).run(bus=bus)
-    with pytest.raises(tc.ConfigError, match="not a stream name"):
+    with pytest.raises(tc.ConfigError, match="invalid stream name"):
         tc.app("a b")(lambda cycle: None).run(bus=bus)
     with pytest.raises(tc.ConfigError, match="elements cannot be of dtype float16"):
         tc.app("a", outputs={"x": tc.Output("x", dtype="f2")})(lambda cycle: None)

@@ -125,7 +125,7 @@ def test_a_range_ends_before_its_end_and_an_empty_one_is_refused(archive: Archiv
     assert stream.between(T0_NS, T0_NS + 1).index.tolist() == [0]
     assert stream.between(T0_NS + 1, T0_NS + PERIOD_NS).index.tolist() == []
     for first, end in [(T0_NS, T0_NS), (T0_NS + 1, T0_NS)]:
-        with pytest.raises(ArchiveError, match="what is known lasts from"):
+        with pytest.raises(ArchiveError, match="the recording lasts from"):
             stream.between(first, end)
     later = stream.between("2100-01-01T00:00:00Z")
     assert (len(later), later.stretches, later.array.shape, later.array.dtype) == (0, [], (0, 7), np.dtype("<f4"))
@@ -193,7 +193,7 @@ def test_what_is_not_there_is_said_with_what_there_is(root: Path, tmp_path: Path
     with pytest.raises(ArchiveError, match="its channels are: current, image"):
         stream.between()["voltage"]
     (tmp_path / "tallycast-archive.json").write_text('{"format":"tallycast-archive","version":2}')
-    with pytest.raises(ArchiveError, match="read it with a newer tallycast"):
+    with pytest.raises(ArchiveError, match="use a newer tallycast"):
         tc.open_archive(tmp_path)
 
 

@@ -340,7 +340,7 @@ def test_an_operator_that_is_killed_is_told_of_once_and_started_again_and_the_ot
     assert after["last_end"] == f"its process {before['pid']} ended with signal: 9 (SIGKILL)" and after["error"] is None
     assert after["pid"] != before["pid"] and is_gone(before["pid"])
     assert len(monitor.said("the operator `rms`", "SIGKILL")) == 1, monitor.said()
-    assert monitor.said("everything else goes on")
+    assert monitor.said("everything else continues")
     wait_for("sums behind it", lambda: monitor.made("made/sum")["offered_samples"] > sums["offered_samples"] + RATE or None)
     wait_for("doubles behind it", lambda: monitor.made("made/twice")["offered_samples"] > twice["offered_samples"])
     assert monitor.made("made/twice")["starts"] == 1

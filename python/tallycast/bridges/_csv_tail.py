@@ -150,7 +150,7 @@ class CsvTail:
             if name not in names:
                 raise TableError(f"there is no column `{name}`; the columns are {', '.join(names)}")
         if not wanted:
-            raise TableError("the table has a time but no values\nleave the time in as a channel with --time none")
+            raise TableError("the table has a time column but no values\nkeep the time as a channel with --time none")
         channels = tuple(
             (names.index(name), name, headings[names.index(name)][1] or self._options.unit) for name in wanted
         )

@@ -73,7 +73,7 @@ pub fn compact(store: &dyn Store, segment: &ClosedSegment) -> Result<Option<Comp
     let holds_more = found.rebuilt && found.data_bytes != whole_bytes;
     if found.incomplete || holds_more || !found.index.is_gapless() {
         let path = segment_path(folder, *number, SegmentFile::Arrow);
-        return Err(ArchiveError::segment(&path, "parts of it cannot be read, so it is kept as it is"));
+        return Err(ArchiveError::segment(&path, "parts of it cannot be read, so it is kept unchanged"));
     }
     let mut origin = match SegmentReader::open(store, folder, &description, found.index) {
         Ok(origin) => origin,
@@ -92,7 +92,7 @@ pub fn compact(store: &dyn Store, segment: &ClosedSegment) -> Result<Option<Comp
         if copy == written {
             return Ok(());
         }
-        Err(ArchiveError::segment(&draft, "the Parquet copy differs from its origin, which stays"))
+        Err(ArchiveError::segment(&draft, "the Parquet copy differs from its origin, which is kept"))
     });
     if let Err(error) = verified {
         // Best effort: a draft is never read, and the next recovery removes it.

@@ -151,7 +151,7 @@ impl EpochContents {
                 fault(format!("{} of its lines are damaged", map.spoiled.max(map.damaged)))
             }
             () if map.intact_bytes < reached => {
-                fault(format!("it ends at byte {}, the account tells of {reached}", map.intact_bytes))
+                fault(format!("it ends at byte {}, the account reaches {reached}", map.intact_bytes))
             }
             () => None,
         };

@@ -19,10 +19,10 @@ pub enum ArchiveError {
     #[error("{} is not a tallycast archive\nrecord one with: tallycast record --run NAME PATTERN", .0.display())]
     NoArchive(PathBuf),
     /// The folder has runs, and its mark is lost or damaged.
-    #[error("{} is missing or damaged, although there are recorded runs beside it\nput it back from a copy, or record into this archive again, which rewrites it", .0.display())]
+    #[error("{} is missing or damaged, although recorded runs lie beside it\nrestore it from a copy, or record into this archive again, which rewrites it", .0.display())]
     Unmarked(PathBuf),
     /// The archive is of a later version.
-    #[error("the archive has format version {0}, this program reads up to 1\nread it with a newer tallycast")]
+    #[error("the archive has format version {0}, this program reads up to 1\nuse a newer tallycast")]
     Version(u64),
     /// A file is of a later version.
     #[error(
@@ -37,18 +37,18 @@ pub enum ArchiveError {
         version: u64,
     },
     /// There is no such run or stream.
-    #[error("the archive has no {0}\nsee what it has with: tallycast query")]
+    #[error("the archive has no {0}\nlist its contents with: tallycast query")]
     Unknown(String),
     /// A stream of one epoch came with another schema than recorded.
     #[error(
-        "stream {0} came with another schema in the same epoch\n\
+        "the schema of stream {0} changed within an epoch\n\
          restart its publisher, which begins a new epoch"
     )]
     SchemaChanged(String),
     /// More streams began while the disk took nothing than can wait for it.
     #[error(
-        "{0} streams that began wait for the archive already\n\
-         put its folder back, or free some space; streams that begin then are recorded"
+        "{0} new streams already wait for the archive\n\
+         put its folder back, or free some space; streams that begin after that are recorded"
     )]
     Waiting(usize),
     /// A sidecar index cannot be used.
@@ -90,10 +90,10 @@ pub enum ArchiveError {
         what: String,
     },
     /// Arrow could not make or read a batch.
-    #[error("the arrow library says: {0}")]
+    #[error("error of the arrow library: {0}")]
     Arrow(#[from] arrow_schema::ArrowError),
     /// Parquet could not be made or read.
-    #[error("the parquet library says: {0}")]
+    #[error("error of the parquet library: {0}")]
     Parquet(#[from] parquet::errors::ParquetError),
     /// An export could not be written.
     #[error("the export could not be written: {0}\nchoose another file, or free some space")]

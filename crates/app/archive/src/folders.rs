@@ -14,7 +14,7 @@ pub struct RunName(String);
 
 /// Says that a text cannot name a run.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{0}` is not a run name; write one word of letters, digits, `_`, `-` and `.`, 200 bytes at most")]
+#[error("invalid run name `{0}`; write one word of letters, digits, `_`, `-` and `.`, 200 bytes at most")]
 pub struct RunNameError(pub String);
 
 impl RunName {

@@ -149,9 +149,7 @@ pub enum GapMapError {
     #[error("this is not a tallycast gap map")]
     Foreign,
     /// From a later version.
-    #[error(
-        "the gap map has format version {0}, this program reads up to {VERSION}\nread it with a newer tallycast"
-    )]
+    #[error("the gap map has format version {0}, this program reads up to {VERSION}\nuse a newer tallycast")]
     Version(u64),
 }
 

@@ -128,15 +128,13 @@ pub struct Index {
 #[non_exhaustive]
 pub enum IndexError {
     /// Shorter than a header: it was never synced.
-    #[error("the index has {0} bytes and no whole header: nothing of this segment was acknowledged")]
+    #[error("the index has {0} bytes and no complete header: nothing of this segment was acknowledged")]
     NoHeader(usize),
     /// Not ours.
     #[error("this is not a tallycast segment index")]
     Foreign,
     /// From a later version.
-    #[error(
-        "the index has format version {0}, this program reads up to {VERSION}\nread it with a newer tallycast"
-    )]
+    #[error("the index has format version {0}, this program reads up to {VERSION}\nuse a newer tallycast")]
     Version(u32),
     /// The header's checksum does not match.
     #[error("the header of the index is damaged")]

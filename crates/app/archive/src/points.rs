@@ -76,7 +76,7 @@ impl Archive {
     ) -> Result<Vec<Points>, ArchiveError> {
         let Some(first) = requests.first() else { return Ok(Vec::new()) };
         if requests.iter().any(|request| request.range != first.range) {
-            return Err(ArchiveError::Unsuited("ask for one span at a time".to_owned()));
+            return Err(ArchiveError::Unsuited("request one span at a time".to_owned()));
         }
         let mut each: Vec<Points> = requests.iter().map(Points::empty).collect::<Result<_, _>>()?;
         for piece in self.range(stream, first.range.clone()) {
@@ -98,7 +98,7 @@ impl Points {
     fn empty(request: &PointsRequest) -> Result<Self, ArchiveError> {
         let span = request.range.end.nanos_since(request.range.start);
         if !(1..=MAX_POINTS).contains(&request.points) || span <= 0 {
-            let text = format!("ask for 1 to {MAX_POINTS} points of a span that ends after it begins");
+            let text = format!("request 1 to {MAX_POINTS} points of a span that ends after it begins");
             return Err(ArchiveError::Unsuited(text));
         }
         let column_ns = span.cast_unsigned().div_ceil(request.points as u64);

@@ -151,12 +151,12 @@ impl Look<'_> {
         let (end, told) = (index.map_or(schema.end, Index::acknowledged_bytes), self.told_index);
         match self.told_segment.filter(|_| is_open) {
             Some(last) if number == last && behind < told => {
-                let said = format!("it tells of samples up to {behind}, the account of those up to {told}");
+                let said = format!("it covers samples up to {behind}, the account those up to {told}");
                 return Ok(Some(said));
             }
             // A later one was begun once all of this was acknowledged, or cut off.
             Some(last) if number < last && walk.sealed_at(end)?.is_some() => {
-                return Ok(Some(format!("it tells of samples up to {behind}, its segment has more")));
+                return Ok(Some(format!("it covers samples up to {behind}, its segment has more")));
             }
             _ => {}
         }
@@ -172,7 +172,7 @@ impl Look<'_> {
         let end = index.acknowledged_bytes();
         let found = walk.from(schema.end, 0, &told, schema)?;
         let passed = found.range(..end).filter(|(offset, _)| !told.contains_key(offset)).count();
-        Ok((passed > 0).then(|| format!("it passes over {passed} batches of its segment")))
+        Ok((passed > 0).then(|| format!("it skips {passed} batches of its segment")))
     }
 
     /// Returns the samples that an index tells of, where its segment cannot be read.

@@ -212,7 +212,10 @@ impl Sealed {
             return Ok(inner.footer.slice(within..));
         }
         if offset >= inner.data_bytes {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the footer speaks of what is no page"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the footer refers to a page that does not exist",
+            ));
         }
         let number = offset / BLOCK_BYTES as u64;
         let block = self.block(number)?;
@@ -234,7 +237,7 @@ impl Sealed {
         })?;
         let expected = usize::try_from(number).ok().and_then(|number| inner.blocks.get(number));
         if expected != Some(&crc32c([&block[..]])) {
-            let said = format!("what begins at byte {start} does not match its checksum");
+            let said = format!("the part from byte {start} on does not match its checksum");
             return Err(io::Error::new(io::ErrorKind::InvalidData, said));
         }
         let block = Bytes::from(block);

@@ -419,7 +419,7 @@ impl SegmentReader {
             return Err(damaged());
         }
         let batch = self.decoder.decode(&mut Buffer::from_vec(message))?;
-        batch.ok_or_else(|| ArchiveError::segment(&self.path, "an entry speaks of no record batch"))
+        batch.ok_or_else(|| ArchiveError::segment(&self.path, "an entry refers to no record batch"))
     }
 
     /// Reads the samples of a batch.
@@ -431,7 +431,7 @@ impl SegmentReader {
         let rows = Rows::new(&batch, &self.description, &self.arrow)
             .ok_or_else(|| ArchiveError::segment(&self.path, "its columns are not those of stream.json"))?;
         if rows.span() != Some((entry.first_index, entry.next_index, entry.samples as usize)) {
-            let said = format!("the batch at byte {} has other samples than its index tells", entry.offset);
+            let said = format!("the batch at byte {} has other samples than its index states", entry.offset);
             return Err(ArchiveError::segment(&self.path, &said));
         }
         Ok(rows)

@@ -199,10 +199,10 @@ pub enum StoreError {
     #[error("{} does not exist", .0.display())]
     NotFound(PathBuf),
     /// There is such a file already.
-    #[error("{} exists already", .0.display())]
+    #[error("{} already exists", .0.display())]
     Exists(PathBuf),
     /// Somebody else holds the lock.
-    #[error("{} is held by another recorder\nrecord under another name with --run NAME, or end that recorder", .0.display())]
+    #[error("{} is locked by another recorder\nrecord under another name with --run NAME, or stop that recorder", .0.display())]
     Busy(PathBuf),
     /// Something else lies where a file or a folder should be.
     #[error("{} is a {found}, not a {wanted}\nput the {wanted} back from a copy, or move the {found} away", path.display())]
@@ -216,15 +216,15 @@ pub enum StoreError {
     },
     /// A file that is open, or a folder above it, is not in its place any more.
     #[error(
-        "{} is not there any more: it, or a folder above it, was removed, moved, replaced or unmounted\n\
+        "{} has disappeared: it, or a folder above it, was removed, moved, replaced or unmounted\n\
          put it back, or record into another folder with --root DIR",
         .0.display()
     )]
     Gone(PathBuf),
     /// A file that is being written is not as long as what was written.
     #[error(
-        "{} was cut or added to by something else while it was recorded\n\
-         let nothing but its recorder write into an archive",
+        "{} was truncated or extended by another program while it was recorded\n\
+         only its recorder may write into an archive",
         .0.display()
     )]
     Changed(PathBuf),

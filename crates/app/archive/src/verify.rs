@@ -228,7 +228,7 @@ fn compare_gaps(
         if there > 0 && !gap.apportioned && !gap.is_damage() {
             let first = gap.positions.start / per_sample;
             let kind = if gap.kind == GapKind::Missing { "missing" } else { "not recorded" };
-            let said = format!("{there} elements from sample {first} on are told to be {kind} and are there");
+            let said = format!("{there} elements from sample {first} on are listed as {kind} but are stored");
             found.contradict(&path, said);
         }
     }
@@ -262,7 +262,7 @@ fn compare_accounts(recording: &Recording, folder: &Path, elements: u64, found: 
         if accepted != kept + lost + pending {
             let session = &account["session"];
             let said = format!(
-                "session {session}: {accepted} elements accepted are not {kept} stored, {lost} lost and {pending} pending"
+                "session {session}: {accepted} accepted elements do not equal {kept} stored, {lost} lost and {pending} pending"
             );
             found.contradict(&path, said);
         }
@@ -274,7 +274,7 @@ fn compare_accounts(recording: &Recording, folder: &Path, elements: u64, found: 
     if elements < stored || is_exact && elements != stored {
         found.contradict(
             &path,
-            format!("{stored} elements were stored by the accounts, {elements} are there"),
+            format!("{stored} elements were stored according to the accounts, {elements} are present"),
         );
     }
     let told = recording.account["stored_index"].as_u64();
@@ -283,10 +283,7 @@ fn compare_accounts(recording: &Recording, folder: &Path, elements: u64, found: 
         && recording.state != RecordingState::Open
         && told < reached
     {
-        found.contradict(
-            &path,
-            format!("the account tells of samples up to {told}, the segments reach {reached}"),
-        );
+        found.contradict(&path, format!("the account reaches sample {told}, the segments reach {reached}"));
     }
 }
 
@@ -310,8 +307,8 @@ fn look_for_strangers(
     for name in store.list(folder)?.iter().filter(|name| !is_known(name)) {
         let what = match () {
             () if name.contains(ASIDE) => "was set aside by a recovery, and is kept",
-            () if name.ends_with(".draft") => "is not finished, and is not read",
-            () => "is not known to this version, and is left alone",
+            () if name.ends_with(".draft") => "is incomplete, and is not read",
+            () => "is unknown to this version, and is ignored",
         };
         found.remark(&folder.join(name), what);
     }

@@ -275,7 +275,7 @@ mod tests {
         let before = scene.files();
         let refused = |said: &str| {
             let is_clear =
-                said.contains(&format!("version {LATER}")) && said.contains("read it with a newer tallycast");
+                said.contains(&format!("version {LATER}")) && said.contains("use a newer tallycast");
             assert!(is_clear, "{kind}: {said}");
         };
         match Archive::open(scene.root.path()) {

@@ -21,7 +21,7 @@ const LOG_VARIABLE: &str = "TALLYCAST_LOG";
 pub(crate) fn init_tracing() {
     let wanted = std::env::var(LOG_VARIABLE).ok().filter(|text| !text.is_empty());
     let filter = EnvFilter::try_new(wanted.as_deref().unwrap_or("warn")).unwrap_or_else(|error| {
-        eprintln!("warning: {LOG_VARIABLE} cannot be used: {error}");
+        eprintln!("warning: invalid {LOG_VARIABLE}: {error}");
         EnvFilter::new("warn")
     });
     tracing_subscriber::fmt()

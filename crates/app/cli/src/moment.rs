@@ -27,7 +27,7 @@ pub(crate) enum Moment {
 /// Says that a text is no moment.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "`{0}` is not a time: write 2026-11-21T20:15:00Z, nanoseconds since 1970, +10s after the start or -30s before the end"
+    "invalid time `{0}`: write 2026-11-21T20:15:00Z, nanoseconds since 1970, +10s after the start or -30s before the end"
 )]
 pub(crate) struct MomentError(String);
 

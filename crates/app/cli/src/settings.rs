@@ -251,14 +251,14 @@ pub(crate) fn brief(bus: &Bus) -> String {
 
 /// Reads a file of settings and checks every key in it.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Table> {
-    let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     read_opened(file, path)
 }
 
 /// Reads an open file of settings.
 fn read_opened(mut file: File, path: &Path) -> anyhow::Result<Table> {
     let mut text = String::new();
-    file.read_to_string(&mut text).with_context(|| format!("{} cannot be read", path.display()))?;
+    file.read_to_string(&mut text).with_context(|| format!("cannot read {}", path.display()))?;
     let table: Table = text.parse().map_err(|error| anyhow!("{}: {error}", path.display()))?;
     check(&table).with_context(|| path.display().to_string())?;
     Ok(table)
@@ -268,7 +268,7 @@ fn read_opened(mut file: File, path: &Path) -> anyhow::Result<Table> {
 /// keep the `HOME` of its caller. What is checked is what is read, whatever has the name by then.
 fn open_default(path: &Path) -> anyhow::Result<File> {
     if sys::process::user() != 0 {
-        return File::open(path).with_context(|| format!("{} cannot be read", path.display()));
+        return File::open(path).with_context(|| format!("cannot read {}", path.display()));
     }
     trust::open_trusted(path, Purpose::Read).map_err(|error| match error {
         TrustError::Link(path) => anyhow!(
@@ -288,13 +288,13 @@ pub(crate) fn default_path() -> Option<PathBuf> {
 
 /// Reads the value of `monitor.patterns`.
 pub(crate) fn patterns(value: &Value) -> anyhow::Result<Vec<StreamPattern>> {
-    let list = value.as_array().ok_or_else(|| anyhow!("this is not a list of patterns: {value}"))?;
+    let list = value.as_array().ok_or_else(|| anyhow!("not a list of patterns: {value}"))?;
     list.iter().map(|pattern| Ok(text(pattern)?.parse()?)).collect()
 }
 
 /// Reads the value of `monitor.derive`.
 pub(crate) fn derivations(value: &Value) -> anyhow::Result<Vec<DerivedStream>> {
-    let list = value.as_array().ok_or_else(|| anyhow!("this is not a list of derived streams: {value}"))?;
+    let list = value.as_array().ok_or_else(|| anyhow!("not a list of derived streams: {value}"))?;
     let derived = |entry: &Value| -> anyhow::Result<DerivedStream> {
         let stream: DerivedStream = entry.clone().try_into().context("a derived stream")?;
         stream.check().with_context(|| format!("the derived stream `{}`", stream.name))?;
@@ -305,7 +305,7 @@ pub(crate) fn derivations(value: &Value) -> anyhow::Result<Vec<DerivedStream>> {
 
 /// Reads the value of `monitor.operator`.
 pub(crate) fn operators(value: &Value) -> anyhow::Result<Vec<OperatorConfig>> {
-    let list = value.as_array().ok_or_else(|| anyhow!("this is not a list of operators: {value}"))?;
+    let list = value.as_array().ok_or_else(|| anyhow!("not a list of operators: {value}"))?;
     let operator = |entry: &Value| entry.clone().try_into::<OperatorConfig>().context("an operator");
     let list = list.iter().map(operator).collect::<anyhow::Result<Vec<_>>>()?;
     let checked = check_operators(&list);
@@ -319,16 +319,16 @@ fn check(table: &Table) -> anyhow::Result<()> {
         if !known().any(|(name, _)| name == section) {
             let mut names: Vec<&str> = known().map(|(name, _)| name).collect();
             names.dedup();
-            bail!("there is no section [{section}]\nthe sections are {}", names.join(", "));
+            bail!("unknown section [{section}]\nknown sections: {}", names.join(", "));
         }
         let content =
-            content.as_table().ok_or_else(|| anyhow!("{section} is a section: write [{section}]"))?;
+            content.as_table().ok_or_else(|| anyhow!("`{section}` is a section: write [{section}]"))?;
         for (name, value) in content {
             let path = format!("{section}.{name}");
             let key = KEYS.iter().find(|key| key.name == path).ok_or_else(|| {
                 let names: Vec<&str> =
                     known().filter(|(of, _)| of == section).map(|(_, name)| name).collect();
-                anyhow!("there is no key {path}\nthe keys of [{section}] are {}", names.join(", "))
+                anyhow!("unknown key {path}\nknown keys of [{section}]: {}", names.join(", "))
             })?;
             (key.check)(value).context(path)?;
         }
@@ -347,7 +347,7 @@ fn default_of(key: &Key) -> Value {
 }
 
 fn text(value: &Value) -> anyhow::Result<&str> {
-    value.as_str().ok_or_else(|| anyhow!("this is not a text: {value}\nwrite it in quotation marks"))
+    value.as_str().ok_or_else(|| anyhow!("not a string: {value}\nwrite it in quotation marks"))
 }
 
 #[cfg(test)]
@@ -420,10 +420,8 @@ mod tests {
     #[test]
     fn what_is_unknown_or_wrong_is_told_with_its_key() {
         let wrong = |file: &str| format!("{:#}", check(&file.parse().unwrap()).unwrap_err());
-        assert!(
-            wrong("[bus]\nadress = 'x'").starts_with("there is no key bus.adress\nthe keys of [bus] are")
-        );
-        assert!(wrong("[buss]\nx = 1").starts_with("there is no section [buss]\nthe sections are bus, "));
+        assert!(wrong("[bus]\nadress = 'x'").starts_with("unknown key bus.adress\nknown keys of [bus]:"));
+        assert!(wrong("[buss]\nx = 1").starts_with("unknown section [buss]\nknown sections: bus, "));
         assert!(wrong("[bus]\naddress = 'udp://10.0.0.1'").starts_with("bus.address: "));
         assert!(wrong("[monitor]\npatterns = 'all'").starts_with("monitor.patterns: "));
         assert!(wrong("[[monitor.derive]]\nname = 'a'").starts_with("monitor.derive: "));
@@ -442,7 +440,10 @@ mod tests {
         let unknown = wrong(&format!("{operator}python = 'ops:rms'\nrate = 5"));
         assert!(unknown.starts_with("monitor.operator: an operator: unknown field `rate`"), "{unknown}");
         let told = wrong(&format!("{operator}python = 'ops'"));
-        assert!(told.starts_with("monitor.operator: the operator `rms`: `ops` names no function"), "{told}");
+        assert!(
+            told.starts_with("monitor.operator: the operator `rms`: `ops` does not name a function"),
+            "{told}"
+        );
         assert!(wrong("[monitor]\npython = 3").starts_with("monitor.python: this is not a text"));
         let nameless = wrong("[monitor]\nlisten = 'localhost:7480'");
         assert!(nameless.contains("write 127.0.0.1:7480"), "{nameless}");

@@ -103,7 +103,7 @@ pub trait InjectControl: Send + Sync {
 pub enum MonitorError {
     /// Somebody else listens there.
     #[error(
-        "{0} is taken by another program, perhaps another monitor\n\
+        "{0} is in use by another program, perhaps another monitor\n\
          choose another port with --listen, such as --listen {ip}:{port}", ip = .0.ip(), port = .0.port().wrapping_add(1)
     )]
     PortTaken(SocketAddr),
@@ -120,7 +120,7 @@ pub enum MonitorError {
     #[error(transparent)]
     Node(#[from] NodeError),
     /// A derived stream cannot be.
-    #[error("the derived stream `{name}` cannot be: {cause}")]
+    #[error("invalid derived stream `{name}`: {cause}")]
     Derived {
         /// Its name.
         name: String,
@@ -129,7 +129,7 @@ pub enum MonitorError {
         cause: DerivedError,
     },
     /// An operator cannot be.
-    #[error("the operator `{name}` cannot be: {cause}")]
+    #[error("invalid operator `{name}`: {cause}")]
     Operator {
         /// Its name.
         name: String,
@@ -138,6 +138,6 @@ pub enum MonitorError {
         cause: OperatorError,
     },
     /// The system refuses another thread.
-    #[error("the system refuses another thread: {0}\nraise the limit on processes (ulimit -u)")]
+    #[error("cannot start another thread: {0}\nraise the limit on processes (ulimit -u)")]
     Thread(#[source] io::Error),
 }

@@ -45,13 +45,13 @@ pub enum DerivedError {
     #[error("`{0}` names no channel; write inputs as stream:channel")]
     Input(String),
     /// A grid that is no input.
-    #[error("the grid `{0}` is no input; name one of the variables")]
+    #[error("the grid `{0}` is not an input; name one of the variables")]
     Grid(String),
     /// The expression does not fit.
     #[error(transparent)]
     Derive(#[from] DeriveError),
     /// A name that is derived already.
-    #[error("`{0}` is derived already; remove it first, or choose another name")]
+    #[error("`{0}` is already derived; remove it first, or choose another name")]
     Twice(String),
     /// More than a monitor derives.
     #[error("a monitor derives at most {MAX_DERIVED} streams; remove one first")]
@@ -278,7 +278,7 @@ impl Running {
     /// Returns the publisher, opened when the first input has told the rate.
     fn publisher(&mut self, node: &Node) -> Result<&mut Publisher, String> {
         if self.publisher.is_none() {
-            let schema = self.derivation.schema().ok_or("its inputs have not been heard yet")?;
+            let schema = self.derivation.schema().ok_or("its inputs have not been received yet")?;
             let opened = node.publisher(self.config.name.as_str()).schema(&schema).open();
             self.publisher = Some(opened.map_err(|error| error.to_string())?);
         }

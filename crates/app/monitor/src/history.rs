@@ -105,7 +105,7 @@ impl History {
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         if streams.len() >= MAX_STREAMS {
             tracing::warn!(
-                "stream `{}` is not shown: the monitor remembers {MAX_STREAMS} streams; leave some patterns",
+                "stream `{}` is not shown: the monitor keeps at most {MAX_STREAMS} streams; leave some patterns",
                 info.name
             );
             return;

@@ -151,7 +151,7 @@ fn live(
     let element = element_of(&schema, &request.channel).ok_or_else(no_channel)?;
     memory.remember(element);
     let envelope = memory.envelope(element).ok_or_else(|| {
-        Refused::bad("too many elements are remembered already", "ask for fewer elements of this stream")
+        Refused::bad("too many elements are remembered already", "request fewer elements of this stream")
     })?;
     Ok(Live {
         unit: unit_of(&schema, element).to_owned(),

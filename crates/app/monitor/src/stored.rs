@@ -90,8 +90,8 @@ impl StoredSpan {
 pub enum StoreFailure {
     /// The answer would take too long to find.
     #[error(
-        "the span holds {samples} stored samples, of which at most {limit} are read for one picture\n\
-         ask for a shorter span"
+        "the span contains {samples} stored samples; at most {limit} can be read at once\n\
+         request a shorter span"
     )]
     TooLong {
         /// How many there are, about.

@@ -212,7 +212,7 @@ impl StoredRecording {
             match format {
                 "parquet" => export.parquet(target),
                 "csv" => export.csv(target),
-                other => Err(ArchiveError::Unsuited(format!("there is no export as {other}"))),
+                other => Err(ArchiveError::Unsuited(format!("unknown export format {other}"))),
             }
         });
         let exported = exported.map_err(|why| failed(py, &why))?;

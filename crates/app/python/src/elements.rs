@@ -98,9 +98,7 @@ unsafe fn array_at<'py>(
         if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast::<PyArrayObject>(), owner.into_ptr())
             < 0
         {
-            return Err(
-                PyErr::take(py).unwrap_or_else(|| PyMemoryError::new_err("an array without its memory"))
-            );
+            return Err(PyErr::take(py).unwrap_or_else(|| PyMemoryError::new_err("an array without memory")));
         }
         Ok(array)
     }

@@ -105,7 +105,7 @@ impl Publisher {
         }
         for address in to {
             let address: SocketAddr = address.parse().map_err(|_| {
-                config(py, &format!("`{address}` is no address\nwrite one such as 239.1.2.3:7400"))
+                config(py, &format!("invalid address `{address}`\nwrite one such as 239.1.2.3:7400"))
             })?;
             builder = builder.to(address);
         }
@@ -325,7 +325,7 @@ fn on_full_of(py: Python<'_>, word: &str) -> PyResult<OnFull> {
         "overwrite" => Ok(OnFull::Overwrite),
         "block" => Ok(OnFull::Block),
         "error" => Ok(OnFull::Error),
-        _ => Err(config(py, &format!("on_full is overwrite, block or error, not `{word}`"))),
+        _ => Err(config(py, &format!("invalid on_full `{word}`: use overwrite, block or error"))),
     }
 }
 
@@ -336,6 +336,6 @@ fn clock_of(py: Python<'_>, word: &str) -> PyResult<Clock> {
         "ntp" => Ok(Clock::Ntp),
         "ptp" => Ok(Clock::Ptp),
         "recorded" => Ok(Clock::Recorded),
-        _ => Err(config(py, &format!("clock is system, ntp, ptp, recorded or unknown, not `{word}`"))),
+        _ => Err(config(py, &format!("invalid clock `{word}`: use system, ntp, ptp, recorded or unknown"))),
     }
 }

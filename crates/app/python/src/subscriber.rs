@@ -72,7 +72,7 @@ impl Subscriber {
         let node = node(py, bus, None)?;
         let (first, more) = patterns
             .split_first()
-            .ok_or_else(|| config(py, &"a subscriber needs a pattern\ngive one such as \"lab/*\""))?;
+            .ok_or_else(|| config(py, &"a subscriber needs a pattern\nset one such as \"lab/*\""))?;
         let mut builder = node.subscriber(first.as_str());
         builder = more.iter().fold(builder, |builder, pattern| builder.pattern(pattern.as_str()));
         if let Some(reader) = reader {
@@ -90,7 +90,7 @@ impl Subscriber {
         }
         for address in sources {
             let address = address.parse().map_err(|_| {
-                config(py, &format!("`{address}` is no address\nwrite one such as 239.1.2.3:7400"))
+                config(py, &format!("invalid address `{address}`\nwrite one such as 239.1.2.3:7400"))
             })?;
             builder = builder.from(address);
         }
@@ -258,6 +258,6 @@ fn start_of(py: Python<'_>, word: &str) -> PyResult<Start> {
     match word {
         "beginning" => Ok(Start::Beginning),
         "now" => Ok(Start::Now),
-        _ => Err(config(py, &format!("start is beginning or now, not `{word}`"))),
+        _ => Err(config(py, &format!("invalid start `{word}`: use beginning or now"))),
     }
 }

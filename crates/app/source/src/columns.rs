@@ -15,7 +15,7 @@ const EARLIEST_MOMENT_NS: i128 = 946_684_800_000_000_000;
 #[non_exhaustive]
 pub enum ColumnError {
     /// A column that is not there.
-    #[error("there is no column `{asked}`; the columns are {present}")]
+    #[error("unknown column `{asked}`; the columns are {present}")]
     NoColumn {
         /// The one asked for.
         asked: String,
@@ -23,7 +23,7 @@ pub enum ColumnError {
         present: String,
     },
     /// A time in a unit that is none.
-    #[error("the time column `{column}` is in `{unit}`; known units are s, ms, us and ns")]
+    #[error("unknown unit `{unit}` of the time column `{column}`; use s, ms, us or ns")]
     TimeUnit {
         /// The column.
         column: String,
@@ -31,11 +31,11 @@ pub enum ColumnError {
         unit: String,
     },
     /// Nothing is left to be a channel.
-    #[error("the table has a time but no values\nleave the time in as a channel with --time none")]
+    #[error("the table has a time column but no values\nkeep the time as a channel with --time none")]
     NoChannels,
     /// Neither a time column nor a rate.
     #[error(
-        "the table has no time column, so its rate is unknown\ngive it with --rate, or name the column with --time"
+        "the table has no time column, so its rate is unknown\nset it with --rate, or name the column with --time"
     )]
     NoRate,
 }

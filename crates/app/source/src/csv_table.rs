@@ -79,10 +79,10 @@ pub enum CsvError {
     #[error(transparent)]
     Columns(#[from] ColumnError),
     /// No line of values.
-    #[error("there is no line of values")]
+    #[error("the table has no line of values")]
     Empty,
     /// Not UTF-8.
-    #[error("line {line} is not UTF-8 text\nconvert the file, such as with iconv -f LATIN1 -t UTF-8")]
+    #[error("line {line} is not UTF-8 text\nconvert the file, for example with iconv -f LATIN1 -t UTF-8")]
     Encoding {
         /// Counted from 1.
         line: u64,

@@ -54,17 +54,13 @@ pub enum OpenError {
     #[error("the file is empty")]
     Empty,
     /// Neither name nor content tells what it is.
-    #[error(
-        "neither the name nor the first bytes tell what this is\nread are .wav .csv .tsv .parquet and .npy"
-    )]
+    #[error("unknown file type by name and content\nsupported are .wav .csv .tsv .parquet and .npy")]
     UnknownKind,
     /// Columns were chosen where there are none.
-    #[error(
-        "{0} file has no columns to choose\nleave --columns and --time out; they are for CSV and Parquet"
-    )]
+    #[error("{0} file has no columns to choose\nomit --columns and --time; they apply to CSV and Parquet")]
     NotTable(&'static str),
     /// The name makes no stream name.
-    #[error("its name makes no stream name: {0}\nchoose one")]
+    #[error("its name cannot be a stream name: {0}\nchoose one")]
     Name(#[from] SchemaError),
 }
 

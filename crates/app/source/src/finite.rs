@@ -9,7 +9,7 @@ use crate::{Description, NanPolicy, Piece, Source, SourceError};
 /// Says which element is not a finite number.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[error(
-    "sample {sample}, channel `{channel}`: {value} is not a finite number\nlet such values through with --allow-nan"
+    "sample {sample}, channel `{channel}`: {value} is not a finite number\naccept such values with --allow-nan"
 )]
 pub struct NotFinite {
     /// Counted from 0, holes included.

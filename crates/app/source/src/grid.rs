@@ -27,12 +27,12 @@ const SAME_RATE: f64 = 0.1;
 #[non_exhaustive]
 pub enum GridError {
     /// Too few rows to have a distance.
-    #[error("one row of times tells no rate\ngive it with --rate")]
+    #[error("the rate cannot be determined from one row\nset it with --rate")]
     OneRow,
     /// Time stands still or goes back.
     #[error(
         "its time is {step_ns} ns after the row before, less than half a sample at {rate} samples per second\n\
-         the column is no regular clock: leave it out with --time none and give --rate"
+         the column is not a regular clock: ignore it with --time none and set --rate"
     )]
     NoStep {
         /// From the row before to this one.
@@ -41,12 +41,12 @@ pub enum GridError {
         rate: SampleRate,
     },
     /// The rows' distance is no rate that can be told.
-    #[error("the times of the first rows do not advance, so they tell no rate\ngive it with --rate")]
+    #[error("the rate cannot be determined: the times of the first rows do not advance\nset it with --rate")]
     NoRate,
     /// A rate that was asked for and is not that of the times.
     #[error(
         "its times advance at {found} samples per second, not at {asked}\n\
-         leave --rate out; to play the rows at {asked} whatever their times say: --time none --columns …"
+         omit --rate; to play the rows at {asked} regardless of their times: --time none --columns …"
     )]
     OtherRate {
         /// As asked for.
@@ -55,12 +55,12 @@ pub enum GridError {
         found: SampleRate,
     },
     /// A text that is no time.
-    #[error("`{0}` is not a time in decimal digits\nleave the column out with --time none and give --rate")]
+    #[error("`{0}` is not a time in decimal digits\nignore the column with --time none and set --rate")]
     NotTime(String),
     /// A sample index that does not rise.
     #[error(
         "its sample index is {index}, the row before has {previous}\n\
-         to play the rows one behind the other: --time none --rate RATE --columns …"
+         to play the rows one after the other: --time none --rate RATE --columns …"
     )]
     IndexStep {
         /// Of this row.
@@ -71,7 +71,7 @@ pub enum GridError {
     /// A text that is no sample index.
     #[error(
         "`{0}` is not a sample index\n\
-         to play the rows one behind the other: --time none --rate RATE --columns …"
+         to play the rows one after the other: --time none --rate RATE --columns …"
     )]
     NotIndex(String),
 }

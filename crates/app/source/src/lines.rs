@@ -73,7 +73,7 @@ pub enum LinesError {
         source: NumberError,
     },
     /// A line without end.
-    #[error("line {line} is longer than 1 MiB\nfor binary input say --dtype and --channels")]
+    #[error("line {line} is longer than 1 MiB\nfor binary input set --dtype and --channels")]
     TooLong {
         /// Counted from 1.
         line: u64,

@@ -56,7 +56,7 @@ pub enum NpyError {
     #[error("`{0}` is big-endian\nconvert with array.astype(array.dtype.newbyteorder('<'))")]
     BigEndian(String),
     /// Columns one behind the other.
-    #[error("the array lies in Fortran order\nsave numpy.ascontiguousarray(array) instead")]
+    #[error("the array is in Fortran order\nsave numpy.ascontiguousarray(array) instead")]
     FortranOrder,
     /// Neither one nor two dimensions.
     #[error("an array of shape {0} is neither [samples] nor [samples, channels]\nreshape it before saving")]
@@ -73,9 +73,7 @@ pub enum NpyError {
         promised_bytes: u64,
     },
     /// The file goes on behind the array.
-    #[error(
-        "{extra_bytes} bytes follow behind the array, from byte {promised_bytes} on; save one array a file"
-    )]
+    #[error("{extra_bytes} bytes follow the array, from byte {promised_bytes} on; save one array per file")]
     Trailing {
         /// Where the array ends.
         promised_bytes: u64,

@@ -27,7 +27,7 @@ pub enum NumberError {
     #[error("a value is missing\nallow holes as NaN with --allow-nan, or fill them in the file")]
     Empty,
     /// NaN or an infinity.
-    #[error("`{0}` is not a finite number\nlet such values through with --allow-nan")]
+    #[error("`{0}` is not a finite number\naccept such values with --allow-nan")]
     NotFinite(String),
     /// Not a number of this type.
     #[error("`{text}` is not a number of type {dtype}")]

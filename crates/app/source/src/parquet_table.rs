@@ -59,7 +59,7 @@ pub struct ParquetTable {
 #[non_exhaustive]
 pub enum ParquetError {
     /// Not Parquet, damaged, truncated, or compressed in a way that is not read.
-    #[error("this cannot be read as Parquet: {0}\nif it is compressed with brotli, write it with zstd")]
+    #[error("not readable as Parquet: {0}\nif it is compressed with brotli, write it with zstd")]
     Format(#[from] CrateError),
     /// A column that is not numbers.
     #[error("column `{column}` holds {holds}, not single numbers\nchoose other columns with --columns")]
@@ -71,8 +71,8 @@ pub enum ParquetError {
     },
     /// 64-bit integers beside something else.
     #[error(
-        "columns `{first}` ({first_dtype}) and `{second}` ({second_dtype}) have no type in common that keeps \
-         every digit\nchoose columns of one type with --columns, or take the loss with --dtype f8"
+        "columns `{first}` ({first_dtype}) and `{second}` ({second_dtype}) have no common type that keeps \
+         every digit\nchoose columns of one type with --columns, or accept the loss with --dtype f8"
     )]
     Mixed {
         /// A column.
@@ -85,7 +85,7 @@ pub enum ParquetError {
         second_dtype: Dtype,
     },
     /// Another type was asked for.
-    #[error("the columns are {actual}, not {asked}\nleave --dtype out, or ask for f4 or f8")]
+    #[error("the columns are {actual}, not {asked}\nomit --dtype, or use f4 or f8")]
     WrongDtype {
         /// What they are.
         actual: Dtype,
@@ -94,7 +94,7 @@ pub enum ParquetError {
     },
     /// A value that is missing or not finite.
     #[error(
-        "row {row}, column `{column}`: {what}\nlet it through as NaN with --allow-nan, which needs float columns"
+        "row {row}, column `{column}`: {what}\naccept it as NaN with --allow-nan, which needs float columns"
     )]
     Value {
         /// Counted from 0.
@@ -124,16 +124,16 @@ pub enum ParquetError {
     /// An archive's table that does not say what it holds.
     #[error(
         "its metadata `tallycast.description` cannot be read: {0}\n\
-         export it again, or write the table without that entry and give --rate"
+         export it again, or write the table without that entry and set --rate"
     )]
     Description(#[from] serde_json::Error),
     /// An archive's table from a later version.
     #[error(
-        "its metadata `tallycast.description` has version {0}, this program reads 1\nread it with a newer tallycast"
+        "its metadata `tallycast.description` has version {0}, this program reads 1\nuse a newer tallycast"
     )]
     LaterDescription(u64),
     /// Rows of a list column that differ in length.
-    #[error("column `{column}` is {shape:?} by its description, and has rows of another shape")]
+    #[error("column `{column}` has the shape {shape:?} by its description, but rows of another shape")]
     Shape {
         /// The column.
         column: String,

@@ -30,7 +30,7 @@ pub enum RawError {
     /// The input ends inside a sample.
     #[error(
         "the input ends at byte {offset}, {have} bytes into a sample of {need}\n\
-         check --dtype and --channels, or what cut the input off"
+         check --dtype and --channels, or why the input was truncated"
     )]
     Truncated {
         /// Where it ends.

@@ -51,7 +51,7 @@ pub enum RecordingError {
     Toml(#[from] toml::de::Error),
     /// A bare array without a rate.
     #[error(
-        "an array does not know its rate\ngive it with --rate, or in a TOML file of the same name beside it"
+        "an array has no rate of its own\nset it with --rate, or in a TOML file of the same name beside it"
     )]
     NoRate,
     /// A rate that is none.
@@ -84,7 +84,7 @@ pub enum RecordingError {
         end: i128,
     },
     /// Runs of which some have an index.
-    #[error("{with} of {runs} runs have a first_index\ngive it to all of them, or to none")]
+    #[error("only {with} of {runs} runs have a first_index\nset it in all of them, or in none")]
     SomeIndices {
         /// How many have one.
         with: usize,
@@ -95,9 +95,7 @@ pub enum RecordingError {
     #[error("a description lists at most {MAX_RUNS} runs, not {0}")]
     TooManyRuns(usize),
     /// A dtype asked for that is not the array's.
-    #[error(
-        "the array's elements are {actual}, not {asked}\nleave --dtype out, or convert the array with astype"
-    )]
+    #[error("the array's elements are {actual}, not {asked}\nomit --dtype, or convert the array with astype")]
     WrongDtype {
         /// What they are.
         actual: Dtype,

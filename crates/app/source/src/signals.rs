@@ -42,15 +42,15 @@ pub const CATALOGUE: [Signal; 7] = [
 #[non_exhaustive]
 pub enum SignalError {
     /// No signal has this name.
-    #[error("there is no recorded signal `{asked}`; there are {}", names())]
+    #[error("unknown recorded signal `{asked}`; known are {}", names())]
     Unknown {
         /// The name asked for.
         asked: String,
     },
     /// It was not brought yet.
     #[error(
-        "the signal `{name}` is not on this machine: its licence does not let it be shipped\n\
-         bring it with `cargo xtask data`, or say where it lies with TALLYCAST_DATA"
+        "the signal `{name}` is not on this machine: its licence does not allow shipping it\n\
+         fetch it with `cargo xtask data`, or set its folder with TALLYCAST_DATA"
     )]
     NotFetched {
         /// The signal.

@@ -27,7 +27,7 @@ pub struct Wav {
 #[non_exhaustive]
 pub enum WavError {
     /// Not WAV, or a kind of it that is not read.
-    #[error("this is no WAV file of integers or floats: {0}")]
+    #[error("not a WAV file of integers or floats: {0}")]
     Format(hound::Error),
     /// No samples.
     #[error("the file has no samples")]
@@ -44,7 +44,7 @@ pub enum WavError {
     #[error("the header's rate: {0}")]
     Rate(#[from] units::RateError),
     /// Another type was asked for.
-    #[error("the file's elements are {actual}, not {asked}\nleave --dtype out: sound is published as it is")]
+    #[error("the file's elements are {actual}, not {asked}\nomit --dtype: sound is published unchanged")]
     WrongDtype {
         /// What they are.
         actual: Dtype,
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn what_is_no_sound_is_refused() {
         let message = open(b"PK\x03\x04 not a sound").err().expect("it is refused").to_string();
-        assert!(message.contains("no WAV file"), "{message}");
+        assert!(message.contains("not a WAV file"), "{message}");
         let mut empty = GOLDEN[..44].to_vec();
         empty[40] = 0;
         assert!(open(&empty).err().expect("it is refused").to_string().contains("no samples"));

@@ -103,7 +103,7 @@ pub struct WaveOptions {
 pub enum WaveError {
     /// A frequency that the rate cannot show.
     #[error(
-        "a frequency of {frequency_hz} Hz is not above 0 and at most half the rate of {rate} samples per second"
+        "invalid frequency {frequency_hz} Hz: it must be above 0 and at most half the rate of {rate} samples per second"
     )]
     Frequency {
         /// As asked for.
@@ -112,7 +112,7 @@ pub enum WaveError {
         rate: SampleRate,
     },
     /// An amplitude that is none.
-    #[error("an amplitude of {0} is not a finite number above 0")]
+    #[error("invalid amplitude {0}: it must be a finite number above 0")]
     Amplitude(f64),
     /// A schema the project cannot carry.
     #[error(transparent)]

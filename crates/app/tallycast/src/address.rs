@@ -30,10 +30,10 @@ pub enum AddressError {
     )]
     Unreadable(String),
     /// A reach that is not there.
-    #[error("`{0}` is not a reach that can be used here\nuse udp://, or shm:// for a bus within one host")]
+    #[error("unsupported transport `{0}`\nuse udp://, or shm:// for a bus within one host")]
     Scheme(String),
     /// An option that does not exist.
-    #[error("there is no address option `{name}`\nthe options are {known}")]
+    #[error("unknown address option `{name}`\nknown options: {known}")]
     Option {
         /// As given.
         name: String,
@@ -41,7 +41,7 @@ pub enum AddressError {
         known: String,
     },
     /// An option whose value cannot be used.
-    #[error("the address option {name}={value} cannot be used: it is {wanted}")]
+    #[error("invalid address option {name}={value}: it must be {wanted}")]
     Value {
         /// The option.
         name: &'static str,
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn what_is_unknown_is_refused_with_what_there_is() {
         let error = Address::parse("udp://239.1.2.3?speed=9", &["iface", "ttl"]).unwrap_err();
-        assert_eq!(error.to_string(), "there is no address option `speed`\nthe options are iface, ttl");
+        assert_eq!(error.to_string(), "unknown address option `speed`\nknown options: iface, ttl");
         assert!(matches!(Address::parse("tcp://1.2.3.4", &[]), Err(AddressError::Scheme(_))));
         for text in ["", "udp://", "udp://host:1", "239.1.2.3:7400", "udp://1.2.3.4?ttl"] {
             assert!(matches!(Address::parse(text, &["ttl"]), Err(AddressError::Unreadable(_))), "{text}");

@@ -140,18 +140,18 @@ pub enum BusError {
     )]
     HostName(String),
     /// Neither a switch nor a directory.
-    #[error("shm={0} cannot be used: it is on, off, or a directory such as /dev/shm")]
+    #[error("invalid shm={0}: it must be on, off, or a directory such as /dev/shm")]
     SharedMemory(String),
     /// Not a word for who may read.
-    #[error("access={0} cannot be used: it is all, group or owner")]
+    #[error("invalid access={0}: it must be all, group or owner")]
     Access(String),
     /// No group of this host.
     #[error(
-        "group={0} cannot be used: /etc/group has no such group\nname one that stands there, or give the number of another"
+        "unknown group in group={0}: /etc/group has no such group\nuse a group from that file, or the number of another"
     )]
     Group(String),
     /// An MTU that datagrams cannot have.
-    #[error("an MTU of {mtu} bytes is outside {min} to {max}", min = .headers + wire::MIN_DATA_BYTES, max = MAX_MTU)]
+    #[error("MTU of {mtu} bytes is out of range: {min} to {max}", min = .headers + wire::MIN_DATA_BYTES, max = MAX_MTU)]
     Mtu {
         /// As given.
         mtu: usize,

@@ -235,14 +235,14 @@ impl Flow {
             Read::Record { .. } | Read::Empty => {}
             Read::Lapped { .. } => self.on_lapped(),
             Read::Closed => self.close(reader_name, events),
-            Read::Broken => self.break_off(&"somebody has destroyed its ring", reader_name, events),
+            Read::Broken => self.break_off(&"its ring was destroyed", reader_name, events),
         }
         !self.closed && !matches!(read, Read::Empty)
     }
 
     /// Leaves a ring that cannot be read any further.
     fn break_off(&mut self, why: &dyn std::fmt::Display, reader_name: &str, events: &mut Vec<Event>) {
-        tracing::error!("stream `{}` is left: {why}", self.name);
+        tracing::error!("leaving stream `{}`: {why}", self.name);
         self.is_broken = true;
         self.close(reader_name, events);
     }

@@ -179,7 +179,7 @@ impl HostView {
                 Err(error) => {
                     self.presence_is_incomplete = true;
                     tracing::warn!(
-                        "{error}\npublishers of this host do not know of this reader, which misses streams that end \
+                        "{error}\npublishers on this host cannot see this reader, which misses streams that end \
                          within {LOOK_INTERVAL:?}"
                     );
                 }
@@ -189,7 +189,7 @@ impl HostView {
         let waits_for = if self.start == Start::Beginning { patterns } else { &[] };
         let reads: Vec<_> = reads.chain(self.lying.iter().map(|(file, stream)| (*stream, *file))).collect();
         if !presence.show(waits_for, &reads) && !std::mem::replace(&mut self.presence_is_incomplete, true) {
-            tracing::warn!("more streams are read than publishers of this host can be shown");
+            tracing::warn!("this reader has more streams than publishers on this host can be told of");
         }
     }
 
@@ -313,7 +313,7 @@ impl HostView {
                 }
                 Err(error) if error.is_passing() => {}
                 Err(error) => {
-                    tracing::warn!("a stream that has ended is not read: {error}");
+                    tracing::warn!("cannot read a stream that has ended: {error}");
                     take_away(&mut self.lying, left, id);
                 }
             }

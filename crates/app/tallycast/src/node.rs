@@ -112,7 +112,7 @@ pub enum NodeError {
     #[error(transparent)]
     Pattern(#[from] PatternError),
     /// A publisher without a rate.
-    #[error("a stream needs a sample rate\ngive one, such as rate(1_000) for 1,000 samples per second")]
+    #[error("a stream needs a sample rate\nset one, such as rate(1_000) for 1,000 samples per second")]
     NoRate,
     /// A rate that is none.
     #[error(transparent)]
@@ -129,12 +129,12 @@ pub enum NodeError {
     },
     /// An agent stands between a network and shared memory.
     #[error(
-        "an agent receives from a network for shared memory, and the bus {0} has not both\n         use the default bus, or one such as udp://239.84.0.0:7400?iface=eth1&shm=on"
+        "an agent needs a bus with a network and with shared memory, and the bus {0} lacks one of them\n         use the default bus, or one such as udp://239.84.0.0:7400?iface=eth1&shm=on"
     )]
     NothingToBridge(Box<Bus>),
     /// This host has an agent on the bus.
     #[error(
-        "an agent receives for this host already{}\nend that one first; one agent can take several patterns",
+        "an agent for this host is already running{}\nstop it first; one agent can take several patterns",
         .pid.map_or_else(String::new, |pid| format!(", process {pid}"))
     )]
     AgentRuns {
@@ -142,16 +142,16 @@ pub enum NodeError {
         pid: Option<u32>,
     },
     /// An agent cannot make rings.
-    #[error("this host's readers cannot be given anything: {0}")]
+    #[error("the ring for the readers of this host failed: {0}")]
     NoRings(CreateError),
     /// An address on a bus that has no network.
     #[error(
-        "the bus {0} lies within this host: there are no addresses on it\nleave --to and --from out, or use a bus udp://…"
+        "the bus {0} is limited to this host and has no addresses\nomit --to and --from, or use a udp:// bus"
     )]
     NoNetwork(Box<Bus>),
     /// A wish that concerns datagrams, on a bus that has none.
     #[error(
-        "planted loss and sending on demand concern datagrams, and the bus {0} lies within this host\nleave --loss and --send out, or use a bus udp://…"
+        "planted loss and sending on demand concern datagrams, and the bus {0} is limited to this host\nomit --loss and --send, or use a udp:// bus"
     )]
     NoDatagrams(Box<Bus>),
     /// Sending cannot be started.
@@ -547,7 +547,7 @@ impl SubscriberBuilder {
                 tracing::warn!("{error}\nstreams are received only at the addresses given");
             }
             Err(error) if host.is_some() => {
-                tracing::warn!("{error}\nonly streams of this host are read, from shared memory");
+                tracing::warn!("{error}\nonly streams on this host are read, through shared memory");
             }
             heard => heard?,
         }

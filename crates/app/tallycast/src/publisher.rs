@@ -72,8 +72,8 @@ pub enum PublishError {
     },
     /// A time before that of a sample in front of it.
     #[error(
-        "a sample's time lies {back:?} before that of the sample in front of it, and within an epoch times never go back\n\
-         give the samples in their order; where a clock was set back, begin a new epoch (begin_anew)"
+        "the time of a sample is {back:?} before that of the previous sample; within an epoch times must not go back\n\
+         send the samples in order; if a clock was set back, begin a new epoch (begin_anew)"
     )]
     TimeGoesBack {
         /// By how much.
@@ -84,7 +84,7 @@ pub enum PublishError {
     Full,
     /// There was no room for as long as the publisher was told to wait.
     #[error(
-        "the queue to the network was full for {patience:?}; {taken} samples of the block had been taken\n\
+        "the queue to the network was full for {patience:?}; {taken} samples of the block were accepted\n\
          send less, make the queue larger (queue_bytes), or wait longer (patience)"
     )]
     StillFull {
@@ -99,7 +99,7 @@ pub enum PublishError {
     /// The samples given at once never fit into the queue.
     #[error(
         "a block of {bytes} bytes does not fit into the queue of {queue_bytes} bytes\n\
-         hand over less at once, or make the queue larger (queue_bytes)"
+         send smaller blocks, or make the queue larger (queue_bytes)"
     )]
     BlockTooLarge {
         /// As given.
@@ -108,15 +108,13 @@ pub enum PublishError {
         queue_bytes: usize,
     },
     /// The sending agent came to grief: nothing is sent any more.
-    #[error(
-        "the sending agent has ended before its time\nsee the log for why, and open the publisher on a new node"
-    )]
+    #[error("the sending agent has failed\nsee the log for the reason, and open the publisher on a new node")]
     Ended,
     /// A new epoch cannot begin; the one before has ended.
-    #[error("a new epoch cannot begin, and nothing is published any more: {0}")]
+    #[error("a new epoch cannot begin, and publishing has stopped: {0}")]
     Begin(#[from] Box<NodeError>),
     /// Samples are skipped by the source only.
-    #[error("samples cannot be skipped in stage {0}: only `source` is the publisher's to say")]
+    #[error("samples cannot be skipped in stage {0}: a publisher may only use stage `source`")]
     Stage(Stage),
 }
 
@@ -471,7 +469,7 @@ impl Publisher {
         }
         let lead = self.timeline.lead_over(first);
         if self.would_begin_anew(first) {
-            tracing::warn!("times were set back by {lead:?}: `{}` goes on in a new epoch", self.name);
+            tracing::warn!("times were set back by {lead:?}: `{}` continues in a new epoch", self.name);
             self.begin_anew()?;
         } else if lead > most {
             return Err(PublishError::TimeGoesBack { back: lead });
@@ -571,7 +569,10 @@ impl Publisher {
     fn on_clock_set(&mut self, first: WallTime, step_ns: i64) -> Result<(), PublishError> {
         let by = Duration::from_nanos(step_ns.unsigned_abs());
         if step_ns < 0 && self.would_begin_anew(first) {
-            tracing::warn!("the host's clock was set back by {by:?}: `{}` goes on in a new epoch", self.name);
+            tracing::warn!(
+                "the host's clock was set back by {by:?}: `{}` continues in a new epoch",
+                self.name
+            );
             self.begin_anew()?;
         } else if by > timeline::MAX_LEAD {
             let direction = if step_ns < 0 { "back" } else { "forward" };

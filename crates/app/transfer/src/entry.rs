@@ -61,15 +61,15 @@ impl Entry {
         for part in &parts {
             let reason = match *part {
                 "" => "it is absolute, empty, or has an empty part",
-                "." | ".." => "it leads out of the directory",
+                "." | ".." => "it leaves the directory",
                 part if part.len() > MAX_NAME_BYTES => "a part of it is longer than 255 bytes",
-                part if part.contains(char::is_control) => "it has a letter that cannot be printed",
+                part if part.contains(char::is_control) => "it contains a control character",
                 _ => continue,
             };
             return Err(unsafe_name(reason));
         }
         if parts[0] == PARTIAL_FOLDER {
-            return Err(unsafe_name("the folder for what is not whole yet has this name"));
+            return Err(unsafe_name("the name is reserved for incomplete files"));
         }
         Ok(parts)
     }

@@ -10,10 +10,10 @@ pub enum Failure {
     #[error("the connection broke: {0}")]
     Connection(#[source] io::Error),
     /// The other end says why it cannot go on.
-    #[error("the other end says: {0}")]
+    #[error("the other end reports: {0}")]
     Peer(String),
     /// The other end does not keep to the protocol: not one of ours, or one that lies.
-    #[error("the other end does not keep to the protocol: {0}")]
+    #[error("the other end violates the protocol: {0}")]
     Protocol(String),
     /// The two ends are of different versions.
     #[error(
@@ -29,7 +29,7 @@ pub enum Failure {
         error: io::Error,
     },
     /// There is not enough room for what is offered.
-    #[error("there is no room: {needed_bytes} bytes are to come, {free_bytes} are free in {path}")]
+    #[error("not enough space in {path}: {needed_bytes} bytes needed, {free_bytes} free")]
     Room {
         /// What is to come. Units: bytes.
         needed_bytes: u64,
@@ -42,7 +42,7 @@ pub enum Failure {
     #[error("stopped")]
     Stopped,
     /// A newer connection brings the same file: the older one is taken for dead.
-    #[error("a newer connection brings the same file")]
+    #[error("a newer connection transfers the same file")]
     TakenOver,
 }
 

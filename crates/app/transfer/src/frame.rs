@@ -137,12 +137,12 @@ pub(crate) fn read<W: DeserializeOwned>(kind: u8, body: &mut Vec<u8>) -> Result<
         let word = serde_json::from_slice(body);
         return word
             .map(Frame::Word)
-            .map_err(|error| Failure::protocol(format!("a word that makes no sense: {error}")));
+            .map_err(|error| Failure::protocol(format!("malformed message: {error}")));
     }
     let (crc, data) = body.split_first_chunk::<CRC_BYTES>().ok_or_else(|| Failure::protocol("no data"))?;
     if u64::from_be_bytes(*crc) != checksum(data) {
         // Not a lie but a fault of the way, so another connection may do better.
-        let damaged = std::io::Error::new(std::io::ErrorKind::InvalidData, "data were damaged on the way");
+        let damaged = std::io::Error::new(std::io::ErrorKind::InvalidData, "data were damaged in transit");
         return Err(Failure::Connection(damaged));
     }
     body.drain(..CRC_BYTES);

@@ -57,7 +57,7 @@ where
     pub(crate) fn hear_word<W: DeserializeOwned>(&self, body: &mut Vec<u8>) -> Result<W, Failure> {
         match self.hear(body)? {
             Frame::Word(word) => Ok(word),
-            Frame::Data => Err(Failure::protocol("data where a word was expected")),
+            Frame::Data => Err(Failure::protocol("data instead of a message")),
         }
     }
 
@@ -91,7 +91,7 @@ where
             }
             ErrorKind::TimedOut | ErrorKind::WouldBlock | ErrorKind::Interrupted => match self.pulse.over() {
                 Some(patience) => {
-                    let text = format!("nothing got through for {patience:?}");
+                    let text = format!("no progress for {patience:?}");
                     Err(Failure::Connection(Error::new(ErrorKind::TimedOut, text)))
                 }
                 None => Ok(()),

@@ -52,20 +52,20 @@ pub enum ListingError {
         error: io::Error,
     },
     /// A path has no name at the other end.
-    #[error("{} has no name of its own\nname the directory instead, or what is in it", .0.display())]
+    #[error("{} has no name of its own\ngive the directory's full name, or its contents", .0.display())]
     Nameless(PathBuf),
     /// A name is none that every host can have.
-    #[error("{}: the name is not UTF-8, so the other end may have none like it\nrename it", .0.display())]
+    #[error("{}: the name is not UTF-8 and may not exist at the other end\nrename it", .0.display())]
     NotText(PathBuf),
     /// A name cannot be offered.
     #[error(transparent)]
     Name(#[from] UnsafeName),
     /// Two of them would be in one place.
-    #[error("two of what is to be sent are called `{0}`\nsend them one after the other, to two directories")]
+    #[error("two of the given paths have the name `{0}`\nsend them one after the other, to two directories")]
     Twice(String),
     /// There are too many.
     #[error(
-        "there are more than {MAX_ENTRIES} files and directories\npack them into archives first, or send parts"
+        "there are more than {MAX_ENTRIES} files and directories\npack them into archives first, or send them in parts"
     )]
     TooMany,
 }

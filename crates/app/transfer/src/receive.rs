@@ -157,7 +157,7 @@ where
         let mut sum = 0_u64;
         loop {
             let FromSender::Entries { entries, last } = self.line.hear_word(body)? else {
-                return Err(Failure::protocol("something else where the list was expected"));
+                return Err(Failure::protocol("unexpected message instead of the list"));
             };
             if all.len() + entries.len() > MAX_ENTRIES {
                 return Err(Failure::protocol(format!("more than {MAX_ENTRIES} entries")));
@@ -233,7 +233,7 @@ where
                     return Ok(Answer::IsThere { blake3, may_be_replaced: store.may_replace() });
                 }
                 if !store.may_replace() {
-                    return refuses(&format!("another file of that name is there, of {bytes} bytes"));
+                    return refuses(&format!("another file of that name exists, of {bytes} bytes"));
                 }
             }
             InPlace::Nothing => {}
@@ -306,7 +306,7 @@ where
         let (bytes, hasher) = match has {
             Some((bytes, hasher)) if bytes == from && from > 0 => (bytes, hasher),
             _ if from == 0 => (0, Hasher::new()),
-            _ => return Err(Failure::protocol(format!("a file that goes on from byte {from}"))),
+            _ => return Err(Failure::protocol(format!("a file that resumes at byte {from}"))),
         };
         let entry = &awaited.entry;
         let (mut part, mut refused) = (None, None);
@@ -323,7 +323,7 @@ where
             match opened {
                 Ok(opened) => part = Some(opened),
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                    refused = Some("it is being received from somebody else".to_owned());
+                    refused = Some("it is being received from another sender".to_owned());
                 }
                 Err(error) => return Err(failure(store, entry, error)),
             }
@@ -356,7 +356,7 @@ where
     fn end(&mut self, index: u64, blake3: &str) -> Result<(), Failure> {
         let number = self.expected(index)?;
         let current = self.current.take().filter(|current| current.index == number);
-        let current = current.ok_or_else(|| Failure::protocol("the end of a file that did not begin"))?;
+        let current = current.ok_or_else(|| Failure::protocol("end of a file that was not begun"))?;
         let entry = self.awaited[number].entry.clone();
         if let Some(reason) = current.refused {
             return self.refuse(index, number, reason);
@@ -396,7 +396,7 @@ where
     fn same(&mut self, index: u64) -> Result<(), Failure> {
         let number = self.expected(index)?;
         if !self.awaited[number].is_in_place {
-            return Err(Failure::protocol("a file is said to be there that is not"));
+            return Err(Failure::protocol("the other end claims a file that does not exist"));
         }
         self.awaited[number].is_over = true;
         let entry = self.awaited[number].entry.clone();
@@ -438,7 +438,9 @@ where
         let number = usize::try_from(index).ok().filter(|number| *number < self.awaited.len());
         let number = number.filter(|number| !self.awaited[*number].is_over);
         let is_other = self.current.as_ref().is_some_and(|current| Some(current.index) != number);
-        number.filter(|_| !is_other).ok_or_else(|| Failure::protocol("word of a file that is not on its way"))
+        number
+            .filter(|_| !is_other)
+            .ok_or_else(|| Failure::protocol("message about a file that is not being transferred"))
     }
 
     fn count(&mut self, entry: &Entry, outcome: &Outcome) {

@@ -213,7 +213,7 @@ impl Sender {
                     return Ok(Some(Outcome::AlreadyThere));
                 }
                 if !may_be_replaced {
-                    return skip(session, "another file of that name and size is there".to_owned());
+                    return skip(session, "another file of that name and size exists".to_owned());
                 }
                 from
             }
@@ -264,7 +264,7 @@ impl Sender {
         while left > 0 {
             let most = PIECE_BYTES.min(usize::try_from(left).unwrap_or(usize::MAX));
             let count = match reading.read(&mut piece[AHEAD..AHEAD + most]) {
-                Ok(0) => return Ok(Some("it became shorter while it was sent".to_owned())),
+                Ok(0) => return Ok(Some("it shrank while it was sent".to_owned())),
                 Ok(count) => count,
                 Err(error) => return Ok(Some(format!("it cannot be read: {error}"))),
             };
@@ -326,7 +326,7 @@ impl Sender {
             FromReceiver::Damaged { index } => (index, None),
             FromReceiver::Fail { reason } => return Err(Failure::Peer(reason)),
             FromReceiver::Busy => return Ok(()),
-            FromReceiver::Answers { .. } => return Err(Failure::protocol("answers that nobody asked for")),
+            FromReceiver::Answers { .. } => return Err(Failure::protocol("unrequested answers")),
             FromReceiver::Finished => {
                 session.is_finished = true;
                 return Ok(());
@@ -334,7 +334,7 @@ impl Sender {
         };
         let number = usize::try_from(number).ok().and_then(|number| session.offered.get(number));
         let Some(&index) = number.filter(|index| self.fates[**index].outcome.is_none()) else {
-            return Err(Failure::protocol("word of a file that is not on its way"));
+            return Err(Failure::protocol("message about a file that is not being transferred"));
         };
         self.fates[index].times_damaged += u8::from(outcome.is_none());
         let is_hopeless = self.fates[index].times_damaged == TRIES;
@@ -378,7 +378,7 @@ where
             FromReceiver::Answers { answers } if !answers.is_empty() => all.extend(answers),
             FromReceiver::Busy => {}
             FromReceiver::Fail { reason } => return Err(Failure::Peer(reason)),
-            _ => return Err(Failure::protocol("something else where answers were expected")),
+            _ => return Err(Failure::protocol("unexpected message instead of answers")),
         }
     }
     if all.len() > count {

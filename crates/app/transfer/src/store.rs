@@ -106,7 +106,9 @@ impl Store {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 Ok(InPlace::File(File::from(rustix::fs::openat(&folder, name, flags, Mode::empty())?)))
             }
-            _ => Ok(InPlace::Other("something is there that is neither a file nor a directory".to_owned())),
+            _ => Ok(InPlace::Other(
+                "the name is taken by something that is neither a file nor a directory".to_owned(),
+            )),
         }
     }
 

@@ -272,15 +272,18 @@ fn a_sender_that_lies_gets_nothing_into_its_place() {
         ("frame of kind 71", vec![b"GET / HTTP/1.1\r\n\r\n".to_vec()]),
         ("more data than", vec![hello(), offer("bad", 4), start(0), data(b"longer")]),
         ("ends after 2 of 4", vec![hello(), offer("bad", 4), start(0), data(b"no"), end(b"no")]),
-        ("goes on from byte 3", vec![hello(), offer("bad", 4), start(3)]),
+        ("resumes at byte 3", vec![hello(), offer("bad", 4), start(3)]),
         ("data of no file", vec![hello(), offer("bad", 4), data(b"good")]),
         ("did not begin", vec![hello(), offer("bad", 4), end(b"good")]),
         (
-            "not on its way",
+            "not being transferred",
             vec![hello(), offer("bad", 4), word_frame(&FromSender::Start { index: 1, from: 0 })],
         ),
-        ("said to be there", vec![hello(), offer("bad", 4), word_frame(&FromSender::Same { index: 0 })]),
-        ("there is no room", vec![hello(), offer("bad", 1 << 62)]),
+        (
+            "claims a file that does not exist",
+            vec![hello(), offer("bad", 4), word_frame(&FromSender::Same { index: 0 })],
+        ),
+        ("not enough space", vec![hello(), offer("bad", 1 << 62)]),
     ];
     for (expected, frames) in bad {
         let (outcome, _, said) = tell(&receiver, &frames);
@@ -398,11 +401,14 @@ fn a_receiver_that_lies_is_left() {
     let has = |bytes| Answer::Has { bytes, blake3: "00".into() };
     let answers = |answer: Answer| word_frame(&FromReceiver::Answers { answers: vec![answer] });
     let cases: [(&str, Vec<Vec<u8>>); 5] = [
-        ("not on its way", vec![answers(Answer::Nothing), word_frame(&FromReceiver::Verified { index: 9 })]),
+        (
+            "not being transferred",
+            vec![answers(Answer::Nothing), word_frame(&FromReceiver::Verified { index: 9 })],
+        ),
         ("the disk is full", vec![word_frame(&FromReceiver::Fail { reason: "the disk is full".into() })]),
         ("more answers", vec![word_frame(&FromReceiver::Answers { answers: vec![has(1), has(2)] })]),
-        ("answers were expected", vec![word_frame(&FromReceiver::Finished)]),
-        ("nobody asked for", vec![answers(has(u64::MAX)), answers(Answer::Nothing)]),
+        ("instead of answers", vec![word_frame(&FromReceiver::Finished)]),
+        ("unrequested", vec![answers(has(u64::MAX)), answers(Answer::Nothing)]),
     ];
     for (expected, frames) in cases {
         let (near, far) = pair();

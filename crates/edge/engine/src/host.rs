@@ -116,13 +116,13 @@ pub enum HostRingError {
         error: OpenError,
     },
     /// Its writer was killed.
-    #[error("the ring {0} has lost its writer")]
+    #[error("the writer of the ring {0} has died")]
     Dead(PathBuf),
     /// It was found to hold what no writer of ours writes.
-    #[error("the ring {0} was left: it holds what no writer of this version writes")]
+    #[error("stopped reading the ring {0}: it contains records that no writer of this version writes")]
     Shunned(PathBuf),
     /// What it says of its stream is no description of it.
-    #[error("the ring {0} does not say which stream it holds")]
+    #[error("the ring {0} does not name its stream")]
     Label(PathBuf),
 }
 

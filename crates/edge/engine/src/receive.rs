@@ -122,7 +122,7 @@ pub enum ReceiveError {
     #[error("the receiving agent cannot be started")]
     Start(#[from] io::Error),
     /// The agent's thread is gone.
-    #[error("the receiving agent has ended")]
+    #[error("the receiving agent has stopped")]
     Ended,
 }
 

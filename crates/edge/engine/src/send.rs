@@ -122,7 +122,7 @@ pub enum SendError {
     #[error(transparent)]
     Ring(#[from] CreateError),
     /// The agent's thread is gone.
-    #[error("the sending agent has ended")]
+    #[error("the sending agent has stopped")]
     Ended,
 }
 

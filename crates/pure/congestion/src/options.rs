@@ -15,13 +15,13 @@ pub struct Options {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OptionError {
     /// There is no equals sign.
-    #[error("`{0}` is no option: write name=value")]
+    #[error("malformed option `{0}`: write name=value")]
     NotAnOption(String),
     /// An option is there twice.
-    #[error("the option `{0}` is there twice")]
+    #[error("option `{0}` is given twice")]
     Twice(String),
     /// The control has no such option.
-    #[error("there is no option `{name}`; {}", known_options(.known))]
+    #[error("unknown option `{name}`; {}", known_options(.known))]
     Unknown {
         /// What was asked for.
         name: String,
@@ -29,7 +29,7 @@ pub enum OptionError {
         known: Vec<&'static str>,
     },
     /// The value makes no sense.
-    #[error("{name}={value} makes no sense: {name} is {expected}")]
+    #[error("invalid value {name}={value}: {name} is {expected}")]
     Value {
         /// Of which option.
         name: &'static str,
@@ -131,9 +131,9 @@ fn read_rate(name: &'static str, value: String) -> Result<f64, OptionError> {
 
 fn known_options(known: &[&str]) -> String {
     if known.is_empty() {
-        "this control has none".to_owned()
+        "this control takes none".to_owned()
     } else {
-        format!("there are {}", known.join(", "))
+        format!("known options: {}", known.join(", "))
     }
 }
 
@@ -156,10 +156,10 @@ mod tests {
         let mut options = Options::parse("alpa=20").unwrap();
         options.number("alpha", 200.0, 1.0, 1e6).unwrap();
         let error = options.finish().unwrap_err();
-        assert_eq!(error.to_string(), "there is no option `alpa`; there are alpha");
+        assert_eq!(error.to_string(), "unknown option `alpa`; known options: alpha");
 
         let error = Options::parse("alpha=0").unwrap().number("alpha", 200.0, 1.0, 9.0).unwrap_err();
-        assert_eq!(error.to_string(), "alpha=0 makes no sense: alpha is a number from 1 to 9, usually 200");
+        assert_eq!(error.to_string(), "invalid value alpha=0: alpha is a number from 1 to 9, usually 200");
         let error = Options::parse("").unwrap().rate("rate").unwrap_err();
         assert_eq!(error.to_string(), "rate is missing: bits per second as 950m or 10g");
         for text in ["rate=", "rate=0", "rate=-1m", "rate=inf", "rate=fast"] {

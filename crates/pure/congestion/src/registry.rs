@@ -27,7 +27,7 @@ pub struct Choice {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UnknownControl {
     /// None has this name.
-    #[error("there is no congestion control `{name}`; there are {}", known.join(", "))]
+    #[error("unknown congestion control `{name}`; known are {}", known.join(", "))]
     Name {
         /// What was asked for.
         name: String,
@@ -175,11 +175,11 @@ mod tests {
     fn who_asks_for_what_there_is_not_learns_what_there_is() {
         let error = named("turbo", "").unwrap_err();
         assert!(
-            error.to_string().starts_with("there is no congestion control `turbo`; there are udt"),
+            error.to_string().starts_with("unknown congestion control `turbo`; known are udt"),
             "{error}"
         );
         let error = named("fixed", "speed=1g&rate=1g").unwrap_err();
-        assert_eq!(error.to_string(), "fixed: there is no option `speed`; there are rate");
+        assert_eq!(error.to_string(), "fixed: unknown option `speed`; known options: rate");
     }
 
     /// Each says its own, so that a peer with another control is not misunderstood.

@@ -67,14 +67,14 @@ pub enum RegistrationError {
     Period(#[from] PeriodError),
     /// More than labels can tell.
     #[error(
-        "an app has at most {MAX_WIRES} inputs and outputs, not {0}\nlet one stream carry several channels"
+        "an app has at most {MAX_WIRES} inputs and outputs, not {0}\nput several channels into one stream"
     )]
     TooMany(usize),
     /// One stream as two outputs.
-    #[error("the stream `{0}` is an output twice\ngive each output a name of its own")]
+    #[error("output `{0}` is given twice\ngive each output a name of its own")]
     TwiceWritten(StreamName),
     /// The app's own status stream as an output.
-    #[error("the output `{0}` is the stream by which the app tells of itself\ngive the output another name")]
+    #[error("the output `{0}` is the app's own status stream\ngive the output another name")]
     OwnStatus(StreamName),
 }
 

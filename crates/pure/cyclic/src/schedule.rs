@@ -45,11 +45,11 @@ pub struct Due {
 #[non_exhaustive]
 pub enum PeriodError {
     /// Shorter than what can be kept.
-    #[error("a period of {0:?} is shorter than {MIN_PERIOD:?}\ngive a longer one; 10 ms is the default")]
+    #[error("a period of {0:?} is shorter than {MIN_PERIOD:?}\nchoose a longer one; 10 ms is the default")]
     TooShort(Duration),
     /// Not within the period.
     #[error(
-        "a phase of {phase:?} is not within the period of {period:?}\ngive one that is less, such as a third of it"
+        "a phase of {phase:?} does not lie within the period of {period:?}\nchoose a shorter one, such as a third of it"
     )]
     Phase {
         /// As given.
@@ -58,9 +58,7 @@ pub enum PeriodError {
         period: Duration,
     },
     /// Its frequency is not a fraction that a stream can have.
-    #[error(
-        "a period of {0:?} is no sample rate that can be written as a fraction\nuse fewer digits, such as 10 ms"
-    )]
+    #[error("a period of {0:?} cannot be written as a sample rate\nuse fewer digits, such as 10 ms")]
     NoRate(Duration),
 }
 

@@ -50,7 +50,7 @@ pub enum DeriveError {
     #[error(transparent)]
     Expression(#[from] ExpressionError),
     /// A result that is not a float.
-    #[error("a derived stream is f4 or f8, not {0}")]
+    #[error("invalid dtype {0} of a derived stream; use f4 or f8")]
     Dtype(Dtype),
     /// A derivation that would read itself.
     #[error("`{0}` cannot be derived from itself; give the derived stream another name")]

@@ -48,7 +48,7 @@ pub enum ExpressionError {
     #[error("`{0}` cannot name a variable; take letters, digits and `_`, once, and not a function's name")]
     VariableName(String),
     /// Something that no expression has.
-    #[error("`{character}` at {position} has no meaning; write numbers, names, + - * / ^ ( ) and ,")]
+    #[error("unexpected `{character}` at {position}; write numbers, names, + - * / ^ ( ) and ,")]
     Character {
         /// What was found.
         character: char,
@@ -291,7 +291,7 @@ impl<'a> Translation<'a> {
 
     fn comma(&mut self, position: usize) -> Result<(), ExpressionError> {
         let Some(frame) = self.open.last_mut().filter(|frame| frame.commas > 0) else {
-            let expected = "there is no place for `,`: only min, max and atan2 take two arguments";
+            let expected = "unexpected `,`: only min, max and atan2 take two arguments";
             return Err(ExpressionError::Syntax { expected, position });
         };
         frame.commas -= 1;
@@ -305,7 +305,7 @@ impl<'a> Translation<'a> {
     fn close(&mut self, position: usize) -> Result<(), ExpressionError> {
         let syntax = |expected| Err(ExpressionError::Syntax { expected, position });
         match self.open.pop() {
-            None => syntax("there is no `(` for `)`"),
+            None => syntax("no `(` matches `)`"),
             Some(frame) if frame.commas > 0 => syntax("the second argument is missing"),
             Some(frame) => {
                 self.plain.push_str(if frame.between.is_empty() { ")" } else { "))" });

@@ -93,7 +93,7 @@ pub enum InputError {
     },
     /// The publisher came back with another schema, which the output's cannot follow.
     #[error(
-        "stream `{stream}` came back with another schema ({before} before, {now} now); begin the operator anew"
+        "stream `{stream}` came back with another schema ({before} before, {now} now); restart the operator"
     )]
     SchemaChanged {
         /// The stream.

@@ -34,7 +34,7 @@ pub enum Statistic {
 #[non_exhaustive]
 pub enum ReductionError {
     /// A window of less than two samples, or no statistic.
-    #[error("a reduction takes 2 samples or more to one or more statistics, not {samples} to {statistics}")]
+    #[error("a reduction needs 2 samples or more and one statistic or more, not {samples} and {statistics}")]
     Nothing {
         /// As given.
         samples: u32,
@@ -43,7 +43,7 @@ pub enum ReductionError {
     },
     /// A rate so low that no fraction of 32 bits says it.
     #[error(
-        "one of {samples} samples at {rate} samples per second is a rate that cannot be written; take fewer"
+        "the rate of one in {samples} samples at {rate} samples per second cannot be represented; use fewer samples"
     )]
     Rate {
         /// As given.
@@ -55,7 +55,7 @@ pub enum ReductionError {
     #[error("the reduced stream cannot be described")]
     Schema(#[from] SchemaError),
     /// The publisher came back with another schema, which the output's cannot follow.
-    #[error("the stream came back with another schema; begin the reduction anew")]
+    #[error("the stream came back with another schema; restart the reduction")]
     SchemaChanged,
 }
 

@@ -12,7 +12,7 @@ pub struct StreamPattern(String);
 /// Says that a text is no pattern.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "`{0}` is not a pattern; write a stream name in which `*` stands for a part of a word and `**` for any words"
+    "invalid pattern `{0}`; write a stream name in which `*` matches a part of a word and `**` any words"
 )]
 pub struct PatternError(pub String);
 

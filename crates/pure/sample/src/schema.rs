@@ -67,7 +67,7 @@ pub struct Channel {
 pub enum SchemaError {
     /// A name that is not a path of words.
     #[error(
-        "`{0}` is not a stream name; write words of letters, digits, `_`, `-` and `.` with `/` between them, \
+        "invalid stream name `{0}`; write words of letters, digits, `_`, `-` and `.` with `/` between them, \
          {MAX_NAME_BYTES} bytes at most"
     )]
     Name(String),
@@ -78,7 +78,7 @@ pub enum SchemaError {
     #[error("two channels are named `{0}`")]
     DuplicateChannel(String),
     /// A shape with an extent of zero, or too many elements in one sample.
-    #[error("one sample may have 1 to {MAX_ELEMENTS_PER_SAMPLE} elements; channel `{0}` goes beyond that")]
+    #[error("a sample has 1 to {MAX_ELEMENTS_PER_SAMPLE} elements; channel `{0}` exceeds that")]
     Shape(String),
     /// A scale of zero or one that is not a finite number.
     #[error("the scale and offset of channel `{0}` must be finite, and the scale not zero")]

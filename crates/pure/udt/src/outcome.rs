@@ -46,13 +46,13 @@ pub enum CloseReason {
     #[error("closed here")]
     Local,
     /// It was closed here, and the time to linger was over before the peer had acknowledged everything.
-    #[error("closed here, and not everything that was queued reached the peer in the time it lingered")]
+    #[error("closed here before all queued data reached the peer")]
     Unsent,
     /// The peer closed it.
     #[error("the peer closed the connection")]
     ByPeer,
     /// Nothing was heard of the peer for too long.
-    #[error("nothing was heard of the peer for too long")]
+    #[error("the peer has been silent for too long")]
     Silent,
     /// The path has a PMTU black hole: full packets no longer arrive, and small ones do.
     #[error(
@@ -64,13 +64,15 @@ pub enum CloseReason {
         packet_bytes: u32,
     },
     /// The peer began anew from the same port with other numbers: it does not know this connection any more.
-    #[error("the peer began anew: it does not know this connection any more")]
+    #[error("the peer restarted and does not know this connection any more")]
     Replaced,
     /// There was no answer to the first handshakes.
-    #[error("nobody answers there")]
+    #[error("no answer from the peer")]
     NoAnswer,
     /// The peer does not want this connection: it expects another type of socket, or has too many.
-    #[error("the peer refuses the connection: it expects another type of socket, or has too many already")]
+    #[error(
+        "the peer refused the connection: it expects another type of socket, or has too many connections"
+    )]
     Refused,
 }
 
@@ -81,7 +83,7 @@ pub enum SendError {
     #[error("the connection is closed")]
     Closed,
     /// The connection does not stand yet.
-    #[error("the connection does not stand yet")]
+    #[error("the connection is not established yet")]
     NotConnected,
     /// Streams carry no messages, and message sockets no streams.
     #[error("this socket is of the other type: a stream takes `send`, a message socket `send_message`")]

@@ -40,12 +40,12 @@ pub struct Description {
 pub enum DescriptionError {
     /// More bytes than a description may have.
     #[error(
-        "the description has {0} bytes and {MAX_DESCRIPTION_BYTES} are allowed; \
+        "the description has {0} bytes, at most {MAX_DESCRIPTION_BYTES} are allowed; \
          shorten channel names and labels, or split the stream"
     )]
     TooLarge(usize),
     /// A text, list or shape beyond its limit.
-    #[error("{what} is {actual} long and {limit} are allowed")]
+    #[error("{what} is {actual} long, at most {limit} are allowed")]
     Limit {
         /// What is too long.
         what: &'static str,
@@ -55,10 +55,10 @@ pub enum DescriptionError {
         limit: usize,
     },
     /// A text with a control character.
-    #[error("{0} has control characters in it; leave them out")]
+    #[error("{0} contains control characters; remove them")]
     ControlCharacter(&'static str),
     /// Not the CBOR that was expected.
-    #[error("byte {0} of the description is not the CBOR expected there")]
+    #[error("unexpected CBOR at byte {0} of the description")]
     Cbor(usize),
     /// Keys that do not ascend: doubled or unsorted.
     #[error("the keys before byte {0} of the description do not ascend")]
@@ -67,7 +67,7 @@ pub enum DescriptionError {
     #[error("the description has no {0}")]
     Missing(&'static str),
     /// A code that names no dtype.
-    #[error("dtype code {0} is not known here")]
+    #[error("unknown dtype code {0}")]
     Dtype(u8),
     /// A rate of zero, or one that is not in lowest terms.
     #[error("{0}/{1} is not a sample rate in lowest terms")]

@@ -77,7 +77,7 @@ struct Content {
 #[non_exhaustive]
 pub enum DescriptorError {
     /// The parts are not of one description.
-    #[error("the checksum of the description does not hold over its parts")]
+    #[error("the checksum of the description does not match its parts")]
     Checksum,
     /// The content is not a description.
     #[error(transparent)]

@@ -22,31 +22,31 @@ pub enum Reason {
     #[error("a datagram of {0} bytes is shorter than its header")]
     TooShort(usize),
     /// Not of this protocol at all.
-    #[error("the magic number is {0:#06x}")]
+    #[error("wrong magic number {0:#06x}")]
     Magic(u16),
     /// Of a version that this software does not know.
-    #[error("version {0} of the stream protocol is not known here")]
+    #[error("unknown version {0} of the stream protocol")]
     Version(u8),
     /// Of a kind that this software does not know.
-    #[error("datagrams of kind {0} are not known here")]
+    #[error("unknown kind {0} of datagram")]
     Kind(u8),
     /// With flags that this software does not know.
-    #[error("flags {0:#06x} are not known here")]
+    #[error("unknown flags {0:#06x}")]
     Flags(u16),
     /// With a critical extension that this software does not know.
-    #[error("extension {0} is critical and not known here; update this software to read the stream")]
+    #[error("unknown critical extension {0}; update this software to read the stream")]
     Extension(u8),
     /// The header was damaged.
-    #[error("the header's checksum does not hold")]
+    #[error("wrong checksum of the header")]
     HeaderCrc,
     /// The payload was damaged.
-    #[error("the payload's checksum does not hold")]
+    #[error("wrong checksum of the payload")]
     PayloadCrc,
     /// Sizes and counts do not agree with the number of bytes that arrived.
     #[error("sizes and counts do not agree with the bytes that arrived")]
     Length,
     /// A field has a value that makes no sense.
-    #[error("field `{0}` has a value that makes no sense")]
+    #[error("invalid value of field `{0}`")]
     Field(&'static str),
 }
 

@@ -179,7 +179,7 @@ pub enum PageFrameError {
         value: u64,
     },
     /// More than a frame may hold.
-    #[error("a frame may hold {limit} {what}, not {count}; show less or thin further")]
+    #[error("a frame holds at most {limit} {what}, not {count}; show less or downsample further")]
     TooMany {
         /// What there is too much of.
         what: &'static str,

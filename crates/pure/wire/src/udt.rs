@@ -49,13 +49,13 @@ pub enum Packet<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Malformed {
     /// Shorter than the header, or than what its type has.
-    #[error("{0} bytes are too few")]
+    #[error("truncated after {0} bytes")]
     TooShort(usize),
     /// A handshake of a kind that nobody knows.
-    #[error("the handshake's field `{0}` makes no sense")]
+    #[error("invalid field `{0}` of the handshake")]
     Handshake(&'static str),
     /// A list of losses whose ranges do not begin before they end.
-    #[error("the list of losses makes no sense")]
+    #[error("malformed list of losses")]
     LossList,
 }
 

@@ -234,7 +234,7 @@ impl StreamRecorder {
         let gaps = GapFile::create(store, &self.folder, &self.description)?;
         let taken = core::mem::replace(&mut self.gaps, gaps);
         self.gaps.take_over(taken);
-        let cause = format!("{} was taken away while it was recorded, and is begun anew", path.display());
+        let cause = format!("{} was removed while it was recorded, and is started again", path.display());
         let mended = Mended { file: GAPS.to_owned(), kept_as, cause: cause.clone() };
         self.gaps.write_lines(&[self.session_line(), Line::Mended(mended)])?;
         store.sync_folder(&self.folder)?;

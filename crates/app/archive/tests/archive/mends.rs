@@ -40,7 +40,7 @@ fn a_segment_whose_index_is_lost_becomes_parquet_if_it_is_whole_and_stays_if_not
     assert!(compacted(1).unwrap().is_some());
     for number in [2, 3] {
         let said = compacted(number).unwrap_err().to_string();
-        assert!(said.contains("it is kept as it is"), "{said}");
+        assert!(said.contains("it is kept unchanged"), "{said}");
     }
     assert!(!disk.paths().contains(&segments[0]) && named(&disk, ".parquet").len() == 1);
     assert!(disk.paths().contains(&segments[1]) && disk.paths().contains(&segments[2]));

@@ -216,7 +216,7 @@ impl Mutation<'_> {
         }
         if self.path.to_str().unwrap().contains("segment-") {
             let mut found = verified(disk).unwrap_or_default();
-            found.retain(|it| it.what.contains("and are there"));
+            found.retain(|it| it.what.contains("but are stored"));
             assert_eq!(
                 found,
                 [],

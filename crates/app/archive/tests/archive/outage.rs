@@ -227,7 +227,7 @@ fn an_archive_that_is_taken_away_is_said_and_what_cannot_be_stored_is_counted() 
         let closed = recorder.close(at_ms(3_010));
         let expected = match taken {
             Taken::Root | Taken::Epoch => {
-                assert!(closed.unwrap_err().to_string().contains("is not there any more"), "{taken:?}");
+                assert!(closed.unwrap_err().to_string().contains("has disappeared"), "{taken:?}");
                 assert!(!root.exists() || taken == Taken::Epoch, "nothing is made where nothing is");
                 assert!(
                     progress.stored < 1_000 * PER_SAMPLE,

@@ -143,7 +143,7 @@ fn a_stream_that_begins_and_ends_while_the_archive_is_away_is_a_hole_once_it_is_
         assert_eq!(recorder.progress().next().unwrap().archive_write, 100 * PER_SAMPLE);
         if !is_back {
             let said = recorder.close(at_ms(2_000)).unwrap_err().to_string();
-            assert!(said.contains("is not there any more"), "{said}");
+            assert!(said.contains("has disappeared"), "{said}");
             continue;
         }
         place.bring_back();

@@ -59,8 +59,8 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     }
     let apps = watch.apps();
     if apps.is_empty() {
-        eprintln!("no cyclic app was heard on {}", settings::brief(node.bus()));
-        eprintln!("start one, or give the right --bus and interface");
+        eprintln!("no cyclic app found on {}", settings::brief(node.bus()));
+        eprintln!("start one, or check --bus and its interface");
     }
     let found = apps.iter().any(|app| matches!(app.state, AppState::Starving | AppState::Gone));
     Ok(if found { Outcome::Found } else { Outcome::Fine })

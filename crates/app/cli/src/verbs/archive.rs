@@ -113,7 +113,7 @@ fn print(found: &Verification) -> anyhow::Result<()> {
     // What is whole has only remarks too many to tell.
     let untold = if found.is_whole() { 0 } else { found.untold };
     let verdict = match found.contradictions.len() as u64 + untold {
-        0 => "nothing contradicts".to_owned(),
+        0 => "no contradictions".to_owned(),
         1 => "1 contradiction".to_owned(),
         count => format!("{count} contradictions"),
     };

@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
     let (name, rest) = arguments.words.split_first().expect("clap asks for one word at least");
     let name = BRIDGES.into_iter().find(|it| name == it).ok_or_else(|| {
-        anyhow::anyhow!("there is no bridge `{}`\nname one of {}", name.to_string_lossy(), BRIDGES.join(", "))
+        anyhow::anyhow!("unknown bridge `{}`\nknown bridges: {}", name.to_string_lossy(), BRIDGES.join(", "))
     })?;
     let python = interpreter();
     check_package(&python)?;
@@ -74,7 +74,7 @@ fn check_package(python: &Path) -> anyhow::Result<()> {
     match found {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => anyhow::bail!(
-            "{} has no package `tallycast`, which the bridges belong to\n\
+            "{} does not find the package `tallycast`, which contains the bridges\n\
              install it: pip install tallycast; or name another interpreter with {PYTHON_VARIABLE}",
             python.display()
         ),

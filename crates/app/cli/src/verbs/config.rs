@@ -44,13 +44,13 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
 
 fn check(file: Option<PathBuf>) -> anyhow::Result<Outcome> {
     let Some(path) = file.or_else(settings::default_path) else {
-        anyhow::bail!("there is no file to check\nname one: tallycast config check FILE");
+        anyhow::bail!("no file to check\nname one: tallycast config check FILE");
     };
     // A file that is not there could not be checked; one that is wrong was, and something was found.
     std::fs::metadata(&path).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
     match settings::read(&path) {
         Ok(_) => {
-            writeln!(std::io::stdout(), "{}: fine", path.display())?;
+            writeln!(std::io::stdout(), "{}: valid", path.display())?;
             Ok(Outcome::Fine)
         }
         Err(error) => {

@@ -116,11 +116,11 @@ enum Folder {
 impl Folder {
     fn make(arguments: &Arguments) -> anyhow::Result<Self> {
         if let Some(own) = &arguments.dir {
-            std::fs::create_dir_all(own).with_context(|| format!("{} cannot be made", own.display()))?;
+            std::fs::create_dir_all(own).with_context(|| format!("cannot create {}", own.display()))?;
             return Ok(Self::Own(own.clone()));
         }
         let temporary = tempfile::Builder::new().prefix("tallycast-demo-").tempdir();
-        let temporary = temporary.context("no temporary folder can be made\nname one with --dir")?;
+        let temporary = temporary.context("cannot create a temporary folder\nname a folder with --dir")?;
         Ok(if arguments.keep { Self::Kept(temporary.keep()) } else { Self::Temporary(temporary) })
     }
 
@@ -144,7 +144,7 @@ impl Folder {
 
 /// Makes a bus on the loopback interface with a port of its own, so that two demos do not mix.
 fn private_bus() -> anyhow::Result<String> {
-    let socket = UdpSocket::bind("0.0.0.0:0").context("no UDP port can be had")?;
+    let socket = UdpSocket::bind("0.0.0.0:0").context("no UDP port available")?;
     Ok(format!("udp://239.84.0.0:{}?iface=lo&ttl=1", socket.local_addr()?.port()))
 }
 
@@ -153,7 +153,7 @@ fn free_page_address(asked: Option<SocketAddr>) -> anyhow::Result<SocketAddr> {
     if let Some(asked) = asked {
         drop(TcpListener::bind(asked).with_context(|| {
             format!(
-                "the page cannot be at {asked}\nchoose another address with --listen, such as 127.0.0.1:0"
+                "the page cannot be served at {asked}\nchoose another address with --listen, such as 127.0.0.1:0"
             )
         })?);
     }
@@ -161,9 +161,9 @@ fn free_page_address(asked: Option<SocketAddr>) -> anyhow::Result<SocketAddr> {
     if first.port() != 0 && TcpListener::bind(first).is_ok() {
         return Ok(first);
     }
-    let free = TcpListener::bind(SocketAddr::new(first.ip(), 0)).context("no TCP port can be had")?;
+    let free = TcpListener::bind(SocketAddr::new(first.ip(), 0)).context("no TCP port available")?;
     if asked.is_none() {
-        eprintln!("{first} is in use, so the page is elsewhere");
+        eprintln!("{first} is in use; another port is chosen for the page");
     }
     Ok(free.local_addr()?)
 }
@@ -174,7 +174,7 @@ fn wait_for_page(listen: SocketAddr, children: &mut Children, stop: &Stop) -> an
     while TcpStream::connect_timeout(&listen, LOOK).is_err() {
         children.check()?;
         if stop.wait(LOOK) {
-            bail!("ended before the page was there");
+            bail!("ended before the page was ready");
         }
         if began.elapsed() > PAGE_PATIENCE {
             return Err(anyhow!(
@@ -191,7 +191,7 @@ fn tell(scene: &Scene<'_>, arguments: &Arguments) {
     eprintln!("archive   {}", scene.folder.join(scene::ARCHIVE).display());
     eprintln!("streams   tallycast ls --bus '{}'", scene.bus);
     if !arguments.headless && arguments.duration.is_none() {
-        eprintln!("Ctrl-C ends it.");
+        eprintln!("Press Ctrl-C to stop.");
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     let announced = match node.streams(arguments.wait) {
         // As for readers: this host's streams are there without a network.
         Err(error) if node.bus().shm.is_some() => {
-            eprintln!("{error}\nonly streams of this host are listed");
+            eprintln!("{error}\nonly streams on this host are listed");
             Vec::new()
         }
         announced => announced?,
@@ -75,8 +75,8 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
         eprintln!("streams of this host that {}: {count}\n{}", why.which(), why.remedy());
     }
     if unseen.is_empty() && rows.is_empty() {
-        eprintln!("no stream is there on {} within {:?}", settings::brief(node.bus()), arguments.wait);
-        eprintln!("publish one with `tallycast pub`, or give the right --bus and interface");
+        eprintln!("no stream found on {} within {:?}", settings::brief(node.bus()), arguments.wait);
+        eprintln!("publish one with `tallycast pub`, or check --bus and its interface");
     }
     Ok(Outcome::Fine)
 }

@@ -19,9 +19,8 @@ impl Pending {
     pub(crate) fn new(path: &Path) -> anyhow::Result<Self> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
-        let file = file.with_context(|| {
-            format!("{} cannot be written\nname a file in a folder that can", path.display())
-        })?;
+        let file = file
+            .with_context(|| format!("cannot write {}\nname a file in a writable folder", path.display()))?;
         Ok(Self { path: path.to_owned(), file })
     }
 
@@ -59,6 +58,6 @@ impl Pending {
     }
 
     fn cannot_be_written(&self) -> String {
-        format!("{} cannot be written", self.path.display())
+        format!("cannot write {}", self.path.display())
     }
 }

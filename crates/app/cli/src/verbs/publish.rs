@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let mut ending = Ending::new(stop, arguments.duration, arguments.count);
     arguments.origin.check(arguments.repeat, arguments.speed)?;
     let Some(source) = arguments.origin.open(arguments.name.as_ref(), arguments.repeat, &ending)? else {
-        eprintln!("ended before the first line, which tells the channels: nothing was published");
+        eprintln!("ended before the first line, which determines the channels: nothing was published");
         return Ok(Outcome::Fine);
     };
     let schema = arguments.schema(source.description())?;
@@ -150,7 +150,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         }
     }
     if ended.iter().any(|(_, status)| status.totals.samples.publisher_queue > 0) {
-        eprintln!("samples came faster than they could leave\nlet the source wait: --on-full block");
+        eprintln!("samples arrived faster than they could be sent\nlet the source wait with --on-full block");
     }
     played?;
     Ok(Outcome::Fine)
@@ -273,7 +273,7 @@ fn totals_text(totals: &Totals) -> String {
     let parts = [
         (samples.source, "samples missing at the source"),
         (samples.publisher_queue, "samples lost in publisher_queue"),
-        (samples.publisher_paused, "samples not sent while nobody listened (publisher_paused)"),
+        (samples.publisher_paused, "samples not sent for lack of readers (publisher_paused)"),
         (datagrams.injected, "datagrams withheld (injected)"),
         (datagrams.sender_socket, "datagrams refused (sender_socket)"),
         (datagrams.sender_ip, "datagrams refused (sender_ip)"),
@@ -281,7 +281,7 @@ fn totals_text(totals: &Totals) -> String {
     ];
     let parts = parts.iter().filter(|(count, _)| *count > 0);
     let parts: Vec<String> = parts.map(|(count, what)| format!(", {count} {what}")).collect();
-    format!("{} of {} samples went out{}", samples.numbered, samples.offered, parts.concat())
+    format!("{} of {} samples were sent{}", samples.numbered, samples.offered, parts.concat())
 }
 
 #[cfg(test)]

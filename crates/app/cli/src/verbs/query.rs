@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let archive = Archive::open(&root)?;
     let Some(name) = &name else {
         if arguments.asks_of_a_stream() {
-            bail!("say of which stream\nlist what there is: tallycast query {} --list", root.display());
+            bail!("no stream is given\nlist the streams: tallycast query {} --list", root.display());
         }
         return list(&archive, &arguments);
     };
@@ -123,9 +123,9 @@ impl Arguments {
             [root] if self.list || Path::new(root).is_dir() => Ok((root.into(), None)),
             [name] => {
                 let root = usual()?;
-                let said = || format!("`{name}` is no folder, and as a stream of the archive in {root}");
+                let said = || format!("`{name}` is not a folder, and as a stream of the archive in {root}");
                 if !Path::new(&root).is_dir() {
-                    return Err(anyhow!("there is no such archive").context(said()));
+                    return Err(anyhow!("no such archive").context(said()));
                 }
                 Ok((root.clone().into(), Some(name.parse().with_context(said)?)))
             }
@@ -147,7 +147,7 @@ impl Arguments {
         let asked = self.from.is_some() || self.to.is_some();
         if asked && range.is_empty() {
             bail!(
-                "the range is empty: it begins at {} and ends at {}\nwhat is known lasts from {} to {}",
+                "the range is empty: it begins at {} and ends at {}\nthe recording lasts from {} to {}",
                 utc(range.start),
                 utc(range.end),
                 utc(span.start),
@@ -164,7 +164,7 @@ fn list(archive: &Archive, arguments: &Arguments) -> anyhow::Result<Outcome> {
         let (entries, unreadable) = match archive.survey(run) {
             Ok(found) => found,
             Err(error) => {
-                eprintln!("error: run {run} cannot be read: {error}");
+                eprintln!("error: cannot read run {run}: {error}");
                 found = Outcome::Found;
                 continue;
             }
@@ -176,12 +176,12 @@ fn list(archive: &Archive, arguments: &Arguments) -> anyhow::Result<Outcome> {
             }
         }
         for epoch in unreadable {
-            eprintln!("error: {} cannot be read: {}", epoch.folder.display(), epoch.cause);
+            eprintln!("error: cannot read {}: {}", epoch.folder.display(), epoch.cause);
             found = Outcome::Found;
         }
     }
     if found == Outcome::Found {
-        eprintln!("see what is damaged and what that costs: tallycast archive verify ROOT");
+        eprintln!("list the damage and what it costs: tallycast archive verify ROOT");
     }
     Ok(found)
 }
@@ -205,21 +205,21 @@ fn find(archive: &Archive, name: &StreamName, run: Option<&RunName>) -> anyhow::
         let (entries, unreadable) = archive.survey(&run)?;
         found.extend(entries.into_iter().filter(|entry| *entry.name == *name));
         for epoch in unreadable {
-            eprintln!("warning: {} cannot be read: {}", epoch.folder.display(), epoch.cause);
+            eprintln!("warning: cannot read {}: {}", epoch.folder.display(), epoch.cause);
             unread.push(epoch.folder);
         }
     }
     if found.len() > 1 {
         let runs: Vec<&str> = found.iter().map(|entry| entry.run.as_str()).collect();
-        bail!("several runs have the stream {name}\nchoose one with --run: {}", runs.join(", "));
+        bail!("several runs contain the stream {name}\nchoose one with --run: {}", runs.join(", "));
     }
     let entry = found.pop().ok_or_else(|| match unread.first() {
         Some(folder) => anyhow!(
-            "the archive has no stream {name} that can be read; {} cannot be\n\
-             see what is wrong: tallycast archive verify ROOT",
+            "the archive has no readable stream {name}; {} cannot be read\n\
+             list the damage: tallycast archive verify ROOT",
             folder.display()
         ),
-        None => anyhow!("the archive has no stream {name}\nlist what it has: tallycast query ROOT --list"),
+        None => anyhow!("the archive has no stream {name}\nlist its streams: tallycast query ROOT --list"),
     })?;
     let folder = archive::stream_folder(&entry.run, name);
     let is_whole = !unread.iter().any(|path| path.starts_with(&folder));
@@ -265,7 +265,7 @@ fn show(entry: &StreamEntry, recording: &Recording, arguments: &Arguments) -> an
 /// Returns how the recording ended, for people.
 fn state(recording: &Recording) -> &'static str {
     match recording.state {
-        RecordingState::Open if !recording.attended => "open, but nobody records",
+        RecordingState::Open if !recording.attended => "open, but no recorder is running",
         state => state.name(),
     }
 }

@@ -83,9 +83,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let mut recorded = recording.record(subscriber, patience, Deadline::after(arguments.duration));
     recorded.whole &= unjoined::say(&node);
     if recorded.accounts.is_empty() {
-        eprintln!(
-            "nothing was recorded: no stream came that the patterns match\nsee what there is: tallycast ls"
-        );
+        eprintln!("nothing was recorded: no stream matched the patterns\nlist the streams: tallycast ls");
         return Ok(Outcome::Found);
     }
     print(&arguments, &recorded)
@@ -123,7 +121,7 @@ impl Recording {
         let compactor = Compactor::start(Arc::clone(&store), move |done| match done {
             Ok(done) => tracing::info!("segment {} compacted", done.segment.number),
             Err(error) => {
-                tracing::warn!("a segment stays uncompacted: {error}");
+                tracing::warn!("cannot compact a segment: {error}");
                 // Relaxed: read once the thread has ended.
                 found_damaged.fetch_or(error.is_damage(), Ordering::Relaxed);
             }
@@ -226,7 +224,7 @@ impl Recording {
         }
         self.next_accounts = Clock::now() + ACCOUNTS;
         if let Err(error) = self.recorder.take_accounts(self.now(), &subscriber.accounts()) {
-            tracing::warn!("the accounts could not be noted: {error}");
+            tracing::warn!("cannot write the accounts: {error}");
         }
     }
 
@@ -259,25 +257,25 @@ fn origin(event: &Event) -> (&Arc<StreamName>, Epoch) {
 fn say(notice: &Notice) {
     match notice {
         Notice::Recovered { stream, cut_bytes } => {
-            tracing::warn!("{stream}: {cut_bytes} bytes that nobody had acknowledged were cut off");
+            tracing::warn!("{stream}: {cut_bytes} unacknowledged bytes were truncated");
         }
         Notice::Mended { stream, mended } => {
-            let kept = mended.kept_as.as_ref().map(|name| format!("; what was there is kept as {name}"));
+            let kept = mended.kept_as.as_ref().map(|name| format!("; the damaged file is kept as {name}"));
             tracing::warn!(
-                "{stream}: {} was damaged and is made again ({}){}",
+                "{stream}: {} was damaged and is rebuilt ({}){}",
                 mended.file,
                 mended.cause,
                 kept.unwrap_or_default()
             );
         }
         Notice::Damaged { cause } => {
-            tracing::warn!("{cause}\nsee what is damaged and what that costs: tallycast archive verify ROOT");
+            tracing::warn!("{cause}\nlist the damage and what it costs: tallycast archive verify ROOT");
         }
         Notice::LeftAlone { path, cause } => {
-            tracing::warn!("{} cannot be recovered and is left as it is: {cause}", path.display());
+            tracing::warn!("{} cannot be recovered and is left unchanged: {cause}", path.display());
         }
         Notice::Resumed { stream, stored_index } => {
-            tracing::info!("{stream}: recorded on behind sample {stored_index}");
+            tracing::info!("{stream}: recording continues after sample {stored_index}");
         }
         Notice::DiskFull { cause } => {
             tracing::warn!(
@@ -289,8 +287,8 @@ fn say(notice: &Notice) {
             "{cause}\nsamples are counted as archive_write until it is back; what was stored before is where it went\n\
              put it back, or end this recorder and record into another folder with --root DIR"
         ),
-        Notice::Back => tracing::warn!("the archive is back in its place, recording goes on"),
-        Notice::DiskBack => tracing::warn!("there is space again, recording goes on"),
+        Notice::Back => tracing::warn!("the archive is back in place, recording continues"),
+        Notice::DiskBack => tracing::warn!("disk space is available again, recording continues"),
         Notice::WriteFailed { stream, cause } => {
             tracing::warn!("{stream}: cannot be written ({cause}); samples are counted as archive_write");
         }
@@ -332,7 +330,7 @@ fn all_taken(recorded: &Recorded) -> bool {
         if delivered != progress.accepted {
             all = false;
             tracing::error!(
-                "{}: {delivered} elements were delivered and {} taken into the archive; please report this",
+                "{}: {delivered} elements were delivered and {} were accepted by the archive; please report this",
                 progress.stream,
                 progress.accepted
             );

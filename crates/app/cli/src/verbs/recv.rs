@@ -70,15 +70,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             return raw::receive(&address, &arguments.way, arguments.messages, arguments.json, &stop);
         }
         [] if arguments.memory => Whereto::Nowhere,
-        [] => bail!("it is not said where to put what arrives\nwrite {USAGE}"),
+        [] => bail!("no directory to receive into is given\nwrite {USAGE}"),
         _ if arguments.raw || arguments.memory => {
-            bail!("--raw and --memory need no directory\nleave it out, or them")
+            bail!("--raw and --memory take no directory\nomit one or the other")
         }
         [directory] => Whereto::Directory(open(directory, arguments.overwrite)?),
-        [_, other, ..] => bail!("one directory is enough, `{}` is another\nwrite {USAGE}", other.display()),
+        [_, other, ..] => bail!("unexpected second directory `{}`\nwrite {USAGE}", other.display()),
     };
     let listener = Listener::bind_to(address.resolve()?, &arguments.way.for_files(&address)?)
-        .with_context(|| format!("{address} cannot be listened at"))?;
+        .with_context(|| format!("cannot listen at {address}"))?;
     let screen = Screen::new(arguments.json);
     let at = listener.local_address();
     let text = || format!("waiting at udt://{at} for `tallycast send PATH… udt://this-host:{}`", at.port());
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 fn open(directory: &Path, may_replace: bool) -> anyhow::Result<Store> {
     Store::open(directory, may_replace)
-        .with_context(|| format!("{} cannot take what arrives", directory.display()))
+        .with_context(|| format!("cannot receive into {}", directory.display()))
 }
 
 /// Serves one connection a thread.
@@ -161,7 +161,7 @@ impl Service<'_> {
                     Err(WaitError::TimedOut) => {}
                     Err(error) => {
                         self.is_over.store(true, Ordering::Relaxed);
-                        return Err(anyhow!(error).context("no more connections can be taken"));
+                        return Err(anyhow!(error).context("cannot accept more connections"));
                     }
                 }
             }
@@ -179,7 +179,7 @@ impl Service<'_> {
         let served = Served { peer, connection, meter, is_sent_away };
         let (place, gone) = self.hall().take(address.map(|address| Source::of(address.ip())), &served);
         if let Some(gone) = gone {
-            self.send_away(&gone, "it brought nothing while others wait");
+            self.send_away(&gone, "it was idle while others wait");
         }
         if place.is_none() {
             self.send_away(&served, &format!("all {MOST_CONNECTIONS} places are taken"));
@@ -190,7 +190,7 @@ impl Service<'_> {
     /// Ends a connection; its sender may come again.
     fn send_away(&self, served: &Served, why: &str) {
         let peer = &served.peer;
-        let text = || format!("warning: {peer} is sent away: {why}");
+        let text = || format!("warning: connection of {peer} closed: {why}");
         self.screen.say(text, || json!({"event": "sent_away", "peer": peer, "reason": why}));
         served.connection.hang_up();
         // Only now: a session that ends by itself tells its sender not to come again.
@@ -204,10 +204,10 @@ impl Service<'_> {
             (is_first(told.half_open, now.half_open), "fall silent after their handshake"),
             (
                 is_first(told.displaced, now.displaced),
-                "fall silent after their handshake and give way to others",
+                "fall silent after their handshake and are replaced by others",
             ),
-            (is_first(told.replaced, now.replaced), "begin anew while their connection stands"),
-            (is_first(told.refused, now.refused), "are refused: too many wait already"),
+            (is_first(told.replaced, now.replaced), "reconnect while their connection is open"),
+            (is_first(told.refused, now.refused), "are refused: too many are waiting"),
         ];
         for (_, what) in kinds.iter().filter(|(is_first, _)| *is_first) {
             let text = || format!("warning: clients {what}");

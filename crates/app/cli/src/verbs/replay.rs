@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let archive = Archive::open(settings.text("record.root", given.as_deref())?.as_ref())?;
     let (mut streams, unreadable) = archive.survey(&arguments.run)?;
     for epoch in &unreadable {
-        eprintln!("warning: {} cannot be read: {}", epoch.folder.display(), epoch.cause);
+        eprintln!("warning: cannot read {}: {}", epoch.folder.display(), epoch.cause);
     }
     let wanted = |entry: &StreamEntry| arguments.stream.iter().any(|pattern| pattern.matches(&entry.name));
     streams.retain(|entry| arguments.stream.is_empty() || wanted(entry));
@@ -88,7 +88,10 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     damaged.for_each(|damaged| eprintln!("warning: {damaged}"));
     let recordings = || streams.iter().flat_map(|entry| &entry.epochs).filter(|it| it.samples > 0);
     let Some(origin) = recordings().map(|recording| recording.t0).min() else {
-        bail!("run {} has nothing to replay\nlist it: tallycast query ROOT --list --run {0}", arguments.run);
+        bail!(
+            "run {} has nothing to replay\nlist its streams: tallycast query ROOT --list --run {0}",
+            arguments.run
+        );
     };
     let total: u64 = recordings().map(|recording| recording.samples).sum();
     let mut status = StatusLine::new(arguments.json);
@@ -194,7 +197,7 @@ impl Plan<'_> {
             return Ok(print_line(&json)?);
         }
         let samples = &status.totals.samples;
-        eprintln!("{name}: {} of {} samples went out", samples.numbered, samples.offered);
+        eprintln!("{name}: {} of {} samples were sent", samples.numbered, samples.offered);
         if let Some(said) = inherited.text(entry.name.as_str()) {
             eprintln!("{name}: {said}");
         }

@@ -53,24 +53,24 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let (paths, address) = arguments.words.split(USAGE)?;
-    let address = address.ok_or_else(|| anyhow!("it is not said where to\nwrite {USAGE}"))?;
+    let address = address.ok_or_else(|| anyhow!("no destination is given\nwrite {USAGE}"))?;
     let stop = Stop::on_signals()?;
     if arguments.raw {
         if let Some(path) = paths.first() {
-            bail!("--raw sends standard input, not {}\nwrite < {0}, or leave --raw out", path.display());
+            bail!("--raw sends standard input, not {}\nwrite < {0}, or omit --raw", path.display());
         }
         return raw::send(&address, &arguments.way, arguments.messages, arguments.json, &stop);
     }
     let listing = match (arguments.memory, paths.as_slice()) {
         (Some(bytes), []) => Listing::of_memory(bytes as u64),
-        (Some(_), _) => bail!("--memory sends no files\nleave the paths out, or --memory"),
-        (None, []) => bail!("it is not said what to send\nwrite {USAGE}, or --memory 1GB in place of paths"),
+        (Some(_), _) => bail!("--memory sends no files\nomit the paths, or --memory"),
+        (None, []) => bail!("nothing to send is given\nwrite {USAGE}, or --memory 1GB instead of paths"),
         (None, paths) => Listing::of(paths)?,
     };
     let screen = Screen::new(arguments.json);
     for left_out in &listing.left_out {
         let (path, reason) = (left_out.path.display().to_string(), left_out.reason);
-        let text = || format!("warning: {path} is left out: {reason}");
+        let text = || format!("warning: skipping {path}: {reason}");
         screen.say(text, || json!({"event": "left_out", "path": path, "reason": reason}));
     }
     let is_something_left_out = !listing.left_out.is_empty();
@@ -126,7 +126,8 @@ struct Transfer<'a> {
 
 /// Why it ended before its end.
 /// What helps where nobody answers.
-const REMEDY: &str = "start `tallycast recv DIR` there first; look whether a firewall lets UDP through";
+const REMEDY: &str =
+    "start `tallycast recv DIR` on the other host first, and check that no firewall blocks UDP";
 
 #[derive(Debug, thiserror::Error)]
 enum Stopped {
@@ -145,7 +146,7 @@ impl Transfer<'_> {
         loop {
             let broken = match connected {
                 Ok(connection) => {
-                    advice = "give the same command again to go on";
+                    advice = "give the same command again to continue";
                     match self.send_over(connection)? {
                         Some(broken) => broken,
                         None => return Ok(()),
@@ -218,7 +219,11 @@ impl Transfer<'_> {
         self.options.socket.packet_bytes = smaller(packet_bytes);
         let taken = self.options.socket.packet_bytes;
         self.screen.say(
-            || format!("warning: packets of {taken} bytes from now on, as with mtu={taken} in the address"),
+            || {
+                format!(
+                    "warning: using packets of {taken} bytes from now on, as with mtu={taken} in the address"
+                )
+            },
             || json!({"event": "narrower", "packet_bytes": taken}),
         );
     }
@@ -244,7 +249,7 @@ impl Transfer<'_> {
             Err(failure) => {
                 meter.part();
                 self.shrink_packets(&failure);
-                let text = || format!("warning: {failure}; trying to go on");
+                let text = || format!("warning: {failure}; trying to continue");
                 screen.say(text, || json!({"event": "broken", "peer": peer, "error": failure.to_string()}));
                 Ok(Some(failure.to_string()))
             }

@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let all_joined = unjoined::say(&node);
     if accounts.is_empty() {
         eprintln!("no stream matched on {}", settings::brief(node.bus()));
-        eprintln!("see what there is with `tallycast ls`, or give the right --bus and interface");
+        eprintln!("list the streams with `tallycast ls`, or check --bus and its interface");
         return Ok(Outcome::Found);
     }
     let in_order = accounts.iter().all(|account| tallycast::is_in_order_among(account, &accounts));

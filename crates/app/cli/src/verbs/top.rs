@@ -250,7 +250,7 @@ fn print_table(lines: &[Line]) -> std::io::Result<()> {
         )?;
     }
     if lines.is_empty() {
-        writeln!(output, "nothing comes in yet")?;
+        writeln!(output, "no data yet")?;
     }
     output.flush()
 }

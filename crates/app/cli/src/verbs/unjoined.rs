@@ -6,7 +6,7 @@ use tallycast::Node;
 pub(crate) fn say(node: &Node) -> bool {
     let unjoined = node.unjoined();
     for (stream, why) in &unjoined.named {
-        eprintln!("{stream}: could not be joined: {why}");
+        eprintln!("{stream}: cannot join: {why}");
     }
     if unjoined.beyond > 0 {
         eprintln!("and {} more streams could not be joined", unjoined.beyond);

@@ -116,5 +116,5 @@ fn where_there_is_no_app_that_is_said() {
     let output = run(&["apps", "--wait", "100ms", "--bus", &private_bus()]);
     assert!(output.status.success());
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("no cyclic app was heard on"), "{said}");
+    assert!(said.contains("no cyclic app found on"), "{said}");
 }

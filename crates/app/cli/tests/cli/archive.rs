@@ -232,7 +232,7 @@ fn a_recorder_that_finds_something_damaged_says_so_records_on_and_ends_with_1() 
     std::fs::remove_file(epoch.join("segment-000001.index")).unwrap();
     let (code, said) = record(Signal::INT);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("segment-000001.index was damaged and is made again"), "{said}");
+    assert!(said.contains("segment-000001.index was damaged and is rebuilt"), "{said}");
     // It is whole again.
     let (code, said) = record(Signal::INT);
     assert_eq!(code, Some(0), "{said}");

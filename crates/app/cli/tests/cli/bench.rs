@@ -311,7 +311,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is() {
     assert!(refusal(&["--cpus", "lots"]).contains("write one such as 0.3"));
     assert!(refusal(&["--cycle-times", "1..14"]).contains("write 1..14ms"));
     assert!(refusal(&["--transports", "tcp"]).contains("udp, shm"));
-    assert!(refusal(&["--png", "/nonexistent/x.png"]).contains("name a file in a folder that can"));
+    assert!(refusal(&["--png", "/nonexistent/x.png"]).contains("name a file in a writable folder"));
     let output = run(&["bench", "reproduce", "005"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("004"));

@@ -134,7 +134,7 @@ fn an_export_finds_the_epoch_by_the_range_and_asks_only_where_several_lie_in_it(
     }
     let (code, said, ..) = export("between.csv", &["--from", "+120ms", "--to", "-120ms"]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("nothing is known of lab/probe in this range"), "{said}");
+    assert!(said.contains("nothing is recorded of lab/probe in this range"), "{said}");
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn the_archive_of_the_settings_is_asked_where_none_is_named() {
         assert!(output.status.success() && said(&output).contains("lab/probe"), "{}", said(&output));
     }
     let output = ask(&["--gaps"]);
-    assert!(said(&output).contains("say of which stream"), "{}", said(&output));
+    assert!(said(&output).contains("no stream is given"), "{}", said(&output));
     let output = ask(&["lab/other"]);
     assert!(said(&output).contains("the archive has no stream lab/other"), "{}", said(&output));
 }

@@ -30,9 +30,10 @@ fn unknown_options_and_words_are_errors() {
 #[test]
 fn what_is_missing_is_asked_for() {
     let bus = private_bus();
-    assert!(refusal(&["pub", "a", "--wave", "sine", "--bus", &bus]).contains("say it: --rate 1k"));
+    assert!(refusal(&["pub", "a", "--wave", "sine", "--bus", &bus]).contains("set it, as in --rate 1k"));
     assert!(
-        refusal(&["pub", "--wave", "sine", "--rate", "1k", "--bus", &bus]).contains("say one: tallycast pub")
+        refusal(&["pub", "--wave", "sine", "--rate", "1k", "--bus", &bus])
+            .contains("give one: tallycast pub")
     );
     assert!(refusal(&["pub", "a"]).contains("--signal"));
     assert!(refusal(&["pub", "a", "--signal", "eeg", "--bus", &bus]).contains("there are ecg, chime"));
@@ -68,7 +69,7 @@ fn a_wrong_bus_is_told_with_what_would_be_right() {
     let said = refusal(&["ls", "--bus", "udp://10.0.0.1:7400"]);
     assert!(said.contains("such as 239.84.0.0"), "{said}");
     let said = refusal(&["ls", "--bus", "udp://239.84.0.0:7400?speed=9"]);
-    assert!(said.contains("the options are iface"), "{said}");
+    assert!(said.contains("known options: iface"), "{said}");
     let said = refusal(&["ls", "--bus", "udp://239.84.0.0:7400?iface=none9"]);
     assert!(said.contains("none9"), "{said}");
 }
@@ -91,8 +92,8 @@ fn settings_are_checked_and_their_origin_is_told() {
     let path = file.path().to_str().unwrap();
     let output = run(&["config", "check", path]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("there is no key bus.adress"));
-    assert!(refusal(&["ls", "--config", path]).contains("there is no key bus.adress"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("unknown key bus.adress"));
+    assert!(refusal(&["ls", "--config", path]).contains("unknown key bus.adress"));
     // Without a name the file that would be read is checked.
     assert_eq!(run(&["config", "check", "--config", path]).status.code(), Some(1));
     let output = run_with(&["config", "check"], &[("TALLYCAST_CONFIG", path)], "");

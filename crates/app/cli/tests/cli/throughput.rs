@@ -409,7 +409,7 @@ fn nobody_there_and_what_cannot_be_are_said_with_the_way_out() {
     assert!(said(&["-u", "-C", "cubic"]).contains("-C has no effect without TCP"));
     assert!(said(&["-b", "fast"]).contains("write 100M"));
     assert!(said(&["-t", "1ms"]).contains("-t in ms must be from 10"));
-    assert!(said(&["--csv", "/nonexistent/x.csv"]).contains("name a file in a folder that can"));
+    assert!(said(&["--csv", "/nonexistent/x.csv"]).contains("name a file in a writable folder"));
     assert!(said(&["--client", "no such host.invalid"]).contains("is no host that is known here"));
 }
 

@@ -225,7 +225,7 @@ fn a_full_disk_refuses_what_does_not_fit_and_keeps_what_is_whole() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     let bytes = fs::metadata(&note).unwrap().len() + fs::metadata(&big).unwrap().len();
-    assert!(said.contains(&format!("there is no room: {bytes} bytes are to come")), "{said}");
+    assert!(said.contains(&format!("{bytes} bytes needed")), "{said}");
     let (account_of_it, _) = account(&mut full);
     assert_eq!((&account_of_it["offered"], &account_of_it["missing"]), (&2.into(), &2.into()));
     assert_eq!(full.wait().0.code(), Some(2));
@@ -260,7 +260,7 @@ fn a_receiver_that_may_open_no_more_files_says_so_and_keeps_what_is_whole() {
     let output = send(&whole);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("the other end says: ") && said.contains("Too many open files"), "{said}");
+    assert!(said.contains("the other end reports: ") && said.contains("Too many open files"), "{said}");
     assert_eq!(fs::read(to.path().join("note ü.txt")).unwrap(), b"what was done");
     prlimit(pid, Resource::Nofile, before).unwrap();
     assert_eq!(send(&whole).status.code(), Some(0));
@@ -326,22 +326,25 @@ fn what_cannot_be_sent_or_received_is_told_with_a_way_out() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         assert!(said.contains("error: ") && said.contains(wanted), "{arguments:?}: {said}");
     };
-    refused(&["send", "file"], "it is not said where to");
-    refused(&["send", &address], "it is not said what to send");
-    refused(&["send", &address, "file"], "addresses stand last");
+    refused(&["send", "file"], "no destination is given");
+    refused(&["send", &address], "nothing to send is given");
+    refused(&["send", &address, "file"], "the address must come last");
     refused(&["send", "/no/such/file", &address], "/no/such/file: No such file");
     refused(&["send", "--raw", "file", &address], "--raw sends standard input");
     refused(&["send", "--memory", "1MB", &format!("{address}?cc=turbo")], "there are udt, reno");
     refused(&["send", "--memory", "1MB", &address, "--cc", "fixed"], "rate");
-    refused(&["send", "--memory", "1MB", "udt://no.such.host.invalid"], "cannot be found");
+    refused(&["send", "--memory", "1MB", "udt://no.such.host.invalid"], "cannot resolve");
     refused(&["send", "--memory", "1MB", "udp://127.0.0.1"], "write it as udt://host:7400");
-    refused(&["send", "--memory", "1MB", "udt://127.0.0.1:9"], "start `tallycast recv DIR` there first");
-    refused(&["recv"], "it is not said where to put");
+    refused(
+        &["send", "--memory", "1MB", "udt://127.0.0.1:9"],
+        "start `tallycast recv DIR` on the other host first",
+    );
+    refused(&["recv"], "no directory to receive into is given");
     refused(&["recv", "--memory", &address], "is in use by another program");
     refused(&["recv", "--raw", &address], "choose another port");
-    refused(&["recv", "a", "b"], "one directory is enough");
-    refused(&["recv", "--raw", "a"], "need no directory");
-    refused(&["recv", "/dev/null/in"], "/dev/null/in cannot take what arrives");
+    refused(&["recv", "a", "b"], "unexpected second directory");
+    refused(&["recv", "--raw", "a"], "take no directory");
+    refused(&["recv", "/dev/null/in"], "cannot receive into /dev/null/in");
 }
 
 /// A disk of its own, small enough to be filled.

@@ -62,10 +62,10 @@ impl Closed {
     const fn what_happened(self) -> &'static str {
         match self {
             Self::Idle => "it asked for nothing",
-            Self::Slow => "it began a request and did not end it",
-            Self::Stalled => "it did not take what it was sent",
+            Self::Slow => "it did not complete its request",
+            Self::Stalled => "it did not read what was sent",
             Self::Silent => "its page answered no ping",
-            Self::Displaced => "it was waiting, and a newcomer got its place",
+            Self::Displaced => "it was idle, and a new connection took its place",
         }
     }
 }
@@ -100,7 +100,7 @@ impl TurnedAway {
                  where many people share one address, raise it with --pages-per-address"
             }
             Self::Pages => {
-                "a page was turned away: all places are taken\nclose some, or start another monitor"
+                "a page was turned away: too many pages are open\nclose some, or start another monitor"
             }
             Self::Descriptors => {
                 "a connection could not be taken: the process or the system has no descriptor left\n\

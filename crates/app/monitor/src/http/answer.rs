@@ -37,7 +37,7 @@ impl Refused {
 
     pub(crate) fn no_stream(name: &str) -> Self {
         let help = "GET /api/streams lists the streams; POST /api/join joins more";
-        Self::new(StatusCode::NOT_FOUND, format!("there is no stream `{name}`"), help)
+        Self::new(StatusCode::NOT_FOUND, format!("unknown stream `{name}`"), help)
     }
 
     pub(crate) fn no_channel(stream: &str, channel: &str) -> Self {
@@ -51,7 +51,7 @@ impl Refused {
 
     pub(crate) fn no_path(path: &str) -> Self {
         let help = "docs/protocol/page.md lists what this server answers";
-        Self::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}"), help)
+        Self::new(StatusCode::NOT_FOUND, format!("nothing exists at {path}"), help)
     }
 
     pub(crate) fn method(method: &Method, path: &str) -> Self {
@@ -79,8 +79,8 @@ impl Refused {
 
     /// Refuses because the body of a request does not come.
     pub(crate) fn slow(patience: Duration) -> Self {
-        let error = format!("the body of the request did not come within {patience:?}");
-        Self::new(StatusCode::REQUEST_TIMEOUT, error, "send all that was announced, at once")
+        let error = format!("the body of the request did not arrive within {patience:?}");
+        Self::new(StatusCode::REQUEST_TIMEOUT, error, "send the complete body at once")
     }
 
     /// Refuses because the monitor is ending, or a part of it has died.

@@ -19,7 +19,7 @@ impl FromRequest<Arc<Shared>> for Body {
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Refused> {
         let patience = shared.places.bounds.patience;
         let caller = request.extensions().get::<ConnectInfo<Caller>>().cloned();
-        let help = format!("send at most {MAX_MESSAGE_BYTES} bytes of JSON, and all that were announced");
+        let help = format!("send at most {MAX_MESSAGE_BYTES} bytes of JSON, as many as announced");
         let Ok(bytes) = timeout(patience, Bytes::from_request(request, shared)).await else {
             if let Some(ConnectInfo(caller)) = caller {
                 shared.places.tally.closed(Closed::Slow, &caller.source());
@@ -33,8 +33,8 @@ impl FromRequest<Arc<Shared>> for Body {
 impl Body {
     /// Reads the JSON.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Refused> {
-        let help = "docs/protocol/page.md says what this request takes";
+        let help = "docs/protocol/page.md describes this request";
         serde_json::from_slice(&self.0)
-            .map_err(|error| Refused::bad(format!("the body cannot be read: {error}"), help))
+            .map_err(|error| Refused::bad(format!("malformed body: {error}"), help))
     }
 }

@@ -83,7 +83,7 @@ pub(super) async fn forget(State(shared): App, query: Query) -> Result<Json<Vec<
     let name = query.text("name")?;
     if let Some(operator) = shared.operators().iter().find(|it| it.name == name) {
         let error = format!("`{name}` is made by the operator `{}` of the settings", operator.operator);
-        return Err(Refused::bad(error, "take it out of [[monitor.operator]] and start the monitor anew"));
+        return Err(Refused::bad(error, "remove it from [[monitor.operator]] and restart the monitor"));
     }
     let (answer, answered) = oneshot::channel();
     shared.command(Command::Forget(name.to_owned(), answer));
@@ -101,7 +101,7 @@ pub(super) async fn injection(State(shared): App) -> Json<Value> {
 
 pub(super) async fn inject(State(shared): App, body: Body) -> Result<Json<Value>, Refused> {
     let Some(inject) = shared.inject.clone() else {
-        let help = "start the demo: it hands its monitor a hand on its publishers";
+        let help = "start `tallycast demo`: only its monitor controls publishers";
         return Err(Refused::new(StatusCode::NOT_FOUND, "this monitor cannot plant loss", help));
     };
     let InjectBody { probability } = body.json()?;
@@ -112,7 +112,7 @@ pub(super) async fn inject(State(shared): App, body: Body) -> Result<Json<Value>
     // The control may wait for a socket or a file.
     let set = tokio::task::spawn_blocking(move || inject.set(probability)).await;
     let set = set.unwrap_or_else(|_| Err("the control failed".to_owned()));
-    let help = "are the demo's publishers still running?";
+    let help = "check that the demo's publishers are still running";
     set.map_err(|error| Refused::new(StatusCode::BAD_GATEWAY, error, help))?;
     Ok(injection(State(shared)).await)
 }

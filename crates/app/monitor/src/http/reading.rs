@@ -77,7 +77,7 @@ pub(super) async fn range(State(shared): App, query: Query) -> Result<Response, 
     let arrow = match query.optional("format").unwrap_or("json") {
         "json" => false,
         "arrow" => true,
-        other => return Err(Refused::bad(format!("format={other} is not known"), "choose json or arrow")),
+        other => return Err(Refused::bad(format!("unknown format={other}"), "choose json or arrow")),
     };
     let time = |name| query.optional(name).map(|_| query.time(name, WallTime::default())).transpose();
     let request = RangeRequest {

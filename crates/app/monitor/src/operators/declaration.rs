@@ -73,10 +73,10 @@ pub enum Incomplete {
 #[non_exhaustive]
 pub enum OperatorError {
     /// A name that is no word.
-    #[error("`{0}` is no name for an operator; write one word of letters, digits, `_`, `-` and `.`")]
+    #[error("invalid operator name `{0}`; write one word of letters, digits, `_`, `-` and `.`")]
     Name(String),
     /// Something that names no function.
-    #[error("`{0}` names no function; write python = \"module:function\" or \"path.py:function\"")]
+    #[error("`{0}` does not name a function; write python = \"module:function\" or \"path.py:function\"")]
     Function(String),
     /// A stream's name that is none, or channels that cannot be.
     #[error(transparent)]
@@ -85,18 +85,16 @@ pub enum OperatorError {
     #[error("an operator reads 1 to {MAX_INPUTS} streams, not {0}; write inputs = [\"lab/probe\"]")]
     Inputs(usize),
     /// A stream that is named twice.
-    #[error("`{0}` is an input twice; name each stream once")]
+    #[error("input `{0}` is given twice; name each stream once")]
     InputTwice(String),
     /// A function of its own result.
-    #[error("`{0}` is input and output; give the output another name")]
+    #[error("`{0}` is both input and output; give the output another name")]
     Itself(String),
     /// A type that there is not.
     #[error(transparent)]
     Dtype(#[from] UnknownDtype),
     /// A number of samples that cannot be.
-    #[error(
-        "every = {0} cannot be; write how many samples of the input one of the output stands for, 1 or more"
-    )]
+    #[error("invalid every = {0}; write the number of input samples per output sample, 1 or more")]
     Every(u64),
     /// A name or an output that another has.
     #[error("`{0}` is the name or the output of another; choose another name")]
@@ -249,13 +247,13 @@ mod tests {
     #[test]
     fn what_cannot_be_is_told_before_anything_is_started() {
         rms().check().unwrap();
-        assert!(wrong(|it| it.name = "a b".to_owned()).contains("no name for an operator"));
-        assert!(wrong(|it| it.name = "a/b".to_owned()).contains("no name for an operator"));
+        assert!(wrong(|it| it.name = "a b".to_owned()).contains("invalid operator name"));
+        assert!(wrong(|it| it.name = "a/b".to_owned()).contains("invalid operator name"));
         assert!(wrong(|it| it.python = "my_ops".to_owned()).contains("module:function"));
         assert!(wrong(|it| it.inputs.clear()).contains("1 to 16 streams, not 0"));
-        assert!(wrong(|it| it.inputs = vec!["lab/*".to_owned()]).contains("not a stream name"));
+        assert!(wrong(|it| it.inputs = vec!["lab/*".to_owned()]).contains("invalid stream name"));
         assert!(wrong(|it| it.output = "lab/probe".to_owned()).contains("input and output"));
-        assert!(wrong(|it| it.inputs.push("lab/probe".to_owned())).contains("input twice"));
+        assert!(wrong(|it| it.inputs.push("lab/probe".to_owned())).contains("is given twice"));
         assert!(wrong(|it| it.every = Some(0)).contains("every = 0"));
         assert!(wrong(|it| it.dtype = Some("f16".to_owned())).contains("not a dtype"));
         let channel = OperatorChannel { name: "a".to_owned(), unit: String::new(), shape: vec![0] };

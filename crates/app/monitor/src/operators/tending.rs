@@ -183,7 +183,7 @@ impl Tending {
         let behind = Duration::from_nanos(self.report.behind_ns).as_secs_f64();
         let so_far = self.before.and(&self.report).lost_by_reader();
         self.trouble = lagging.then(|| {
-            format!("it does not keep up: {behind:.1} s behind, {so_far} elements of its inputs lost by that so far")
+            format!("it does not keep up: {behind:.1} s behind, {so_far} elements of its inputs lost so far")
         });
         first.then(|| {
             Saying(format!(
@@ -203,7 +203,7 @@ impl Tending {
         }
         let first = !std::mem::replace(&mut process.said_silence, true);
         let pid = process.pid;
-        self.trouble = Some(format!("its process {pid} has said nothing for {SILENT_AFTER:?}"));
+        self.trouble = Some(format!("its process {pid} has been silent for {SILENT_AFTER:?}"));
         first.then(|| {
             Saying(format!(
                 "the operator `{}` (process {pid}) has said nothing for {SILENT_AFTER:?}: its function does not return, or holds the interpreter\n\
@@ -242,7 +242,7 @@ impl Tending {
         self.last_end = Some(format!("its process {} ended with {how}{words}", process.pid));
         self.trouble.clone_from(&self.last_end);
         Some(Saying(format!(
-            "the operator `{}` (process {}) ended with {how}{words}\nit is started again in {wait:?}; everything else goes on",
+            "the operator `{}` (process {}) ended with {how}{words}\nit is restarted in {wait:?}; everything else continues",
             self.name, process.pid
         )))
     }

@@ -161,7 +161,7 @@ impl InputPort {
             && !std::mem::replace(&mut self.warned_of_dtype, true)
         {
             tracing::warn!(
-                "the input `{}` is not read: its elements are {}, not {dtype}\npublish them so, or declare the input so",
+                "the input `{}` is not read: its elements are {}, not {dtype}\npublish it with that type, or change the type of the input",
                 block.stream,
                 block.schema.dtype,
             );

@@ -75,7 +75,7 @@ impl OutputPort {
     /// Ends the stream before the cycle `next`.
     pub(super) fn close(mut self, next: u64) -> (StreamName, Totals) {
         if let Err(error) = self.skip_to(next) {
-            tracing::warn!("the last hole of `{}` cannot be told: {error}", self.publisher.name());
+            tracing::warn!("cannot publish the last hole of `{}`: {error}", self.publisher.name());
         }
         let name = self.publisher.name().clone();
         (name, self.publisher.close())

@@ -100,7 +100,7 @@ impl Running {
         let ended = self.machine.ended(clock::monotonic());
         if ended.alarms > 0 && !std::mem::replace(&mut self.warned_of_alarm, true) {
             tracing::warn!(
-                "timer alarm: more than {ALARM_ABOVE} cycles are pending, {} were left out so far; further alarms are counted\n\
+                "timer alarm: more than {ALARM_ABOVE} cycles are pending, {} were skipped so far; further alarms are counted\n\
                  give the app a longer period, or a processor of its own (pin_to, fifo)",
                 self.machine.counters().skipped
             );

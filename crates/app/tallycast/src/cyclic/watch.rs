@@ -117,7 +117,7 @@ impl AppsWatch {
     fn observe(&mut self, info: &StreamInfo) {
         let Some(registration) = Registration::read(&info.name, &info.schema) else {
             tracing::warn!(
-                "`{}` is no status stream of this version: it is not shown as an app\n\
+                "`{}` is not a status stream of this version and is not shown as an app\n\
                  update the app, or give the stream another name",
                 info.name
             );
@@ -141,7 +141,7 @@ impl AppsWatch {
         let gone = self.apps.iter().find(|(_, app)| app.observer.state(now) == AppState::Gone);
         let gone = gone.map(|(name, _)| name.clone());
         if gone.is_none() && !std::mem::replace(&mut self.warned_of_crowd, true) {
-            tracing::warn!("there are more than {MAX_APPS} apps on the bus: the others are not shown");
+            tracing::warn!("more than {MAX_APPS} apps are on the bus; only these are shown");
         }
         gone.is_some_and(|name| self.apps.remove(&name).is_some())
     }

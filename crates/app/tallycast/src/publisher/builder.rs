@@ -312,7 +312,10 @@ pub(super) fn open_outlet(node: &Node, config: &OutletConfig) -> Result<Outlet, 
     match agent.open(config.clone()) {
         // Two publishers of one stream on one host are a mistake; a host without shared memory is a host.
         Err(SendError::Ring(error)) if !matches!(error, CreateError::InUse { .. }) => {
-            tracing::warn!("{error}\nreaders of this host get `{}` by the network", config.description.name);
+            tracing::warn!(
+                "{error}\nreaders on this host receive `{}` over the network",
+                config.description.name
+            );
             Ok(agent.open(OutletConfig { host: None, ..config.clone() })?)
         }
         opened => Ok(opened?),

@@ -36,7 +36,7 @@ pub enum AddressError {
     )]
     Unreadable(String),
     /// The host has no address.
-    #[error("the host `{host}` cannot be found: {error}\ncheck its spelling, or give its address in numbers")]
+    #[error("cannot resolve host `{host}`: {error}\ncheck its spelling, or use its numeric address")]
     Unresolved {
         /// As given.
         host: String,
@@ -44,13 +44,13 @@ pub enum AddressError {
         error: std::io::Error,
     },
     /// An option does not exist, or not so.
-    #[error("{error}\nthe address's own options are {KNOWN}; others are those of the congestion control")]
+    #[error("{error}\noptions of the address: {KNOWN}; all others belong to the congestion control")]
     Option {
         /// What is wrong.
         error: OptionError,
     },
     /// The congestion control does not exist, or has no such option.
-    #[error("{0}\nthe address's own options are {KNOWN}; others are those of the congestion control")]
+    #[error("{0}\noptions of the address: {KNOWN}; all others belong to the congestion control")]
     Control(UnknownControl),
 }
 
@@ -223,8 +223,8 @@ mod tests {
         assert_eq!(socket.receive_buffer_packets, 100);
         let address = address.with("cc", "reno").with("maxrate", "16m");
         let error = address.options(SocketType::Stream).unwrap_err().to_string();
-        assert!(error.starts_with("reno: there is no option `rate`; there are start"), "{error}");
-        assert!(error.contains("the address's own options are cc, mtu"), "{error}");
+        assert!(error.starts_with("reno: unknown option `rate`; known options: start"), "{error}");
+        assert!(error.contains("options of the address: cc, mtu"), "{error}");
     }
 
     #[test]
@@ -233,14 +233,12 @@ mod tests {
             Ok(address) => address.options(SocketType::Stream).unwrap_err().to_string(),
             Err(error) => error.to_string(),
         };
-        assert!(
-            error("udt://h?cc=turbo").starts_with("there is no congestion control `turbo`; there are udt")
-        );
+        assert!(error("udt://h?cc=turbo").starts_with("unknown congestion control `turbo`; known are udt"));
         assert!(error("udt://h?mtu=70").contains("mtu is a packet's bytes, 76 to 65535"));
         assert!(error("udt://h?maxrate=fast").contains("bits per second as 950m"));
         assert!(error("udt://h?cc").contains("write name=value"));
         let nobody: Address = "udt://no.such.host.invalid:1".parse().unwrap();
         let error = nobody.resolve().unwrap_err().to_string();
-        assert!(error.starts_with("the host `no.such.host.invalid` cannot be found"), "{error}");
+        assert!(error.starts_with("cannot resolve host `no.such.host.invalid`"), "{error}");
     }
 }

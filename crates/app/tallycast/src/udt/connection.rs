@@ -60,7 +60,7 @@ impl Connection {
     /// Connects a stream to a listener, from a port of the kernel's choice.
     ///
     /// # Errors
-    /// [`Error::Connect`] if nobody answers there or it does not want us; others if the address cannot be used.
+    /// [`Error::Connect`] if the peer does not answer or refuses; others if the address cannot be used.
     pub fn connect(address: &Address) -> Result<Self, Error> {
         Self::connect_to(address.resolve()?, &address.options(SocketType::Stream)?)
     }
@@ -68,7 +68,7 @@ impl Connection {
     /// Connects to a listener, from a port of the kernel's choice.
     ///
     /// # Errors
-    /// [`Error::Connect`] if nobody answers there or it does not want us.
+    /// [`Error::Connect`] if the peer does not answer or refuses.
     pub fn connect_to(peer: SocketAddr, options: &Options) -> Result<Self, Error> {
         let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         Self::connect_from(SocketAddr::new(any, 0), peer, options)
@@ -77,7 +77,7 @@ impl Connection {
     /// Connects to a listener, from an address of this host's; port 0 lets the kernel choose.
     ///
     /// # Errors
-    /// [`Error::Port`] if the address cannot be used here; [`Error::Connect`] if nobody answers there or it does not want us.
+    /// [`Error::Port`] if the address cannot be used here; [`Error::Connect`] if the peer does not answer or refuses.
     pub fn connect_from(local: SocketAddr, peer: SocketAddr, options: &Options) -> Result<Self, Error> {
         let port = Arc::new(options.open(local)?);
         let socket =

@@ -77,7 +77,7 @@ fn whom_nobody_answers_learns_where() {
     options.socket.connect_timeout = Duration::from_millis(200);
     let nobody = listener(&options).local_address();
     let error = Connection::connect_to(nobody, &options).expect_err("the listener is gone");
-    assert_eq!(error.to_string(), format!("udt://{nobody}: nobody answers there"));
+    assert_eq!(error.to_string(), format!("udt://{nobody}: no answer from the peer"));
     assert_eq!(io::Error::from(error).kind(), io::ErrorKind::HostUnreachable);
 }
 
@@ -146,7 +146,7 @@ fn who_does_not_want_to_wait_does_not_and_a_full_backlog_refuses() {
     assert_eq!(listener.accept(Some(Duration::ZERO)).err(), Some(WaitError::TimedOut));
     let client = Connection::connect_to(listener.local_address(), &options).expect("it listens");
     let refused = Connection::connect_to(listener.local_address(), &options).expect_err("one waits already");
-    assert!(refused.to_string().contains("refuses the connection"), "{refused}");
+    assert!(refused.to_string().contains("refused the connection"), "{refused}");
     client.set_receive_timeout(Some(Duration::ZERO));
     assert_eq!(client.receive(&mut [0; 9]), Err(WaitError::TimedOut));
     client.set_send_timeout(Some(Duration::ZERO));

@@ -69,7 +69,7 @@ impl Children {
         name: &str,
         arguments: impl Iterator<Item = &'a str>,
     ) -> anyhow::Result<()> {
-        let program = std::env::current_exe().context("this program does not find itself")?;
+        let program = std::env::current_exe().context("cannot find the executable of this program")?;
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         // Ctrl-C is for the demo alone: it ends its children in their order.

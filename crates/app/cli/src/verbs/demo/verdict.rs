@@ -36,7 +36,7 @@ pub(super) fn judge<'a>(lines: &'a [Line], exits: &[Exit], readers: &[&str]) -> 
         .iter()
         .filter(|exit| exit.code != 0 && !complaints.iter().any(|it| it.child == exit.child))
         .map(|exit| {
-            format!("{} ended with exit code {}, and its accounts do not say why", exit.child, exit.code)
+            format!("{} ended with exit code {}, and its accounts give no reason", exit.child, exit.code)
         })
         .collect();
     let complaints = complaints.into_iter().map(|complaint| complaint.text).chain(unexplained).collect();
@@ -102,7 +102,9 @@ fn not_archived<'a>(accounts: &[&'a Line]) -> Vec<Complaint<'a>> {
         let mut complain = |text| complaints.push(Complaint { child: &line.child, text });
         if archive.is_null() {
             if delivered > 0 {
-                complain(format!("{name}: the archive has nothing of {delivered} elements delivered"));
+                complain(format!(
+                    "{name}: {delivered} elements were delivered, and the archive has none of them"
+                ));
             }
             continue;
         }
@@ -262,6 +264,6 @@ mod tests {
         let verdict = judge(&lines, &[exit("m", 0), exit("r", 1)], &["m", "r"]);
         assert_eq!(verdict.complaints.len(), 1, "the disk explains it: {:?}", verdict.complaints);
         let verdict = judge(&lines[..2], &[exit("m", 1)], &["m"]);
-        assert_eq!(verdict.complaints, ["m ended with exit code 1, and its accounts do not say why"]);
+        assert_eq!(verdict.complaints, ["m ended with exit code 1, and its accounts give no reason"]);
     }
 }

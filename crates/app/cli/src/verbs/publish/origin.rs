@@ -94,7 +94,7 @@ impl OriginArguments {
         ];
         let (origin, takes) = self.what.takes();
         if let Some((option, _)) = given.iter().find(|(option, given)| *given && !takes.contains(option)) {
-            bail!("{option} has no effect on {origin}\nleave it out; what has is {}", takes.join(", "));
+            bail!("{option} has no effect with {origin}\nomit it; supported are {}", takes.join(", "));
         }
         Ok(())
     }
@@ -185,7 +185,8 @@ impl OriginArguments {
     }
 
     fn raw(&self, name: &StreamName) -> anyhow::Result<Box<dyn Source>> {
-        let dtype = self.dtype.ok_or_else(|| anyhow!("raw elements need a type\nsay it: --dtype i16"))?;
+        let dtype =
+            self.dtype.ok_or_else(|| anyhow!("raw elements need a type\nset it, as in --dtype i16"))?;
         let channels =
             (0..self.channels.unwrap_or(1)).map(|index| Channel::new(format!("ch{index}"), "")).collect();
         let schema = Schema::new(dtype, self.needed_rate()?, channels)?;
@@ -195,7 +196,9 @@ impl OriginArguments {
 
     fn needed_rate(&self) -> anyhow::Result<SampleRate> {
         self.rate.ok_or_else(|| {
-            anyhow!("this source has no rate of its own\nsay it: --rate 1k for 1,000 samples per second")
+            anyhow!(
+                "this source has no rate of its own\nset it, as in --rate 1k for 1,000 samples per second"
+            )
         })
     }
 
@@ -256,7 +259,7 @@ impl Source for Named {
 }
 
 fn needed_name(name: Option<&StreamName>) -> anyhow::Result<&StreamName> {
-    name.ok_or_else(|| anyhow!("this source has no name of its own\nsay one: tallycast pub lab/probe …"))
+    name.ok_or_else(|| anyhow!("this source has no name of its own\ngive one: tallycast pub lab/probe …"))
 }
 
 fn probe(text: &str) -> Result<Probe, String> {
@@ -265,7 +268,7 @@ fn probe(text: &str) -> Result<Probe, String> {
         None if text == "cpu" => Ok(Probe::Cpu),
         None if text == "udp" => Ok(Probe::Udp),
         None if text == "pressure" => Ok(Probe::Pressure),
-        _ => Err(format!("`{text}` cannot be looked at; write cpu, udp, pressure, or net:eth0")),
+        _ => Err(format!("unknown probe `{text}`; write cpu, udp, pressure, or net:eth0")),
     }
 }
 

@@ -113,7 +113,7 @@ impl Playing {
     fn begin_anew(&mut self) -> anyhow::Result<()> {
         let (epoch, samples) = (self.publisher.epoch(), self.publisher.next_index());
         let status = self.publisher.begin_anew()?;
-        eprintln!("this host's clock was set back: {} goes on in a new epoch", self.publisher.name());
+        eprintln!("the clock of this host was set back: {} continues in a new epoch", self.publisher.name());
         self.ended.push((epoch, status));
         self.before += samples;
         Ok(())
@@ -147,8 +147,9 @@ pub(crate) fn played_rate(rate: SampleRate, speed: Speed) -> anyhow::Result<Samp
         (product(rate.numerator(), factor.numerator()), product(rate.denominator(), factor.denominator()));
     let divisor = greatest_common_divisor(numerator, denominator);
     let fit = |value: u64| {
-        let message =
-            format!("{rate} samples/s at speed {speed} is no rate a stream can have\nchoose a rounder speed");
+        let message = format!(
+            "{rate} samples/s at speed {speed} is not a valid rate of a stream\nchoose a rounder speed"
+        );
         u32::try_from(value / divisor).map_err(|_| anyhow::anyhow!(message))
     };
     Ok(SampleRate::new(fit(numerator)?, fit(denominator)?)?)

@@ -42,7 +42,7 @@ pub(super) fn keep_asked_for(entry: &mut StreamEntry, range: &Range<WallTime>) -
     });
     if entry.epochs.is_empty() {
         bail!(
-            "nothing is known of {} in this range\nsee what there is without --from and --to, or with --gaps",
+            "nothing is recorded of {} in this range\nlist the recordings without --from and --to, or use --gaps",
             entry.name
         );
     }
@@ -55,7 +55,7 @@ pub(super) fn export(archive: &Archive, entry: &StreamEntry, order: &Order<'_>) 
     let [recording] = entry.epochs.as_slice() else {
         let epochs: Vec<String> = entry.epochs.iter().map(|it| it.description.epoch.to_string()).collect();
         bail!(
-            "run {} has several epochs of {} there\nchoose one by its time with --from and --to, or with --epoch: {}",
+            "run {} has several epochs of {} in this range\nchoose one by its time with --from and --to, or with --epoch: {}",
             entry.run,
             entry.name,
             epochs.join(", ")
@@ -73,17 +73,17 @@ impl Order<'_> {
     fn check(&self) -> anyhow::Result<()> {
         let (format, path) = (self.format, self.path);
         if !FORMATS.contains(&format) {
-            bail!("`{format}` is not a format to export\nwrite parquet, csv or npy");
+            bail!("unknown export format `{format}`\nuse parquet, csv or npy");
         }
         if format == "npy" && path.extension().is_none_or(|extension| extension != "npy") {
             bail!(
-                "{} does not end in .npy\nname it so: its descriptions lie beside it, in .toml and .json",
+                "{} does not end in .npy\nuse that extension: descriptions are written beside it, as .toml and .json",
                 path.display()
             );
         }
         let there = self.files().into_iter().find(|file| file.is_file());
         if let Some(there) = there.filter(|_| !self.force) {
-            bail!("{} is there already\nname another file, or replace it with --force", there.display());
+            bail!("{} already exists\nname another file, or replace it with --force", there.display());
         }
         Ok(())
     }
@@ -111,8 +111,8 @@ impl Order<'_> {
         if exported.samples == 0 {
             let missing: u64 = exported.holes.iter().map(|hole| hole.samples).sum();
             bail!(
-                "nothing is stored in this range; {missing} samples are missing in it\nsee what there is without \
-                 --from and --to, or with --gaps"
+                "nothing is stored in this range; {missing} samples are missing in it\nlist the recordings without \
+                 --from and --to, or use --gaps"
             );
         }
         for (extension, text) in beside {
@@ -137,7 +137,7 @@ impl Draft {
         let is_file = std::fs::metadata(target).map_or(true, |found| found.is_file());
         let draft = is_file.then(|| draft_of(target));
         let path = draft.as_deref().unwrap_or(target);
-        let file = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
+        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         Ok((Self { target: target.to_owned(), draft }, file))
     }
 
@@ -149,7 +149,7 @@ impl Draft {
     }
 
     fn complaint(&self) -> String {
-        format!("{} cannot be written", self.target.display())
+        format!("cannot write {}", self.target.display())
     }
 }
 

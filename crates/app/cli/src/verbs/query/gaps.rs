@@ -16,7 +16,7 @@ pub(in crate::verbs) fn says_damage(holes: &[Hole]) -> bool {
     let records = holes.iter().flat_map(|hole| &hole.gaps).filter(|gap| gap.is_damage());
     let causes: BTreeSet<&str> = records.filter_map(|gap| gap.evidence.first()?.lines().next()).collect();
     for cause in &causes {
-        eprintln!("error: samples that were stored cannot be read: {cause}");
+        eprintln!("error: cannot read stored samples: {cause}");
     }
     holes.iter().any(Hole::is_damage)
 }
@@ -70,7 +70,7 @@ fn first_index(recording: &Recording, gap: &GapRecord) -> u64 {
 /// Returns lines about the times in which nobody recorded or published.
 pub(super) fn absences(recording: &Recording) -> Vec<String> {
     let known = elements(recording).into_iter().filter(|(_, count)| *count > 0);
-    let known = known.map(|(kind, count)| format!("{count} elements of a time in which {}", what(kind)));
+    let known = known.map(|(kind, count)| format!("{count} elements from a time in which {}", what(kind)));
     let empty = recording.absences().filter(|gap| gap.positions.is_empty());
     let empty = empty.map(|gap| format!("{}: {}", utc(gap.t0), of_unknown_extent(recording, gap)));
     known.chain(empty).collect()
@@ -93,15 +93,15 @@ fn elements(recording: &Recording) -> [(GapKind, u64); 2] {
 }
 
 fn of_unknown_extent(recording: &Recording, gap: &GapRecord) -> String {
-    let end = gap.t1.map_or_else(|| "nobody knows when".to_owned(), utc);
+    let end = gap.t1.map_or_else(|| "an unknown time".to_owned(), utc);
     let index = first_index(recording, gap);
-    format!("behind sample {index} {}, until {end}: {}", what(gap.kind), gap.evidence.join("; "))
+    format!("after sample {index} {}, until {end}: {}", what(gap.kind), gap.evidence.join("; "))
 }
 
 const fn what(kind: GapKind) -> &'static str {
     match kind {
-        GapKind::ReaderAbsent => "nobody recorded",
-        GapKind::PublisherAbsent => "nobody published",
+        GapKind::ReaderAbsent => "no recorder was running",
+        GapKind::PublisherAbsent => "no publisher was running",
         GapKind::Missing => "something was lost",
     }
 }

@@ -56,7 +56,7 @@ pub(crate) fn receive(
 ) -> anyhow::Result<Outcome> {
     let kind = if is_messages { SocketType::Datagram } else { SocketType::Stream };
     let listener = Listener::bind_to(address.resolve()?, &way.options(address, kind)?)
-        .with_context(|| format!("{address} cannot be listened at"))?;
+        .with_context(|| format!("cannot listen at {address}"))?;
     if is_json {
         let at = listener.local_address();
         eprintln!("{}", json!({"event": "listening", "address": format!("udt://{at}"), "port": at.port()}));
@@ -66,7 +66,7 @@ pub(crate) fn receive(
             Ok(connection) => break connection,
             Err(WaitError::TimedOut) if stop.is_wanted() => return Ok(Outcome::Found),
             Err(WaitError::TimedOut) => {}
-            Err(error) => return Err(anyhow!(error).context("no connection can be taken")),
+            Err(error) => return Err(anyhow!(error).context("cannot accept a connection")),
         }
     };
     // One is enough: who else comes is refused.
@@ -134,7 +134,10 @@ impl<'a> Line<'a> {
     fn unacknowledged(&self, error: WaitError) -> anyhow::Error {
         let queued_bytes = self.queued_bytes();
         let queued = if queued_bytes > 0 { size_text(queued_bytes) } else { "the end".to_owned() };
-        anyhow!("{error}\n{queued} of what was sent is not acknowledged: {} may not have it", self.peer)
+        anyhow!(
+            "{error}\n{queued} of the sent data is not acknowledged: {} may not have received it",
+            self.peer
+        )
     }
 
     fn send(&self, mut piece: &[u8]) -> anyhow::Result<()> {
@@ -175,7 +178,7 @@ impl<'a> Line<'a> {
                 Err(_) if self.is_over.load(Ordering::Relaxed) => break,
                 Err(error) => {
                     self.has_peer_ended.store(true, Ordering::Relaxed);
-                    return Err(anyhow!("{error}\nwhat {} still had to send did not arrive", self.peer));
+                    return Err(anyhow!("{error}\nthe remaining data of {} did not arrive", self.peer));
                 }
             }
         }

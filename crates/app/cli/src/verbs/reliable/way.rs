@@ -74,7 +74,7 @@ impl Words {
         let address = self.words.last().filter(is_address);
         let paths = &self.words[..self.words.len() - usize::from(address.is_some())];
         if let Some(early) = paths.iter().find(is_address) {
-            bail!("`{}` is an address, and addresses stand last\nwrite {usage}", early.display());
+            bail!("`{}` is an address, and the address must come last\nwrite {usage}", early.display());
         }
         let address = address.and_then(|word| word.to_str()).map(str::parse).transpose()?;
         Ok((paths.iter().map(PathBuf::from).collect(), address))

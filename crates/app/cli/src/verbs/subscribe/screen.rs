@@ -136,7 +136,7 @@ pub(super) fn print_account(account: &StreamAccount) -> std::io::Result<()> {
 /// Prints what the account cannot hold: evidence without a loss, and datagrams that were not used.
 fn print_socket(output: &mut impl Write, port: &PortStatus) -> std::io::Result<()> {
     let unmatched = port.unmatched.nonzero().map(|(stage, count)| {
-        format!("{count} datagrams counted in {stage} beyond those that are missing (unmatched)")
+        format!("{count} datagrams counted in {stage} beyond the missing ones (unmatched)")
     });
     let unused = port.stats.unused().into_iter().filter(|(_, count)| *count > 0);
     let unused =
@@ -177,7 +177,7 @@ fn gap_text(gap: &StreamGap, news: &str) -> String {
     let it = &gap.gap;
     if it.kind == GapKind::PublisherAbsent {
         let (from, to) = (utc(gap.t0), utc(gap.t1));
-        return format!("{}: nobody published from {from} to {to}", gap.stream);
+        return format!("{}: no publisher from {from} to {to}", gap.stream);
     }
     let evidence: Vec<String> = it.evidence.iter().map(ToString::to_string).collect();
     let (first, samples) = (gap.first_index(), gap.samples());
