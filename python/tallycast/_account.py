@@ -124,12 +124,12 @@ class Account(Mapping[str, Any]):
 
     @property
     def unexplained(self) -> int:
-        """Elements lost that nobody knows the stage of."""
+        """Lost elements whose stage is unknown."""
         return int(self["elements"]["unexplained"])
 
     @property
     def gaps(self) -> list[Gap]:
-        """Every gap, with what is known of it by now."""
+        """Every gap, with the evidence so far."""
         return [Gap._of(gap, self.stream, self.epoch) for gap in self["gaps"]]
 
     def __repr__(self) -> str:

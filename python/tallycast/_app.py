@@ -29,7 +29,7 @@ __all__ = ["App", "AppReport", "Cycle", "Histogram", "Input", "InputReport", "Ou
 
 @dataclass(frozen=True)
 class Input:
-    """An input of an app: the stream of that name, whoever publishes it, of whatever type.
+    """An input of an app: the stream of that name, from any publisher and of any type.
 
     With ``take="all"`` a cycle gets every sample that came since the last one; with ``"newest"`` the newest of them.
     """
@@ -72,7 +72,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class InputReport:
-    """What came of an input: the words are those of ``docs/cyclic.md``."""
+    """The counters of an input, with the terms of ``docs/cyclic.md``."""
 
     stream: str
     samples: int
@@ -145,7 +145,7 @@ class AppReport:
 
 
 class Received:
-    """What a cycle found at an input."""
+    """An input as a cycle found it."""
 
     __slots__ = ("_elements", "_indices", "_newest", "_times", "age_ns", "freshness", "lost_elements", "schema")
 
@@ -211,7 +211,7 @@ class Received:
     def __getitem__(self, channel: str) -> Any:
         """The newest value of a channel, as it is on the wire; an array where the channel has a shape."""
         if self._newest is None or self.schema is None:
-            raise LookupError("no sample has come yet\nask `newest is None` first")
+            raise LookupError("no sample has arrived yet\ncheck `newest is None` first")
         elements = np.frombuffer(self._newest[2], self.schema.dtype)[self.schema.place(channel)]
         shape = self.schema.channel(channel).shape
         return elements.reshape(shape) if shape else elements[0]
@@ -252,13 +252,13 @@ class Cycle:
     def __getitem__(self, name: str) -> Received:
         received: Mapping[str, Received] = self._received
         if name not in received:
-            raise KeyError(f"`{name}` is no input of this app\nits inputs are {_listed(received)}")
+            raise KeyError(f"`{name}` is not an input of this app\nits inputs are {_listed(received)}")
         return received[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
         schema = self._outputs.get(name)
         if schema is None:
-            raise KeyError(f"`{name}` is no output of this app\nits outputs are {_listed(self._outputs)}")
+            raise KeyError(f"`{name}` is not an output of this app\nits outputs are {_listed(self._outputs)}")
         self._written[name] = None if value is None else _sample(name, schema, value)
 
     def __getattr__(self, name: str) -> Any:
@@ -328,7 +328,7 @@ class App:
             ConfigError: if the app cannot be: a name, a period, a phase.
         """
         if cycles is not None and cycles < 1:
-            raise ConfigError(f"{cycles} cycles are none\nask for 1 or more")
+            raise ConfigError(f"invalid number of cycles: {cycles}\nuse 1 or more")
         plan = {
             "name": self.name,
             "period_ns": self.period_ns,
@@ -426,7 +426,7 @@ def _output_plan(output: Output) -> dict[str, Any]:
     if labels:
         raise ConfigError(
             f"the fields of the output {output.stream} have several dtypes\n"
-            "give them one, or write them to outputs of their own"
+            "use one dtype, or write them to separate outputs"
         )
     plain = [(c.name, c.unit, list(c.shape), c.scale, c.offset) for c in channels]
     return {"stream": output.stream, "dtype": dtype, "channels": plain or [("value", "", [], 1.0, 0.0)]}
@@ -443,7 +443,7 @@ def _sample(name: str, schema: Schema, value: Any) -> bytes:
         value = {channel: np.asarray(of)[np.newaxis] for channel, of in value.items()}
     array = as_samples(schema, value)
     if len(array) != 1:
-        raise ConfigError(f"{len(array)} samples were written to `{name}`\nan output has one in each cycle")
+        raise ConfigError(f"{len(array)} samples were written to `{name}`\nan output takes one per cycle")
     return array.tobytes()
 
 
@@ -454,7 +454,7 @@ def _array(schema: Schema, elements: bytes) -> npt.NDArray[Any]:
 def _check_names(inputs: Mapping[str, object], outputs: Mapping[str, object]) -> None:
     for name in (*inputs, *outputs):
         if hasattr(Cycle, name):
-            raise ConfigError(f"`{name}` means something else to a cycle\ngive the input or output another name")
+            raise ConfigError(f"`{name}` is a reserved name of a cycle\ngive the input or output another name")
     both = set(inputs) & set(outputs)
     if both:
         raise ConfigError(f"`{min(both)}` is an input and an output\ngive one of them another name")

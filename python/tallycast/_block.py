@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def gaps(block: Block) -> list[Gap]:
-    """Returns what is missing before the block."""
+    """Returns the gaps before the block."""
     return gaps_of(block._gaps()) if block.has_gaps else []
 
 

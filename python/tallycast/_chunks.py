@@ -54,7 +54,7 @@ class Hole:
 
 
 class Chunk:
-    """What an operator's function is called with: consecutive samples of one input.
+    """The argument of an operator's function: consecutive samples of one input.
 
     ``array`` is ``[samples, channels]`` (``[samples, *shape]`` where the only channel has a shape), and ``len(chunk)``
     results are expected of it: one for each sample, or for each window of ``every`` samples.
@@ -176,7 +176,7 @@ class Cutter:
         if self._start is None:
             if every * block.array[:1].nbytes > MAX_WINDOW_BYTES:
                 raise ConfigError(
-                    f"a window of {every} samples takes more than {MAX_WINDOW_BYTES >> 20} MiB\ngive a smaller `every`"
+                    f"a window of {every} samples takes more than {MAX_WINDOW_BYTES >> 20} MiB\nuse a smaller `every`"
                 )
             self._start = self._end = -(-block.first_index // every) * every
         if block.first_index > self._end:

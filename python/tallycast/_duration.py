@@ -50,5 +50,5 @@ def nanoseconds(duration: Duration) -> int:
     else:
         raise ConfigError(f"{duration!r} is not a duration\n{help}")
     if nanos < 0:
-        raise ConfigError(f"{duration!r} is below zero\n{help}")
+        raise ConfigError(f"{duration!r} is negative\n{help}")
     return nanos

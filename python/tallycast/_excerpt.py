@@ -1,4 +1,4 @@
-"""What a stored stream holds in a range of time or of indices: arrays, times, and what is missing between them."""
+"""The contents of a stored stream in a range of time or of indices: arrays, times, and the gaps between them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Rows:
 
     @property
     def schema(self) -> Schema:
-        """What the samples mean."""
+        """The schema of the samples."""
         return self._recording.schema
 
     @property
@@ -255,7 +255,7 @@ class Rows:
     def _export(self, form: str, path: Path, overwrite: bool) -> Path:
         if len(self.stretches) != 1:
             raise ArchiveError(
-                f"{form} takes one epoch, and {len(self.stretches)} lie in the range\n"
+                f"{form} takes one epoch, and the range contains {len(self.stretches)}\n"
                 f"export them one by one: for stretch in excerpt.stretches: stretch.to_{form}(…)"
             )
         (stretch,) = self.stretches
@@ -266,7 +266,7 @@ class Rows:
             if samples == 0:
                 missing = sum(hole.samples for hole in holes_of(holes, stretch.epoch))
                 raise ArchiveError(
-                    f"nothing is stored in this range; {missing} samples are missing in it\nsee excerpt.gaps, or widen the range"
+                    f"nothing is stored in this range; {missing} samples are missing\nsee excerpt.gaps, or widen the range"
                 )
 
         return _whole_file(path, overwrite, write)
@@ -342,7 +342,7 @@ class Stretch(Rows):
 
 
 class Excerpt(Rows):
-    """What a stored stream holds in a range: of one epoch, or of several, one behind the other.
+    """The contents of a stored stream in a range: of one epoch, or of several in sequence.
 
     Arrays and what is made of them span all epochs if their schemas are the same; otherwise go through `stretches`.
     """
@@ -455,15 +455,15 @@ def means_the_same(one: Recording, other: Recording) -> bool:
 def _whole_file(path: Path, overwrite: bool, write: Callable[[Path], None]) -> Path:
     """Lets `write` make a file that has its name only once it is whole."""
     if path.exists() and not overwrite:
-        raise ArchiveError(f"{path} is there already\nname another file, or replace it with overwrite=True")
+        raise ArchiveError(f"{path} already exists\nname another file, or replace it with overwrite=True")
     if not path.absolute().parent.is_dir():
-        raise ArchiveError(f"{path} cannot be written: there is no folder {path.parent}\nmake it, or choose another place")
+        raise ArchiveError(f"cannot write {path}: there is no folder {path.parent}\ncreate it, or choose another place")
     draft = path.with_name(f"{path.name}.draft")
     try:
         write(draft)
         os.replace(draft, path)
     except OSError as refused:
-        raise ArchiveError(f"{path} cannot be written: {refused}\nchoose another place, or free some space") from refused
+        raise ArchiveError(f"cannot write {path}: {refused}\nchoose another place, or free some space") from refused
     finally:
         draft.unlink(missing_ok=True)
     return path

@@ -1,4 +1,4 @@
-"""The gap map: what is missing, where it was lost, and what that rests on."""
+"""The gap map: missing samples, the stages at which they were lost, and the evidence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Hole:
 
     @property
     def samples(self) -> int:
-        """How many samples are missing; 0 of an absence behind which nothing came, so that nobody knows."""
+        """The number of missing samples; 0 for an absence that is not followed by a sample, so that the number is unknown."""
         return int(self._json["samples"])
 
     @property
@@ -48,7 +48,7 @@ class Hole:
 
     @property
     def t1_ns(self) -> int | None:
-        """When the first sample behind the hole was taken; `None` while nobody knows."""
+        """The time of the first sample after the hole; `None` while it is unknown."""
         end = self._json["to_ns"]
         return None if end is None else int(end)
 
@@ -69,12 +69,12 @@ class Hole:
 
     @property
     def reader_absent(self) -> int:
-        """Elements of a time in which nobody recorded, or nobody published."""
+        """Elements from a time without a recorder, or without a publisher."""
         return int(self._json["reader_absent"])
 
     @property
     def stage(self) -> str | None:
-        """The stage with the largest share; `None` if most is unexplained, unsettled, or of a time in which nobody recorded."""
+        """The stage with the largest share; `None` if most is unexplained, unsettled, or from a time without a recorder."""
         if not self.lost:
             return None
         stage, count = max(self.lost.items(), key=lambda item: item[1])
@@ -94,7 +94,7 @@ class Hole:
 
     @property
     def evidence(self) -> list[str]:
-        """What the stages rest on, for people."""
+        """The evidence for the stages, as text."""
         return [line for record in self._json["gaps"] for line in record["evidence"]]
 
     def json(self) -> dict[str, Any]:

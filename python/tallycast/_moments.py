@@ -38,7 +38,7 @@ def moment_ns(moment: Moment, known_ns: tuple[int, int]) -> int:
     if isinstance(moment, (int, np.integer)) and not isinstance(moment, bool):
         return _within(int(moment), moment)
     raise ArchiveError(
-        f"{moment!r} is not a time\n"
+        f"invalid time {moment!r}\n"
         "give nanoseconds since 1970 as a whole number, a text such as '2026-11-21T20:15:00Z', '+10s' or '-30s', "
         "a numpy.datetime64, or a datetime with a time zone"
     )
@@ -51,7 +51,7 @@ def range_ns(t0: Moment | None, t1: Moment | None, known_ns: tuple[int, int], op
     if (t0 is not None or t1 is not None) and first >= end:
         raise ArchiveError(
             f"the range is empty: it begins at {text_of(first)} and ends at {text_of(end)}\n"
-            f"what is known lasts from {text_of(known_ns[0])} to {text_of(known_ns[1])}"
+            f"the recording lasts from {text_of(known_ns[0])} to {text_of(known_ns[1])}"
         )
     return first, end
 
@@ -70,14 +70,14 @@ def _of_text(text: str, known_ns: tuple[int, int]) -> int:
     found = _UTC.fullmatch(text)
     if found is None:
         raise ArchiveError(
-            f"'{text}' is not a time\n"
+            f"invalid time '{text}'\n"
             "write 2026-11-21T20:15:00Z (with Z or an offset such as +01:00), +10s after the beginning or -30s before the end"
         )
     year, month, day, hour, minute, second, fraction, zone = found.groups()
     try:
         time = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second or 0), tzinfo=_zone(zone))
     except ValueError as wrong:
-        raise ArchiveError(f"'{text}' is not a time: {wrong}\nwrite it as 2026-11-21T20:15:00Z") from None
+        raise ArchiveError(f"invalid time '{text}': {wrong}\nwrite it as 2026-11-21T20:15:00Z") from None
     return _of_datetime(time) + int((fraction or "0").ljust(9, "0"))
 
 
@@ -92,8 +92,8 @@ def _zone(text: str) -> timezone:
 def _of_datetime(time: datetime) -> int:
     if time.tzinfo is None:
         raise ArchiveError(
-            f"{time!r} does not say in which time zone it is\n"
-            "say it: time.replace(tzinfo=datetime.timezone.utc), or time.tz_localize('UTC') for a pandas.Timestamp"
+            f"{time!r} has no time zone\n"
+            "set one: time.replace(tzinfo=datetime.timezone.utc), or time.tz_localize('UTC') for a pandas.Timestamp"
         )
     since = time - _EPOCH
     # Of pandas alone.
@@ -103,5 +103,5 @@ def _of_datetime(time: datetime) -> int:
 
 def _within(time_ns: int, moment: object) -> int:
     if not ALWAYS[0] <= time_ns <= ALWAYS[1]:
-        raise ArchiveError(f"{moment!r} is no time that 64 bits of nanoseconds can tell\nstay between the years 1678 and 2262")
+        raise ArchiveError(f"{moment!r} does not fit into 64 bits of nanoseconds\nuse a time between the years 1678 and 2262")
     return time_ns

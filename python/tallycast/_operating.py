@@ -28,7 +28,7 @@ ACCOUNTS_EVERY = 0.5
 
 @dataclass
 class Sums:
-    """What has become of its samples since it began; the words are those of the monitor's API."""
+    """Totals of its samples since it began, with the terms of the monitor's API."""
 
     offered_samples: int = 0
     source_samples: int = 0

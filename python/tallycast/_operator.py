@@ -50,7 +50,7 @@ class Declaration:
     def __post_init__(self) -> None:
         declared(self.channels, "f8" if self.dtype is None else self.dtype)
         if self.every < 1:
-            raise ConfigError(f"every={self.every} cannot be\nwrite how many samples of the input one result stands for")
+            raise ConfigError(f"invalid every={self.every}\nwrite the number of input samples per result")
         if self.incomplete not in _INCOMPLETE:
             raise ConfigError(f'incomplete={self.incomplete!r} is not known\nchoose "hole" or "give"')
 
@@ -79,7 +79,7 @@ def operator(
     every: int = 1,
     incomplete: str = "hole",
 ) -> Union[_Decorated, Callable[[_Decorated], _Decorated]]:
-    """Declares what an operator makes. The function or class itself is left as it is, so that tests call it directly.
+    """Declares the results of an operator. The function or class itself is returned unchanged, so that tests can call it.
 
     >>> import numpy as np, tallycast as tc
     >>> @tc.operator(every=100, channels={"rms": "V"}, dtype="f4")
@@ -119,11 +119,11 @@ def load(place: str, settings: Mapping[str, Any]) -> Loaded:
     """
     where, _, path = place.rpartition(":")
     if not where or not path:
-        raise ConfigError(f"`{place}` names no function\nwrite module:function or path.py:function")
+        raise ConfigError(f"`{place}` does not name a function\nwrite module:function or path.py:function")
     found: Any = _file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
     for name in path.split("."):
         if not hasattr(found, name):
-            raise ConfigError(f"`{where}` has no `{path}`\nname a function or class that is in it")
+            raise ConfigError(f"`{where}` has no `{path}`\nname a function or class that it contains")
         found = getattr(found, name)
     if not callable(found):
         raise ConfigError(f"`{place}` is a {type(found).__name__} and cannot be called\nname a function or class")
@@ -141,7 +141,7 @@ def _file(path: Path) -> Any:
     name = f"operator_{path.stem}" if taken else path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise ConfigError(f"there is no file {path}\nname one; a relative path begins where the settings are")
+        raise ConfigError(f"file not found: {path}\na relative path starts from the folder of the settings")
     module = importlib.util.module_from_spec(spec)
     # What lies beside it can be imported, as if the file were run.
     sys.path.insert(0, str(path.resolve().parent))

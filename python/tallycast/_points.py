@@ -68,7 +68,7 @@ class Points:
     def __getitem__(self, channel: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Returns the least and greatest values of a channel, `[points]` each."""
         if channel not in self.channels:
-            raise ArchiveError(f"there are no points of {channel}\nthere are those of: {', '.join(self.channels)}")
+            raise ArchiveError(f"no points of {channel}\navailable are: {', '.join(self.channels)}")
         place = self.channels.index(channel)
         return self.lo[:, place], self.hi[:, place]
 
@@ -92,7 +92,7 @@ def read_points(
 ) -> Points:
     """Thins a range of a stream with the code of the command line and the monitor."""
     if any(not means_the_same(recordings[0], recording) for recording in recordings[1:]):
-        raise ArchiveError(f"the epochs of {stream} have different schemas\nthin one: stream.epoch(…).between(…, points=…)")
+        raise ArchiveError(f"the epochs of {stream} have different schemas\ndownsample one: stream.epoch(…).between(…, points=…)")
     chosen = _chosen(stream, recordings[0], channel, element)
     cores = [recording._core for recording in recordings]
     thinned = _core.thin(cores, times, points, [(number, position) for number, position, _, _ in chosen])
@@ -118,13 +118,13 @@ def _chosen(
     if channel is None:
         if any(it.shape for it in channels):
             raise ArchiveError(
-                f"a sample of {stream} has arrays\nsay which element is to be thinned: channel= and element=; its channels are: {names}"
+                f"a sample of {stream} has arrays\nchoose the element to downsample with channel= and element=; its channels are: {names}"
             )
         return [(number, 0, it.name, it.unit) for number, it in enumerate(channels)]
     for number, it in enumerate(channels):
         if it.name == channel:
             count = it.elements
             if not 0 <= element < count:
-                raise ArchiveError(f"{channel} of {stream} has no element {element}\nask for one from 0 to {count - 1}")
+                raise ArchiveError(f"{channel} of {stream} has no element {element}\nchoose one from 0 to {count - 1}")
             return [(number, element, f"{channel}[{element}]" if it.shape else channel, it.unit)]
     raise ArchiveError(f"{stream} has no channel {channel}\nits channels are: {names}")

@@ -81,7 +81,7 @@ class Publisher(_core.Publisher):
         return self
 
     def totals(self) -> dict[str, Any]:
-        """Returns what became of everything so far; at most a tenth of a second old.
+        """Returns the totals so far; at most a tenth of a second old.
 
         ``samples``: offered = numbered + source + publisher_queue + publisher_paused + queued. ``datagrams``: those that did
         not leave, by stage, and the bytes of those that did. Both are of the present epoch; ``earlier`` has the same of
@@ -94,7 +94,7 @@ class Publisher(_core.Publisher):
         return totals
 
     def readers(self) -> list[dict[str, Any]]:
-        """Returns the readers beyond this host's memory that report, with what they said last."""
+        """Returns the readers outside this host's shared memory that report, with their last report."""
         readers: list[dict[str, Any]] = json.loads(self._readers())
         return readers
 

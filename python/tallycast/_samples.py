@@ -34,11 +34,11 @@ def as_samples(schema: Schema, block: Any) -> npt.NDArray[Any]:
 def as_times(times: npt.ArrayLike, t0_ns: int | None) -> npt.NDArray[np.int64]:
     """Returns times as nanoseconds since 1970 UTC. Shape: ``[samples]``."""
     if t0_ns is not None:
-        raise ConfigError("either t0_ns or times say when samples were taken, not both")
+        raise ConfigError("give either t0_ns or times, not both")
     given = np.asarray(times)
     if given.dtype.kind == "M":
         if np.isnat(given).any():
-            raise ConfigError("a sample has no time (NaT)\ngive one for each, or leave the sample out")
+            raise ConfigError("a sample has no time (NaT)\ngive one for each, or omit the sample")
         seconds = given.astype("datetime64[s]")
         if given.size and not (_EARLIEST < seconds.min() and seconds.max() < _LATEST):
             raise ConfigError(_BEYOND)

@@ -1,4 +1,4 @@
-"""What the samples of a stream mean: channels, dtype, rate, labels."""
+"""The schema of a stream: channels, dtype, rate, labels."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class Schema:
-    """What the samples of a stream mean.
+    """The schema of a stream.
 
     Elements lie in the order of the channels, those of one sample one behind the other.
     """
@@ -96,7 +96,7 @@ class Schema:
                 return slice(start, start + channel.elements)
             start += channel.elements
         names = ", ".join(channel.name for channel in self.channels)
-        raise KeyError(f"there is no channel {name!r}; there are: {names}")
+        raise KeyError(f"unknown channel {name!r}; the channels are: {names}")
 
     def channel(self, name: str) -> Channel:
         """Returns a channel by its name."""
@@ -138,7 +138,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     """Returns the protocol's name of a dtype."""
     name = _NAMES.get(dtype.newbyteorder("<"))
     if name is None:
-        raise ConfigError(f"elements cannot be of dtype {dtype}\nuse one of {', '.join(map(str, _NAMES))}")
+        raise ConfigError(f"unsupported dtype {dtype}\nuse one of {', '.join(map(str, _NAMES))}")
     return name
 
 
@@ -150,7 +150,7 @@ def declared(channels: Channels, dtype: npt.DTypeLike) -> tuple[str, list[Channe
     try:
         given = np.dtype(_NUMPY[dtype] if isinstance(dtype, str) and dtype in _NUMPY else dtype)
     except TypeError:
-        raise ConfigError(f"{dtype!r} is no dtype\nuse one of {', '.join(map(str, _NAMES))}") from None
+        raise ConfigError(f"unknown dtype {dtype!r}\nuse one of {', '.join(map(str, _NAMES))}") from None
     if given.names is not None:
         return _of_fields(given, channels)
     return dtype_name(given), _named(channels), {}

@@ -1,4 +1,4 @@
-"""What was recorded, with the map of what is missing in it.
+"""Recorded data, with the map of their gaps.
 
 >>> import tallycast as tc
 >>> archive = tc.open_archive("tallycast-archive")               # doctest: +SKIP
@@ -121,7 +121,7 @@ class Recording:
 
     @property
     def schema(self) -> Schema:
-        """What the samples mean."""
+        """The schema of the samples."""
         schema: Schema = self._core.schema
         return schema
 
@@ -190,7 +190,7 @@ class Recording:
 
     @property
     def damaged(self) -> list[str]:
-        """Files that are not what they should be: which, and what is wrong with each. What cannot be read is in the gap map."""
+        """Damaged files, with the damage of each. Unreadable samples are in the gap map."""
         return list(self._told["damaged"])
 
     @property
@@ -220,7 +220,7 @@ class Recording:
     def samples_between(self, first: int, end: int) -> Excerpt:
         """Returns the samples from index `first` up to `end`, which is not included."""
         if not 0 <= first < end:
-            raise ArchiveError(f"no sample lies from {first} up to {end}\nask for indices from {self.first_index} up to {self.next_index}")
+            raise ArchiveError(f"no sample lies from {first} up to {end}\nchoose indices from {self.first_index} up to {self.next_index}")
         return Excerpt([self], ALWAYS, (first, min(end, ALL_INDICES[1])))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -232,8 +232,8 @@ class Recording:
         damaged = [hole for hole in holes if hole.damage is not None]
         if damaged and self._on_damage == "raise":
             raise DamagedArchive(
-                f"samples of {self.stream} were stored and cannot be read, the first at {damaged[0].first_index}: {damaged[0].damage}\n"
-                f"read around them: open_archive(…, damaged='holes'); see what is damaged: tallycast archive verify {self._path}"
+                f"stored samples of {self.stream} cannot be read, the first at {damaged[0].first_index}: {damaged[0].damage}\n"
+                f"read around them: open_archive(…, damaged='holes'); list the damage: tallycast archive verify {self._path}"
             )
 
     def __repr__(self) -> str:
@@ -264,12 +264,12 @@ class StoredStream:
 
     @property
     def schemas(self) -> list[Schema]:
-        """What the samples mean, epoch by epoch."""
+        """The schema of each epoch."""
         return [recording.schema for recording in self.recordings]
 
     @property
     def schema(self) -> Schema:
-        """What the samples of the newest epoch mean."""
+        """The schema of the newest epoch."""
         return self.recordings[-1].schema
 
     @property
@@ -336,7 +336,7 @@ class StoredStream:
         channel: str | None = None,
         element: int = 0,
     ) -> Excerpt | Points:
-        """Returns what was recorded between two moments, `t1` not included; everything where a moment is left out.
+        """Returns the recording between two times, `t1` excluded; without a time, from the start or to the end.
 
         A moment is a whole number of nanoseconds since 1970 UTC, a text such as `"2026-11-21T20:15:00Z"`, `"+10s"` after the
         beginning of what is known or `"-30s"` before its end, a `numpy.datetime64`, or a `datetime` or `pandas.Timestamp` with
@@ -356,7 +356,7 @@ class StoredStream:
         if len(stream.recordings) > 1:
             raise ArchiveError(
                 f"{self.name} has {len(self.recordings)} epochs, and each counts its samples from 0\n"
-                f"say of which with epoch=: {', '.join(self.epochs)}"
+                f"choose one with epoch=: {', '.join(self.epochs)}"
             )
         return stream.recordings[0].samples_between(first, end)
 
@@ -370,7 +370,7 @@ class Archive(Mapping[str, StoredStream]):
 
     def __init__(self, path: str | os.PathLike[str], run: str | None = None, damaged: Damaged = "raise") -> None:
         if damaged not in ("raise", "holes"):
-            raise ArchiveError(f"damaged={damaged!r} is not known\nwrite 'raise' or 'holes'")
+            raise ArchiveError(f"invalid damaged={damaged!r}\nuse 'raise' or 'holes'")
         self._path = Path(path).absolute()
         self._only = run
         self._on_damage: Damaged = damaged
@@ -381,7 +381,7 @@ class Archive(Mapping[str, StoredStream]):
         self.refresh()
 
     def refresh(self) -> Archive:
-        """Looks again at what there is; returns the archive itself."""
+        """Reads the list of runs and streams again; returns the archive itself."""
         runs = self._core.runs()
         if self._only is not None and self._only not in runs:
             raise UnknownStream(f"{self._path} has no run {self._only}\nit has: {', '.join(runs) or 'none'}")
@@ -447,7 +447,7 @@ class Archive(Mapping[str, StoredStream]):
         if damaged:
             warnings.warn(
                 f"{len(damaged)} files of {self._path} are damaged, the first: {damaged[0]}\n"
-                "what cannot be read is in the gap map, at stage archive_write; the rest is read",
+                "unreadable samples are in the gap map, at stage archive_write; the rest is read",
                 ArchiveWarning,
                 stacklevel=3,
             )

@@ -151,17 +151,17 @@ def _own_output() -> TextIO:
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tallycast.run_operator", description="Run an operator.")
     parser.add_argument("function", help="module:function or path.py:function")
-    parser.add_argument("--name", help="what it is called; the function's name by default")
+    parser.add_argument("--name", help="name of the operator [default: the function's name]")
     parser.add_argument("--input", action="append", required=True, help="a stream to read; the first gives the grid")
-    parser.add_argument("--output", required=True, help="the stream to make")
+    parser.add_argument("--output", required=True, help="the stream to publish")
     parser.add_argument("--every", type=int, help="samples of the input for each result")
-    parser.add_argument("--dtype", choices=_NUMPY, help="of the results, named as in the settings: i8 is one byte")
+    parser.add_argument("--dtype", choices=_NUMPY, help="type of the results, named as in the settings: i8 is one byte")
     parser.add_argument("--channel", action="append", default=[], help='{"name", "unit", "shape"} of the results')
-    parser.add_argument("--incomplete", choices=("hole", "give"), help="what becomes of input that is not whole")
+    parser.add_argument("--incomplete", choices=("hole", "give"), help="how to treat incomplete input")
     parser.add_argument("--settings", default="{}", help="arguments for the function, as a JSON object")
-    parser.add_argument("--bus", help="as for tallycast; TALLYCAST_BUS by default")
-    parser.add_argument("--station", help="name of this station; the host's name by default")
-    parser.add_argument("--tended", action="store_true", help="end with standard input, and say how it fares")
+    parser.add_argument("--bus", help="network settings, as for tallycast [default: TALLYCAST_BUS]")
+    parser.add_argument("--station", help="name of this station [default: the host's name]")
+    parser.add_argument("--tended", action="store_true", help="end with standard input, and report the state")
     return parser
 
 

@@ -233,19 +233,19 @@ def test_a_sample_that_does_not_fit_says_so(bus: str) -> None:
 def test_names_that_are_wrong_are_told(bus: str) -> None:
     @tc.app("test/names", inputs={"pedal": "a/b"}, outputs={"torque": "c/d"})
     def app(cycle: tc.Cycle) -> None:
-        with pytest.raises(AttributeError, match="`brake` is no input of this app\nits inputs are `pedal`"):
+        with pytest.raises(AttributeError, match="`brake` is not an input of this app\nits inputs are `pedal`"):
             cycle.brake
-        with pytest.raises(AttributeError, match="`pedal` is no output of this app\nits outputs are `torque`"):
+        with pytest.raises(AttributeError, match="`pedal` is not an output of this app\nits outputs are `torque`"):
             cycle.pedal = 1
         with pytest.raises(KeyError):
             cycle["force"] = 1
-        with pytest.raises(LookupError, match="no sample has come yet"):
+        with pytest.raises(LookupError, match="no sample has arrived yet"):
             cycle.pedal["x"]
         assert cycle.pedal.newest is None and cycle.pedal.freshness == "missed"
         cycle.stop()
 
     assert app.run(bus=bus).cycles == 1
-    with pytest.raises(tc.ConfigError, match="`stop` means something else"):
+    with pytest.raises(tc.ConfigError, match="`stop` is a reserved name"):
         tc.app("a", inputs={"stop": "x"})(lambda cycle: None)
     with pytest.raises(tc.ConfigError, match="`x` is an input and an output"):
         tc.app("a", inputs={"x": "x"}, outputs={"x": "y"})(lambda cycle: None)
@@ -255,7 +255,7 @@ def test_names_that_are_wrong_are_told(bus: str) -> None:
         tc.app("a", period="1us")(lambda cycle: None).run(bus=bus)
     with pytest.raises(tc.ConfigError, match="invalid stream name"):
         tc.app("a b")(lambda cycle: None).run(bus=bus)
-    with pytest.raises(tc.ConfigError, match="elements cannot be of dtype float16"):
+    with pytest.raises(tc.ConfigError, match="unsupported dtype float16"):
         tc.app("a", outputs={"x": tc.Output("x", dtype="f2")})(lambda cycle: None)
     with pytest.raises(tc.ConfigError, match='choose "newest" or "all"'):
         tc.Input("x", take="some")

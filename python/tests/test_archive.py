@@ -143,7 +143,7 @@ def test_samples_are_read_by_index(archive: Archive) -> None:
     # Nothing is taken for what is not there: however many indices are asked for, room is made for what is stored.
     assert len(stream.samples(0, 2**64 - 1)) == 90
     for first, end in [(5, 5), (-1, 5), (6, 5)]:
-        with pytest.raises(ArchiveError, match="ask for indices from 0 up to 100"):
+        with pytest.raises(ArchiveError, match="choose indices from 0 up to 100"):
             stream.samples(first, end)
 
 
@@ -230,7 +230,7 @@ def test_thinned_holes_stay_empty_and_peaks_stay(archive: Archive) -> None:
         with pytest.raises(ArchiveError, match="\n"):
             stream.between(points=10, **wrong)
     for points in (0, 100_001):
-        with pytest.raises(ArchiveError, match="ask for 1 to 100000 points"):
+        with pytest.raises(ArchiveError, match="request 1 to 100000 points"):
             stream.between(points=points, channel="current")
 
 

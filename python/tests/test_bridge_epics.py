@@ -196,7 +196,7 @@ def test_an_ioc_that_is_killed_and_restarted_leaves_one_mark_and_the_word_that_n
     pv.check(reader.samples_of("lab/a"), account)
     assert counters["outages"] == before + 1 and counters["uncounted"] == 1 and counters["skipped"] == {"away": 1, "bad": 1}
     assert counters["outage_list"][-1]["samples"] is None
-    assert "not known" in bridge.of("back")[-1]["text"]
+    assert "unknown" in bridge.of("back")[-1]["text"]
 
 
 @BOTH
@@ -472,7 +472,7 @@ def test_what_cannot_be_is_said_before_anything_begins() -> None:
     for arguments, word in (
         ([], "nothing to do"),
         (["--pv", "xyz://A=lab/a"], "no PV"),
-        (["--config", "/nonexistent.toml"], "cannot be read"),
+        (["--config", "/nonexistent.toml"], "cannot read"),
     ):
         bridge = Bridge("epics", new_bus(), *arguments)
         assert bridge.process.wait(60) == 2, word

@@ -88,7 +88,7 @@ def test_without_a_rate_an_outage_leaves_a_mark_of_one_sample_and_says_that_it_c
     told(feed.away("disconnected", T0))
     actions = list(feed.update(FORM, array(2.0), T0 + ns(60), ns(60)))
     assert told(actions) == [-1, "back", [2.0]]
-    assert "not known" in next(it.text for it in actions if isinstance(it, Say))
+    assert "unknown" in next(it.text for it in actions if isinstance(it, Say))
     assert feed.counters.uncounted == 1 and feed.counters.outage_list[0]["samples"] is None
 
 

@@ -235,15 +235,15 @@ def test_who_is_not_let_in_is_told_why_and_ends(secure: SecureMosquitto, tmp_pat
     host, ca = f"127.0.0.1:{secure.port}", f"--ca={secure.ca}"
     for user, password in (("lab@", "wrong"), ("nobody@", "right"), ("", "")):
         said = refused(f"--server=mqtts://{user}{host}", ca, password=password)
-        assert f"error: the broker {host} refuses us: Not authorized\nsee the user in --server" in said
+        assert f"error: the broker {host} refuses us: Not authorized\ncheck the user in --server" in said
     stranger, _ = certificate(tmp_path, "stranger")
     for others in ([f"--ca={stranger}"], []):
         said = refused(f"--server=mqtts://lab@{host}", *others, password="right")
-        assert f"error: the certificate of the broker {host} is not to be trusted: self" in said
-        assert "name who signed it with --ca" in said
-    assert "cannot be read as certificates" in refused(f"--server=mqtts://lab@{host}", "--ca=/nowhere")
+        assert f"error: the certificate of the broker {host} is not trusted: self" in said
+        assert "name the certificate of its issuer with --ca" in said
+    assert "cannot read certificates" in refused(f"--server=mqtts://lab@{host}", "--ca=/nowhere")
     (tmp_path / "none.pem").write_text("none")
-    assert "cannot be read as certificates" in refused(f"--server=mqtts://lab@{host}", f"--ca={tmp_path}/none.pem")
+    assert "cannot read certificates" in refused(f"--server=mqtts://lab@{host}", f"--ca={tmp_path}/none.pem")
     assert "put it into the variable MQTT_PASSWORD" in refused(f"--server=mqtts://lab:right@{host}", ca)
     assert "write mqtts://" in refused(f"--server=mqtt://lab@{host}", ca)
 
@@ -280,7 +280,7 @@ def test_who_was_let_in_before_waits_until_it_is_again(secure: SecureMosquitto) 
     def change_the_password(bridge: Bridge) -> None:
         secure.set_login("lab", "another")
         secure.restart()
-        wait_until(lambda: [it for it in bridge.of("disconnected") if "trying again, since it was there" in it["text"]])
+        wait_until(lambda: [it for it in bridge.of("disconnected") if "trying again, since it worked before" in it["text"]])
         secure.kill()
         secure.set_login("lab", "right")
 

@@ -116,7 +116,7 @@ def test_every_way_ends_and_has_its_account_whatever_fails(capsys: pytest.Captur
 
 def test_words_of_an_entry_are_those_that_are_known() -> None:
     assert _entries.one_of({}, "qos", (0, 1, 2), 1) == 1 and _entries.one_of({"qos": 0}, "qos", (0, 1, 2), 1) == 0
-    with pytest.raises(tc.ConfigError, match='qos = "3" is not known\nsay one of 0, 1, 2'):
+    with pytest.raises(tc.ConfigError, match='invalid qos = "3"\nuse one of 0, 1, 2'):
         _entries.one_of({"qos": 3}, "qos", (0, 1, 2), 1)
     for entry in ({"rate": "fast"}, {"rate": 0}, {"thin": "median"}):
         with pytest.raises(tc.ConfigError):

@@ -172,7 +172,7 @@ def test_a_piece_is_seen_by_window_and_by_channel() -> None:
     assert len(made) == 3 and made.windows.shape == (3, 2, 2)
     assert made["b"].tolist() == [0, -1, -2, -3, -4, -5]
     assert made.values()[:, 1].tolist() == [0, -2, -4, -6, -8, -10]
-    with pytest.raises(KeyError, match="there are: a, b"):
+    with pytest.raises(KeyError, match="the channels are: a, b"):
         made["c"]
 
 

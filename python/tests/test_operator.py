@@ -77,11 +77,11 @@ def test_what_cannot_be_called_is_told(place: str, function: str, settings: dict
 
 
 def test_what_is_not_there_is_told(place: str) -> None:
-    with pytest.raises(tc.ConfigError, match="there is no file"):
+    with pytest.raises(tc.ConfigError, match="file not found"):
         load("nowhere/x.py:f", {})
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
         load("no_such_module:f", {})
-    with pytest.raises(tc.ConfigError, match="names no function"):
+    with pytest.raises(tc.ConfigError, match="does not name a function"):
         load(place, {})
     with pytest.raises(tc.ConfigError, match="instances of .* cannot be called"):
         load(f"{place}:Silent", {}).begin()
@@ -99,11 +99,11 @@ def test_a_file_named_like_a_module_does_not_take_its_place(tmp_path: Path, monk
 def test_settings_go_over_the_declaration() -> None:
     declared = Declaration(dtype="f4", every=10)
     assert declared.over(every=None, dtype="f8") == Declaration(dtype="f8", every=10)
-    with pytest.raises(tc.ConfigError, match="every=0 cannot be"):
+    with pytest.raises(tc.ConfigError, match="invalid every=0"):
         declared.over(every=0)
     with pytest.raises(tc.ConfigError, match='choose "hole" or "give"'):
         tc.operator(incomplete="drop")
-    with pytest.raises(tc.ConfigError, match="cannot be of dtype float16"):
+    with pytest.raises(tc.ConfigError, match="unsupported dtype float16"):
         tc.operator(dtype="f2")
 
 

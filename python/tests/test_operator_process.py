@@ -398,7 +398,7 @@ def test_an_exception_is_told_with_its_words(bus: str, monitors: Callable[[str],
     failed = wait_for("failure", lambda: (it := monitor.made("made/fails"))["starts"] > 1 and it or None)
     assert failed["last_end"].endswith("ended with exit status: 1: ValueError: no filter for that")
     nothing = wait_for("refusal", lambda: (it := monitor.made("made/nothing"))["starts"] > 1 and it or None)
-    assert nothing["last_end"].endswith("name a function or class that is in it"), nothing
+    assert nothing["last_end"].endswith("name a function or class that it contains"), nothing
     feed.close()
 
 

@@ -71,7 +71,7 @@ def _read(part: Stretch, count: int, channel: str | None, as_values: bool) -> Ar
     if len(fresh) != count:
         raise ArchiveError(
             f"a segment of {part.stream} had {count} samples in the range, and has {len(fresh)}: {fresh.gaps!r}\n"
-            "it was damaged since the archive was opened: open it again, and what the segment held is in the gap map"
+            "it was damaged after the archive was opened: open it again; its samples are then in the gap map"
         )
     if as_values:
         return fresh.values(channel)

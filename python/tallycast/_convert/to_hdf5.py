@@ -97,7 +97,7 @@ def _record(h5py: Any, group: Any, stretch: Stretch) -> None:
             hole.reader_absent, hole.stage or "", json.dumps(hole.lost), "\n".join(hole.evidence),
         )  # fmt: skip
     gaps = group.create_dataset("gaps", data=table)
-    gaps.attrs["long_name"] = "what is missing: times in ns since 1970 UTC, elements lost by stage as JSON"
+    gaps.attrs["long_name"] = "gaps: times in ns since 1970 UTC, elements lost by stage as JSON"
 
 
 def _series(group: Any, name: str, values: Any) -> Any:

@@ -30,7 +30,7 @@ def dataset(rows: Rows, scaled: bool) -> xr.Dataset:
             told = {"long_name": f"whether an element of {channel.name} never arrived"}
             variables[f"{column.name}_missing"] = (dimensions, column.missing, told)
     coordinates = {
-        "time": ("time", rows.datetimes, {"long_name": "when the sample was taken, UTC"}),
+        "time": ("time", rows.datetimes, {"long_name": "time of the sample, UTC"}),
         "index": ("time", rows.index, {"long_name": "index of the sample in its epoch"}),
     }
     told = facts(rows, scaled=True)

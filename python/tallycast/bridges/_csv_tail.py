@@ -33,7 +33,7 @@ class TableError(tc.BridgeError):
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What the user says of a table."""
+    """Options of a table."""
 
     dtype: np.dtype[Any]
     #: Name of the time column; "none" for none; None: the one that looks like it.
@@ -93,7 +93,7 @@ class CsvTail:
         """
         whole, newline, self._partial = (self._partial + data).rpartition(b"\n")
         if len(self._partial) > MAX_LINE_BYTES:
-            raise TableError("a line is longer than 1 MiB\nis it a text file?")
+            raise TableError("a line is longer than 1 MiB\ncheck that it is a text file")
         if not newline:
             return None
         self.position += len(whole) + 1
@@ -148,7 +148,7 @@ class CsvTail:
         wanted = list(self._options.columns) or [name for place, name in enumerate(names) if place != time]
         for name in wanted:
             if name not in names:
-                raise TableError(f"there is no column `{name}`; the columns are {', '.join(names)}")
+                raise TableError(f"unknown column `{name}`; the columns are {', '.join(names)}")
         if not wanted:
             raise TableError("the table has a time column but no values\nkeep the time as a channel with --time none")
         channels = tuple(
@@ -160,7 +160,7 @@ class CsvTail:
             unit = self._options.time_unit or ("ns" if named_in_ns else headings[time][1] or "s")
             if unit not in {"s", "ms", "us", "µs", "ns", "iso"}:
                 raise TableError(
-                    f"the time column `{names[time]}` is in `{unit}`; known units are s, ms, us, ns and iso"
+                    f"unknown unit `{unit}` of the time column `{names[time]}`; use s, ms, us, ns or iso"
                 )
         self.columns = Columns(delimiter, len(fields), channels, time, unit.replace("µ", "u"))
         self.header = line
@@ -175,7 +175,7 @@ class CsvTail:
             return None
         if asked is not None:
             if asked not in names:
-                raise TableError(f"there is no column `{asked}`; the columns are {', '.join(names)}")
+                raise TableError(f"unknown column `{asked}`; the columns are {', '.join(names)}")
             return names.index(asked)
         return next((place for place, name in enumerate(names) if name.lower() in TIMES | TIMES_IN_NS), None)
 
@@ -193,11 +193,11 @@ class CsvTail:
         try:
             value: Any = int(text) if kind in "iu" else float(text or "nan")
         except ValueError:
-            raise TableError(f"column `{name}`: `{text}` is no number") from None
+            raise TableError(f"column `{name}`: `{text}` is not a number") from None
         if kind in "iu":
             elements([value], self._options.dtype)
         elif not math.isfinite(value) and not self._options.allow_nan:
-            raise TableError(f"column `{name}`: `{text}` is no finite number\nlet it pass with --allow-nan")
+            raise TableError(f"column `{name}`: `{text}` is not a finite number\naccept it with --allow-nan")
         return value
 
 

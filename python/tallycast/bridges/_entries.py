@@ -38,10 +38,10 @@ def rate(text: Union[str, int, float, Fraction]) -> Fraction:
         value = Fraction(words[:-1] if factor != 1 else words) * factor
     except (ValueError, ZeroDivisionError):
         raise argparse.ArgumentTypeError(
-            f"`{text}` is no rate\nwrite samples per second: 360, 48k, 2.5M or 1000/3"
+            f"invalid rate `{text}`\nwrite samples per second: 360, 48k, 2.5M or 1000/3"
         ) from None
     if value <= 0:
-        raise argparse.ArgumentTypeError(f"a rate of {text} is not above 0")
+        raise argparse.ArgumentTypeError(f"invalid rate {text}: it must be above 0")
     return value
 
 
@@ -71,7 +71,7 @@ def add_rate(parser: argparse.ArgumentParser, option: str, about: str) -> None:
 def add_out_options(parser: argparse.ArgumentParser, outputs: str) -> None:
     """Adds how often, and what of its samples, a channel goes out as ``outputs``."""
     add_rate(parser, "--out-rate", f"{outputs} per second; `all` samples in the file [default: {OUT_RATE}]")
-    parser.add_argument("--thin", choices=sorted(METHODS), help="what an output tells of its samples [default: last]")
+    parser.add_argument("--thin", choices=sorted(METHODS), help="how samples are combined into one output [default: last]")
 
 
 def settings(path: Optional[str], known: Mapping[str, Collection[str]]) -> dict[str, list[Entry]]:
@@ -87,19 +87,19 @@ def settings(path: Optional[str], known: Mapping[str, Collection[str]]) -> dict[
             read = _toml().load(file)
     except OSError as error:
         raise tc.ConfigError(
-            f"{path} cannot be read: {error.strerror}\nname the file of the bridge's settings"
+            f"cannot read {path}: {error.strerror}\nname the file of the bridge's settings"
         ) from error
     except ValueError as error:
         raise tc.ConfigError(f"{path} is no TOML: {error}") from error
     for table, entries in read.items():
         if table not in known or not isinstance(entries, list):
             tables = ", ".join(f"[[{name}]]" for name in known)
-            raise tc.ConfigError(f"{path}: `{table}` is not known here\nthis bridge has {tables}")
+            raise tc.ConfigError(f"{path}: unknown table `{table}`\nthis bridge has {tables}")
         for entry in entries:
             strange = sorted(set(entry) - set(known[table]))
             if strange:
                 keys = ", ".join(sorted(known[table]))
-                raise tc.ConfigError(f"{path}: `{strange[0]}` in [[{table}]] is not known\nkeys: {keys}")
+                raise tc.ConfigError(f"{path}: unknown key `{strange[0]}` in [[{table}]]\nkeys: {keys}")
     return dict(read)
 
 
@@ -126,7 +126,7 @@ def required(table: str, entries: Iterable[Entry], *keys: str) -> None:
 def something(entries: Sequence[Sequence[Entry]], hint: str) -> None:
     """Refuses to begin where there is nothing to bridge."""
     if not any(entries):
-        raise tc.ConfigError(f"nothing to do\n{hint}, or a file of settings with --config")
+        raise tc.ConfigError(f"nothing to do\n{hint}, or a settings file with --config")
 
 
 def number(entry: Entry, key: str) -> Optional[Fraction]:
@@ -149,7 +149,7 @@ def one_of(entry: Entry, key: str, among: Iterable[T], default: T) -> T:
     for each in possible:
         if value == each:
             return each
-    raise tc.ConfigError(f'{key} = "{value}" is not known\nsay one of {", ".join(map(str, possible))}')
+    raise tc.ConfigError(f'invalid {key} = "{value}"\nuse one of {", ".join(map(str, possible))}')
 
 
 def labels(entry: Entry) -> dict[str, str]:

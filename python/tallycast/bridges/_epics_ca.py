@@ -92,7 +92,7 @@ class ChannelAccess:
                 return info
             if not said:
                 self._heard(
-                    sender, f"nobody answers for {pv}: waiting\nsee EPICS_CA_ADDR_LIST, and whether its IOC runs"
+                    sender, f"no answer for {pv}: waiting\ncheck EPICS_CA_ADDR_LIST, and that its IOC is running"
                 )
                 said = True
 

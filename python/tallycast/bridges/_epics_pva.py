@@ -51,7 +51,7 @@ class PvAccess:
         request = f"record[queueSize={QUEUE}]field()"
         before: list[Meta] = []
         # A subscription begins with the news that it is not connected: that is said if it stays so.
-        nobody = f"nobody answers for {pv}: waiting\nsee EPICS_PVA_ADDR_LIST, and whether its server runs"
+        nobody = f"no answer for {pv}: waiting\ncheck EPICS_PVA_ADDR_LIST, and that its server is running"
         first = threading.Timer(PATIENCE, lambda: self._heard(sender, nobody))
         first.daemon = True
         first.start()

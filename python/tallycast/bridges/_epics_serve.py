@@ -50,7 +50,7 @@ class IocProcess:
         self._newest[update["pv"]] = update
         if self._process.poll() is None and self._write(update):
             return
-        self._reporter.say("restarted", f"the soft IOC has ended ({self._process.poll()}): starting another one")
+        self._reporter.say("restarted", f"the soft IOC has ended ({self._process.poll()}): restarting it")
         self._reap()
         self._process = self._start()
         for each in self._newest.values():
@@ -98,7 +98,7 @@ class IocProcess:
             process.kill()
             process.wait()
             raise tc.BridgeError(
-                "the soft IOC did not start; what it said is above\ntry `--server pva`, which needs no IOC"
+                "the soft IOC did not start; its output is above\ntry `--server pva`, which needs no IOC"
             )
         return process
 
@@ -214,7 +214,7 @@ class ServedSink:
 def plain_value(value: np.ndarray[Any, Any], served: Served) -> tuple[Any, str | None]:
     """Returns a number or a list for a PV, or why it cannot hold the value."""
     if value.dtype.kind not in "biuf":
-        return None, f"{value.dtype} is not what a PV can hold"
+        return None, f"a PV cannot hold {value.dtype}"
     flat = value.reshape(-1)
     if served.length is None:
         if flat.size != 1:
@@ -240,7 +240,7 @@ def plain_value(value: np.ndarray[Any, Any], served: Served) -> tuple[Any, str |
         }[served.type]
         plain = [int(it) for it in flat]
         if any(not low <= it <= high for it in plain):
-            return None, f"a value is outside of what type {served.type} can hold\nserve it with a larger type"
+            return None, f"a value does not fit into type {served.type}\nserve it with a larger type"
     return (plain[0] if served.length is None else plain), None
 
 
@@ -293,6 +293,6 @@ class PutSink:
         else:
             self.failed += 1
             if self._failing is None:
-                self._reporter.say("away", f"cannot be written: {why}", stream=self._stream, peer=self.name)
+                self._reporter.say("away", f"cannot write: {why}", stream=self._stream, peer=self.name)
         self._failing = why
         self._free.set()

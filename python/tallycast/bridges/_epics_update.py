@@ -89,7 +89,7 @@ class Pv:
         values = np.atleast_1d(np.asarray(reading.value))
         if values.dtype.kind not in "biuf" or (meta.length is None and values.size != 1):
             yield from self.feed.refuse(
-                f"a value of {values.dtype} [{values.size}] is not what the PV said it is", now_ns
+                f"a value of {values.dtype} [{values.size}] contradicts the description of the PV", now_ns
             )
             return
         values = values.astype(meta.dtype, copy=False)
@@ -101,7 +101,7 @@ class Pv:
         if self._with_severity:
             if not is_run:
                 yield from self.feed.refuse(
-                    "a severity beside whole waveforms is not possible\nleave `severity` out, or use `flatten`", now_ns
+                    "`severity` is not possible with whole waveforms\nomit it, or use `flatten`", now_ns
                 )
                 return
             values = np.stack([values, np.full_like(values, reading.severity)], axis=1)

@@ -213,7 +213,7 @@ class Feed:
         if t_ns is not None and self._was_seen(t_ns, values):
             counters.repeated += 1
             if self._away is not None:
-                yield from self._back(t_ns, 0, "nothing was missed")
+                yield from self._back(t_ns, 0, "no samples were missed")
             return
         if form != self._form:
             if self._form is not None and now_ns - self._began_ns < MIN_EPOCH_NS:
@@ -282,7 +282,7 @@ class Feed:
         if self._form is not None:
             self.counters.uncounted += 1
             yield from self._skip(1, "restarted")
-            yield Say("restarted", f"{why}; how much was missed is not known")
+            yield Say("restarted", f"{why}; the number of missed samples is unknown")
 
     def refuse(self, why: str, now_ns: int) -> Iterator[Action]:
         """Takes an update that cannot be a sample of any epoch."""
@@ -293,7 +293,7 @@ class Feed:
         yield from self._sometimes("refused", now_ns, why)
 
     def lost(self, samples: int, why: str, now_ns: int) -> Iterator[Action]:
-        """Takes the peer's word that so many samples before the next are missing."""
+        """Takes the peer's count of samples missing before the next."""
         if samples > 0 and self._form is not None:
             yield from self._skip_told(samples, "missed")
             yield from self._sometimes("missed", now_ns, f"{samples} samples missing: {why}")
@@ -306,12 +306,12 @@ class Feed:
             yield Say("away", why)
 
     def back(self, wall_ns: int, samples: int = 0) -> Iterator[Action]:
-        """Takes the news that the peer is there again, and that so many samples were missed."""
+        """Notes that the peer is back, and how many samples were missed."""
         if self._away is not None:
             if self._form is not None:
                 yield from self._skip_told(samples, "away")
             yield from self._back(
-                wall_ns, samples, f"{samples} samples were missed" if samples else "nothing was missed"
+                wall_ns, samples, f"{samples} samples were missed" if samples else "no samples were missed"
             )
 
     @property
@@ -324,7 +324,7 @@ class Feed:
         if self._away is not None and self._form is not None:
             self.counters.uncounted += 1
             yield from self._skip(1, "away")
-            yield from self._back(wall_ns, None, "away until the end; how much was missed is not known")
+            yield from self._back(wall_ns, None, "away until the end; the number of missed samples is unknown")
         if self._form is not None:
             self._form = None
             yield End()
@@ -366,7 +366,7 @@ class Feed:
         else:
             self.counters.uncounted += 1
             yield from self._skip(1, "away")
-            yield from self._back(t_ns, None, "how many were missed is not known; a hole of one sample marks it")
+            yield from self._back(t_ns, None, "the number of missed samples is unknown; a hole of one sample marks it")
 
     def _back(self, t_ns: int | None, counted: int | None, text: str) -> Iterator[Action]:
         outage = {"from_ns": self._away_since_ns, "to_ns": t_ns, "why": self._away, "samples": counted}

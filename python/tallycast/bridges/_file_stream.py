@@ -21,7 +21,7 @@ from ._outlet import Outlet
 #: Times from the year 2000 on are moments in UTC; smaller ones count from the beginning of the recording.
 EARLIEST_MOMENT_NS = 946_684_800_000_000_000
 #: Why reading begins at the beginning although there is a state.
-OTHER_FILE = "the file is not the one that was read before: from its beginning"
+OTHER_FILE = "the file is a different one: reading it from the beginning"
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class FileStream:
 
     def bad_state(self, error: Exception) -> tc.BridgeError:
         """Returns the error for a state that is none of ours."""
-        return tc.BridgeError(f"the state {self._place.state} cannot be read: {error}\nremove it to begin anew")
+        return tc.BridgeError(f"cannot read the state {self._place.state}: {error}\nremove it to start over")
 
     def save(self, state: dict[str, Any]) -> None:
         """Writes down how far we are, in one step: a crash leaves the old or the new one."""

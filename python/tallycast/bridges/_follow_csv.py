@@ -158,7 +158,7 @@ class CsvFollower:
     def _truncated(self, it: _Open) -> None:
         self.truncations += 1
         self._drop_partial()
-        self._stream.away(f"{self._path} was cut off; what it had gained before is not known")
+        self._stream.away(f"{self._path} was truncated; the rows added before that are unknown")
         it.position, it.trace = 0, b""
         self._tail = CsvTail(self._options)
 
@@ -181,7 +181,7 @@ class CsvFollower:
 
     def _drop_partial(self) -> None:
         if self._tail.partial_bytes:
-            self._stream.refuse("the last line has no end, and the file has one")
+            self._stream.refuse("the last line is incomplete at the end of the file")
 
     def _take(self, rows: Rows) -> None:
         columns = self._tail.columns

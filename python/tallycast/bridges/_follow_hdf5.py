@@ -118,7 +118,7 @@ class Hdf5Follower:
             if self._inode != inode:
                 self._begin_file(inode, data, times, end)
         except UNREADABLE as error:
-            self._away(f"{self._path}:{self._dataset} is not there: {error}; waiting for it")
+            self._away(f"{self._path}:{self._dataset} is missing: {error}; waiting for it")
             self._close()
             return False
         return True
@@ -141,7 +141,7 @@ class Hdf5Follower:
         """Returns the dataset, that of the times, and how many rows there are."""
         data = self._file[self._dataset]
         if not isinstance(data, self._h5py.Dataset) or data.ndim == 0 or data.dtype.kind not in "biufc":
-            raise KeyError(f"it is {data}, and only arrays of numbers can be samples")
+            raise KeyError(f"it is {data}; only arrays of numbers can be samples")
         data.refresh()
         if self._time is None:
             return data, None, int(data.shape[0])
@@ -156,7 +156,7 @@ class Hdf5Follower:
             rows = self._read()
         except UNREADABLE as error:
             # Look again: whether it is another file by then is seen by its rows.
-            self._away(f"{self._path} cannot be read now: {error}")
+            self._away(f"cannot read {self._path} at present: {error}")
             self._close()
             return False
         if rows is None:
@@ -193,12 +193,12 @@ class Hdf5Follower:
             self._go_on(data, times, end, "shrunk", f"shrank from {before.position} to {end} rows")
         else:
             self.rewritten += 1
-            self._go_on(data, times, 0, "rewritten", "was written anew")
+            self._go_on(data, times, 0, "rewritten", "was rewritten")
         self._said = ""
 
     def _go_on(self, data: Any, times: Any, position: int, event: str, what: str) -> None:
         self._position, self._trace = position, _trace(data, times, position)
-        text = f"{self._path}:{self._dataset} {what}; what it had gained before is not known"
+        text = f"{self._path}:{self._dataset} {what}; the rows added before that are unknown"
         # Who could not be read before is away already: that it comes back as another is said all the same.
         self._stream.say(event, text)
         self._stream.away(text)

@@ -124,7 +124,7 @@ class MqttClient:
             self._client.tls_set(ca_certs=ca)
         except OSError as error:
             raise tc.ConfigError(
-                f"{ca} cannot be read as certificates: {error}\nname a file of PEM with --ca, or leave it out where the system trusts the broker"
+                f"cannot read certificates from {ca}: {error}\nname a PEM file with --ca, or omit it if the system trusts the broker"
             ) from error
 
     def start(self) -> None:
@@ -175,7 +175,7 @@ class MqttClient:
         if reason.is_failure:
             why = f"the broker {self.name} refuses us: {reason}"
             if str(reason) in FINAL:
-                self._refused(f"{why}\nsee the user in --server, the password in MQTT_PASSWORD, and --client-id")
+                self._refused(f"{why}\ncheck the user in --server, the password in MQTT_PASSWORD, and --client-id")
             else:
                 self._tell(Lost(f"{why}: trying again"))
             return
@@ -191,10 +191,10 @@ class MqttClient:
         error = sys.exc_info()[1]
         if isinstance(error, ssl.SSLCertVerificationError):
             self._refused(
-                f"the certificate of the broker {self.name} is not to be trusted: {error.verify_message}\nname who signed it with --ca"
+                f"the certificate of the broker {self.name} is not trusted: {error.verify_message}\nname the certificate of its issuer with --ca"
             )
         else:
-            self._tell(Lost(f"the broker cannot be reached: {error}: trying again"))
+            self._tell(Lost(f"cannot reach the broker: {error}: trying again"))
 
     def _on_disconnect(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:
         if reason.is_failure:
@@ -202,7 +202,7 @@ class MqttClient:
 
     def _refused(self, why: str) -> None:
         # Who was let in before may be let in again: somebody is at work at the broker.
-        self._tell(Lost(f"{why}\ntrying again, since it was there before") if self._was_there else Refused(why), Refused)
+        self._tell(Lost(f"{why}\ntrying again, since it worked before") if self._was_there else Refused(why), Refused)
 
     def _tell(self, event: MqttEvent, kind: type[MqttEvent] = Lost) -> None:
         if kind not in self._said:

@@ -104,7 +104,7 @@ class Route:
         self.sink.gone(why)
 
     def account(self) -> dict[str, Any]:
-        """Returns what became of everything."""
+        """Returns the totals."""
         waiting = self.read - self.thinner.told
         return {
             "way": "out",

@@ -77,14 +77,14 @@ class PayloadFormat:
             raise PayloadError(f"{len(payload)} bytes are not whole samples of {size} bytes")
         values = np.frombuffer(payload, self.dtype)
         if self.dtype.kind == "b" and np.frombuffer(payload, "u1").max() > 1:
-            raise PayloadError("a byte that is neither 0 nor 1 is no bool")
+            raise PayloadError("a byte that is neither 0 nor 1 is not a bool")
         return Content(values if count == 1 else values.reshape(-1, count))
 
     def _json(self, payload: bytes) -> Content:
         try:
             document = json.loads(payload)
         except ValueError as error:
-            raise PayloadError(f"the payload is no JSON: {error}") from None
+            raise PayloadError(f"the payload is not JSON: {error}") from None
         columns = [elements(_listed(_at(document, path), path), self.dtype) for path in self.channels.values()]
         if len({len(column) for column in columns}) != 1:
             raise PayloadError("the channels have lists of different lengths")
@@ -94,7 +94,7 @@ class PayloadFormat:
         t_ns = None if self.time is None else time_ns(_at(document, self.time), self.time_unit)
         sequence = None if self.sequence is None else _at(document, self.sequence)
         if sequence is not None and (not isinstance(sequence, int) or sequence < 0):
-            raise PayloadError(f"the sequence `{sequence}` is no count")
+            raise PayloadError(f"the sequence `{sequence}` is not a count")
         return Content(values, t_ns, sequence)
 
 
@@ -112,12 +112,12 @@ def elements(values: list[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
                 raise PayloadError(f'`{_first(values, int)}` is no whole number\nsay `dtype = "f8"`')
         limits = np.iinfo(dtype)
         if any(not limits.min <= it <= limits.max for it in values):
-            raise PayloadError(f"a value is outside of what {dtype.name} holds\nsay a larger `dtype`")
+            raise PayloadError(f"a value does not fit into {dtype.name}\nuse a larger `dtype`")
     elif dtype.kind == "b":
         if any(it not in (0, 1) for it in values):
             raise PayloadError("a value is neither true nor false")
     elif any(isinstance(it, bool) or not isinstance(it, (int, float)) for it in values):
-        raise PayloadError(f"`{_first(values, (int, float))}` is no number")
+        raise PayloadError(f"`{_first(values, (int, float))}` is not a number")
     return np.array(values, dtype=dtype)
 
 
@@ -138,7 +138,7 @@ def time_ns(value: Any, unit: str) -> int:
         # By the digits as they are written: 1.7e9 and a few nanoseconds are more than a float holds.
         return int(Fraction(repr(value) if isinstance(value, float) else str(value)) * TIME_UNITS[unit])
     except (ValueError, ZeroDivisionError, OverflowError):
-        raise PayloadError(f"`{value}` is no time in {unit}") from None
+        raise PayloadError(f"`{value}` is not a time in {unit}") from None
 
 
 def _at(document: Any, path: str) -> Any:
@@ -148,7 +148,7 @@ def _at(document: Any, path: str) -> Any:
         try:
             found = found[int(word)] if isinstance(found, list) else found[word]
         except (KeyError, IndexError, ValueError, TypeError):
-            raise PayloadError(f"there is no `{path}`") from None
+            raise PayloadError(f"the message has no `{path}`") from None
     return found
 
 
@@ -169,7 +169,7 @@ def _number(text: str) -> Any:
         words = {"true": 1, "false": 0, "on": 1, "off": 0}
         if text.lower() in words:
             return words[text.lower()]
-        raise PayloadError(f"`{text[:40]}` is no number") from None
+        raise PayloadError(f"`{text[:40]}` is not a number") from None
 
 
 def _first(values: list[Any], kinds: Any) -> Any:

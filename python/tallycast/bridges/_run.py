@@ -39,12 +39,12 @@ def arguments(name: str, description: str, epilog: str) -> argparse.ArgumentPars
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--config", metavar="FILE", help="settings in TOML; what the command line says is added to them"
+        "--config", metavar="FILE", help="settings file in TOML; entries of the command line are added to it"
     )
     parser.add_argument(
         "--bus", metavar="URL", help="network settings: udp://GROUPS:PORT?iface=eth1 or shm://NAME [env: TALLYCAST_BUS]"
     )
-    parser.add_argument("--station", metavar="NAME", help="name of this station; the host's name by default")
+    parser.add_argument("--station", metavar="NAME", help="name of this station [default: the host's name]")
     parser.add_argument(
         "--json", action="store_true", help="print every event and the accounts as JSON, one object per line"
     )
@@ -81,7 +81,7 @@ class Reporter:
                 )
 
     def account(self, account: Mapping[str, Any]) -> None:
-        """Prints what became of everything on one way."""
+        """Prints the totals of one direction."""
         with self._lock:
             if self._as_json:
                 print(json.dumps({"event": "bridged", "bridge": self._bridge, **account}), flush=True)
@@ -197,7 +197,7 @@ class Way:
         """Lets go of the peer, and takes what still waits; may raise."""
 
     def accounts(self) -> list[dict[str, Any]]:
-        """Ends the streams; returns what became of everything."""
+        """Ends the streams; returns the totals."""
         raise NotImplementedError
 
     def readers(self) -> Sequence[Mapping[str, Any]]:
@@ -210,7 +210,7 @@ class Way:
 
 
 def conclude(work: Callable[[], None], ways: Sequence[Way], reporter: Reporter) -> int:
-    """Works until the end, or until something fails; then ends every way in turn, and says what became of everything.
+    """Works until the end, or until something fails; then ends every direction in turn, and prints the totals.
 
     What was published has its final tally and every way its account however it ended; then what failed first is raised.
     Returns the exit code: 1 where an account does not add up.

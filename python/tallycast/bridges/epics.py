@@ -49,22 +49,22 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     _entries.add_rate(
         parser,
         "--rate",
-        f"nominal samples per second of the streams: the fastest that updates come [default: {_entries.NOMINAL_RATE}]",
+        f"nominal samples per second of the streams: the highest rate of updates [default: {_entries.NOMINAL_RATE}]",
     )
     _entries.add_rate(
         parser,
         "--expect",
-        "the PVs are updated regularly at this rate: what is missing is counted by the IOC's time stamps",
+        "the PVs are updated regularly at this rate: missing samples are counted by the IOC's time stamps",
     )
     _entries.add_rate(
         parser, "--flatten", "waveforms are runs of samples at this rate, not samples of many elements"
     )
     parser.add_argument(
-        "--bad", choices=sorted(BAD_FROM), help="severity from which on a value is a hole [default: invalid]"
+        "--bad", choices=sorted(BAD_FROM), help="lowest severity that makes a value a hole [default: invalid]"
     )
     parser.add_argument("--severity", action="store_true", help="publish the severity as a second channel")
-    _entries.add_pairs(parser, "--serve", "STREAM[:CHANNEL]=PV", "serve a channel as a PV of ours")
-    _entries.add_pairs(parser, "--put", "STREAM[:CHANNEL]=PV", "write a channel to a PV of others")
+    _entries.add_pairs(parser, "--serve", "STREAM[:CHANNEL]=PV", "serve a channel as a PV of this bridge")
+    _entries.add_pairs(parser, "--put", "STREAM[:CHANNEL]=PV", "write a channel to an existing PV")
     parser.add_argument(
         "--server",
         choices=("ioc", "pva"),

@@ -48,7 +48,7 @@ Follower = Union[CsvFollower, Hdf5Follower]
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Reads the command line."""
     parser = _run.arguments(
-        "files", "Follow CSV and HDF5 (SWMR) files that grow, and publish what they gain.", EXAMPLES
+        "files", "Follow growing CSV and HDF5 (SWMR) files, and publish new rows.", EXAMPLES
     )
     parser.add_argument(
         "files",
@@ -60,38 +60,38 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     _entries.add_rate(
         parser,
         "--rate",
-        "rows per second: they are regular, and what is missing is counted by their times; without it each row has its own time",
+        "rows per second, if regular: missing rows are counted by their times; without it each row has its own time",
     )
     parser.add_argument(
         "--time",
         metavar="COLUMN",
-        help="column, or dataset, that is the time; `none` if one that looks like it is a channel",
+        help="time column or dataset; `none` if one that looks like a time is a channel",
     )
     parser.add_argument(
-        "--time-unit", choices=[*TIME_UNITS, "iso"], help="what it counts [default: as the heading says, else s]"
+        "--time-unit", choices=[*TIME_UNITS, "iso"], help="unit of the time column [default: from the heading, else s]"
     )
     parser.add_argument(
         "--columns",
         type=_entries.names,
         metavar="NAMES",
-        help="columns that are channels, divided by commas [default: all but the time]",
+        help="columns to publish, separated by commas [default: all but the time]",
     )
     parser.add_argument("--dtype", choices=sorted(DTYPES), help="type of every element of a CSV file [default: f8]")
-    parser.add_argument("--unit", help="unit of channels that have none")
+    parser.add_argument("--unit", help="unit of channels without one")
     parser.add_argument(
         "--allow-nan",
         action="store_true",
-        help="let NaN, infinities and empty fields pass; otherwise such a row is a hole",
+        help="accept NaN, infinities and empty fields; otherwise such a row is a hole",
     )
     parser.add_argument("--begin", choices=("beginning", "now"), help="where to begin [default: beginning]")
     parser.add_argument(
-        "--state", metavar="FILE", help="where it is written down how far we are; the same command goes on from there"
+        "--state", metavar="FILE", help="file that stores the progress; the same command continues from there"
     )
     parser.add_argument(
         "--wait",
         type=float,
         metavar="SECONDS",
-        help="hold the first sample until a reader of another host has reported [default: 0.5]",
+        help="wait until a reader on another host has reported before the first sample [default: 0.5]",
     )
     return parser.parse_args(argv)
 
@@ -101,7 +101,7 @@ def entries(args: argparse.Namespace) -> list[Entry]:
     read = _entries.settings(args.config, {"in": IN_KEYS})
     common = _entries.said(args, *IN_OPTIONS)
     if "state" in common and len(args.files) > 1:
-        raise tc.ConfigError("one --state is for one file\nwrite several files into a --config, each with its `state`")
+        raise tc.ConfigError("--state applies to one file\nlist several files in a --config, each with its `state`")
     found = [*read.get("in", []), *({"file": file, "stream": stream, **common} for file, stream in args.files)]
     _entries.something((found,), "name files as FILE=STREAM")
     _entries.required("in", found, "file", "stream")
@@ -122,7 +122,7 @@ def follower_of(
     if dataset is None:
         return CsvFollower(place, outlet, _table(spec, time_unit), regular=rate is not None)
     if time_unit == "iso":
-        raise tc.ConfigError(f"times of an HDF5 file are numbers\nsay time_unit = one of {', '.join(TIME_UNITS)}")
+        raise tc.ConfigError(f"times of an HDF5 file are numbers\nset time_unit to one of {', '.join(TIME_UNITS)}")
     return Hdf5Follower(
         place,
         dataset,

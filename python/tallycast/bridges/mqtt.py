@@ -52,47 +52,47 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         metavar="URL",
         help="mqtt://[USER@]HOST[:PORT] or mqtts://…; the password is in MQTT_PASSWORD [default: mqtt://127.0.0.1:1883]",
     )
-    parser.add_argument("--ca", metavar="FILE", help="certificates of those who may sign the server's, for mqtts")
+    parser.add_argument("--ca", metavar="FILE", help="certificates of trusted issuers, for mqtts")
     parser.add_argument(
         "--client-id",
         metavar="NAME",
-        help="name of our session; the broker then keeps messages of QoS 1 and 2 while we are away",
+        help="name of the session; the broker then keeps messages of QoS 1 and 2 while the bridge is disconnected",
     )
     _entries.add_pairs(
         parser,
         "--topic",
         "TOPIC=STREAM",
-        "follow a topic; + and # may be in it, and {1}, {2} … in STREAM are what they met",
+        "follow a topic, which may contain + and #; {1}, {2} … in STREAM stand for what they matched",
     )
-    parser.add_argument("--payload", choices=("number", "json", "raw"), help="what messages hold [default: number]")
+    parser.add_argument("--payload", choices=("number", "json", "raw"), help="content of messages [default: number]")
     parser.add_argument("--dtype", choices=sorted(DTYPES), help="type of every element [default: f8]")
-    parser.add_argument("--path", metavar="PATH", help="where in the JSON the value is: flow.value, values.0")
+    parser.add_argument("--path", metavar="PATH", help="path of the value in the JSON: flow.value, values.0")
     parser.add_argument(
         "--channels",
         type=lambda text: {name: name for name in _entries.names(text)},
         metavar="NAMES",
-        help="channels of raw payloads, divided by commas",
+        help="channels of raw payloads, separated by commas",
     )
     parser.add_argument("--unit", help="unit of the channels")
     parser.add_argument(
         "--time",
         metavar="PATH",
-        help="where in the JSON the time of the (first) value is; the time of arrival otherwise",
+        help="path of the time of the (first) value in the JSON [default: the time of arrival]",
     )
-    parser.add_argument("--time-unit", choices=[*TIME_UNITS, "iso"], help="what it counts [default: s]")
+    parser.add_argument("--time-unit", choices=[*TIME_UNITS, "iso"], help="unit of the time [default: s]")
     parser.add_argument(
         "--sequence",
         metavar="PATH",
-        help="where in the JSON the sender's own count of samples is: what is missing is counted by it",
+        help="path of the sender's sample count in the JSON, by which missing samples are counted",
     )
     _entries.add_rate(
         parser, "--rate", f"samples per second; nominal unless --regular [default: {_entries.NOMINAL_RATE}]"
     )
-    parser.add_argument("--regular", action="store_true", help="samples come at exactly this rate")
+    parser.add_argument("--regular", action="store_true", help="samples arrive at exactly this rate")
     parser.add_argument(
         "--retained",
         choices=("skip", "take"),
-        help="whether a message that the broker kept is a sample [default: skip]",
+        help="whether a retained message is a sample [default: skip]",
     )
     parser.add_argument("--qos", type=int, choices=(0, 1, 2), help="quality of service, in and out [default: 1]")
     _entries.add_pairs(
@@ -102,12 +102,12 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         "publish streams; {stream} and {channel} in TOPIC are their names",
     )
     _entries.add_out_options(parser, "messages of each channel")
-    parser.add_argument("--out-payload", choices=("json", "raw"), help="what messages hold [default: json]")
+    parser.add_argument("--out-payload", choices=("json", "raw"), help="content of messages [default: json]")
     parser.add_argument("--retain", action="store_true", help="the broker keeps the newest message")
     parser.add_argument(
         "--status",
         metavar="TOPIC",
-        help="where `online` is retained while we run, and `offline` afterwards, however we end",
+        help="topic that holds `online` while the bridge runs, and `offline` afterwards, retained",
     )
     return parser.parse_args(argv)
 
@@ -176,7 +176,7 @@ class Incoming(_run.Way):
         if isinstance(event, Message):
             self._message(event, dropped)
         elif isinstance(event, Connected):
-            kept = ", and the broker has kept our session" if event.kept else ""
+            kept = ", and the broker has kept the session" if event.kept else ""
             self._reporter.say("connected", f"connected{kept}", peer=self.client.name)
             self._back(event.kept)
         elif isinstance(event, Lost):
@@ -187,7 +187,7 @@ class Incoming(_run.Way):
         else:
             if event.refused:
                 raise tc.BridgeError(
-                    f"the broker refuses the subscription to {', '.join(event.refused)}\nask who may read them"
+                    f"the broker refuses the subscription to {', '.join(event.refused)}\ncheck the permissions of this user"
                 )
             topics = ", ".join(it.topic for it in self.subscriptions)
             self._reporter.say("subscribed", topics, peer=self.client.name)
@@ -202,7 +202,7 @@ class Incoming(_run.Way):
         if self._retained:
             self._reporter.say(
                 "retained",
-                f"{self._retained} messages that the broker had kept were not taken as samples (--retained take)",
+                f"{self._retained} retained messages were not used as samples (--retained take)",
             )
         return [topic.outlet.close(time.time_ns()) for topic in self._topics.values()]
 
@@ -244,7 +244,7 @@ class Incoming(_run.Way):
                     f"more than {MAX_TOPICS} topics match\nname a narrower pattern than {subscription.topic}"
                 )
             if any(it.outlet.declaration.stream == stream for it in self._topics.values()):
-                raise tc.ConfigError(f"two topics would be the stream {stream}\nput {{1}} or {{topic}} into its name")
+                raise tc.ConfigError(f"two topics map to the stream {stream}\nput {{1}} or {{topic}} into its name")
             self._topics[name] = _Topic(name, stream, subscription, self._args, self._reporter)
             return self._topics[name]
         return None
@@ -354,7 +354,7 @@ class Outgoing(_outflow.Outgoing):
         topics = [route.sink.name for route in routes]
         if len(set(topics)) != len(topics):
             raise tc.ConfigError(
-                f"several channels of {stream} would be one topic, {topics[0]}\nput {{channel}} into it, or name one channel"
+                f"several channels of {stream} map to one topic, {topics[0]}\nput {{channel}} into it, or name one channel"
             )
         return routes
 
@@ -371,7 +371,7 @@ def _pattern(topic: str) -> re.Pattern[str]:
     """Returns what a topic filter matches, with a group for each + and #."""
     words = topic.split("/")
     if any(("+" in word or "#" in word) and word not in {"+", "#"} for word in words) or "#" in words[:-1] or not topic:
-        raise tc.ConfigError(f"`{topic}` is no topic\n+ stands for one word, # for all words at the end")
+        raise tc.ConfigError(f"invalid topic `{topic}`\n+ stands for one word, # for all words at the end")
     parts = ["([^/]*)" if word == "+" else re.escape(word) for word in words if word != "#"]
     text = "/".join(parts)
     if words[-1] == "#":
@@ -390,16 +390,16 @@ def _server(args: argparse.Namespace) -> Server:
         url = urlsplit(args.server)
         port = url.port
     except ValueError:
-        raise tc.ConfigError(f"`{args.server}` is no address\nwrite mqtt://HOST:PORT") from None
+        raise tc.ConfigError(f"invalid address `{args.server}`\nwrite mqtt://HOST:PORT") from None
     if url.scheme not in {"mqtt", "mqtts"} or not url.hostname:
-        raise tc.ConfigError(f"`{args.server}` is no address\nwrite mqtt://HOST:PORT or mqtts://HOST:PORT")
+        raise tc.ConfigError(f"invalid address `{args.server}`\nwrite mqtt://HOST:PORT or mqtts://HOST:PORT")
     if url.password is not None:
         raise tc.ConfigError(
-            "a password in --server is seen by everybody who lists processes\nput it into the variable MQTT_PASSWORD"
+            "a password in --server is visible in the list of processes\nput it into the variable MQTT_PASSWORD"
         )
     tls = url.scheme == "mqtts"
     if args.ca is not None and not tls:
-        raise tc.ConfigError("--ca is for mqtts://, and --server says mqtt://\nwrite mqtts://HOST:PORT")
+        raise tc.ConfigError("--ca needs mqtts://, and --server is mqtt://\nwrite mqtts://HOST:PORT")
     user = None if url.username is None else unquote(url.username)
     return Server(
         url.hostname,

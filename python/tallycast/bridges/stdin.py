@@ -28,7 +28,7 @@ def find_command() -> str:
     found = named or (str(beside) if beside.is_file() else shutil.which("tallycast"))
     if found is None:
         raise tc.BridgeError(
-            "the command `tallycast` is not to be found\nput it on PATH, or name it with TALLYCAST_BIN"
+            "the command `tallycast` was not found\nput it on PATH, or name it with TALLYCAST_BIN"
         )
     return found
 
@@ -55,7 +55,7 @@ def run(argv: Sequence[str]) -> int:
     try:
         os.execv(path, [path, *arguments(argv)])
     except OSError as error:
-        raise tc.BridgeError(f"{path} cannot be run: {error.strerror}") from error
+        raise tc.BridgeError(f"cannot run {path}: {error.strerror}") from error
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -152,7 +152,7 @@ fn what_is_wrong_is_told_with_its_line() {
         refusal("index,time_ns,a\n1,0,1\nx,1,2\n", &FileOptions::default())
             .contains("line 3: `x` is not a sample index")
     );
-    assert!(refusal("time [h],a\n1,2\n", &FileOptions::default()).contains("known units"));
+    assert!(refusal("time [h],a\n1,2\n", &FileOptions::default()).contains("unknown unit `h`"));
     assert!(refusal("t\n1\n", &FileOptions::default()).contains("no values"));
     assert!(refusal("a,b\n", &at("1")).contains("no line of values"));
     assert!(refusal("a,a\n1,2\n", &at("1")).contains("two channels"));
