@@ -51,15 +51,15 @@ struct End {
 
 fuzz_target!(|scene: Scene<'_>| {
     let mut ends = connected(&scene.controls.map(|control| config(&scene, control)));
-    let (mut now, mut way) = (Instant::ORIGIN, Vec::new());
+    let (mut now, mut in_transit) = (Instant::ORIGIN, Vec::new());
     for step in scene.steps.iter().take(2_000) {
-        act(step, &mut ends, &mut now, &mut way);
+        act(step, &mut ends, &mut now, &mut in_transit);
         for (end, from) in ends.iter_mut().enumerate() {
-            way.extend(said(now, &mut from.endpoint).into_iter().map(|bytes| (1 - end, bytes)));
+            in_transit.extend(said(now, &mut from.endpoint).into_iter().map(|bytes| (1 - end, bytes)));
             let queued = from.endpoint.stats(from.socket).map_or(0, |stats| stats.queued_bytes);
             assert!(queued <= u64::from(BUFFER_PACKETS * PACKET_BYTES), "{queued} bytes queued after {step:?}");
         }
-        way.truncate(MOST_ON_THE_WAY);
+        in_transit.truncate(MOST_ON_THE_WAY);
     }
     // Everything ends, whatever was told: the silent peer after its time, the closed socket after it lingered.
     for End { endpoint, socket, .. } in &mut ends {
@@ -106,7 +106,7 @@ fn connected([of_client, of_server]: &[SocketConfig; 2]) -> [End; 2] {
     }
 }
 
-fn act(step: &Step<'_>, ends: &mut [End; 2], now: &mut Instant, way: &mut Vec<(usize, Vec<u8>)>) {
+fn act(step: &Step<'_>, ends: &mut [End; 2], now: &mut Instant, in_transit: &mut Vec<(usize, Vec<u8>)>) {
     match *step {
         Step::Send { server, bytes, ordered, lifetime_ms } => {
             let End { endpoint, socket, .. } = &mut ends[usize::from(server)];
@@ -123,21 +123,21 @@ fn act(step: &Step<'_>, ends: &mut [End; 2], now: &mut Instant, way: &mut Vec<(u
         }
         Step::Pass { exponent } => *now += Duration::from_micros(1 << (exponent % 27)),
         Step::Deliver { index } => {
-            let Some((to, bytes)) = find(way, index).map(|at| way.remove(at)) else { return };
+            let Some((to, bytes)) = find(in_transit, index).map(|at| in_transit.remove(at)) else { return };
             let from = ends[1 - to].address;
             hear(*now, &mut ends[to].endpoint, from, &bytes);
         }
-        Step::Repeat { index } => way.extend(find(way, index).map(|at| way[at].clone())),
-        Step::Drop { index } => drop(find(way, index).map(|at| way.remove(at))),
+        Step::Repeat { index } => in_transit.extend(find(in_transit, index).map(|at| in_transit[at].clone())),
+        Step::Drop { index } => drop(find(in_transit, index).map(|at| in_transit.remove(at))),
         Step::Turn { index, place, bit } => {
-            let Some(at) = find(way, index) else { return };
-            if let Some(byte) = way[at].1.get_mut(usize::from(place)) {
+            let Some(at) = find(in_transit, index) else { return };
+            if let Some(byte) = in_transit[at].1.get_mut(usize::from(place)) {
                 *byte ^= 1 << (bit % 8);
             }
         }
         Step::Cut { index, bytes } => {
-            let Some(at) = find(way, index) else { return };
-            way[at].1.truncate(usize::from(bytes));
+            let Some(at) = find(in_transit, index) else { return };
+            in_transit[at].1.truncate(usize::from(bytes));
         }
         Step::Forge { server, from_stranger, bytes } => {
             let to = usize::from(server);
@@ -156,8 +156,8 @@ fn act(step: &Step<'_>, ends: &mut [End; 2], now: &mut Instant, way: &mut Vec<(u
     }
 }
 
-fn find(way: &[(usize, Vec<u8>)], index: u8) -> Option<usize> {
-    usize::from(index).checked_rem(way.len())
+fn find(in_transit: &[(usize, Vec<u8>)], index: u8) -> Option<usize> {
+    usize::from(index).checked_rem(in_transit.len())
 }
 
 fn said(now: Instant, endpoint: &mut Endpoint) -> Vec<Vec<u8>> {

@@ -27,9 +27,9 @@ PACKAGE = str(Path(tc.__file__).parent.parent)
 _numbers = itertools.count()
 
 
-def new_bus(way: str = "shm") -> str:
+def new_bus(transport: str = "shm") -> str:
     """Returns a bus that nobody else is on: within this host, or over the loopback interface."""
-    if way == "udp":
+    if transport == "udp":
         # A reader has what it hears: a beginning is held for half a second, and it may be later.
         return f"udp://239.84.0.0:{free_ports(1)[0]}?iface=lo&start=now"
     return f"shm://bridge-{os.getpid()}-{next(_numbers)}"

@@ -10,7 +10,7 @@ import pytest
 
 import tallycast as tc
 from archive_scene import sample_archive
-from places import WAYS, Place
+from places import TRANSPORTS, Place
 from tallycast.archive import Archive
 
 #: Files whose tests stand on something that takes long and is made once: a recording, a notebook's run, an environment.
@@ -42,7 +42,7 @@ def udp() -> Iterator[Place]:
     yield from Place.made("udp")
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=TRANSPORTS)
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     """A bus on each way in turn: shared memory, multicast, and multicast through an agent."""
     yield from Place.made(request.param)

@@ -20,7 +20,7 @@ import tallycast as tc
 #: How long a scene waits for something that must come before it gives up. Seconds.
 WATCHDOG = 60.0
 #: The ways that data can take: the publisher's shared memory, multicast, and multicast through an agent's shared memory.
-WAYS = ("shm", "udp", "agent")
+TRANSPORTS = ("shm", "udp", "agent")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -69,8 +69,8 @@ def until(condition: Callable[[], Any], what: str) -> Any:
 class Place:
     """A bus of one test on which data take one way."""
 
-    def __init__(self, way: str) -> None:
-        self.way = way
+    def __init__(self, transport: str) -> None:
+        self.transport = transport
         # A port that nobody uses tells buses apart, on the network and in the names of rings.
         (port,) = free_ports(1)
         network = f"udp://239.84.0.0:{port}?iface=lo"
@@ -78,15 +78,15 @@ class Place:
         shared = f"{network}&shm=on&access=owner"
         self.publishers, self.readers = {
             "shm": (within, within), "udp": (network, network), "agent": (network, shared),
-        }[way]  # fmt: skip
+        }[transport]  # fmt: skip
         self._agent: subprocess.Popen[bytes] | None = None
 
     @classmethod
-    def made(cls, way: str) -> Iterator[Place]:
+    def made(cls, transport: str) -> Iterator[Place]:
         """A place for a fixture, cleared in the end."""
-        place = cls(way)
+        place = cls(transport)
         try:
-            if way == "agent":
+            if transport == "agent":
                 place._agent = subprocess.Popen(
                     [command(), "agent", "--bus", place.readers], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
                 )
@@ -102,7 +102,7 @@ class Place:
 
     def joined(self, name: str, **options: Any) -> tc.Subscriber:
         """Opens a reader of one stream that is there, and waits until it has joined."""
-        if self.way == "agent":
+        if self.transport == "agent":
             by_agent = lambda: [s for s in tc.streams(0.0, self.readers) if (s.name, s.reach) == (name, "shm")]  # noqa: E731
             # A reader would receive for itself what the agent has not joined yet.
             until(by_agent, f"the agent receives {name}")

@@ -150,11 +150,11 @@ class Device:
         assert account.delivered == len(expected)
 
 
-@pytest.mark.parametrize("way", ["shm", "udp"])
+@pytest.mark.parametrize("transport", ["shm", "udp"])
 def test_messages_are_samples_with_the_senders_times_and_its_count_tells_what_is_missing(
-    broker: Mosquitto, way: str
+    broker: Mosquitto, transport: str
 ) -> None:
-    bus = new_bus(way)
+    bus = new_bus(transport)
     with (
         Reader(bus, "lab/*") as reader,
         Client(broker) as client,

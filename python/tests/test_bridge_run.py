@@ -73,7 +73,7 @@ def test_a_signal_may_stop_what_waits_at_any_moment() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=WATCHDOG)
 
 
-class Way(_run.Way):
+class Direction(_run.Direction):
     """A way that says when it is asked for what."""
 
     def __init__(self, log: list[str], name: str, *, fails: bool = False, balanced: bool = True) -> None:
@@ -101,16 +101,16 @@ def test_every_way_ends_and_has_its_account_whatever_fails(capsys: pytest.Captur
 
     reporter, log = _run.Reporter("test", as_json=True), list[str]()
     in_order = ["out finishes", "in finishes", "out tells", "in tells"]
-    assert _run.conclude(work, [Way(log, "out"), Way(log, "in")], reporter) == 0
+    assert _run.conclude(work, [Direction(log, "out"), Direction(log, "in")], reporter) == 0
     assert log == ["work", *in_order] and accounts() == ["out", "in"]
-    assert _run.conclude(work, [Way(log, "in", balanced=False)], reporter) == 1
-    for end, ways, message in (
-        (broken, [Way(log, "out", fails=True), Way(log, "in")], "no peer"),
-        (work, [Way(log, "out", fails=True), Way(log, "in")], "out cannot"),
+    assert _run.conclude(work, [Direction(log, "in", balanced=False)], reporter) == 1
+    for end, directions, message in (
+        (broken, [Direction(log, "out", fails=True), Direction(log, "in")], "no peer"),
+        (work, [Direction(log, "out", fails=True), Direction(log, "in")], "out cannot"),
     ):
         log.clear(), accounts()
         with pytest.raises(tc.BridgeError, match=message):
-            _run.conclude(end, ways, reporter)
+            _run.conclude(end, directions, reporter)
         assert [it for it in log if it != "work"] == in_order and accounts() == ["out", "in"]
 
 

@@ -351,7 +351,7 @@ def test_a_reader_that_starts_now_takes_what_comes(shm: Place) -> None:
 def test_a_publisher_waits_for_so_many_readers(place: Place) -> None:
     with place.publisher("lab/waits", rate=1_000) as publisher:
         # Through an agent the publisher hears of the agent, which reads whatever there is.
-        assert publisher.wait_for_readers(timeout=0.0) in ((0, 1) if place.way == "agent" else (0,))
+        assert publisher.wait_for_readers(timeout=0.0) in ((0, 1) if place.transport == "agent" else (0,))
         with place.joined("lab/waits"):
             assert publisher.wait_for_readers(1, WATCHDOG) == 1
             assert publisher.wait_for_readers(2, 0.02) == 1

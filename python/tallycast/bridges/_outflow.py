@@ -16,7 +16,7 @@ import numpy as np
 
 import tallycast as tc
 
-from ._run import Way
+from ._run import Direction
 from ._thinner import Thinned, Thinner
 
 #: How long the reader waits for a block while no output is due. Units: seconds.
@@ -241,7 +241,7 @@ class Outflow(threading.Thread):
                         route.finish("the stream has ended")
 
 
-class Outgoing(Way):
+class Outgoing(Direction):
     """All channels that go out, by one reader of their streams."""
 
     def __init__(self, outflow: Outflow) -> None:

@@ -190,7 +190,7 @@ def on_end(stop: Callable[[], None]) -> None:
         signal.signal(number, handler)
 
 
-class Way:
+class Direction:
     """What a bridge has to end: all that comes in, or all that goes out."""
 
     def finish(self) -> None:
@@ -209,25 +209,25 @@ class Way:
         return None
 
 
-def conclude(work: Callable[[], None], ways: Sequence[Way], reporter: Reporter) -> int:
+def conclude(work: Callable[[], None], directions: Sequence[Direction], reporter: Reporter) -> int:
     """Works until the end, or until something fails; then ends every direction in turn, and prints the totals.
 
     What was published has its final tally and every way its account however it ended; then what failed first is raised.
     Returns the exit code: 1 where an account does not add up.
     """
     failures: list[BaseException] = []
-    for step in [work, *(way.finish for way in ways)]:
+    for step in [work, *(direction.finish for direction in directions)]:
         try:
             step()
         except tc.Error as error:
             failures.append(error)
-    accounts = [account for way in ways for account in way.accounts()]
+    accounts = [account for direction in directions for account in direction.accounts()]
     for account in accounts:
         reporter.account(account)
-    for way in ways:
-        for reader in way.readers():
+    for direction in directions:
+        for reader in direction.readers():
             reporter.reader_account(reader)
-        if (failed := way.failure()) is not None:
+        if (failed := direction.failure()) is not None:
             failures.append(failed)
     if failures:
         raise failures[0]

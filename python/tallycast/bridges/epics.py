@@ -93,7 +93,7 @@ def entries(args: argparse.Namespace) -> tuple[list[Entry], list[Entry]]:
     return incoming, outgoing
 
 
-class Incoming(_run.Way):
+class Incoming(_run.Direction):
     """All PVs that are followed."""
 
     def __init__(self, specs: Sequence[Entry], args: argparse.Namespace, reporter: _run.Reporter) -> None:
@@ -215,10 +215,10 @@ def run(argv: Sequence[str]) -> int:
     incoming = Incoming(incoming_specs, args, reporter)
     _run.on_end(incoming.inbox.stop)
     # What goes out ends first: a PV that is written to needs its client.
-    ways: list[_run.Way] = [incoming]
+    directions: list[_run.Direction] = [incoming]
     if outgoing_specs:
-        ways.insert(0, Outgoing(outgoing_specs, args, incoming, reporter))
-    return _run.conclude(lambda: incoming.inbox.hand_on(incoming.take), ways, reporter)
+        directions.insert(0, Outgoing(outgoing_specs, args, incoming, reporter))
+    return _run.conclude(lambda: incoming.inbox.hand_on(incoming.take), directions, reporter)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

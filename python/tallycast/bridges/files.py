@@ -172,7 +172,7 @@ def _divided(text: str) -> tuple[str, str | None]:
     return text, None
 
 
-class Incoming(_run.Way):
+class Incoming(_run.Direction):
     """All files that are followed."""
 
     def __init__(

@@ -159,7 +159,7 @@ class Subscription:
         return stream
 
 
-class Incoming(_run.Way):
+class Incoming(_run.Direction):
     """All topics that are followed."""
 
     def __init__(self, specs: Sequence[Entry], args: argparse.Namespace, reporter: _run.Reporter) -> None:
@@ -422,11 +422,11 @@ def run(argv: Sequence[str]) -> int:
     client = incoming.client
     _run.on_end(client.inbox.stop)
     # What goes out ends first: its last words need the client.
-    ways: list[_run.Way] = [incoming]
+    directions: list[_run.Direction] = [incoming]
     if outgoing_specs:
-        ways.insert(0, Outgoing(outgoing_specs, args, client))
+        directions.insert(0, Outgoing(outgoing_specs, args, client))
     client.start()
-    return _run.conclude(lambda: client.inbox.hand_on(incoming.take), ways, reporter)
+    return _run.conclude(lambda: client.inbox.hand_on(incoming.take), directions, reporter)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

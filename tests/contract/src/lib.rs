@@ -19,7 +19,7 @@ pub const WATCHDOG: Duration = Duration::from_secs(120);
 
 /// The ways that data can take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum Transport {
     /// Shared memory, written by the publisher.
     Shm,
     /// UDP multicast, received by the reader's process.
@@ -30,7 +30,7 @@ pub enum Way {
 
 /// A bus of its own for one test.
 pub struct Place {
-    way: Way,
+    transport: Transport,
     publisher: Node,
     reader: Node,
     agent: Option<HostAgent>,
@@ -42,39 +42,39 @@ impl Place {
     /// # Panics
     /// If it cannot be made: then the test has failed.
     #[must_use]
-    pub fn new(way: Way) -> Self {
+    pub fn new(transport: Transport) -> Self {
         // A port that nobody uses tells buses apart, on the network and in the names of rings.
         let port = support::ports::free();
         let network = format!("udp://239.84.0.0:{port}?iface=lo");
         let shared = format!("{network}&shm=on&access=owner");
-        let (publishers, readers) = match way {
-            Way::Shm => {
+        let (publishers, readers) = match transport {
+            Transport::Shm => {
                 let bus = format!("shm://contract-{port}-{}?access=owner", std::process::id());
                 (bus.clone(), bus)
             }
-            Way::Udp => (network.clone(), network),
-            Way::Agent => (network, shared),
+            Transport::Udp => (network.clone(), network),
+            Transport::Agent => (network, shared),
         };
         let bus = |text: &str| text.parse::<Bus>().expect("a bus");
         let node = |text: &str| Node::builder().bus(bus(text)).station("test").build().expect("a node");
-        let agent = (way == Way::Agent)
+        let agent = (transport == Transport::Agent)
             .then(|| HostAgent::open(bus(&readers), &["**".to_owned()]).expect("an agent can be started"));
-        Self { way, publisher: node(&publishers), reader: node(&readers), agent }
+        Self { transport, publisher: node(&publishers), reader: node(&readers), agent }
     }
 
     /// Returns the way that data take here.
     #[must_use]
-    pub const fn way(&self) -> Way {
-        self.way
+    pub const fn transport(&self) -> Transport {
+        self.transport
     }
 
     /// Returns how readers' data are said to come.
     #[must_use]
     pub const fn reach(&self) -> Reach {
-        match self.way {
-            Way::Shm => Reach::Shm,
-            Way::Udp => Reach::Udp,
-            Way::Agent => Reach::ShmAgent,
+        match self.transport {
+            Transport::Shm => Reach::Shm,
+            Transport::Udp => Reach::Udp,
+            Transport::Agent => Reach::ShmAgent,
         }
     }
 
@@ -255,11 +255,11 @@ pub fn close(publisher: Publisher) {
 /// If they are not in order.
 pub fn check_closed(place: &Place, accounts: &[StreamAccount]) -> Account {
     // In shared memory, a publisher that is kept from its processor has not fallen silent.
-    assert!(accounts.len() == 1 || place.way() != Way::Shm, "{accounts:?}");
+    assert!(accounts.len() == 1 || place.transport() != Transport::Shm, "{accounts:?}");
     for account in accounts {
         assert_eq!(account.reach, place.reach());
         // Rule 11: a reader behind shared memory alone has no network counters.
-        assert_eq!(account.account.datagrams.is_none(), place.way() == Way::Shm);
+        assert_eq!(account.account.datagrams.is_none(), place.transport() == Transport::Shm);
     }
     let account = sum(accounts);
     assert_eq!(account.state, AccountState::Closed);

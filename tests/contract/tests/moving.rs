@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use contract::{Place, Seen, WATCHDOG, Watched, Way, close, sum};
+use contract::{Place, Seen, Transport, WATCHDOG, Watched, close, sum};
 use tallycast::{AccountState, Bus, Dtype, GapKind, HostAgent, Node, NodeError, OnFull, Publisher, Reach};
 
 /// A bus of one test as two hosts know it: one that keeps to the network, and one with shared memory.
@@ -124,7 +124,7 @@ fn a_stream_that_was_read_to_its_end_from_a_ring_is_not_read_again_from_the_netw
 
 #[test]
 fn when_the_agent_ends_its_readers_go_on_and_nothing_comes_twice() {
-    let mut place = Place::new(Way::Agent);
+    let mut place = Place::new(Transport::Agent);
     let mut publisher = place.publisher("lab/moving").open().expect("a publisher");
     let mut reader = place.joined("lab/moving");
     let send = |publisher: &mut Publisher| publisher.send_when_due(&[7_u32; 500]).map(drop).expect("sent");

@@ -1,52 +1,52 @@
 //! What holds over every reach.
 
-use contract::{Place, Way, check_closed, close, sum};
+use contract::{Place, Transport, check_closed, close, sum};
 use tallycast::{AccountState, GapKind, Stage};
 
 /// Runs every scene of the contract over one reach.
 macro_rules! contract {
-    ($reach:ident, $way:expr) => {
+    ($reach:ident, $transport:expr) => {
         mod $reach {
-            use contract::{Place, Way};
+            use contract::{Place, Transport};
 
             #[test]
             fn every_sample_comes_as_it_was_sent_and_the_account_closes() {
-                super::every_sample(&Place::new($way));
+                super::every_sample(&Place::new($transport));
             }
 
             #[test]
             fn holes_of_the_source_are_gaps_of_that_stage() {
-                super::source_holes(&Place::new($way));
+                super::source_holes(&Place::new($transport));
             }
 
             #[test]
             fn a_late_reader_accounts_from_where_it_joined() {
-                super::late_reader(&Place::new($way));
+                super::late_reader(&Place::new($transport));
             }
 
             #[test]
             fn a_reader_that_leaves_is_cut_and_balanced() {
-                super::leaving_reader(&Place::new($way));
+                super::leaving_reader(&Place::new($transport));
             }
 
             #[test]
             fn a_publisher_that_comes_back_begins_a_new_epoch() {
-                super::two_epochs(&Place::new($way));
+                super::two_epochs(&Place::new($transport));
             }
 
             #[test]
             fn samples_larger_than_a_datagram_come_whole() {
-                super::large_samples(&Place::new($way));
+                super::large_samples(&Place::new($transport));
             }
 
             #[test]
             fn two_readers_are_told_the_same() {
-                super::two_readers(&Place::new($way));
+                super::two_readers(&Place::new($transport));
             }
 
             #[test]
             fn the_way_is_said() {
-                let place = Place::new($way);
+                let place = Place::new($transport);
                 let _publisher = place.publisher("lab/way").open().expect("a publisher");
                 assert_eq!(place.joined("lab/way").reaches(), [place.reach()]);
             }
@@ -54,9 +54,9 @@ macro_rules! contract {
     };
 }
 
-contract!(shm, Way::Shm);
-contract!(udp, Way::Udp);
-contract!(agent, Way::Agent);
+contract!(shm, Transport::Shm);
+contract!(udp, Transport::Udp);
+contract!(agent, Transport::Agent);
 
 /// The number that stands for a sample's index in every scene.
 fn value(index: u64) -> u32 {
@@ -139,7 +139,7 @@ fn leaving_reader(place: &Place) {
     let seen = reader.leave();
     let account = sum(&seen.ended);
     // Over the network, a publisher that is kept from its processor has fallen silent.
-    let may_be_silent = place.way() != Way::Shm && account.state == AccountState::Unconfirmed;
+    let may_be_silent = place.transport() != Transport::Shm && account.state == AccountState::Unconfirmed;
     assert!(account.state == AccountState::Cut || may_be_silent, "{account:?}");
     let rows = &account.elements;
     assert_eq!((rows.delivered, rows.unexplained), (seen.samples(), 0));

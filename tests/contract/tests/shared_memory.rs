@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use contract::{Place, WATCHDOG, Way};
+use contract::{Place, Transport, WATCHDOG};
 use tallycast::{AccountState, Bus, Dtype, Event, Node, NodeError, Reach, Sending, Stage, Subscriber};
 
 /// More than the ring holds.
@@ -10,7 +10,7 @@ const SAMPLES: u64 = 400_000;
 
 #[test]
 fn a_lapped_reader_counts_exactly_and_finds_the_stages_of_what_it_was_not_told() {
-    let place = Place::new(Way::Shm);
+    let place = Place::new(Transport::Shm);
     let mut publisher = place.publisher("lab/lap").queue_bytes(1 << 16).open().expect("a publisher");
     let mut reader = place.joined("lab/lap");
     publisher.send(&[1_u32; 100]).expect("sent");
@@ -41,7 +41,7 @@ fn a_lapped_reader_counts_exactly_and_finds_the_stages_of_what_it_was_not_told()
 
 #[test]
 fn a_stopped_reader_takes_nothing_from_another() {
-    let place = Place::new(Way::Shm);
+    let place = Place::new(Transport::Shm);
     let mut publisher = place.publisher("lab/stopped").queue_bytes(1 << 16).open().expect("a publisher");
     let [stopped, mut reader] = [place.joined("lab/stopped"), place.joined("lab/stopped")];
     for block in 1..=200_u64 {

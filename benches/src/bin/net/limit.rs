@@ -42,7 +42,7 @@ pub(crate) enum Calls {
 
 /// To whom the datagrams go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub(crate) enum Addressing {
     Unicast,
     Multicast { readers: usize },
 }
@@ -96,9 +96,9 @@ pub(crate) struct Limit<'a> {
 }
 
 impl Line {
-    pub(crate) fn new(place: &Place, way: Way, datagram_bytes: usize, calls: Calls) -> Self {
+    pub(crate) fn new(place: &Place, addressing: Addressing, datagram_bytes: usize, calls: Calls) -> Self {
         let (source, reader) = (place.source, place.reader);
-        let address = if way == Way::Unicast { reader } else { GROUP };
+        let address = if addressing == Addressing::Unicast { reader } else { GROUP };
         let destination = SocketAddrV4::new(address, place.port);
         Self { source, reader, destination, datagram_bytes, calls }
     }
@@ -116,7 +116,7 @@ impl Line {
     }
 }
 
-impl Way {
+impl Addressing {
     pub(crate) const fn readers(self) -> usize {
         match self {
             Self::Unicast => 1,
@@ -126,8 +126,12 @@ impl Way {
 }
 
 impl<'a> Limit<'a> {
-    pub(crate) fn new(place: &'a Place, way: Way, datagram_bytes: usize, calls: Calls) -> Self {
-        Self { place, line: Line::new(place, way, datagram_bytes, calls), readers: way.readers() }
+    pub(crate) fn new(place: &'a Place, addressing: Addressing, datagram_bytes: usize, calls: Calls) -> Self {
+        Self {
+            place,
+            line: Line::new(place, addressing, datagram_bytes, calls),
+            readers: addressing.readers(),
+        }
     }
 
     fn start(&self, side: Side, role: &str, standing: Standing, order: &impl Serialize) -> Result<Process> {

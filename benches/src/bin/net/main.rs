@@ -27,7 +27,7 @@ use benches::interrupt::Interrupt;
 use benches::place::{ETHERNET_MTU, Place};
 
 use contest::{Contestant, measure};
-use limit::{Calls, Limit, Way};
+use limit::{Addressing, Calls, Limit};
 use standing::Standing;
 
 /// Bytes of a datagram that fills an Ethernet's frame.
@@ -137,11 +137,17 @@ impl Bench {
     fn measure_size(&self, place: &Place, datagram_bytes: usize) -> Result<()> {
         for calls in calls_for(datagram_bytes) {
             let case = format!("{}/{datagram_bytes}B/{}", place.name, name_of(calls));
-            self.measure_case(place, Way::Unicast, datagram_bytes, calls, &case)?;
+            self.measure_case(place, Addressing::Unicast, datagram_bytes, calls, &case)?;
             if [100, FRAME_BYTES].contains(&datagram_bytes) && name_of(calls) == "gso" {
                 for readers in [1, 3] {
                     let case = format!("{case}/multicast-{readers}");
-                    self.measure_case(place, Way::Multicast { readers }, datagram_bytes, calls, &case)?;
+                    self.measure_case(
+                        place,
+                        Addressing::Multicast { readers },
+                        datagram_bytes,
+                        calls,
+                        &case,
+                    )?;
                 }
             }
         }
@@ -151,7 +157,7 @@ impl Bench {
     fn measure_case(
         &self,
         place: &Place,
-        way: Way,
+        addressing: Addressing,
         datagram_bytes: usize,
         calls: Calls,
         case: &str,
@@ -160,11 +166,11 @@ impl Bench {
             return Ok(());
         }
         let mut contestants: Vec<Box<dyn Contestant + '_>> =
-            vec![Box::new(Limit::new(place, way, datagram_bytes, calls))];
+            vec![Box::new(Limit::new(place, addressing, datagram_bytes, calls))];
         if name_of(calls) == "gso" && datagram_bytes >= SMALLEST_STREAM_BYTES {
-            contestants.push(Box::new(tallycast::Stream::start(place, way, datagram_bytes)?));
+            contestants.push(Box::new(tallycast::Stream::start(place, addressing, datagram_bytes)?));
         }
-        if way == Way::Unicast {
+        if addressing == Addressing::Unicast {
             contestants.extend(self.peers(place, datagram_bytes, calls));
         }
         measure(self, case, &mut contestants)

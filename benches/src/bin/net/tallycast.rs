@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tallycast::{AccountState, Bus, Dtype, Event, Node, OnFull, Pacing, Publisher, StreamAccount};
 
 use crate::contest::{Contestant, Pace, Run};
-use crate::limit::{BUFFER_BYTES, Way};
+use crate::limit::{Addressing, BUFFER_BYTES};
 use crate::standing::Standing;
 
 /// Bytes before the samples of a data datagram (`docs/protocol/stream.md`).
@@ -83,14 +83,15 @@ struct Received {
 
 impl Stream {
     /// Starts publisher and subscribers.
-    pub(crate) fn start(place: &Place, way: Way, datagram_bytes: usize) -> Result<Self> {
+    pub(crate) fn start(place: &Place, addressing: Addressing, datagram_bytes: usize) -> Result<Self> {
         let mtu = datagram_bytes + AROUND_BYTES;
         let (port, interface) = (place.port, place.interface);
         let meeting = Meeting {
             bus: format!(
                 "udp://239.84.0.0:{port}?iface={interface}&mtu={mtu}&rcvbuf={BUFFER_BYTES}&train={TRAIN}"
             ),
-            address: (way == Way::Unicast).then(|| (place.reader, place.port.wrapping_add(3)).into()),
+            address: (addressing == Addressing::Unicast)
+                .then(|| (place.reader, place.port.wrapping_add(3)).into()),
             datagram_bytes,
         };
         let start = |side, role, standing: Standing| {
@@ -103,7 +104,7 @@ impl Stream {
             reader.hear::<()>("ready")?;
             Ok(reader)
         };
-        let readers = (0..way.readers()).map(reader).collect::<Result<_>>()?;
+        let readers = (0..addressing.readers()).map(reader).collect::<Result<_>>()?;
         Ok(Self { datagram_bytes, source: start(Side::Source, "stream-source", Standing::Source)?, readers })
     }
 }

@@ -17,9 +17,9 @@ fn seconds(seconds: u64) -> Duration {
 
 #[test]
 fn vegas_keeps_two_to_four_packets_in_the_queue_and_loses_none() {
-    let mut way = Bottleneck::new(PACKETS_PER_S, 400).with("vegas", "", BASE, AT_ONCE);
-    let measured = way.run(seconds(60), seconds(30));
-    let window = way.window(0);
+    let mut path = Bottleneck::new(PACKETS_PER_S, 400).with("vegas", "", BASE, AT_ONCE);
+    let measured = path.run(seconds(60), seconds(30));
+    let window = path.window(0);
     assert!((FILLS + 2.0..=FILLS + 4.5).contains(&window), "{window}");
     assert_eq!(measured.dropped, 0);
     assert!(measured.rates[0] > 0.99 * PACKETS_PER_S, "{:?}", measured.rates);
@@ -28,21 +28,21 @@ fn vegas_keeps_two_to_four_packets_in_the_queue_and_loses_none() {
 #[test]
 fn fast_keeps_its_packets_in_the_queue_and_two_of_it_share() {
     for alpha in [20.0, 100.0] {
-        let mut way =
+        let mut path =
             Bottleneck::new(PACKETS_PER_S, 2_000).with("fast", &format!("alpha={alpha}"), BASE, AT_ONCE);
-        let measured = way.run(seconds(30), seconds(30));
+        let measured = path.run(seconds(30), seconds(30));
         assert!((measured.queue - alpha).abs() <= 2.0, "{} of {alpha}", measured.queue);
-        assert!((way.window(0) - FILLS - alpha).abs() <= 2.0, "{}", way.window(0));
+        assert!((path.window(0) - FILLS - alpha).abs() <= 2.0, "{}", path.window(0));
         assert!(measured.rates[0] > 0.99 * PACKETS_PER_S && measured.dropped == 0);
     }
     // The second one's first packets find the queue empty: it knows the way as it is.
-    let mut way = Bottleneck::new(PACKETS_PER_S, 2_000).with("fast", "alpha=20", BASE, AT_ONCE).with(
+    let mut path = Bottleneck::new(PACKETS_PER_S, 2_000).with("fast", "alpha=20", BASE, AT_ONCE).with(
         "fast",
         "alpha=20",
         BASE,
         Duration::from_millis(25),
     );
-    let measured = way.run(seconds(60), seconds(60));
+    let measured = path.run(seconds(60), seconds(60));
     assert!((measured.queue - 40.0).abs() <= 4.0, "{}", measured.queue);
     let ratio = measured.rates[0] / measured.rates[1];
     assert!((0.9..=1.11).contains(&ratio), "{ratio}");
@@ -51,21 +51,21 @@ fn fast_keeps_its_packets_in_the_queue_and_two_of_it_share() {
 /// Its known weakness: the queue of the first is a part of the way to the second, which keeps more than its number there.
 #[test]
 fn who_begins_fast_behind_a_queue_gets_more() {
-    let mut way = Bottleneck::new(PACKETS_PER_S, 2_000).with("fast", "alpha=100", BASE, AT_ONCE).with(
+    let mut path = Bottleneck::new(PACKETS_PER_S, 2_000).with("fast", "alpha=100", BASE, AT_ONCE).with(
         "fast",
         "alpha=100",
         BASE,
         seconds(20),
     );
-    let measured = way.run(seconds(60), seconds(60));
+    let measured = path.run(seconds(60), seconds(60));
     assert!(measured.rates[1] > 1.2 * measured.rates[0], "{:?}", measured.rates);
 }
 
 #[test]
 fn westwood_uses_a_way_that_loses_by_chance_where_reno_cannot() {
     let rate = |control: &str, loss| {
-        let mut way = Bottleneck::new(PACKETS_PER_S, 400).losing(loss).with(control, "", BASE, AT_ONCE);
-        way.run(seconds(60), seconds(120)).rates[0]
+        let mut path = Bottleneck::new(PACKETS_PER_S, 400).losing(loss).with(control, "", BASE, AT_ONCE);
+        path.run(seconds(60), seconds(120)).rates[0]
     };
     let (westwood, reno) = (rate("westwood", 0.001), rate("reno", 0.001));
     // Reno: 1.31/√p packets a round trip.
@@ -77,13 +77,13 @@ fn westwood_uses_a_way_that_loses_by_chance_where_reno_cannot() {
 #[test]
 fn two_of_a_kind_share_but_for_scalables_which_keep_what_they_have() {
     let rates = |control: &str| {
-        let mut way = Bottleneck::new(PACKETS_PER_S, 417).with(control, "", BASE, AT_ONCE).with(
+        let mut path = Bottleneck::new(PACKETS_PER_S, 417).with(control, "", BASE, AT_ONCE).with(
             control,
             "",
             BASE,
             seconds(5),
         );
-        way.run(seconds(60), seconds(120)).rates
+        path.run(seconds(60), seconds(120)).rates
     };
     for control in ["reno", "cubic", "bic", "highspeed"] {
         let rates = rates(control);
@@ -96,51 +96,51 @@ fn two_of_a_kind_share_but_for_scalables_which_keep_what_they_have() {
 
 #[test]
 fn ledbat_keeps_a_queue_of_its_target_and_gives_way_to_others() {
-    let mut way = Bottleneck::new(PACKETS_PER_S, 2_000).with("ledbat", "target=25", BASE, AT_ONCE);
-    let measured = way.run(seconds(120), seconds(60));
+    let mut path = Bottleneck::new(PACKETS_PER_S, 2_000).with("ledbat", "target=25", BASE, AT_ONCE);
+    let measured = path.run(seconds(120), seconds(60));
     // 25 ms at 8,333 packets a second.
     assert!((measured.queue / 208.3 - 1.0).abs() < 0.05, "{}", measured.queue);
-    assert!((way.window(0) / (FILLS + 208.3) - 1.0).abs() < 0.02, "{}", way.window(0));
+    assert!((path.window(0) / (FILLS + 208.3) - 1.0).abs() < 0.02, "{}", path.window(0));
     assert!(measured.rates[0] > 0.99 * PACKETS_PER_S && measured.dropped == 0);
-    let mut way = Bottleneck::new(PACKETS_PER_S, 417).with("ledbat", "target=25", BASE, AT_ONCE).with(
+    let mut path = Bottleneck::new(PACKETS_PER_S, 417).with("ledbat", "target=25", BASE, AT_ONCE).with(
         "reno",
         "",
         BASE,
         seconds(60),
     );
-    let rates = way.run(seconds(120), seconds(120)).rates;
+    let rates = path.run(seconds(120), seconds(120)).rates;
     assert!(rates[0] < 0.1 * rates[1], "{rates:?}");
 }
 
 #[test]
 fn copa_keeps_the_queue_short_and_chance_does_not_stop_it() {
-    let mut way = Bottleneck::new(PACKETS_PER_S, 400).with("copa", "", BASE, AT_ONCE);
-    let measured = way.run(seconds(30), seconds(60));
+    let mut path = Bottleneck::new(PACKETS_PER_S, 400).with("copa", "", BASE, AT_ONCE);
+    let measured = path.run(seconds(30), seconds(60));
     assert!((1.0..=5.0).contains(&measured.queue), "{}", measured.queue);
-    assert!((FILLS..=FILLS + 8.0).contains(&way.window(0)), "{}", way.window(0));
+    assert!((FILLS..=FILLS + 8.0).contains(&path.window(0)), "{}", path.window(0));
     assert!(measured.rates[0] > 0.99 * PACKETS_PER_S && measured.dropped == 0);
-    let mut way = Bottleneck::new(PACKETS_PER_S, 400).losing(0.01).with("copa", "", BASE, AT_ONCE);
-    let rates = way.run(seconds(30), seconds(60)).rates;
+    let mut path = Bottleneck::new(PACKETS_PER_S, 400).losing(0.01).with("copa", "", BASE, AT_ONCE);
+    let rates = path.run(seconds(30), seconds(60)).rates;
     assert!(rates[0] > 0.9 * PACKETS_PER_S, "{rates:?}");
 }
 
 #[test]
 fn copa_shares_with_its_kind_and_stands_up_to_who_fills_the_queue() {
-    let mut way = Bottleneck::new(PACKETS_PER_S, 400).with("copa", "", BASE, AT_ONCE).with(
+    let mut path = Bottleneck::new(PACKETS_PER_S, 400).with("copa", "", BASE, AT_ONCE).with(
         "copa",
         "",
         BASE,
         seconds(5),
     );
-    let both = way.run(seconds(30), seconds(60));
+    let both = path.run(seconds(30), seconds(60));
     assert!(fairness(&both.rates) > 0.98 && both.queue < 12.0, "{} {:?}", both.queue, both.rates);
-    let mut way = Bottleneck::new(PACKETS_PER_S, 417).with("copa", "", BASE, AT_ONCE).with(
+    let mut path = Bottleneck::new(PACKETS_PER_S, 417).with("copa", "", BASE, AT_ONCE).with(
         "reno",
         "",
         BASE,
         seconds(5),
     );
-    let rates = way.run(seconds(60), seconds(120)).rates;
+    let rates = path.run(seconds(60), seconds(120)).rates;
     assert!(rates[0] > 0.4 * PACKETS_PER_S, "{rates:?}");
 }
 

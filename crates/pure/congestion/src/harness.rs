@@ -194,7 +194,7 @@ impl<C: CongestionControl> Pair<C> {
 /// A way with one round-trip time and no queue, whose sender always has something to send.
 ///
 /// Packets that are lost are repaired at once and for nothing: what is measured is the window's answer to losses.
-pub(crate) struct EmptyWay {
+pub(crate) struct EmptyPath {
     stage: Stage,
     /// What was sent in each tick and is not acknowledged: the number after its last packet, and when it is heard of.
     sent: VecDeque<(u64, u64)>,
@@ -223,12 +223,12 @@ const TICKS_A_FULL_ACK: u64 = 10;
 /// A light acknowledgement after so many packets.
 const LIGHT: u64 = 64;
 
-impl EmptyWay {
+impl EmptyPath {
     pub(crate) fn new(seed: u64, round_trip: Duration, losses: Losses) -> Self {
         let mut stage = Stage::new(seed, round_trip);
         stage.flight.next = 0;
         stage.flight.in_flight = 0;
-        let mut way = Self {
+        let mut path = Self {
             stage,
             sent: VecDeque::new(),
             lost: VecDeque::new(),
@@ -240,8 +240,8 @@ impl EmptyWay {
             tick: 0,
             epochs: 0,
         };
-        way.next_loss = way.gap() - 1;
-        way
+        path.next_loss = path.gap() - 1;
+        path
     }
 
     /// Returns the mean window over time of `epochs` congestion epochs, after `skipped` of them.

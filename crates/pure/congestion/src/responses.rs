@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::harness::{EmptyWay, Losses};
+use crate::harness::{EmptyPath, Losses};
 use crate::named;
 
 const ROUND_TRIP: Duration = Duration::from_millis(100);
@@ -10,13 +10,13 @@ const ROUND_TRIP: Duration = Duration::from_millis(100);
 /// Returns the mean window where each `every`-th packet is lost.
 fn periodic(name: &str, every: u64, epochs: u32) -> f64 {
     let mut control = named(name, "").unwrap().create();
-    EmptyWay::new(1, ROUND_TRIP, Losses::Every(every)).mean_window(control.as_mut(), 60, epochs)
+    EmptyPath::new(1, ROUND_TRIP, Losses::Every(every)).mean_window(control.as_mut(), 60, epochs)
 }
 
 /// Returns the mean window where each packet is lost with probability `p`.
 fn random(name: &str, p: f64, epochs: u32) -> f64 {
     let mut control = named(name, "").unwrap().create();
-    EmptyWay::new(1, ROUND_TRIP, Losses::Random(p)).mean_window(control.as_mut(), 60, epochs)
+    EmptyPath::new(1, ROUND_TRIP, Losses::Random(p)).mean_window(control.as_mut(), 60, epochs)
 }
 
 /// Fails if a mean window is not what is expected, within a part of it.
@@ -56,8 +56,8 @@ fn bic_keeps_the_windows_of_a_simulation_of_its_rules() {
     }
     for (p, expected) in [(1e-2, 22.6), (1e-3, 119.0), (1e-4, 611.0)] {
         let mut control = named("bic", "smax=16&b=0.2").unwrap().create();
-        let mut way = EmptyWay::new(1, ROUND_TRIP, Losses::Random(p));
-        assert_near(&format!("Linux, p={p}"), way.mean_window(control.as_mut(), 60, 400), expected, 0.15);
+        let mut path = EmptyPath::new(1, ROUND_TRIP, Losses::Random(p));
+        assert_near(&format!("Linux, p={p}"), path.mean_window(control.as_mut(), 60, 400), expected, 0.15);
     }
     assert_near("every 100000", periodic("bic", 100_000, 100), 3_381.0, 0.1);
 }

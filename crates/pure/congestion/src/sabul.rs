@@ -200,13 +200,13 @@ mod tests {
     #[test]
     fn at_a_narrow_link_it_saws_below_what_the_link_carries() {
         for (options, expected) in [("", 0.2..0.4), ("down=1.01", 0.85..1.0)] {
-            let mut way = Bottleneck::new(8_333.3, 400).with(
+            let mut path = Bottleneck::new(8_333.3, 400).with(
                 "sabul",
                 options,
                 Duration::from_millis(50),
                 Duration::ZERO,
             );
-            let measured = way.run(Duration::from_secs(60), Duration::from_secs(120));
+            let measured = path.run(Duration::from_secs(60), Duration::from_secs(120));
             assert!(expected.contains(&(measured.rates[0] / 8_333.3)), "{options}: {:?}", measured.rates);
         }
     }

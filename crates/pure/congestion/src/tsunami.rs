@@ -215,17 +215,17 @@ mod tests {
 
     #[test]
     fn at_a_link_that_is_too_narrow_it_stays_above_what_the_link_carries() {
-        let mut way = Bottleneck::new(8_333.3, 400).with(
+        let mut path = Bottleneck::new(8_333.3, 400).with(
             "tsunami",
             "rate=200m",
             Duration::from_millis(50),
             Duration::ZERO,
         );
-        way.run(Duration::from_secs(60), Duration::ZERO);
+        path.run(Duration::from_secs(60), Duration::ZERO);
         let (mut least, mut most, mut sum) = (f64::INFINITY, 0.0_f64, 0.0);
         for _ in 0..400 {
-            way.run(Duration::from_millis(500), Duration::ZERO);
-            let rate = 1e6 / way.told(0, "spacing_us") / 8_333.3;
+            path.run(Duration::from_millis(500), Duration::ZERO);
+            let rate = 1e6 / path.told(0, "spacing_us") / 8_333.3;
             (least, most, sum) = (least.min(rate), most.max(rate), sum + rate);
         }
         // Where as much is lost as the threshold allows, or, after a step up, a fifth more and what losses seen late add.

@@ -12,7 +12,7 @@ use serde_json::json;
 use tallycast::udt::{Address, Connection, EndpointStats, Listener, Source, WaitError};
 use transfer::{Failure, Notice, Place, Places, Receiver, Store, Taken, Tally, Whereto};
 
-use super::reliable::{LOOK, Meter, Screen, WATCH, WayArguments, Words, raw};
+use super::reliable::{LOOK, Meter, Screen, TransportArguments, WATCH, Words, raw};
 use crate::Outcome;
 use crate::stop::Stop;
 
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     words: Words,
     #[command(flatten)]
-    way: WayArguments,
+    transport: TransportArguments,
     /// End after one complete transfer
     #[arg(long)]
     once: bool,
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let stop = Stop::on_signals()?;
     let whereto = match paths.as_slice() {
         [] if arguments.raw => {
-            return raw::receive(&address, &arguments.way, arguments.messages, arguments.json, &stop);
+            return raw::receive(&address, &arguments.transport, arguments.messages, arguments.json, &stop);
         }
         [] if arguments.memory => Whereto::Nowhere,
         [] => bail!("no directory to receive into is given\nwrite {USAGE}"),
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         [directory] => Whereto::Directory(open(directory, arguments.overwrite)?),
         [_, other, ..] => bail!("unexpected second directory `{}`\nwrite {USAGE}", other.display()),
     };
-    let listener = Listener::bind_to(address.resolve()?, &arguments.way.for_files(&address)?)
+    let listener = Listener::bind_to(address.resolve()?, &arguments.transport.for_files(&address)?)
         .with_context(|| format!("cannot listen at {address}"))?;
     let screen = Screen::new(arguments.json);
     let at = listener.local_address();

@@ -3,13 +3,13 @@
 mod meter;
 pub(crate) mod raw;
 mod screen;
-mod way;
+mod transport;
 
 use std::time::Duration;
 
 pub(crate) use meter::{Meter, transport_json};
 pub(crate) use screen::Screen;
-pub(crate) use way::{WayArguments, Words};
+pub(crate) use transport::{TransportArguments, Words};
 
 /// How often whoever waits looks whether to go on.
 pub(crate) const LOOK: Duration = Duration::from_millis(200);

@@ -9,7 +9,7 @@ use serde_json::json;
 use tallycast::udt::{Address, CloseReason, Connection, Error, Options, SAFE_PACKET_BYTES, WaitError};
 use transfer::{Failure, Listing, Notice, Patience, Sender};
 
-use super::reliable::{LOOK, Meter, Screen, WATCH, WayArguments, Words, raw};
+use super::reliable::{LOOK, Meter, Screen, TransportArguments, WATCH, Words, raw};
 use crate::Outcome;
 use crate::quantity;
 use crate::stop::Stop;
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     words: Words,
     #[command(flatten)]
-    way: WayArguments,
+    transport: TransportArguments,
     /// Send this much from memory instead of files, to measure; the receiver discards it with --memory
     #[arg(long, value_name = "SIZE", value_parser = quantity::size_bytes, conflicts_with = "raw")]
     memory: Option<usize>,
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         if let Some(path) = paths.first() {
             bail!("--raw sends standard input, not {}\nwrite < {0}, or omit --raw", path.display());
         }
-        return raw::send(&address, &arguments.way, arguments.messages, arguments.json, &stop);
+        return raw::send(&address, &arguments.transport, arguments.messages, arguments.json, &stop);
     }
     let listing = match (arguments.memory, paths.as_slice()) {
         (Some(bytes), []) => Listing::of_memory(bytes as u64),
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         screen.say(text, || json!({"event": "left_out", "path": path, "reason": reason}));
     }
     let is_something_left_out = !listing.left_out.is_empty();
-    let options = arguments.way.for_files(&address)?;
+    let options = arguments.transport.for_files(&address)?;
     let meter = Arc::new(Meter::new());
     let mut transfer = Transfer {
         address: &address,

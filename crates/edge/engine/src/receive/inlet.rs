@@ -82,7 +82,7 @@ pub(super) struct Inlets {
     registry: Arc<Registry>,
     /// Where rings are made that other processes read too; `None` keeps them on the heap.
     host: Option<HostRings>,
-    ways: BTreeMap<StreamId, Way>,
+    stream_rings: BTreeMap<StreamId, StreamRing>,
     /// Accounts that began although another port has the stream: what they tell is not written.
     surplus: BTreeSet<(PortToken, StreamId)>,
     /// Streams whose port has changed, or was contended for.
@@ -95,7 +95,7 @@ pub(super) struct Inlets {
     warned_of_host: bool,
 }
 
-struct Way {
+struct StreamRing {
     writer: Writer,
     /// What readers in other processes can look up.
     page: LedgerPage,
@@ -124,7 +124,7 @@ impl Inlets {
         Self {
             registry,
             host,
-            ways: BTreeMap::new(),
+            stream_rings: BTreeMap::new(),
             surplus: BTreeSet::new(),
             news_of_ports: Vec::new(),
             scratch: Vec::new(),
@@ -148,12 +148,12 @@ impl Inlets {
                 self.put(stream, &Record::Began { epoch, first_index }, [0, 0]);
             }
             Event::Block { stream, epoch, positions, t0, clock, payload, .. } => {
-                let Some(way) = self.ways.get_mut(&stream) else { return };
+                let Some(stream_ring) = self.stream_rings.get_mut(&stream) else { return };
                 let record = BlockRecord { epoch, position: positions.start, t0, clock, payload: &[] };
                 let delivered = positions.end - positions.start;
                 let head = record.head();
                 let pieces = std::iter::once(&head[..]).chain(payload.pieces());
-                way.put(epoch, kind::BLOCK, pieces, [delivered, 0]);
+                stream_ring.put(epoch, kind::BLOCK, pieces, [delivered, 0]);
             }
             Event::Gap { stream, epoch, gap } => {
                 let missing = gap.len();
@@ -181,15 +181,19 @@ impl Inlets {
 
     /// Returns the port where a stream comes in, while it has an account there.
     pub(super) fn port_of(&self, stream: StreamId) -> Option<PortToken> {
-        self.ways.get(&stream)?.port
+        self.stream_rings.get(&stream)?.port
     }
 
     /// Returns the epochs of a stream with the gaps of their ended accounts.
     pub(super) fn epochs_of(&self, stream: StreamId) -> Vec<EpochOnPage> {
-        let Some(way) = self.ways.get(&stream) else { return Vec::new() };
-        let gaps = |epoch| way.gaps_of_ended.iter().filter(move |(of, _)| *of == epoch);
+        let Some(stream_ring) = self.stream_rings.get(&stream) else { return Vec::new() };
+        let gaps = |epoch| stream_ring.gaps_of_ended.iter().filter(move |(of, _)| *of == epoch);
         let gaps = |epoch| gaps(epoch).map(|(_, gap)| gap.clone()).collect();
-        way.page.epochs().map(|(epoch, ended)| EpochOnPage { epoch, ended, gaps: gaps(epoch) }).collect()
+        stream_ring
+            .page
+            .epochs()
+            .map(|(epoch, ended)| EpochOnPage { epoch, ended, gaps: gaps(epoch) })
+            .collect()
     }
 
     /// Returns the streams of which the ports should hear where they are received now.
@@ -236,21 +240,21 @@ impl Inlets {
     }
 
     fn account_began(&mut self, port: PortToken, stream: StreamId) {
-        let Some(way) = self.ways.get_mut(&stream) else { return };
-        way.open_accounts += 1;
-        if way.port.replace(port).is_none() {
+        let Some(stream_ring) = self.stream_rings.get_mut(&stream) else { return };
+        stream_ring.open_accounts += 1;
+        if stream_ring.port.replace(port).is_none() {
             self.news_of_ports.push(stream);
         }
     }
 
     fn account_ended(&mut self, stream: StreamId, epoch: Epoch, gaps: Vec<Gap>) {
-        let Some(way) = self.ways.get_mut(&stream) else { return };
-        way.gaps_of_ended.extend(gaps.into_iter().map(|gap| (epoch, gap)));
-        let surplus = way.gaps_of_ended.len().saturating_sub(MAX_GAPS_OF_ENDED);
-        way.gaps_of_ended.drain(..surplus);
-        way.open_accounts = way.open_accounts.saturating_sub(1);
-        if way.open_accounts == 0 {
-            way.port = None;
+        let Some(stream_ring) = self.stream_rings.get_mut(&stream) else { return };
+        stream_ring.gaps_of_ended.extend(gaps.into_iter().map(|gap| (epoch, gap)));
+        let surplus = stream_ring.gaps_of_ended.len().saturating_sub(MAX_GAPS_OF_ENDED);
+        stream_ring.gaps_of_ended.drain(..surplus);
+        stream_ring.open_accounts = stream_ring.open_accounts.saturating_sub(1);
+        if stream_ring.open_accounts == 0 {
+            stream_ring.port = None;
             self.news_of_ports.push(stream);
         }
     }
@@ -258,17 +262,18 @@ impl Inlets {
     /// Closes the rings of streams of which this is true; it is told whether they are without an account.
     pub(super) fn close_where(&mut self, unwanted: impl Fn(StreamId, &Description, bool) -> bool) {
         let all = self.registry.inlets();
-        let is_idle = |stream| self.ways.get(&stream).is_none_or(|way| way.open_accounts == 0);
+        let is_idle =
+            |stream| self.stream_rings.get(&stream).is_none_or(|stream_ring| stream_ring.open_accounts == 0);
         let unwanted = |it: &&Inlet| unwanted(it.stream, &it.description, is_idle(it.stream));
         let closed: Vec<_> = all.iter().filter(unwanted).map(|it| it.stream).collect();
         if !closed.is_empty() {
-            self.ways.retain(|stream, _| !closed.contains(stream));
+            self.stream_rings.retain(|stream, _| !closed.contains(stream));
             self.registry.change(|inlets| inlets.retain(|inlet| !closed.contains(&inlet.stream)));
         }
     }
 
     pub(super) fn close_all(&mut self) {
-        self.ways.clear();
+        self.stream_rings.clear();
         self.registry.change(Vec::clear);
     }
 
@@ -278,10 +283,10 @@ impl Inlets {
             return;
         }
         if self.host.is_some() {
-            for way in self.ways.values_mut().filter(|way| way.written) {
-                way.written = false;
-                write_page(&mut way.writer, &mut way.page, &mut self.scratch);
-                way.writer.ring_bell();
+            for stream_ring in self.stream_rings.values_mut().filter(|stream_ring| stream_ring.written) {
+                stream_ring.written = false;
+                write_page(&mut stream_ring.writer, &mut stream_ring.page, &mut self.scratch);
+                stream_ring.writer.ring_bell();
             }
         }
         self.registry.bell.ring();
@@ -295,11 +300,11 @@ impl Inlets {
         if self.host.is_some() {
             return false;
         }
-        self.ways.values_mut().fold(false, |any, way| any | way.rewind())
+        self.stream_rings.values_mut().fold(false, |any, stream_ring| any | stream_ring.rewind())
     }
 
     fn open(&mut self, stream: StreamId, description: Arc<Description>) {
-        if self.ways.contains_key(&stream) {
+        if self.stream_rings.contains_key(&stream) {
             return;
         }
         let wanted = ring_bytes(&description);
@@ -317,13 +322,13 @@ impl Inlets {
         }
         let Some(writer) = self.make_ring(stream, &description, ring_bytes) else { return };
         let ring = writer.reading_end();
-        self.ways.insert(stream, Way::new(writer, ring_bytes));
+        self.stream_rings.insert(stream, StreamRing::new(writer, ring_bytes));
         self.registry.change(|inlets| inlets.push(Inlet { stream, description, ring }));
     }
 
     /// Returns what is left of the budget for all rings.
     fn left_bytes(&self) -> usize {
-        let used: usize = self.ways.values().map(|way| way.ring_bytes).sum();
+        let used: usize = self.stream_rings.values().map(|stream_ring| stream_ring.ring_bytes).sum();
         self.budget_bytes.saturating_sub(used)
     }
 
@@ -348,19 +353,19 @@ impl Inlets {
     }
 
     fn put(&mut self, stream: StreamId, record: &Record<'_>, advance: [u64; 2]) {
-        let Some(way) = self.ways.get_mut(&stream) else { return };
-        way.note(record);
+        let Some(stream_ring) = self.stream_rings.get_mut(&stream) else { return };
+        stream_ring.note(record);
         if matches!(record, Record::Began { .. }) {
             // Before the record: a reader must not find an epoch in the ring that is not on the page.
-            write_page(&mut way.writer, &mut way.page, &mut self.scratch);
+            write_page(&mut stream_ring.writer, &mut stream_ring.page, &mut self.scratch);
         }
         self.scratch.clear();
         let kind = record.encode(&mut self.scratch);
-        way.put(record.epoch(), kind, std::iter::once(&self.scratch[..]), advance);
+        stream_ring.put(record.epoch(), kind, std::iter::once(&self.scratch[..]), advance);
     }
 }
 
-impl Way {
+impl StreamRing {
     fn new(writer: Writer, ring_bytes: usize) -> Self {
         Self {
             writer,

@@ -71,7 +71,7 @@ pub(super) struct Lane {
     /// Numbers that were refused, until the machine has been told.
     refused: Vec<Refused>,
     /// What its socket is made with.
-    way: WayOut,
+    egress: Egress,
     /// Parts of `train` that found it full and wait, and since when.
     held: Vec<Part>,
     held_since: Instant,
@@ -91,7 +91,7 @@ pub(super) struct Lane {
 }
 
 /// What a lane's socket is made with, and made again when its interface has changed.
-struct WayOut {
+struct Egress {
     options: SendOptions,
     unicast_ttl: Option<u8>,
     /// What becomes of datagrams that find the send buffer full.
@@ -140,7 +140,7 @@ impl Lane {
         if config.destinations.iter().any(|other| other.is_ipv4() != first.is_ipv4()) {
             return Err(SendError::MixedDestinations);
         }
-        let way = WayOut {
+        let egress = Egress {
             options: SendOptions {
                 destination: first,
                 interface: with.interface.clone(),
@@ -152,8 +152,8 @@ impl Lane {
             unicast_ttl: with.ttl,
             socket_full: config.socket_full,
         };
-        let socket = way.open(&config.destinations, &config.description.name)?;
-        let device = way.device();
+        let socket = egress.open(&config.destinations, &config.description.name)?;
+        let device = egress.device();
         let schema = &config.description.schema;
         let machine = machine(config, fitting_bytes(config, with), with.predecessor, now)?;
         let announcement = Announcement {
@@ -174,7 +174,7 @@ impl Lane {
             train: vec![0; machine.train_bytes()],
             departures: Departures::default(),
             refused: Vec::new(),
-            way,
+            egress,
             held: Vec::new(),
             held_since: now,
             gave_up: false,
@@ -292,23 +292,23 @@ impl Lane {
     /// number and a source that are no more. Without a name, only if its source is no address of this host any more.
     pub(super) fn on_interface(&mut self, interface: Option<&Interface>) {
         let is_of_use = match interface {
-            Some(interface) => self.way.is_another(interface),
+            Some(interface) => self.egress.is_another(interface),
             None => self.socket.has_lost_its_source(),
         };
         if !is_of_use {
             return;
         }
-        let before = self.way.options.interface.clone();
-        self.way.options.interface = interface.cloned().or_else(|| before.clone());
-        match self.way.open(&self.destinations, &self.announcement.name) {
+        let before = self.egress.options.interface.clone();
+        self.egress.options.interface = interface.cloned().or_else(|| before.clone());
+        match self.egress.open(&self.destinations, &self.announcement.name) {
             Ok(socket) => {
                 // The poller forgets a socket that is closed.
                 (self.socket, self.is_watched) = (socket, false);
-                self.device = self.way.device();
+                self.device = self.egress.device();
             }
             // The next change is another chance.
             Err(error) => {
-                self.way.options.interface = before;
+                self.egress.options.interface = before;
                 tracing::warn!("stream `{}` is not sent: {error}", self.announcement.name);
             }
         }
@@ -605,7 +605,7 @@ impl Lane {
         let Part { destination, first, segment_bytes, .. } = *part;
         let bytes = &self.train[part.bytes.clone()];
         // Whoever ends its stream over a device that is stuck does not wait again for every train.
-        let waits = self.way.socket_full == SocketFull::Wait && !(self.gave_up && self.shared.is_closed());
+        let waits = self.egress.socket_full == SocketFull::Wait && !(self.gave_up && self.shared.is_closed());
         let outcomes = self.socket.send_train(bytes, segment_bytes, self.destinations[destination]);
         let starts = (part.bytes.start..).step_by(segment_bytes);
         for (((number, datagram), start), outcome) in
@@ -732,7 +732,7 @@ impl Drop for Lane {
     }
 }
 
-impl WayOut {
+impl Egress {
     fn open(&self, destinations: &[SocketAddr], stream: &StreamName) -> Result<SendSocket, SendError> {
         let mut socket = SendSocket::open(&self.options)?;
         if self.socket_full == SocketFull::Wait {

@@ -13,27 +13,27 @@ const BASE: Duration = Duration::from_millis(50);
 const FILLS: u64 = 417;
 const SECOND: Duration = Duration::from_secs(1);
 
-fn way(options: &str, loss: f64) -> Bottleneck {
+fn path(options: &str, loss: f64) -> Bottleneck {
     Bottleneck::new(PACKETS_PER_S, FILLS).losing(loss).with("bbr", options, BASE, Duration::ZERO)
 }
 
 #[test]
 fn alone_it_uses_the_way_and_leaves_the_queue_nearly_empty() {
-    let mut way = way("", 0.0);
-    let measured = way.run(SECOND * 20, SECOND * 60);
+    let mut path = path("", 0.0);
+    let measured = path.run(SECOND * 20, SECOND * 60);
     // 0.97 to 0.99 of the way: 1 % below what it delivers, and 2 % less for the looks at the round trip.
     assert!(measured.rates[0] > 0.96 * PACKETS_PER_S, "{:?}", measured.rates);
     assert!(measured.queue < 0.1 * FILLS as f64 && measured.dropped == 0, "{}", measured.queue);
     // Each five seconds it looks for a shorter round trip, the time of the look not counted.
-    let probes = way.told(0, "round_trip_probes");
+    let probes = path.told(0, "round_trip_probes");
     assert!((13.0..=16.0).contains(&probes), "{probes}");
-    let least = way.told(0, "least_round_trip_s");
+    let least = path.told(0, "least_round_trip_s");
     assert!((least - 0.05).abs() < 0.001, "{least}");
 }
 
 #[test]
 fn chance_does_not_stop_it_up_to_a_percent_and_does_at_five() {
-    let rate = |options, loss| way(options, loss).run(SECOND * 20, SECOND * 60).rates[0] / PACKETS_PER_S;
+    let rate = |options, loss| path(options, loss).run(SECOND * 20, SECOND * 60).rates[0] / PACKETS_PER_S;
     let percent = rate("", 0.01);
     assert!(percent > 0.9, "{percent}");
     assert!(rate("", 0.05) < 0.1);
@@ -44,8 +44,8 @@ fn chance_does_not_stop_it_up_to_a_percent_and_does_at_five() {
 
 #[test]
 fn two_of_it_share_after_some_tens_of_seconds() {
-    let mut way = way("", 0.0).with("bbr", "", BASE, SECOND * 5);
-    let measured = way.run(SECOND * 40, SECOND * 60);
+    let mut path = path("", 0.0).with("bbr", "", BASE, SECOND * 5);
+    let measured = path.run(SECOND * 40, SECOND * 60);
     let sum: f64 = measured.rates.iter().sum();
     let squares: f64 = measured.rates.iter().map(|rate| rate * rate).sum();
     assert!(sum * sum / (2.0 * squares) > 0.98, "{:?}", measured.rates);
@@ -54,8 +54,8 @@ fn two_of_it_share_after_some_tens_of_seconds() {
 
 #[test]
 fn a_way_with_hardly_a_queue_is_used() {
-    let mut way = Bottleneck::new(PACKETS_PER_S, 40).with("bbr", "", BASE, Duration::ZERO);
-    let measured = way.run(SECOND * 20, SECOND * 60);
+    let mut path = Bottleneck::new(PACKETS_PER_S, 40).with("bbr", "", BASE, Duration::ZERO);
+    let measured = path.run(SECOND * 20, SECOND * 60);
     assert!(measured.rates[0] > 0.9 * PACKETS_PER_S, "{:?}", measured.rates);
 }
 

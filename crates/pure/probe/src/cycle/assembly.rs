@@ -183,7 +183,7 @@ mod tests {
 
     /// What happens to a piece on its way.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    enum Way {
+    enum Delivery {
         Arrives,
         Refused,
         Lost,
@@ -193,34 +193,43 @@ mod tests {
         DamagedThenRight,
     }
 
-    const WAYS: [Way; 7] =
-        [Way::Arrives, Way::Refused, Way::Lost, Way::Damaged, Way::Twice, Way::Late, Way::DamagedThenRight];
+    const DELIVERIES: [Delivery; 7] = [
+        Delivery::Arrives,
+        Delivery::Refused,
+        Delivery::Lost,
+        Delivery::Damaged,
+        Delivery::Twice,
+        Delivery::Late,
+        Delivery::DamagedThenRight,
+    ];
 
-    /// Sends `ways.len() / pieces` cycles, each piece on its way; returns the account.
-    fn play(cut: Cut, ways: &[Way]) -> Account {
-        let cycles = u32::try_from(ways.len()).unwrap() / cut.pieces();
+    /// Sends `deliveries.len() / pieces` cycles, each piece on its way; returns the account.
+    fn play(cut: Cut, deliveries: &[Delivery]) -> Account {
+        let cycles = u32::try_from(deliveries.len()).unwrap() / cut.pieces();
         let schedule = schedule(cycles);
         let (mut assembly, mut late) = (Assembly::new(cut, schedule), Vec::new());
         let mut sending = crate::cycle::Sending::new(schedule);
-        let mut ways = ways.iter();
+        let mut deliveries = deliveries.iter();
         while let Some(cycle) = sending.next_cycle() {
             let (begin, mut memory, mut refused) = (schedule.begin(cycle), Vec::new(), 0);
             for piece in cut.write(cycle, &mut memory) {
                 let mut damaged = piece.to_vec();
                 damaged[16] ^= 1;
-                match ways.next().unwrap() {
-                    Way::Arrives => {
+                match deliveries.next().unwrap() {
+                    Delivery::Arrives => {
                         let _ = assembly.accept(begin, cut.read(piece));
                     }
-                    Way::Refused => refused += 1,
-                    Way::Lost => {}
-                    Way::Damaged => assert_eq!(assembly.accept(begin, cut.read(&damaged)), Accepted::Wrong),
-                    Way::Twice => {
+                    Delivery::Refused => refused += 1,
+                    Delivery::Lost => {}
+                    Delivery::Damaged => {
+                        assert_eq!(assembly.accept(begin, cut.read(&damaged)), Accepted::Wrong)
+                    }
+                    Delivery::Twice => {
                         let _ = assembly.accept(begin, cut.read(piece));
                         assert_eq!(assembly.accept(begin, cut.read(piece)), Accepted::Duplicate);
                     }
-                    Way::Late => late.push(piece.to_vec()),
-                    Way::DamagedThenRight => {
+                    Delivery::Late => late.push(piece.to_vec()),
+                    Delivery::DamagedThenRight => {
                         assert_eq!(assembly.accept(begin, cut.read(&damaged)), Accepted::Wrong);
                         let _ = assembly.accept(begin, cut.read(piece));
                     }
@@ -309,23 +318,23 @@ mod tests {
         #[test]
         fn every_account_adds_up_and_tells_the_fates_of_the_pieces(
             pieces in 1_u32..5,
-            ways in prop::collection::vec(prop::sample::select(&WAYS[..]), 0..200),
+            deliveries in prop::collection::vec(prop::sample::select(&DELIVERIES[..]), 0..200),
         ) {
             let cut = Cut::new(1, pieces * 5, 36).unwrap();
             prop_assert_eq!(cut.pieces(), pieces);
-            let whole = ways.len() / pieces as usize * pieces as usize;
-            let account = play(cut, &ways[..whole]);
+            let whole = deliveries.len() / pieces as usize * pieces as usize;
+            let account = play(cut, &deliveries[..whole]);
             prop_assert_eq!(account.check(), Ok(()));
 
-            let count = |wanted: &[Way]| ways[..whole].iter().filter(|way| wanted.contains(way)).count() as u64;
-            let right = [Way::Arrives, Way::Twice, Way::Late, Way::DamagedThenRight];
+            let count = |wanted: &[Delivery]| deliveries[..whole].iter().filter(|delivery| wanted.contains(delivery)).count() as u64;
+            let right = [Delivery::Arrives, Delivery::Twice, Delivery::Late, Delivery::DamagedThenRight];
             prop_assert_eq!(account.pieces.received, count(&right));
-            prop_assert_eq!(account.pieces.wrong, count(&[Way::Damaged]));
-            prop_assert_eq!(account.pieces.absent, count(&[Way::Lost, Way::Refused]));
-            prop_assert_eq!(account.pieces.refused, count(&[Way::Refused]));
-            prop_assert_eq!(account.pieces.duplicates, count(&[Way::Twice]));
-            let complete = ways[..whole].chunks(pieces as usize);
-            let complete = complete.filter(|cycle| cycle.iter().all(|way| right.contains(way))).count() as u64;
+            prop_assert_eq!(account.pieces.wrong, count(&[Delivery::Damaged]));
+            prop_assert_eq!(account.pieces.absent, count(&[Delivery::Lost, Delivery::Refused]));
+            prop_assert_eq!(account.pieces.refused, count(&[Delivery::Refused]));
+            prop_assert_eq!(account.pieces.duplicates, count(&[Delivery::Twice]));
+            let complete = deliveries[..whole].chunks(pieces as usize);
+            let complete = complete.filter(|cycle| cycle.iter().all(|delivery| right.contains(delivery))).count() as u64;
             prop_assert_eq!(account.cycles.complete, complete);
         }
     }

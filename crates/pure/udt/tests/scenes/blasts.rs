@@ -8,15 +8,15 @@ use units::Instant;
 
 use crate::controls::built_in;
 use crate::line::{SECOND, Work, config};
-use crate::pair::{CLIENT, SERVER, Way, pair, stats};
+use crate::pair::{CLIENT, Path, SERVER, pair, stats};
 
 /// Packets that a blast in scenes has.
 const BLAST: u64 = 4_000;
 const BLAST_ROUND_TRIP: Duration = Duration::from_millis(20);
 
 /// Sends so many full packets in blasts, 20 ms there and back; returns how long it took until all had arrived.
-fn blast(packets: u64, ways: [Link; 2], server: SocketConfig) -> (Duration, udt::Stats) {
-    blast_by(1, packets, ways, server)
+fn blast(packets: u64, paths: [Link; 2], server: SocketConfig) -> (Duration, udt::Stats) {
+    blast_by(1, packets, paths, server)
 }
 
 /// The same by another seed.
@@ -27,10 +27,10 @@ fn blast_by(
     server: SocketConfig,
 ) -> (Duration, udt::Stats) {
     let half = BLAST_ROUND_TRIP / 2;
-    let way = Way { there: there.delay(half), back: back.delay(half) };
+    let path = Path { there: there.delay(half), back: back.delay(half) };
     let client = built_in("rbudp", "rate=100m");
     let work = Work { send_bytes: packets * 1_456, ..Work::default() };
-    let mut network = pair(seed, way, (client, work), (server, Work::default()));
+    let mut network = pair(seed, path, (client, work), (server, Work::default()));
     network.run_until(Instant::ORIGIN + SECOND * 20);
     let (client, server) = (network.node(CLIENT).only(), network.node(SERVER).only());
     assert_eq!((server.received, server.wrong_bytes), (packets * 1_456, 0));
@@ -59,8 +59,8 @@ fn a_blast_takes_the_time_of_its_closed_form() {
         let lossy = if q > 0.0 { Link::ideal().loss(q) } else { Link::ideal() };
         let mut all: Vec<(f64, u64, f64)> = (1..=9)
             .map(|seed| {
-                let ways = [lossy.clone(), Link::ideal()];
-                let (took, stats) = blast_by(seed, BLAST, ways, blasted());
+                let paths = [lossy.clone(), Link::ideal()];
+                let (took, stats) = blast_by(seed, BLAST, paths, blasted());
                 // Each packet is sent 1/(1 - q) times.
                 let times = stats.sent_packets as f64 / BLAST as f64;
                 (took.as_secs_f64(), stats.timeouts, times * (1.0 - q))

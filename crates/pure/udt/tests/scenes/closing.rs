@@ -7,16 +7,16 @@ use udt::{CloseReason, Silence, SocketType};
 use units::Instant;
 
 use crate::line::{Host, MS, SECOND, Work, config};
-use crate::pair::{CLIENT, SERVER, Way, pair, run};
+use crate::pair::{CLIENT, Path, SERVER, pair, run};
 
 #[test]
 fn a_lost_farewell_is_said_again_when_the_peer_asks() {
     let kind = SocketType::Stream;
     // Everything that the client says once it is connected, at 20 ms, for a fifth of a second.
     let silent = Instant::ORIGIN + 19 * MS..Instant::ORIGIN + 200 * MS;
-    let way = Way { there: Link::ideal().delay(5 * MS).outage(silent), back: Link::ideal().delay(5 * MS) };
+    let path = Path { there: Link::ideal().delay(5 * MS).outage(silent), back: Link::ideal().delay(5 * MS) };
     let client = Work { closes: true, ..Work::default() };
-    let mut network = pair(1, way, (config(kind), client), (config(kind), Work::default()));
+    let mut network = pair(1, path, (config(kind), client), (config(kind), Work::default()));
     run(&mut network, 60);
     assert_eq!(network.node(SERVER).only().closed, Some(CloseReason::ByPeer));
     let told_at = network.now();
@@ -57,8 +57,8 @@ fn what_could_not_be_sent_in_the_time_to_linger_is_said() {
     let client = Work { send_bytes: 10_000_000, closes: true, ..Work::default() };
     // Ten megabytes need ten seconds of this way.
     let slow = Link::ideal().rate(8_000_000, 100_000).delay(5 * MS);
-    let way = Way { there: slow.clone(), back: slow };
-    let mut network = pair(1, way, (hurried, client), (config(kind), Work::default()));
+    let path = Path { there: slow.clone(), back: slow };
+    let mut network = pair(1, path, (hurried, client), (config(kind), Work::default()));
     run(&mut network, 60);
     assert_eq!(network.node(CLIENT).only().closed, Some(CloseReason::Unsent));
     assert_eq!(network.node(SERVER).only().closed, Some(CloseReason::ByPeer));
@@ -69,7 +69,7 @@ fn what_could_not_be_sent_in_the_time_to_linger_is_said() {
 fn an_idle_connection_stays_open() {
     let kind = SocketType::Stream;
     let mut network =
-        pair(1, Way::of(5 * MS), (config(kind), Work::default()), (config(kind), Work::default()));
+        pair(1, Path::of(5 * MS), (config(kind), Work::default()), (config(kind), Work::default()));
     network.run_until(Instant::ORIGIN + Duration::from_secs(300));
     for node in [CLIENT, SERVER] {
         assert_eq!(network.node(node).only().closed, None);
@@ -83,7 +83,7 @@ fn an_idle_connection_stays_open() {
 fn nothing_is_left_of_a_connection_that_both_ends_closed() {
     let kind = SocketType::Stream;
     let client = Work { send_bytes: 10_000, closes: true, ..Work::default() };
-    let mut network = pair(1, Way::of(5 * MS), (config(kind), client), (config(kind), Work::default()));
+    let mut network = pair(1, Path::of(5 * MS), (config(kind), client), (config(kind), Work::default()));
     run(&mut network, 10);
     let id = network.node(SERVER).only_id();
     network.act(SERVER, |host, now, _| host.endpoint.close(now, id));

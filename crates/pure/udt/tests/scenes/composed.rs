@@ -14,7 +14,7 @@ use units::Instant;
 use wire::udt::{Body, Control};
 
 use crate::line::{MS, SECOND, Work, config};
-use crate::pair::{CLIENT, SERVER, Way, connected_by, hear_at, pair, said_at, stats};
+use crate::pair::{CLIENT, Path, SERVER, connected_by, hear_at, pair, said_at, stats};
 
 /// Makes controls by a function.
 struct Made<C, F: Fn() -> C>(F);
@@ -117,7 +117,7 @@ fn controls_talk_to_each_other_both_ways_when_their_timers_fire() {
             said: None,
         })
     });
-    let mut network = pair(1, Way::of(10 * MS), (client, stream(146_000)), (server, Work::default()));
+    let mut network = pair(1, Path::of(10 * MS), (client, stream(146_000)), (server, Work::default()));
     network.run_until(Instant::ORIGIN + 240 * MS);
     let heard = heard.map(|heard| heard.lock().expect("nobody panicked").clone());
     for heard in &heard {
@@ -161,8 +161,8 @@ fn a_controls_own_timeout_stands_for_the_transports() {
     let is_data = |passing: &Passing<'_>| passing.bytes[0] & 0x80 == 0;
     let early = move |passing: &Passing<'_>| passing.at < Instant::ORIGIN + 500 * MS && is_data(passing);
     let there = Link::ideal().delay(MS).lose_when("data, at first", early);
-    let way = Way { there, back: Link::ideal().delay(MS) };
-    let mut network = pair(1, way, (client, stream(100_000)), (config(SocketType::Stream), Work::default()));
+    let path = Path { there, back: Link::ideal().delay(MS) };
+    let mut network = pair(1, path, (client, stream(100_000)), (config(SocketType::Stream), Work::default()));
     network.run_until(Instant::ORIGIN + SECOND * 2);
     // Connected after two round trips of 2 ms; then after 30, 60, 120, 240 and 480 ms, the last of which gets through.
     let millis: Vec<u64> =
@@ -181,7 +181,7 @@ fn an_end_acknowledges_as_its_control_says() {
         // A packet each 100 us: those that arrive together are acknowledged together.
         let there = steady(Policy { packets_per_s: 10_000.0, ..Policy::window(400.0) });
         let here = acknowledging(acknowledge);
-        let mut network = pair(1, Way::of(10 * MS), (there, stream(1_456_000)), (here, Work::default()));
+        let mut network = pair(1, Path::of(10 * MS), (there, stream(1_456_000)), (here, Work::default()));
         network.run_until(Instant::ORIGIN + SECOND);
         assert_eq!(network.node(SERVER).only().received, 1_456_000);
         stats(&network, SERVER).sent_acks
@@ -230,8 +230,8 @@ impl CongestionControl for Rounds {
 fn what_is_lost_is_withheld_as_long_as_the_control_says() {
     let client = with(SocketType::Stream, || Rounds { is_over: false, ends_at: None });
     let there = Link::ideal().delay(5 * MS).lose([10, 11, 12, 40, 70]);
-    let way = Way { there, back: Link::ideal().delay(5 * MS) };
-    let mut network = pair(1, way, (client, stream(146_000)), (config(SocketType::Stream), Work::default()));
+    let path = Path { there, back: Link::ideal().delay(5 * MS) };
+    let mut network = pair(1, path, (client, stream(146_000)), (config(SocketType::Stream), Work::default()));
     network.run_until(Instant::ORIGIN + 319 * MS);
     let before = stats(&network, CLIENT);
     assert_eq!((before.retransmitted_packets, before.lost_packets), (0, 5), "{before:?}");
@@ -292,9 +292,9 @@ fn whatever_a_control_asks_for_the_connection_goes_on_and_counts_it() {
     ];
     for policy in policies {
         let client = with(SocketType::Stream, move || Absurd { policy, now: Instant::ORIGIN });
-        let way = Way { there: Link::ideal().delay(MS).loss(0.02), back: Link::ideal().delay(MS) };
+        let path = Path { there: Link::ideal().delay(MS).loss(0.02), back: Link::ideal().delay(MS) };
         let work = stream(5_824);
-        let mut network = pair(1, way, (client, work), (config(SocketType::Stream), Work::default()));
+        let mut network = pair(1, path, (client, work), (config(SocketType::Stream), Work::default()));
         let is_done = |network: &sim::Network<crate::line::Host>| {
             network.node(SERVER).seen.values().any(|seen| seen.done_at.is_some())
         };
@@ -370,20 +370,21 @@ fn the_authors_examples_are_ported_and_take_effect() {
     let blast = with(SocketType::Stream, || Blast { mbit_per_s: 100.0, packet_bytes: 1_500 });
     // Doubles each round trip of 20 ms: 2, 4, 8, 16 and 32 packets of 1,456 bytes have left after five, 62 in all.
     let mut network =
-        pair(1, Way::of(10 * MS), (tcp.clone(), stream(1 << 20)), (tcp.clone(), Work::default()));
+        pair(1, Path::of(10 * MS), (tcp.clone(), stream(1 << 20)), (tcp.clone(), Work::default()));
     network.run_until(Instant::ORIGIN + 139 * MS);
     assert_eq!(stats(&network, CLIENT).sent_packets, 62);
     // After a loss half of it goes on, one packet more a round trip.
     let there = Link::ideal().delay(10 * MS).lose([65]);
-    let way = Way { there, back: Link::ideal().delay(10 * MS) };
-    let mut network = pair(1, way, (tcp, stream(10 << 20)), (config(SocketType::Stream), Work::default()));
+    let path = Path { there, back: Link::ideal().delay(10 * MS) };
+    let mut network = pair(1, path, (tcp, stream(10 << 20)), (config(SocketType::Stream), Work::default()));
     network.run_until(Instant::ORIGIN + 300 * MS);
     let window = stats(&network, CLIENT).window_packets;
     assert!((16..60).contains(&window), "{window}");
     // A packet each 120 us, whatever is lost.
     let there = Link::ideal().delay(10 * MS).loss(0.05);
-    let way = Way { there, back: Link::ideal().delay(10 * MS) };
-    let mut network = pair(1, way, (blast, stream(100 << 20)), (config(SocketType::Stream), Work::default()));
+    let path = Path { there, back: Link::ideal().delay(10 * MS) };
+    let mut network =
+        pair(1, path, (blast, stream(100 << 20)), (config(SocketType::Stream), Work::default()));
     network.run_until(Instant::ORIGIN + 40 * MS);
     let before = stats(&network, CLIENT).sent_packets;
     network.run_until(Instant::ORIGIN + 1_040 * MS);

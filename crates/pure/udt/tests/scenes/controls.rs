@@ -12,7 +12,7 @@ use udt::{SocketConfig, SocketType};
 use units::Instant;
 
 use crate::line::{Host, MS, SECOND, Work, config};
-use crate::pair::{CLIENT, SERVER, Way, pair, run, stats};
+use crate::pair::{CLIENT, Path, SERVER, pair, run, stats};
 
 /// What a control heard, for the test to look at.
 #[derive(Debug, Default)]
@@ -110,8 +110,8 @@ fn what_controls_say_to_each_other_arrives_and_their_timers_are_kept() {
     let said = vec![message(1, 365), message(7, 364), message(0xfeff, 1)];
     let client = Listeners { timers: times.to_vec(), to_say: said, ..ours.clone() };
     let work = Work { send_bytes: 100_000, ..Work::default() };
-    let way = Way::of(5 * MS);
-    let mut network = pair(1, way, (with(client), work), (with(theirs.clone()), Work::default()));
+    let path = Path::of(5 * MS);
+    let mut network = pair(1, path, (with(client), work), (with(theirs.clone()), Work::default()));
     network.run_until(Instant::ORIGIN + SECOND);
     assert_eq!(ours.heard.lock().expect("nobody panics with it").timers, times);
     let heard = theirs.heard.lock().expect("nobody panics with it");
@@ -128,9 +128,9 @@ fn what_a_control_withholds_is_not_sent_again_before_it_says_so() {
     let client = Listeners { repeats_from, timers: vec![repeats_from], ..Listeners::default() };
     let heard = Arc::clone(&client.heard);
     let there = Link::ideal().delay(5 * MS).lose([20, 21, 40]);
-    let way = Way { there, back: Link::ideal().delay(5 * MS) };
+    let path = Path { there, back: Link::ideal().delay(5 * MS) };
     let work = stream(90 * 1_456);
-    let mut network = pair(1, way, (with(client), work), (with(Listeners::default()), Work::default()));
+    let mut network = pair(1, path, (with(client), work), (with(Listeners::default()), Work::default()));
     network.run_until(repeats_from - MS);
     let before = stats(&network, CLIENT);
     assert_eq!((before.retransmitted_packets, before.timeouts), (0, 0));
@@ -147,9 +147,9 @@ fn what_is_missing_is_not_reported_while_a_control_withholds_it_and_at_once_when
     let server = Listeners { withholds_reports: true, timers: vec![speaks], ..Listeners::default() };
     let client = Listeners { repeats_from: Instant::ORIGIN + 800 * MS, ..Listeners::default() };
     let there = Link::ideal().delay(5 * MS).lose([20, 21, 40]);
-    let way = Way { there, back: Link::ideal().delay(5 * MS) };
+    let path = Path { there, back: Link::ideal().delay(5 * MS) };
     let work = Work { send_bytes: 90 * 1_456, ..Work::default() };
-    let mut network = pair(1, way, (with(client.clone()), work), (with(server), Work::default()));
+    let mut network = pair(1, path, (with(client.clone()), work), (with(server), Work::default()));
     network.run_until(speaks + 4 * MS);
     assert_eq!(stats(&network, CLIENT).received_naks, 0);
     network.run_until(speaks + 6 * MS);
@@ -159,11 +159,11 @@ fn what_is_missing_is_not_reported_while_a_control_withholds_it_and_at_once_when
 /// Sends for so long with a control over 20 Mbit/s and 40 ms that lose by chance; returns the use of the way.
 fn use_of_a_way(control: &str, loss: f64, seconds: u32) -> f64 {
     let there = Link::ideal().delay(20 * MS).rate(20_000_000, 100_000).loss(loss);
-    let way = Way { there, back: Link::ideal().delay(20 * MS) };
+    let path = Path { there, back: Link::ideal().delay(20 * MS) };
     let control =
         || SocketConfig::with(SocketType::Stream, Arc::from(named(control, "").expect("it is built in")));
     let work = Work { send_bytes: 1_000_000_000, ..Work::default() };
-    let mut network = pair(1, way, (control(), work), (config(SocketType::Stream), Work::default()));
+    let mut network = pair(1, path, (control(), work), (config(SocketType::Stream), Work::default()));
     network.run_until(Instant::ORIGIN + Duration::from_secs(5));
     let received = |network: &Network<Host>| network.node(SERVER).only().received;
     let before = received(&network);

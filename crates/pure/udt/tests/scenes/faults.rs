@@ -8,7 +8,7 @@ use units::Instant;
 use wire::udt::{Body, Packet};
 
 use crate::line::{Host, MS, SECOND, Work, address, config};
-use crate::pair::{CLIENT, SERVER, Way, connected, control, hear_at, pair, run, said_at, stats};
+use crate::pair::{CLIENT, Path, SERVER, connected, control, hear_at, pair, run, said_at, stats};
 
 /// A silent peer is given up in two to five seconds.
 fn impatient() -> SocketConfig {
@@ -135,7 +135,7 @@ fn an_end_of_a_rendezvous_that_is_killed_at_any_phase_is_noticed() {
 #[test]
 fn a_client_that_comes_back_from_its_old_port_is_served_beside_what_is_left_of_it() {
     let mut network =
-        pair(1, Way::of(5 * MS), (impatient(), Work::default()), (impatient(), Work::default()));
+        pair(1, Path::of(5 * MS), (impatient(), Work::default()), (impatient(), Work::default()));
     network.run_until(Instant::ORIGIN + 100 * MS);
     let work = Work { send_bytes: 100_000, ..Work::default() };
     network.act(CLIENT, |host, now, _| {
@@ -189,7 +189,7 @@ fn the_wires_clock_wraps_and_nothing_depends_on_it() {
     // And a connection that begins to send after that time does so as every other.
     let kind = SocketType::Stream;
     let mut network =
-        pair(1, Way::of(5 * MS), (config(kind), Work::default()), (config(kind), Work::default()));
+        pair(1, Path::of(5 * MS), (config(kind), Work::default()), (config(kind), Work::default()));
     network.run_until(Instant::ORIGIN + Duration::from_millis(4_294_960));
     let ids = [CLIENT, SERVER].map(|node| network.node(node).only_id());
     let bytes = crate::line::bytes_from(0, 90_000);
@@ -210,9 +210,9 @@ fn black_hole() -> Link {
 #[test]
 fn a_black_hole_is_named_and_ends_the_connection() {
     let kind = SocketType::Stream;
-    let way = Way { there: black_hole(), back: Link::ideal().delay(5 * MS) };
+    let path = Path { there: black_hole(), back: Link::ideal().delay(5 * MS) };
     let work = Work { send_bytes: 50_000_000, ..Work::default() };
-    let mut network = pair(1, way, (config(kind), work), (config(kind), Work::default()));
+    let mut network = pair(1, path, (config(kind), work), (config(kind), Work::default()));
     let (reason, after) = end_of(&mut network, CLIENT).expect("it does not hang for ever");
     assert_eq!(reason, CloseReason::PmtuBlackHole { packet_bytes: 1_500 });
     assert!((8..20).contains(&after.as_secs()), "{after:?}");
@@ -236,9 +236,9 @@ fn a_black_hole_is_named_and_ends_the_connection() {
 fn a_way_that_widens_again_or_whose_owner_lets_packets_be_cut_goes_on() {
     let kind = SocketType::Stream;
     let wide_again = Instant::ORIGIN + SECOND * 6;
-    let way = Way { there: black_hole().mtu_from(wide_again, 1_500), back: Link::ideal().delay(5 * MS) };
+    let path = Path { there: black_hole().mtu_from(wide_again, 1_500), back: Link::ideal().delay(5 * MS) };
     let work = Work { send_bytes: 10_000_000, closes: true, ..Work::default() };
-    let mut network = pair(1, way, (config(kind), work), (config(kind), Work::default()));
+    let mut network = pair(1, path, (config(kind), work), (config(kind), Work::default()));
     run(&mut network, 60);
     let (client, server) = (network.node(CLIENT).only(), network.node(SERVER).only());
     assert_eq!((client.closed, server.received), (Some(CloseReason::Local), 10_000_000));
@@ -251,9 +251,9 @@ fn an_outage_is_not_taken_for_a_black_hole() {
     let kind = SocketType::Stream;
     let out = Instant::ORIGIN + SECOND / 2..Instant::ORIGIN + SECOND * 25;
     let there = Link::ideal().delay(5 * MS).rate(20_000_000, 200_000).outage(out);
-    let way = Way { there, back: Link::ideal().delay(5 * MS) };
+    let path = Path { there, back: Link::ideal().delay(5 * MS) };
     let work = Work { send_bytes: 10_000_000, closes: true, ..Work::default() };
-    let mut network = pair(1, way, (config(kind), work), (config(kind), Work::default()));
+    let mut network = pair(1, path, (config(kind), work), (config(kind), Work::default()));
     run(&mut network, 120);
     let client = network.node(CLIENT).only();
     assert_eq!((client.closed, network.node(SERVER).only().received), (Some(CloseReason::Local), 10_000_000));

@@ -7,11 +7,11 @@ use udt::{CloseReason, Event, SocketType};
 use units::Instant;
 
 use crate::line::{Host, MS, SECOND, Work, config};
-use crate::pair::{CLIENT, SERVER, Way, pair, run};
+use crate::pair::{CLIENT, Path, SERVER, pair, run};
 
-fn connects(way: Way) -> Option<Instant> {
+fn connects(path: Path) -> Option<Instant> {
     let kind = SocketType::Stream;
-    let mut network = pair(1, way, (config(kind), Work::default()), (config(kind), Work::default()));
+    let mut network = pair(1, path, (config(kind), Work::default()), (config(kind), Work::default()));
     network.run_until(Instant::ORIGIN + SECOND * 4);
     assert!(network.node(SERVER).seen.len() <= 1, "one client, one connection");
     network.node(CLIENT).only().connected_at
@@ -19,17 +19,17 @@ fn connects(way: Way) -> Option<Instant> {
 
 #[test]
 fn two_round_trips_make_a_connection() {
-    assert_eq!(connects(Way::of(5 * MS)), Some(Instant::ORIGIN + 20 * MS));
+    assert_eq!(connects(Path::of(5 * MS)), Some(Instant::ORIGIN + 20 * MS));
 }
 
 #[test]
 fn a_lost_handshake_costs_a_quarter_of_a_second() {
     for (there, back) in [(vec![0], vec![]), (vec![], vec![0]), (vec![1], vec![]), (vec![], vec![1])] {
-        let way = Way {
+        let path = Path {
             there: Link::ideal().delay(5 * MS).lose(there),
             back: Link::ideal().delay(5 * MS).lose(back),
         };
-        let at = connects(way).expect("it connects all the same");
+        let at = connects(path).expect("it connects all the same");
         assert!((260..=280).contains(&(at.as_nanos() / 1_000_000)), "{at:?}");
     }
 }
@@ -37,14 +37,14 @@ fn a_lost_handshake_costs_a_quarter_of_a_second() {
 #[test]
 fn handshakes_that_come_twice_make_one_connection() {
     let twice = || Link::ideal().delay(5 * MS).duplicate(1.0, 3 * MS);
-    assert!(connects(Way { there: twice(), back: twice() }).is_some());
+    assert!(connects(Path { there: twice(), back: twice() }).is_some());
 }
 
 #[test]
 fn a_cookie_is_valid_over_the_full_minute() {
     let kind = SocketType::Stream;
-    let way = Way::of(500 * MS);
-    let mut network = pair(1, way, (config(kind), Work::default()), (config(kind), Work::default()));
+    let path = Path::of(500 * MS);
+    let mut network = pair(1, path, (config(kind), Work::default()), (config(kind), Work::default()));
     network.run_until(Instant::ORIGIN + Duration::from_millis(59_400));
     network.act(CLIENT, |host, now, _| host.connect(now, SERVER, config(kind)));
     network.run_until(Instant::ORIGIN + Duration::from_millis(61_500));
@@ -69,7 +69,7 @@ fn nobody_there_is_said_after_three_seconds() {
 #[test]
 fn a_socket_of_another_type_is_refused() {
     let (client, server) = (config(SocketType::Datagram), config(SocketType::Stream));
-    let mut network = pair(1, Way::of(MS), (client, Work::default()), (server, Work::default()));
+    let mut network = pair(1, Path::of(MS), (client, Work::default()), (server, Work::default()));
     network.run_until(Instant::ORIGIN + SECOND);
     assert_eq!(network.node(CLIENT).only().closed, Some(CloseReason::Refused));
     assert_eq!(network.node(SERVER).endpoint.endpoint_stats().refused, 1);
@@ -83,7 +83,7 @@ fn the_smaller_packet_size_holds() {
         let (mut client, mut server) = (config(kind), config(kind));
         (client.packet_bytes, server.packet_bytes) = (ours, theirs);
         let work = Work { send_bytes: 100_000, closes: true, ..Work::default() };
-        let mut network = pair(1, Way::of(MS), (client, work), (server, Work::default()));
+        let mut network = pair(1, Path::of(MS), (client, work), (server, Work::default()));
         run(&mut network, 10);
         assert_eq!(network.node(SERVER).only().received, 100_000);
         let largest = network.log().all_sent().map(|sent| sent.bytes.len()).max();

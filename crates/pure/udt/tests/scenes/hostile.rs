@@ -298,7 +298,7 @@ fn whatever_happens_between_them_breaks_neither_end() {
         let (client, server, id, socket, from) = connected_by(&config(kind));
         let mut ends = [(client, id), (server, socket)];
         let addresses = [from, address(SERVER)];
-        let mut way: Vec<(usize, Vec<u8>)> = Vec::new();
+        let mut in_transit: Vec<(usize, Vec<u8>)> = Vec::new();
         let mut now = Instant::ORIGIN;
         for _ in 0..60 {
             now += Duration::from_micros(1 << random.below(25));
@@ -309,18 +309,18 @@ fn whatever_happens_between_them_breaks_neither_end() {
                 let _ = endpoint.send(*socket, &bytes);
                 let _ = endpoint.send_message(*socket, &bytes, random.below(2) == 0, lifetime);
                 let said = said_at(now, endpoint, &mut Vec::new());
-                way.extend(said.into_iter().map(|bytes| (1 - end, bytes)));
+                in_transit.extend(said.into_iter().map(|bytes| (1 - end, bytes)));
                 endpoint.receive(*socket, &mut [0; 5_000]);
                 endpoint.receive_message(*socket, &mut Vec::new());
             }
             for _ in 0..random.below(30) {
-                if way.is_empty() {
+                if in_transit.is_empty() {
                     break;
                 }
-                let at = usize::try_from(random.below(way.len() as u64)).expect("it is an index");
-                let (to, mut bytes) = way[at].clone();
+                let at = usize::try_from(random.below(in_transit.len() as u64)).expect("it is an index");
+                let (to, mut bytes) = in_transit[at].clone();
                 if random.below(4) > 0 {
-                    way.swap_remove(at);
+                    in_transit.swap_remove(at);
                 }
                 // Where it is for stays right, or hardly anything would get further; so does a shutdown's type.
                 let places = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23, 28, 29, 30, 31];

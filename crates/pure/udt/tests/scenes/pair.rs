@@ -13,12 +13,12 @@ pub(crate) const CLIENT: NodeId = NodeId(0);
 pub(crate) const SERVER: NodeId = NodeId(1);
 
 /// The client's link to the server, and the server's back.
-pub(crate) struct Way {
+pub(crate) struct Path {
     pub(crate) there: Link,
     pub(crate) back: Link,
 }
 
-impl Way {
+impl Path {
     pub(crate) fn of(delay: core::time::Duration) -> Self {
         let link = Link::ideal().delay(delay);
         Self { there: link.clone(), back: link }
@@ -28,14 +28,14 @@ impl Way {
 /// Lets a client do its work with a server that listens.
 pub(crate) fn pair(
     seed: u64,
-    way: Way,
+    path: Path,
     client: (SocketConfig, Work),
     server: (SocketConfig, Work),
 ) -> Network<Host> {
     let mut network = Network::new(seed);
     let expected = client.1.send_bytes;
     let client_host = Host::new(seed, client.1).expecting(server.1.send_bytes);
-    let port = Port { up: way.there, down: way.back, ..Port::default() };
+    let port = Port { up: path.there, down: path.back, ..Port::default() };
     network.add("client", client_host, port);
     let server_host = Host::new(seed + 1, server.1).listening(server.0).expecting(expected);
     let ideal = Link::ideal();

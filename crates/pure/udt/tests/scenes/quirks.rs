@@ -12,8 +12,8 @@ use wire::udt::{Ack, Body, Control, Data, Handshake, Packet, Progress, Request, 
 
 use crate::line::{MS, SECOND, Work, address, config};
 use crate::pair::{
-    CLIENT, SERVER, Way, connected, connected_by, control, endpoint, hear, hear_at, pair, run, said, said_at,
-    stats,
+    CLIENT, Path, SERVER, connected, connected_by, control, endpoint, hear, hear_at, pair, run, said,
+    said_at, stats,
 };
 
 fn client_address() -> SocketAddr {
@@ -139,8 +139,8 @@ fn what_is_lost_right_after_the_handshake_is_asked_for_by_a_probe() {
     let link = || Link::ideal().delay(5 * MS).lose_when("all but handshakes, at first", deaf);
     let kind = SocketType::Stream;
     let work = Work { send_bytes: 3_000, ..Work::default() };
-    let way = Way { there: link(), back: link() };
-    let mut network = pair(1, way, (config(kind), work.clone()), (config(kind), work));
+    let path = Path { there: link(), back: link() };
+    let mut network = pair(1, path, (config(kind), work.clone()), (config(kind), work));
     network.run_until(Instant::ORIGIN + 400 * MS);
     for node in [CLIENT, SERVER] {
         let seen = network.node(node).only();
@@ -345,8 +345,8 @@ fn nothing_is_said_that_a_libudt_peer_would_break_on() {
             },
             ..Work::default()
         };
-        let way = Way { there: link(), back: link() };
-        let mut network = pair(seed, way, (of, client), (config(kind), Work::default()));
+        let path = Path { there: link(), back: link() };
+        let mut network = pair(seed, path, (of, client), (config(kind), Work::default()));
         run(&mut network, 30);
         for node in [CLIENT, SERVER] {
             assert_eq!(stats(&network, node).impossible_packets, 0, "{node:?} {kind:?}");

@@ -9,16 +9,16 @@ use udt::{CloseReason, SocketType};
 use units::Instant;
 
 use crate::line::{MS, Work, config};
-use crate::pair::{CLIENT, SERVER, Way, pair, run, stats};
+use crate::pair::{CLIENT, Path, SERVER, pair, run, stats};
 
 fn stream(bytes: u64) -> Work {
     Work { send_bytes: bytes, closes: true, ..Work::default() }
 }
 
 /// Sends so many bytes over a way; all of them arrive, in order, and both ends know that it is over.
-fn arrives(seed: u64, way: Way, bytes: u64) -> sim::Network<crate::line::Host> {
+fn arrives(seed: u64, path: Path, bytes: u64) -> sim::Network<crate::line::Host> {
     let kind = SocketType::Stream;
-    let mut network = pair(seed, way, (config(kind), stream(bytes)), (config(kind), Work::default()));
+    let mut network = pair(seed, path, (config(kind), stream(bytes)), (config(kind), Work::default()));
     run(&mut network, 120);
     let (client, server) = (network.node(CLIENT).only(), network.node(SERVER).only());
     assert_eq!((server.received, server.wrong_bytes), (bytes, 0), "{}", network.scenario());
@@ -30,13 +30,13 @@ fn arrives(seed: u64, way: Way, bytes: u64) -> sim::Network<crate::line::Host> {
 #[test]
 fn every_size_arrives() {
     for bytes in [1, 1_455, 1_456, 1_457, 2_912, 100_000] {
-        arrives(bytes, Way::of(5 * MS), bytes);
+        arrives(bytes, Path::of(5 * MS), bytes);
     }
 }
 
 #[test]
 fn nothing_is_sent_twice_where_nothing_is_lost() {
-    let network = arrives(1, Way::of(5 * MS), 3_000_000);
+    let network = arrives(1, Path::of(5 * MS), 3_000_000);
     assert_eq!(network.node(SERVER).only().wrong_bytes, 0);
     let stats = stats(&network, SERVER);
     assert_eq!((stats.duplicate_packets, stats.missing_packets, stats.refused_packets), (0, 0, 0));
@@ -46,7 +46,7 @@ fn nothing_is_sent_twice_where_nothing_is_lost() {
 fn what_is_lost_is_sent_again() {
     for (there, back) in [(0.001, 0.0), (0.05, 0.05), (0.3, 0.3)] {
         let link = |share| Link::ideal().delay(5 * MS).loss(share);
-        arrives(7, Way { there: link(there), back: link(back) }, 300_000);
+        arrives(7, Path { there: link(there), back: link(back) }, 300_000);
     }
 }
 
@@ -58,7 +58,7 @@ fn packets_that_overtake_each_other_or_come_twice_do_no_harm() {
         .duplicate(0.1, 2 * MS)
         .reorder(0.05, 20 * MS)
         .corrupt(0.01, sim::Corruption::Dropped);
-    arrives(3, Way { there: there.clone(), back: there }, 1_000_000);
+    arrives(3, Path { there: there.clone(), back: there }, 1_000_000);
 }
 
 #[test]
@@ -66,8 +66,8 @@ fn sequence_numbers_wrap() {
     let kind = SocketType::Stream;
     let mut near_the_end = config(kind);
     near_the_end.first_sequence = Some(0x7fff_ffff - 50);
-    let way = Way { there: Link::ideal().delay(2 * MS).loss(0.05), back: Link::ideal().delay(2 * MS) };
-    let mut network = pair(5, way, (near_the_end, stream(400_000)), (config(kind), Work::default()));
+    let path = Path { there: Link::ideal().delay(2 * MS).loss(0.05), back: Link::ideal().delay(2 * MS) };
+    let mut network = pair(5, path, (near_the_end, stream(400_000)), (config(kind), Work::default()));
     run(&mut network, 60);
     let server = network.node(SERVER).only();
     assert_eq!((server.received, server.wrong_bytes), (400_000, 0));
@@ -77,9 +77,9 @@ fn sequence_numbers_wrap() {
 fn both_ends_can_send_at_once() {
     let kind = SocketType::Stream;
     let work = Work { send_bytes: 500_000, ..Work::default() };
-    let way =
-        Way { there: Link::ideal().delay(3 * MS).loss(0.01), back: Link::ideal().delay(3 * MS).loss(0.01) };
-    let mut network = pair(2, way, (config(kind), work.clone()), (config(kind), work));
+    let path =
+        Path { there: Link::ideal().delay(3 * MS).loss(0.01), back: Link::ideal().delay(3 * MS).loss(0.01) };
+    let mut network = pair(2, path, (config(kind), work.clone()), (config(kind), work));
     network.run_until(Instant::ORIGIN + Duration::from_secs(20));
     for node in [CLIENT, SERVER] {
         assert_eq!((network.node(node).only().received, network.node(node).only().wrong_bytes), (500_000, 0));
@@ -93,7 +93,7 @@ fn a_reader_that_sleeps_stops_its_sender_and_goes_on_where_it_was() {
     small.receive_buffer_packets = 64;
     let wakes = Instant::ORIGIN + Duration::from_secs(5);
     let server = Work { reads_from: wakes, ..Work::default() };
-    let mut network = pair(4, Way::of(5 * MS), (config(kind), stream(500_000)), (small, server));
+    let mut network = pair(4, Path::of(5 * MS), (config(kind), stream(500_000)), (small, server));
     network.run_until(wakes - MS);
     let before = stats(&network, CLIENT);
     assert!(before.sent_packets < 140, "{before:?}");
@@ -115,7 +115,7 @@ fn a_lost_tail_does_not_wait_for_the_long_timeout() {
         is_first_time
     };
     let there = Link::ideal().delay(5 * MS).lose_when("the last, once", is_last);
-    let network = arrives(1, Way { there, back: Link::ideal().delay(5 * MS) }, 99 * 1_456 + 56);
+    let network = arrives(1, Path { there, back: Link::ideal().delay(5 * MS) }, 99 * 1_456 + 56);
     let stats = stats(&network, SERVER);
     assert_eq!((stats.received_packets, stats.duplicate_packets), (100, 0));
     let done = network.node(SERVER).only().done_at.unwrap();
@@ -125,17 +125,17 @@ fn a_lost_tail_does_not_wait_for_the_long_timeout() {
 #[test]
 fn a_lost_report_is_repeated() {
     // One packet, and the first three datagrams that the server sends after it was seen to be missing.
-    let way = Way {
+    let path = Path {
         there: Link::ideal().delay(5 * MS).lose([10]),
         back: Link::ideal().delay(5 * MS).lose([2, 3, 4]),
     };
-    arrives(1, way, 200_000);
+    arrives(1, path, 200_000);
 }
 
 #[test]
 fn a_bottleneck_is_filled_without_a_collapse() {
     let there = Link::ideal().delay(10 * MS).rate(50_000_000, 100_000);
-    let network = arrives(1, Way { there, back: Link::ideal().delay(10 * MS) }, 5_000_000);
+    let network = arrives(1, Path { there, back: Link::ideal().delay(10 * MS) }, 5_000_000);
     let done = network.node(SERVER).only().done_at.unwrap();
     // 50 Mbit/s carry it in 0.85 s.
     assert!(done < Instant::ORIGIN + 2_000 * MS, "{done:?}");
@@ -169,9 +169,9 @@ fn a_round_trip_is_the_ways_and_not_the_timers() {
     let kind = SocketType::Stream;
     let mut listening = config(kind);
     listening.congestion = Arc::new(heard.clone());
-    let way =
-        Way { there: Link::ideal().delay(5 * MS).lose([100, 101, 230]), back: Link::ideal().delay(5 * MS) };
-    let mut network = pair(1, way, (listening, stream(1_000_000)), (config(kind), Work::default()));
+    let path =
+        Path { there: Link::ideal().delay(5 * MS).lose([100, 101, 230]), back: Link::ideal().delay(5 * MS) };
+    let mut network = pair(1, path, (listening, stream(1_000_000)), (config(kind), Work::default()));
     run(&mut network, 60);
     let heard = heard.0.lock().unwrap();
     assert!(heard.len() > 50, "{}", heard.len());

@@ -11,7 +11,7 @@ use serde_json::json;
 use tallycast::udt::{Address, Connection, Lifetime, Listener, SocketType, WaitError};
 
 use super::screen::bits_per_s;
-use super::{LOOK, Meter, WATCH, WayArguments, meter, transport_json};
+use super::{LOOK, Meter, TransportArguments, WATCH, meter, transport_json};
 use crate::Outcome;
 use crate::status_line::{StatusLine, size_text};
 use crate::stop::Stop;
@@ -26,13 +26,13 @@ const PIECES_AHEAD: usize = 4;
 /// Connects, and sends standard input; what comes back goes to standard output.
 pub(crate) fn send(
     address: &Address,
-    way: &WayArguments,
+    transport: &TransportArguments,
     message_bytes: Option<usize>,
     is_json: bool,
     stop: &Stop,
 ) -> anyhow::Result<Outcome> {
     let kind = if message_bytes.is_some() { SocketType::Datagram } else { SocketType::Stream };
-    let connection = Connection::connect_to(address.resolve()?, &way.options(address, kind)?)?;
+    let connection = Connection::connect_to(address.resolve()?, &transport.options(address, kind)?)?;
     let line = Line::new(connection, address.to_string(), kind, is_json, stop);
     let input = read_ahead(message_bytes.unwrap_or(PIECE_BYTES));
     line.watched(move |line| {
@@ -49,13 +49,13 @@ pub(crate) fn send(
 /// Takes one connection, and writes what arrives to standard output.
 pub(crate) fn receive(
     address: &Address,
-    way: &WayArguments,
+    transport: &TransportArguments,
     is_messages: bool,
     is_json: bool,
     stop: &Stop,
 ) -> anyhow::Result<Outcome> {
     let kind = if is_messages { SocketType::Datagram } else { SocketType::Stream };
-    let listener = Listener::bind_to(address.resolve()?, &way.options(address, kind)?)
+    let listener = Listener::bind_to(address.resolve()?, &transport.options(address, kind)?)
         .with_context(|| format!("cannot listen at {address}"))?;
     if is_json {
         let at = listener.local_address();

@@ -21,7 +21,7 @@ const LINGER: Duration = Duration::from_secs(1);
 
 /// How fast, and decided by what.
 #[derive(Args, Debug)]
-pub(crate) struct WayArguments {
+pub(crate) struct TransportArguments {
     /// Congestion control, such as udt, reno or fixed; its options go into the address: ?cc=fixed&rate=900m
     #[arg(long, value_name = "NAME")]
     cc: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct Words {
     words: Vec<OsString>,
 }
 
-impl WayArguments {
+impl TransportArguments {
     /// Returns what files are carried with.
     pub(crate) fn for_files(&self, address: &Address) -> anyhow::Result<Options> {
         let mut options = self.options(address, SocketType::Stream)?;
