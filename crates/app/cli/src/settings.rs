@@ -444,7 +444,7 @@ mod tests {
             told.starts_with("monitor.operator: the operator `rms`: `ops` does not name a function"),
             "{told}"
         );
-        assert!(wrong("[monitor]\npython = 3").starts_with("monitor.python: this is not a text"));
+        assert!(wrong("[monitor]\npython = 3").starts_with("monitor.python: not a string"));
         let nameless = wrong("[monitor]\nlisten = 'localhost:7480'");
         assert!(nameless.contains("write 127.0.0.1:7480"), "{nameless}");
     }

@@ -274,7 +274,7 @@ fn a_sender_that_lies_gets_nothing_into_its_place() {
         ("ends after 2 of 4", vec![hello(), offer("bad", 4), start(0), data(b"no"), end(b"no")]),
         ("resumes at byte 3", vec![hello(), offer("bad", 4), start(3)]),
         ("data of no file", vec![hello(), offer("bad", 4), data(b"good")]),
-        ("did not begin", vec![hello(), offer("bad", 4), end(b"good")]),
+        ("was not begun", vec![hello(), offer("bad", 4), end(b"good")]),
         (
             "not being transferred",
             vec![hello(), offer("bad", 4), word_frame(&FromSender::Start { index: 1, from: 0 })],
@@ -344,7 +344,7 @@ fn a_sender_gives_up_a_receiver_that_says_nothing_for_as_long_as_its_patience() 
     let patience = Patience { at_most: Duration::from_millis(30), carried: &carried };
     let failure = sender.send_within(&Cut::never(near), Some(patience), &|| false, &mut |_| {}).unwrap_err();
     assert!(failure.is_worth_another_try(), "{failure}");
-    assert_eq!(failure.to_string(), "the connection broke: nothing got through for 30ms");
+    assert_eq!(failure.to_string(), "the connection broke: no progress for 30ms");
     assert!(left.into_inner() <= -1, "as long as something is carried it waits");
     assert_eq!((sender.tally().offered, sender.tally().missing()), (1, 1));
 }

@@ -36,7 +36,7 @@ fn what_is_missing_is_asked_for() {
             .contains("give one: tallycast pub")
     );
     assert!(refusal(&["pub", "a"]).contains("--signal"));
-    assert!(refusal(&["pub", "a", "--signal", "eeg", "--bus", &bus]).contains("there are ecg, chime"));
+    assert!(refusal(&["pub", "a", "--signal", "eeg", "--bus", &bus]).contains("known are ecg, chime"));
 }
 
 #[test]

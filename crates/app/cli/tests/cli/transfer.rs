@@ -331,7 +331,7 @@ fn what_cannot_be_sent_or_received_is_told_with_a_way_out() {
     refused(&["send", &address, "file"], "the address must come last");
     refused(&["send", "/no/such/file", &address], "/no/such/file: No such file");
     refused(&["send", "--raw", "file", &address], "--raw sends standard input");
-    refused(&["send", "--memory", "1MB", &format!("{address}?cc=turbo")], "there are udt, reno");
+    refused(&["send", "--memory", "1MB", &format!("{address}?cc=turbo")], "known are udt, reno");
     refused(&["send", "--memory", "1MB", &address, "--cc", "fixed"], "rate");
     refused(&["send", "--memory", "1MB", "udt://no.such.host.invalid"], "cannot resolve");
     refused(&["send", "--memory", "1MB", "udp://127.0.0.1"], "write it as udt://host:7400");

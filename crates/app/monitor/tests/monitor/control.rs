@@ -269,5 +269,5 @@ fn a_taken_port_is_said_with_the_way_out() {
     let mut config = MonitorConfig::new(node(&bus()));
     config.listen = first.address();
     let error = monitor::start(config).err().unwrap().to_string();
-    assert!(error.contains("is taken") && error.contains("--listen 127.0.0.1:"), "{error}");
+    assert!(error.contains("is in use") && error.contains("--listen 127.0.0.1:"), "{error}");
 }

@@ -242,7 +242,7 @@ fn lists_are_read_only_where_a_description_tells_their_shape() {
         [&[3, 3, 0, 3, 3], &[0, 1, 0, 0, 1]],
     ] {
         let said = refusal(&recorded(ragged, Some(DESCRIPTION)), &FileOptions::default());
-        assert!(said.contains("column `pair` is [2] by its description"), "{said}");
+        assert!(said.contains("column `pair` has the shape [2] by its description"), "{said}");
     }
 }
 

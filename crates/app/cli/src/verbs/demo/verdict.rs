@@ -254,7 +254,7 @@ mod tests {
         let mut nothing = account("r", "a");
         nothing.value["archive"] = Value::Null;
         let said = complaints(&[totals("a"), nothing], &["r"]);
-        assert_eq!(said, ["account of a at r: the archive has nothing of 10 elements delivered"]);
+        assert_eq!(said, ["account of a at r: 10 elements were delivered, and the archive has none of them"]);
     }
 
     #[test]

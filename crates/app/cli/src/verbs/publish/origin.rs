@@ -94,7 +94,7 @@ impl OriginArguments {
         ];
         let (origin, takes) = self.what.takes();
         if let Some((option, _)) = given.iter().find(|(option, given)| *given && !takes.contains(option)) {
-            bail!("{option} has no effect with {origin}\nomit it; supported are {}", takes.join(", "));
+            bail!("{option} has no effect on {origin}\nomit it; supported are {}", takes.join(", "));
         }
         Ok(())
     }
