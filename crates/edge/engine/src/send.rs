@@ -4,10 +4,10 @@
 //! own, receives the readers' reports, and announces the streams. Start with [`SendAgent::start`].
 
 mod departures;
-mod lane;
+mod guarded_send_path;
+mod inline_send;
 mod outlet;
-mod shared_lane;
-mod short_way;
+mod send_path;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,11 +33,11 @@ use crate::interface_watch::{Change, InterfaceWatch, Use};
 use crate::report_board::ReportBoard;
 use crate::thread::{AgentThread, ThreadTuning};
 pub use departures::Departures;
-use lane::{Lane, Turn};
+use guarded_send_path::{GuardedSendPath, Letter, Unavailable};
+use inline_send::InlineSender;
 use outlet::{Link, OutletShared};
 pub use outlet::{Outlet, OutletConfig, OutletStatus, SocketFull};
-use shared_lane::{Letter, NotToBeHad, SharedLane};
-use short_way::ShortWay;
+use send_path::{SendPath, Turn};
 
 /// Reports are small and few: the default buffer holds hundreds.
 const REPORT_BUFFER_BYTES: usize = 1 << 20;
@@ -132,11 +132,11 @@ pub struct SendAgent {
     bell: AgentBell,
     report_port: u16,
     /// The agent's thread runs as the others do: whether a publisher sends in its place makes no difference but in time.
-    has_short_ways: bool,
+    allows_inline_send: bool,
 }
 
 enum Command {
-    Open(Box<OutletConfig>, ring::Reader, Arc<OutletShared>, mpsc::Sender<Result<ShortWay, SendError>>),
+    Open(Box<OutletConfig>, ring::Reader, Arc<OutletShared>, mpsc::Sender<Result<InlineSender, SendError>>),
     Readers(Epoch, mpsc::Sender<Vec<ReaderReport>>),
     Stop,
 }
@@ -160,7 +160,7 @@ struct Agent {
     /// Where datagrams may come from, if from more than one address.
     addresses: Arc<[IpAddr]>,
     batch: ReceiveBatch,
-    lanes: Vec<Arc<SharedLane>>,
+    send_paths: Vec<Arc<GuardedSendPath>>,
     /// How far the ended epochs came, for their successors.
     ended: BTreeMap<StreamId, Predecessor>,
     /// What others of this host see the kernel free.
@@ -189,7 +189,7 @@ impl SendAgent {
         let stop = || Command::Stop;
         let run = move || agent.run(&taken);
         let thread = AgentThread::start("tallycast-send", tuning, commands, bell.clone(), stop, run)?;
-        Ok(Self { thread, bell, report_port, has_short_ways: tuning == ThreadTuning::default() })
+        Ok(Self { thread, bell, report_port, allows_inline_send: tuning == ThreadTuning::default() })
     }
 
     /// Opens a publisher's way out.
@@ -202,12 +202,12 @@ impl SendAgent {
         let writer = make_ring(&config)?;
         let (reader, guard) = writer.reading_end().guarded_reader();
         let shared = Arc::new(OutletShared::new());
-        let link = Link { guard, shared: Arc::clone(&shared), bell: self.bell.clone(), short_way: None };
+        let link = Link { guard, shared: Arc::clone(&shared), bell: self.bell.clone(), inline_sender: None };
         let mut outlet = Outlet::new(&config, writer, Some(link));
         let its = Arc::clone(&shared);
         let opened = self.thread.ask(|reply| Command::Open(Box::new(config), reader, its, reply));
         match opened.unwrap_or(Err(SendError::Ended)) {
-            Ok(short_way) if self.has_short_ways => outlet.may_take(short_way),
+            Ok(inline_sender) if self.allows_inline_send => outlet.allow_inline_send(inline_sender),
             Ok(_) => {}
             Err(error) => {
                 // Nobody will ever finish this outlet: dropping it must not wait for that.
@@ -305,7 +305,7 @@ impl Agent {
             poller,
             reports,
             batch: ReceiveBatch::with_slot_bytes(wire::MAX_DATAGRAM_BYTES.min(2_048)),
-            lanes: Vec::new(),
+            send_paths: Vec::new(),
             ended: BTreeMap::new(),
             drop_news,
             is_watched: false,
@@ -326,7 +326,7 @@ impl Agent {
     /// Does what is to be done now; breaks off when there is nothing left to do ever, and need not sleep first to see it.
     fn turn(&mut self, commands: &mpsc::Receiver<Command>) -> ControlFlow<(), Option<Instant>> {
         let deadline = self.duty_cycle(commands);
-        let has_ended = self.stopping && self.lanes.is_empty();
+        let has_ended = self.stopping && self.send_paths.is_empty();
         if has_ended { ControlFlow::Break(()) } else { ControlFlow::Continue(deadline) }
     }
 
@@ -346,12 +346,12 @@ impl Agent {
             if self.drop_news.has_board() { self.next_drop_look } else { now + crate::MAX_SLEEP };
         let mut next = if more_reports { None } else { Some(sleeps_until) };
         let (poller, ended) = (&self.poller, &mut self.ended);
-        self.lanes.retain(|lane| {
-            let turn = lane.with(|lane| {
-                let turn = lane.turn(clock::monotonic(), announce_to);
-                watch_for_room(poller, lane);
+        self.send_paths.retain(|send_path| {
+            let turn = send_path.with(|send_path| {
+                let turn = send_path.turn(clock::monotonic(), announce_to);
+                watch_for_room(poller, send_path);
                 if matches!(turn, Turn::Finished) {
-                    remember(ended, lane.as_predecessor());
+                    remember(ended, send_path.as_predecessor());
                 }
                 turn
             });
@@ -362,8 +362,8 @@ impl Agent {
                     next = next.map(|next| deadline.map_or(next, |deadline| deadline.min(next)));
                 }
                 // Its publisher, who wakes this agent if something is left when it is done.
-                Err(NotToBeHad::Taken) => {}
-                Err(NotToBeHad::Lost) => {
+                Err(Unavailable::InUse) => {}
+                Err(Unavailable::Poisoned) => {
                     tracing::error!("a stream ends: its publisher panicked while it sent");
                     return false;
                 }
@@ -383,7 +383,7 @@ impl Agent {
         let mut by_bell = false;
         if let Ok(command) = commands.try_recv() {
             self.take(command);
-        } else if !self.lanes.iter().any(|lane| lane.needs_turn()) {
+        } else if !self.send_paths.iter().any(|send_path| send_path.needs_turn()) {
             match self.poller.wait(Some(deadline)) {
                 Ok(ready) => {
                     by_bell = ready.iter().any(|it| it.token == WAKEUP);
@@ -406,43 +406,43 @@ impl Agent {
         match command {
             Command::Stop => self.stopping = true,
             Command::Open(config, reader, shared, reply) => {
-                let opened = self.open_lane(&config, reader, shared);
+                let opened = self.open_send_path(&config, reader, shared);
                 let _ = reply.send(opened);
             }
             Command::Readers(epoch, reply) => {
-                let lane = self.lanes.iter().find(|lane| lane.epoch() == epoch);
-                if let Some(lane) = lane {
-                    lane.post(Letter::Readers(reply));
+                let send_path = self.send_paths.iter().find(|send_path| send_path.epoch() == epoch);
+                if let Some(send_path) = send_path {
+                    send_path.post(Letter::Readers(reply));
                 }
             }
         }
     }
 
-    fn open_lane(
+    fn open_send_path(
         &mut self,
         config: &OutletConfig,
         reader: ring::Reader,
         shared: Arc<OutletShared>,
-    ) -> Result<ShortWay, SendError> {
+    ) -> Result<InlineSender, SendError> {
         let stream = wire::stream_id(&config.description.name, &config.description.schema);
         let predecessor = self.ended.get(&stream).copied().filter(|before| before.epoch < config.epoch);
         let (interface, ttl) = (self.config.interface.clone(), self.config.ttl);
         let surroundings = Surroundings { interface, ttl, predecessor };
-        let lane = Lane::open(config, reader, shared, &surroundings, clock::monotonic())?;
-        let buffer = lane.granted_buffer();
+        let send_path = SendPath::open(config, reader, shared, &surroundings, clock::monotonic())?;
+        let buffer = send_path.granted_buffer();
         if buffer.clamped() && !std::mem::replace(&mut self.warned_of_buffer, true) {
             tracing::warn!("{buffer}");
         }
-        let lane = Arc::new(SharedLane::new(lane));
-        let short_way = ShortWay::new(&lane, self.config.announce_to, config.socket_full);
+        let send_path = Arc::new(GuardedSendPath::new(send_path));
+        let inline_sender = InlineSender::new(&send_path, self.config.announce_to, config.socket_full);
         if self.is_watched {
-            lane.post(Letter::Watched(true));
+            send_path.post(Letter::Watched(true));
         }
         if !self.addresses.is_empty() {
-            lane.post(Letter::Addresses(Arc::clone(&self.addresses)));
+            send_path.post(Letter::Addresses(Arc::clone(&self.addresses)));
         }
-        self.lanes.push(lane);
-        Ok(short_way)
+        self.send_paths.push(send_path);
+        Ok(inline_sender)
     }
 
     /// Takes readers' words in, within bounds; tells whether there may be more.
@@ -459,7 +459,7 @@ impl Agent {
                         let from = received.from.ip().to_canonical();
                         self.post(report.stream, || Letter::Report(report.clone(), from, size_bytes));
                         // What is of no stream of ours is nobody's to see.
-                        if self.lanes.iter().any(|lane| lane.stream() == report.stream) {
+                        if self.send_paths.iter().any(|send_path| send_path.stream() == report.stream) {
                             self.report_board.post(clock::monotonic(), received.from, received.bytes);
                         }
                     }
@@ -485,7 +485,7 @@ impl Agent {
         // After what was dropped until now: no tally says less than it knows.
         let is_watched = self.drop_news.sees_all();
         if std::mem::replace(&mut self.is_watched, is_watched) != is_watched {
-            self.lanes.iter().for_each(|lane| lane.post(Letter::Watched(is_watched)));
+            self.send_paths.iter().for_each(|send_path| send_path.post(Letter::Watched(is_watched)));
         }
     }
 
@@ -501,30 +501,36 @@ impl Agent {
         };
         let addresses = own_addresses(self.config.interface.as_ref(), self.is_v6);
         let have_changed = std::mem::replace(&mut self.addresses, Arc::clone(&addresses)) != addresses;
-        for lane in &self.lanes {
-            lane.post(Letter::Interface(interface.clone()));
+        for send_path in &self.send_paths {
+            send_path.post(Letter::Interface(interface.clone()));
             if have_changed {
-                lane.post(Letter::Addresses(Arc::clone(&addresses)));
+                send_path.post(Letter::Addresses(Arc::clone(&addresses)));
             }
         }
     }
 
     /// Posts a letter to every publisher of a stream.
     fn post(&self, stream: StreamId, letter: impl Fn() -> Letter) {
-        self.lanes.iter().filter(|lane| lane.stream() == stream).for_each(|lane| lane.post(letter()));
+        self.send_paths
+            .iter()
+            .filter(|send_path| send_path.stream() == stream)
+            .for_each(|send_path| send_path.post(letter()));
     }
 }
 
 /// Lets the poller tell when a socket has room again, as long as somebody waits for it.
-fn watch_for_room(poller: &Poller, lane: &mut Lane) {
-    let waits = lane.waits_for_socket();
-    if waits == lane.is_watched {
+fn watch_for_room(poller: &Poller, send_path: &mut SendPath) {
+    let waits = send_path.waits_for_socket();
+    if waits == send_path.is_watched {
         return;
     }
-    let changed =
-        if waits { poller.add(lane.socket(), ROOM, Interest::Write) } else { poller.remove(lane.socket()) };
+    let changed = if waits {
+        poller.add(send_path.socket(), ROOM, Interest::Write)
+    } else {
+        poller.remove(send_path.socket())
+    };
     match changed {
-        Ok(()) => lane.is_watched = waits,
+        Ok(()) => send_path.is_watched = waits,
         // Then the lane looks again when its time is over.
         Err(error) => tracing::debug!("a full socket cannot be watched: {error}"),
     }

@@ -17,7 +17,7 @@ use units::{Epoch, WallTime};
 use wire::{Clock, Description, SampleTotals, Totals};
 
 use super::Departures;
-use super::short_way::{Samples, ShortWay};
+use super::inline_send::{InlineSender, Samples};
 use crate::bell::AgentBell;
 use crate::host::{HostRings, RingName, RingWriter, Waiting};
 use crate::ledger_page::{LedgerPage, write_page};
@@ -98,7 +98,7 @@ pub(super) struct Link {
     pub(super) guard: Guard,
     pub(super) shared: Arc<OutletShared>,
     pub(super) bell: AgentBell,
-    pub(super) short_way: Option<ShortWay>,
+    pub(super) inline_sender: Option<InlineSender>,
 }
 
 /// What agent and publisher tell each other beside the ring.
@@ -176,9 +176,9 @@ impl Outlet {
     }
 
     /// From now on sends few samples itself rather than wake the agent for them.
-    pub(super) fn may_take(&mut self, short_way: ShortWay) {
+    pub(super) fn allow_inline_send(&mut self, inline_sender: InlineSender) {
         if let Some(link) = &mut self.link {
-            link.short_way = Some(short_way);
+            link.inline_sender = Some(inline_sender);
         }
     }
 
@@ -260,8 +260,8 @@ impl Outlet {
         }
         self.wake_readers();
         match &mut self.link {
-            Some(Link { short_way: Some(way), bell, .. }) if sent == 0 => {
-                way.send_written(
+            Some(Link { inline_sender: Some(sender), bell, .. }) if sent == 0 => {
+                sender.send_written(
                     &Samples { t0, rate, bytes, part_bytes: self.record_bytes, ring_position },
                     bell,
                 );
@@ -274,9 +274,9 @@ impl Outlet {
 
     /// Sends samples that are in no ring, if that is the publisher's to do; returns how many bytes of them.
     fn send_by_itself(&mut self, t0: WallTime, bytes: &[u8], rate: units::SampleRate) -> usize {
-        let Some(Link { short_way: Some(way), bell, .. }) = &mut self.link else { return 0 };
+        let Some(Link { inline_sender: Some(sender), bell, .. }) = &mut self.link else { return 0 };
         let samples = Samples { t0, rate, bytes, part_bytes: self.record_bytes, ring_position: None };
-        let sent = way.send(&samples, bell);
+        let sent = sender.send(&samples, bell);
         self.count(sent);
         sent
     }

@@ -63,15 +63,16 @@ pub(super) fn listener() -> (UdpSocket, SocketAddr) {
 }
 
 /// Opens a publisher without an agent's thread.
-pub(super) fn opened(config: &OutletConfig) -> (Outlet, Lane) {
+pub(super) fn opened(config: &OutletConfig) -> (Outlet, SendPath) {
     let (writer, ring) = ring::ring(config.ring_bytes);
     let (reader, guard) = ring.guarded_reader();
     let shared = Arc::new(OutletShared::new());
-    let link = Link { guard, shared: Arc::clone(&shared), bell: AgentBell::new().unwrap(), short_way: None };
+    let link =
+        Link { guard, shared: Arc::clone(&shared), bell: AgentBell::new().unwrap(), inline_sender: None };
     let outlet = Outlet::new(config, writer, Some(link));
     let surroundings = Surroundings { interface: None, ttl: None, predecessor: None };
-    let lane = Lane::open(config, reader, shared, &surroundings, clock::monotonic()).unwrap();
-    (outlet, lane)
+    let send_path = SendPath::open(config, reader, shared, &surroundings, clock::monotonic()).unwrap();
+    (outlet, send_path)
 }
 
 /// Runs `work` on a thread of its own and waits for its end.
@@ -160,48 +161,48 @@ fn a_queue_holds_at_least_one_sample() {
 #[test]
 fn a_small_queue_takes_large_blocks_in_small_records() {
     let (_listener, open) = listener();
-    let (mut outlet, lane) = opened(&OutletConfig { ring_bytes: 1 << 14, ..outlet_config(vec![open]) });
+    let (mut outlet, send_path) = opened(&OutletConfig { ring_bytes: 1 << 14, ..outlet_config(vec![open]) });
     let fits = outlet.max_block_bytes();
     assert!(fits > 1 << 13, "{fits} bytes of 16 KiB");
     assert!(!outlet.would_overwrite(fits, 1));
     let rate = SampleRate::hz(1_000_000).unwrap();
     outlet.write(WallTime::from_nanos(0), &vec![0; 1 << 17], rate).unwrap();
     assert!(outlet.would_overwrite(4, 1));
-    drop(lane);
+    drop(send_path);
 }
 
 #[test]
-fn nobody_waits_for_a_lane_that_has_come_to_grief() {
+fn nobody_waits_for_a_send_path_that_has_come_to_grief() {
     let (_listener, open) = listener();
-    let (outlet, lane) = opened(&outlet_config(vec![open]));
+    let (outlet, send_path) = opened(&outlet_config(vec![open]));
     assert!(!outlet.has_ended());
-    drop(lane);
+    drop(send_path);
     assert!(outlet.has_ended());
     assert!(within_the_watchdog(move || outlet.finish().finished));
 }
 
 #[test]
-fn a_lane_sees_samples_a_wish_and_the_end_as_input() {
+fn a_send_path_sees_samples_a_wish_and_the_end_as_input() {
     let (_listener, open) = listener();
-    let (mut outlet, mut lane) = opened(&outlet_config(vec![open]));
+    let (mut outlet, mut send_path) = opened(&outlet_config(vec![open]));
     let rate = SampleRate::hz(1_000_000).unwrap();
-    lane.turn(clock::monotonic(), None);
-    assert!(!lane.has_input());
+    send_path.turn(clock::monotonic(), None);
+    assert!(!send_path.has_input());
     outlet.write(WallTime::from_nanos(0), &[0; 8], rate).unwrap();
-    assert!(lane.has_input());
-    lane.turn(clock::monotonic(), None);
-    assert!(!lane.has_input());
+    assert!(send_path.has_input());
+    send_path.turn(clock::monotonic(), None);
+    assert!(!send_path.has_input());
     outlet.inject(0.5);
-    assert!(lane.has_input());
-    lane.turn(clock::monotonic(), None);
-    assert!(!lane.has_input());
+    assert!(send_path.has_input());
+    send_path.turn(clock::monotonic(), None);
+    assert!(!send_path.has_input());
     let ending = std::thread::spawn(move || outlet.finish());
     let deadline = clock::monotonic() + WATCHDOG;
-    while !lane.has_input() {
+    while !send_path.has_input() {
         assert!(clock::monotonic() < deadline, "the closed ring is no input");
         std::thread::yield_now();
     }
-    drop(lane);
+    drop(send_path);
     assert!(ending.join().unwrap().finished);
 }
 
@@ -281,11 +282,11 @@ fn the_ring_of_a_publisher_that_has_sent_nothing_names_its_epoch() {
 fn announcements_begin_often_and_go_on_every_second() {
     let ((_listener, open), (group, announce_to)) = (listener(), listener());
     group.set_nonblocking(true).unwrap();
-    let (_outlet, mut lane) = opened(&outlet_config(vec![open]));
+    let (_outlet, mut send_path) = opened(&outlet_config(vec![open]));
     let start = clock::monotonic();
     let mut announced = Vec::new();
     for millis in 0..5_000 {
-        lane.turn(start + Duration::from_millis(millis), Some(announce_to));
+        send_path.turn(start + Duration::from_millis(millis), Some(announce_to));
         if group.recv(&mut [0; wire::MIN_DATAGRAM_BYTES]).is_ok() {
             announced.push(millis);
         }
@@ -297,5 +298,5 @@ fn announcements_begin_often_and_go_on_every_second() {
     }
     assert!((7..=8).contains(&announced.len()), "{announced:?}");
     // The lane goes first, or nobody would end the publisher.
-    drop(lane);
+    drop(send_path);
 }

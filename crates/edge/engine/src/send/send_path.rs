@@ -17,8 +17,8 @@ use sys::{
 use units::{Epoch, Instant, Random, StreamId, WallTime};
 use wire::{Announcement, Datagram, DescriptionError, Numbered, Predecessor, Report, Request};
 
+use super::inline_send::Samples;
 use super::outlet::{OutletConfig, OutletShared, SocketFull};
-use super::short_way::Samples;
 use super::{Departures, SendError, Surroundings};
 use crate::record::{BlockRecord, Record};
 
@@ -45,7 +45,7 @@ const MAX_NUMBERS_PER_NOTICE: usize = 1 << 20;
 const MAX_HELD: Duration = Duration::from_secs(5);
 
 /// One publisher's way out.
-pub(super) struct Lane {
+pub(super) struct SendPath {
     machine: Sender,
     reader: Reader,
     record: Vec<u8>,
@@ -128,7 +128,7 @@ pub(super) enum Turn {
     Finished,
 }
 
-impl Lane {
+impl SendPath {
     pub(super) fn open(
         config: &OutletConfig,
         reader: Reader,
@@ -714,7 +714,7 @@ impl Lane {
 }
 
 #[cfg(test)]
-impl Lane {
+impl SendPath {
     /// Returns how much of the ring has been read, and how much waits there.
     pub(super) const fn read_bytes(&self) -> u64 {
         self.reader.position()
@@ -725,7 +725,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for SendPath {
     /// Whether its epoch is over or its agent comes to grief: nobody shall wait for this lane.
     fn drop(&mut self) {
         self.shared.end();

@@ -10,15 +10,15 @@ use units::{ReaderId, SampleRate, WallTime};
 use wire::{Datagram, Request, Wanted};
 
 use super::*;
-use crate::send::lane::Lane;
+use crate::send::guarded_send_path::Letter;
 use crate::send::outlet::{Link, Outlet, OutletConfig};
-use crate::send::shared_lane::Letter;
+use crate::send::send_path::SendPath;
 use crate::send::tests::{listener, opened, outlet_config};
 
 /// A publisher, its lane, and the bell of an agent without a thread.
 struct Scene {
     outlet: Outlet,
-    lane: Option<Arc<SharedLane>>,
+    send_path: Option<Arc<GuardedSendPath>>,
     bell: AgentBell,
     poller: Poller,
     listener: UdpSocket,
@@ -32,14 +32,15 @@ impl Scene {
         let mut config = outlet_config(vec![address]);
         change(&mut config);
         let bell = AgentBell::new().unwrap();
-        let (mut outlet, mut lane) = opened(&config);
-        lane.turn(clock::monotonic(), None);
-        let lane = Arc::new(SharedLane::new(lane));
-        let Link { bell: its, short_way, .. } = outlet.link_mut();
-        (*its, *short_way) = (bell.clone(), Some(ShortWay::new(&lane, None, config.socket_full)));
+        let (mut outlet, mut send_path) = opened(&config);
+        send_path.turn(clock::monotonic(), None);
+        let send_path = Arc::new(GuardedSendPath::new(send_path));
+        let Link { bell: its, inline_sender, .. } = outlet.link_mut();
+        (*its, *inline_sender) =
+            (bell.clone(), Some(InlineSender::new(&send_path, None, config.socket_full)));
         let poller = Poller::new().unwrap();
         poller.add(bell.wakeup(), 0, Interest::Read).unwrap();
-        Self { outlet, lane: Some(lane), bell, poller, listener }
+        Self { outlet, send_path: Some(send_path), bell, poller, listener }
     }
 
     /// Lets the agent sleep for so long.
@@ -78,15 +79,15 @@ impl Scene {
         self.arrived() == 0 && self.was_woken()
     }
 
-    fn lane(&self) -> MutexGuard<'_, Lane> {
-        self.lane.as_ref().unwrap().hold()
+    fn send_path(&self) -> MutexGuard<'_, SendPath> {
+        self.send_path.as_ref().unwrap().hold()
     }
 }
 
 impl Drop for Scene {
     /// Ends the lane first: nobody else would end the publisher.
     fn drop(&mut self) {
-        self.lane = None;
+        self.send_path = None;
     }
 }
 
@@ -117,7 +118,7 @@ fn an_agent_that_is_awake_does_its_work_itself() {
     scene.write(8);
     assert_eq!(scene.arrived(), 0);
     assert!(!scene.was_woken());
-    assert!(scene.lane().needs_turn());
+    assert!(scene.send_path().needs_turn());
 }
 
 #[test]
@@ -147,11 +148,11 @@ fn a_backlog_is_work_for_the_agent() {
 }
 
 #[test]
-fn a_publisher_whose_lane_has_somebody_else_wakes_the_agent() {
+fn a_publisher_whose_send_path_has_somebody_else_wakes_the_agent() {
     let mut scene = Scene::new(|_| ());
     scene.sleeps(LONG);
-    let lane = scene.lane.clone().unwrap();
-    let held = lane.hold();
+    let send_path = scene.send_path.clone().unwrap();
+    let held = send_path.hold();
     scene.write(8);
     drop(held);
     assert!(scene.is_left_to_the_agent());
@@ -162,9 +163,9 @@ fn an_agent_that_was_awake_meanwhile_does_not_sleep_over_what_the_publisher_left
     let mut scene = Scene::new(|_| ());
     scene.sleeps(Duration::ZERO);
     scene.write(8);
-    assert!(scene.lane().needs_turn(), "the times have changed");
-    scene.lane().turn(clock::monotonic(), None);
-    assert!(!scene.lane().needs_turn());
+    assert!(scene.send_path().needs_turn(), "the times have changed");
+    scene.send_path().turn(clock::monotonic(), None);
+    assert!(!scene.send_path().needs_turn());
 }
 
 #[test]
@@ -172,7 +173,7 @@ fn a_publisher_that_writes_again_at_once_leaves_it_to_the_agent() {
     let mut scene = Scene::new(|_| ());
     scene.sleeps(Duration::ZERO);
     let in_the_future = clock::monotonic() + LONG;
-    scene.outlet.link_mut().short_way.as_mut().unwrap().taken = in_the_future;
+    scene.outlet.link_mut().inline_sender.as_mut().unwrap().last_sent = in_the_future;
     scene.write(8);
     assert!(scene.is_left_to_the_agent());
 }
@@ -201,15 +202,15 @@ const FULL: usize = (wire::DATAGRAM_BYTES_IPV4 - wire::DATA_HEADER_BYTES) / 4;
 fn a_publisher_that_waits_anyway_sends_many_samples_itself_however_soon() {
     let mut scene = Scene::new(waits);
     scene.sleeps(Duration::ZERO);
-    scene.outlet.link_mut().short_way.as_mut().unwrap().taken = clock::monotonic() + LONG;
-    let read = scene.lane().read_bytes();
+    scene.outlet.link_mut().inline_sender.as_mut().unwrap().last_sent = clock::monotonic() + LONG;
+    let read = scene.send_path().read_bytes();
     for _ in 0..2 {
         scene.write(FULL * 4 * 40);
         assert_eq!(scene.arrived(), 40);
     }
     assert!(!scene.was_woken());
-    assert_eq!(scene.lane().read_bytes(), read, "the ring was not used");
-    assert_eq!(scene.lane().waiting_bytes(), 0);
+    assert_eq!(scene.send_path().read_bytes(), read, "the ring was not used");
+    assert_eq!(scene.send_path().waiting_bytes(), 0);
 }
 
 #[test]
@@ -219,16 +220,16 @@ fn what_the_pacing_holds_back_goes_through_the_ring_in_its_order() {
     let full = FULL * 4 * 100;
     scene.write(full);
     assert!(scene.was_woken(), "the agent sends the rest in time");
-    let waiting = scene.lane().waiting_bytes();
+    let waiting = scene.send_path().waiting_bytes();
     assert!(waiting > 0, "the machine takes 64 KiB of 136");
     scene.bell.awake(true);
     scene.sleeps(LONG);
     scene.write(8);
-    assert!(scene.lane().waiting_bytes() > waiting, "what comes next does not overtake what waits");
+    assert!(scene.send_path().waiting_bytes() > waiting, "what comes next does not overtake what waits");
     let (mut now, mut indices) = (clock::monotonic(), scene.arrived_indices());
     while indices.len() < 101 {
         now += Duration::from_millis(1);
-        scene.lane().turn(now, None);
+        scene.send_path().turn(now, None);
         indices.extend(scene.arrived_indices());
     }
     let expected: Vec<u64> = (0..101).map(|number| number * FULL as u64).collect();
@@ -247,12 +248,12 @@ fn samples_that_other_processes_read_too_are_in_the_ring_and_passed_over_there()
         on_host(config);
     });
     scene.sleeps(Duration::ZERO);
-    let read = scene.lane().read_bytes();
+    let read = scene.send_path().read_bytes();
     // More than a record, and more than the machine takes at once.
     scene.write(FULL * 4 * 60);
     assert_eq!(scene.arrived(), 60);
-    assert!(scene.lane().read_bytes() > read + (FULL * 4 * 60) as u64);
-    assert_eq!(scene.lane().waiting_bytes(), 0);
+    assert!(scene.send_path().read_bytes() > read + (FULL * 4 * 60) as u64);
+    assert_eq!(scene.send_path().waiting_bytes(), 0);
     assert!(!scene.was_woken());
 }
 
@@ -265,36 +266,36 @@ fn what_a_ring_has_taken_back_is_lost_also_where_its_publisher_still_has_it() {
     });
     scene.sleeps(Duration::ZERO);
     scene.write(8_192);
-    while scene.lane().has_input() {
-        scene.lane().turn(clock::monotonic(), None);
+    while scene.send_path().has_input() {
+        scene.send_path().turn(clock::monotonic(), None);
     }
-    scene.lane().turn(clock::monotonic() + LONG, None);
+    scene.send_path().turn(clock::monotonic() + LONG, None);
     let samples = scene.outlet.status().totals.samples;
     assert!(samples.is_balanced() && samples.publisher_queue > 0, "{samples:?}");
     assert_eq!((samples.offered, samples.numbered + samples.publisher_queue), (2_048, 2_048));
 }
 
 #[test]
-fn what_is_said_to_a_lane_that_its_publisher_has_is_heard_by_whoever_has_it_next() {
+fn what_is_said_to_a_send_path_that_its_publisher_has_is_heard_by_whoever_has_it_next() {
     let scene = Scene::new(waits);
-    let lane = scene.lane.clone().unwrap();
+    let send_path = scene.send_path.clone().unwrap();
     let (reply, readers) = std::sync::mpsc::channel();
-    let held = lane.hold();
-    lane.post(Letter::Readers(reply));
-    assert!(readers.try_recv().is_err() && lane.has_letters());
+    let held = send_path.hold();
+    send_path.post(Letter::Readers(reply));
+    assert!(readers.try_recv().is_err() && send_path.has_letters());
     drop(held);
-    assert!(lane.needs_turn(), "an agent that is awake does not sleep over it");
-    lane.with(|_| ()).unwrap();
-    assert!(readers.try_recv().is_ok() && !lane.has_letters());
+    assert!(send_path.needs_turn(), "an agent that is awake does not sleep over it");
+    send_path.with(|_| ()).unwrap();
+    assert!(readers.try_recv().is_ok() && !send_path.has_letters());
 }
 
 #[test]
 fn an_agent_that_sleeps_is_woken_for_what_came_while_its_publisher_sent() {
     let mut scene = Scene::new(waits);
-    let lane = scene.lane.clone().unwrap();
-    let held = lane.hold();
-    let (stream, epoch, reader) = (lane.stream(), lane.epoch(), ReaderId(1));
-    lane.post(Letter::Request(Request {
+    let send_path = scene.send_path.clone().unwrap();
+    let held = send_path.hold();
+    let (stream, epoch, reader) = (send_path.stream(), send_path.epoch(), ReaderId(1));
+    send_path.post(Letter::Request(Request {
         stream,
         epoch,
         reader,
@@ -304,19 +305,19 @@ fn an_agent_that_sleeps_is_woken_for_what_came_while_its_publisher_sent() {
     }));
     drop(held);
     scene.sleeps(Duration::ZERO);
-    scene.outlet.link_mut().short_way.as_ref().unwrap().leave(&Turn::Until(None), &scene.bell);
+    scene.outlet.link_mut().inline_sender.as_ref().unwrap().leave(&Turn::Until(None), &scene.bell);
     assert!(scene.was_woken());
 }
 
 #[test]
 fn letters_beyond_what_the_box_takes_are_lost() {
     let scene = Scene::new(waits);
-    let lane = scene.lane.clone().unwrap();
-    let held = lane.hold();
+    let send_path = scene.send_path.clone().unwrap();
+    let held = send_path.hold();
     let (reply, answers) = std::sync::mpsc::channel();
-    (0..1_000).for_each(|_| lane.post(Letter::Readers(reply.clone())));
+    (0..1_000).for_each(|_| send_path.post(Letter::Readers(reply.clone())));
     drop((held, reply));
-    lane.with(|_| ()).unwrap();
+    send_path.with(|_| ()).unwrap();
     assert_eq!(answers.iter().count(), 256);
 }
 
@@ -325,8 +326,8 @@ fn a_publisher_that_sends_by_itself_announces_its_stream() {
     let (group, announce_to) = listener();
     group.set_nonblocking(true).unwrap();
     let mut scene = Scene::new(waits);
-    scene.outlet.link_mut().short_way =
-        Some(ShortWay::new(scene.lane.as_ref().unwrap(), Some(announce_to), SocketFull::Wait));
+    scene.outlet.link_mut().inline_sender =
+        Some(InlineSender::new(scene.send_path.as_ref().unwrap(), Some(announce_to), SocketFull::Wait));
     scene.sleeps(Duration::ZERO);
     scene.write(8);
     let mut datagram = [0; wire::MIN_DATAGRAM_BYTES];

@@ -12,15 +12,15 @@ use sys::{Interface, clock};
 use units::{Epoch, StreamId};
 use wire::{Report, Request};
 
-use super::lane::Lane;
+use super::send_path::SendPath;
 
 /// More letters than this are lost, as datagrams may be that find a buffer full: readers repeat what they say.
 const MAX_LETTERS: usize = 256;
 /// Of these so many are for what comes from the network: a flood of it keeps nothing out that this host has to say.
 const MAX_LETTERS_OF_NETWORK: usize = MAX_LETTERS / 2;
 
-pub(super) struct SharedLane {
-    lane: Mutex<Lane>,
+pub(super) struct GuardedSendPath {
+    send_path: Mutex<SendPath>,
     letters: Mutex<Vec<Letter>>,
     stream: StreamId,
     epoch: Epoch,
@@ -46,17 +46,17 @@ pub(super) enum Letter {
 
 /// Why a lane is not to be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NotToBeHad {
+pub(super) enum Unavailable {
     /// Somebody else has it, who sees to everything that is due.
-    Taken,
+    InUse,
     /// Whoever had it last panicked.
-    Lost,
+    Poisoned,
 }
 
-impl SharedLane {
-    pub(super) fn new(lane: Lane) -> Self {
-        let (stream, epoch) = (lane.stream(), lane.epoch());
-        Self { lane: Mutex::new(lane), letters: Mutex::default(), stream, epoch }
+impl GuardedSendPath {
+    pub(super) fn new(send_path: SendPath) -> Self {
+        let (stream, epoch) = (send_path.stream(), send_path.epoch());
+        Self { send_path: Mutex::new(send_path), letters: Mutex::default(), stream, epoch }
     }
 
     pub(super) const fn stream(&self) -> StreamId {
@@ -70,15 +70,15 @@ impl SharedLane {
     /// Does something with the lane, unless somebody else has it.
     ///
     /// A publisher looks afterwards whether it [has letters](Self::has_letters): they are for the agent then.
-    pub(super) fn with<T>(&self, act: impl FnOnce(&mut Lane) -> T) -> Result<T, NotToBeHad> {
-        let mut lane = self.take()?;
-        self.read_letters(&mut lane);
-        Ok(act(&mut lane))
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut SendPath) -> T) -> Result<T, Unavailable> {
+        let mut send_path = self.try_lock()?;
+        self.read_letters(&mut send_path);
+        Ok(act(&mut send_path))
     }
 
     /// Tells whether the agent must have a turn before it sleeps; while a publisher has the lane it need not, who wakes it.
     pub(super) fn needs_turn(&self) -> bool {
-        self.take().is_ok_and(|lane| lane.needs_turn() || self.has_letters())
+        self.try_lock().is_ok_and(|send_path| send_path.needs_turn() || self.has_letters())
     }
 
     /// Tells whether letters wait. Who posted one and found the lane taken did so before the lane was given back, or took it.
@@ -98,29 +98,29 @@ impl SharedLane {
         let _ = self.with(|_| ());
     }
 
-    fn read_letters(&self, lane: &mut Lane) {
+    fn read_letters(&self, send_path: &mut SendPath) {
         // Not within the loop, which would keep the box from whoever posts.
         let letters = std::mem::take(&mut *self.letters());
         for letter in letters {
             match letter {
                 Letter::Report(report, from, size_bytes) => {
-                    lane.on_report(clock::monotonic(), &report, from, size_bytes);
+                    send_path.on_report(clock::monotonic(), &report, from, size_bytes);
                 }
-                Letter::Dropped(notice) => lane.on_drop(clock::monotonic(), &notice),
-                Letter::Watched(watched) => lane.on_watched(clock::monotonic(), watched),
-                Letter::Request(request) => lane.on_request(clock::monotonic(), &request),
-                Letter::Interface(interface) => lane.on_interface(interface.as_ref()),
-                Letter::Addresses(addresses) => lane.on_addresses(clock::monotonic(), &addresses),
+                Letter::Dropped(notice) => send_path.on_drop(clock::monotonic(), &notice),
+                Letter::Watched(watched) => send_path.on_watched(clock::monotonic(), watched),
+                Letter::Request(request) => send_path.on_request(clock::monotonic(), &request),
+                Letter::Interface(interface) => send_path.on_interface(interface.as_ref()),
+                Letter::Addresses(addresses) => send_path.on_addresses(clock::monotonic(), &addresses),
                 // Whoever asked may have given up waiting: an answer that nobody takes is no error.
-                Letter::Readers(reply) => drop(reply.send(lane.readers())),
+                Letter::Readers(reply) => drop(reply.send(send_path.readers())),
             }
         }
     }
 
-    fn take(&self) -> Result<MutexGuard<'_, Lane>, NotToBeHad> {
-        self.lane.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => NotToBeHad::Taken,
-            TryLockError::Poisoned(_) => NotToBeHad::Lost,
+    fn try_lock(&self) -> Result<MutexGuard<'_, SendPath>, Unavailable> {
+        self.send_path.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => Unavailable::InUse,
+            TryLockError::Poisoned(_) => Unavailable::Poisoned,
         })
     }
 
@@ -131,9 +131,9 @@ impl SharedLane {
 }
 
 #[cfg(test)]
-impl SharedLane {
+impl GuardedSendPath {
     /// Holds the lane until the guard is dropped.
-    pub(super) fn hold(&self) -> MutexGuard<'_, Lane> {
-        self.take().expect("a lane that nobody has")
+    pub(super) fn hold(&self) -> MutexGuard<'_, SendPath> {
+        self.try_lock().expect("a send_path that nobody has")
     }
 }

@@ -12,9 +12,9 @@ use std::time::Duration;
 use sys::clock;
 use units::{Instant, SampleRate, WallTime};
 
-use super::lane::{Lane, Turn};
+use super::guarded_send_path::GuardedSendPath;
 use super::outlet::SocketFull;
-use super::shared_lane::SharedLane;
+use super::send_path::{SendPath, Turn};
 use crate::bell::AgentBell;
 
 /// More than this is work for the agent, while the publisher takes its next samples, if it does not wait for room.
@@ -23,12 +23,12 @@ const MAX_BYTES: usize = 16 * 1024;
 const MIN_PAUSE: Duration = Duration::from_micros(10);
 
 /// A publisher's hold on its own lane. The lane ends with its agent, not with this.
-pub(super) struct ShortWay {
-    lane: Weak<SharedLane>,
+pub(super) struct InlineSender {
+    send_path: Weak<GuardedSendPath>,
     announce_to: Option<SocketAddr>,
     /// The publisher waits for its network when there is no room.
     waits_anyway: bool,
-    taken: Instant,
+    last_sent: Instant,
 }
 
 /// Samples in their publisher's hands.
@@ -44,18 +44,22 @@ pub(super) struct Samples<'a> {
     pub(super) ring_position: Option<u64>,
 }
 
-impl ShortWay {
-    pub(super) fn new(lane: &Arc<SharedLane>, announce_to: Option<SocketAddr>, socket: SocketFull) -> Self {
+impl InlineSender {
+    pub(super) fn new(
+        send_path: &Arc<GuardedSendPath>,
+        announce_to: Option<SocketAddr>,
+        socket: SocketFull,
+    ) -> Self {
         let waits_anyway = socket == SocketFull::Wait;
-        Self { lane: Arc::downgrade(lane), announce_to, waits_anyway, taken: Instant::ORIGIN }
+        Self { send_path: Arc::downgrade(send_path), announce_to, waits_anyway, last_sent: Instant::ORIGIN }
     }
 
     /// Sends samples that are in no ring; returns how many bytes it took. The rest is for the ring and the agent, who must be
     /// woken for it.
     pub(super) fn send(&mut self, samples: &Samples<'_>, bell: &AgentBell) -> usize {
         let announce_to = self.announce_to;
-        let act = |lane: &mut Lane, now| {
-            let (taken, turn) = lane.turn_with(now, announce_to, samples);
+        let act = |send_path: &mut SendPath, now| {
+            let (taken, turn) = send_path.turn_with(now, announce_to, samples);
             (taken > 0).then_some((taken, turn))
         };
         let Some((taken, turn)) = self.have_turn(samples.bytes.len(), bell, act) else { return 0 };
@@ -68,10 +72,10 @@ impl ShortWay {
     /// Sends samples that were just written to the ring, or sees to it that the agent does.
     pub(super) fn send_written(&mut self, samples: &Samples<'_>, bell: &AgentBell) {
         let announce_to = self.announce_to;
-        let act = |lane: &mut Lane, now| match lane.turn_with(now, announce_to, samples) {
+        let act = |send_path: &mut SendPath, now| match send_path.turn_with(now, announce_to, samples) {
             // Others wait before them.
-            (0, _) if lane.is_long_work(MAX_BYTES) => None,
-            (0, _) => Some(lane.turn_of_publisher(now, announce_to)),
+            (0, _) if send_path.is_long_work(MAX_BYTES) => None,
+            (0, _) => Some(send_path.turn_of_publisher(now, announce_to)),
             (taken, turn) => Some(if taken == samples.bytes.len() { turn } else { Turn::Busy }),
         };
         match self.have_turn(samples.bytes.len(), bell, act) {
@@ -85,28 +89,28 @@ impl ShortWay {
         &mut self,
         size_bytes: usize,
         bell: &AgentBell,
-        act: impl FnOnce(&mut Lane, Instant) -> Option<T>,
+        act: impl FnOnce(&mut SendPath, Instant) -> Option<T>,
     ) -> Option<T> {
         bell.sleeps_until()?;
         let is_long = size_bytes > MAX_BYTES;
         let is_for_agent =
-            if is_long { !self.waits_anyway } else { clock::monotonic() < self.taken + MIN_PAUSE };
+            if is_long { !self.waits_anyway } else { clock::monotonic() < self.last_sent + MIN_PAUSE };
         if is_for_agent {
             return None;
         }
-        let had = self.lane.upgrade()?.with(|lane| {
+        let had = self.send_path.upgrade()?.with(|send_path| {
             // Once the lane is held: the agent may have had a turn before.
             let now = clock::monotonic();
-            act(lane, now).map(|had| (had, now))
+            act(send_path, now).map(|had| (had, now))
         });
         let (had, now) = had.ok()??;
-        self.taken = now;
+        self.last_sent = now;
         Some(had)
     }
 
     /// Wakes the agent unless it may sleep on: nothing is left to do before it wakes by itself.
     fn leave(&self, turn: &Turn, bell: &AgentBell) {
-        let has_letters = self.lane.upgrade().is_some_and(|lane| lane.has_letters());
+        let has_letters = self.send_path.upgrade().is_some_and(|send_path| send_path.has_letters());
         // An agent that has woken up since sees before it sleeps again that there was a turn.
         let in_time =
             |due: Option<Instant>| bell.sleeps_until().is_none_or(|until| due.is_none_or(|due| until <= due));
