@@ -69,8 +69,8 @@ pub use bus::{BUS_VARIABLE, Bus, BusError, DEFAULT_SHM_DIRECTORY, Group, SharedM
 pub use cast::receive::ReceiverStats;
 pub use cast::send::{Pacing, ReaderReport, ReportStats, Sending};
 pub use engine::{
-    AdmissionCounts, Announced, Departures, HeardReport, HeardReports, OutletStatus, PortStatus, ReceivesFor,
-    UnjoinedStreams, Waits, Withheld,
+    AdmissionCounts, Announced, Departures, HeardReport, HeardReports, PortStatus, PublicationStatus,
+    ReceivesFor, UnjoinedStreams, Waits, Withheld,
 };
 pub use event::{Event, StreamAccount, StreamGap, StreamInfo};
 pub use host_agent::HostAgent;

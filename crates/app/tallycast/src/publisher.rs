@@ -9,7 +9,7 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use cast::send::ReaderReport;
-use engine::{Outlet, OutletConfig, OutletStatus};
+use engine::{Publication, PublicationConfig, PublicationStatus};
 use ledger::Stage;
 use sample::{Dtype, Element, Schema, StreamName};
 use units::{Epoch, WallTime};
@@ -22,7 +22,7 @@ use crate::schedule::Schedule;
 use crate::steady_clock::{SteadyClock, SteadyTime};
 use crate::timeline::{self, Run, Timeline};
 pub use builder::PublisherBuilder;
-use builder::open_outlet;
+use builder::open_publication;
 
 #[cfg(target_endian = "big")]
 compile_error!("samples are little-endian in memory as on the wire; big-endian hosts are not supported");
@@ -147,13 +147,13 @@ pub struct EarlierEpochs {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Publisher {
-    outlet: Option<Outlet>,
+    publication: Option<Publication>,
     /// Keeps the sending agent alive until the outlet, dropped before it, has ended.
     node: Node,
     name: StreamName,
     schema: Schema,
     /// Of the present epoch; the next differs in that alone.
-    config: OutletConfig,
+    config: PublicationConfig,
     /// The probability with which datagrams are withheld.
     loss: f64,
     on_full: OnFull,
@@ -276,8 +276,8 @@ impl Publisher {
         }
         if samples > 0 {
             let sample_bytes = self.schema.sample_bytes();
-            let outlet = self.outlet.as_mut().ok_or(PublishError::Ended)?;
-            outlet.skip(samples).map_err(|_| PublishError::TooLarge(sample_bytes))?;
+            let publication = self.publication.as_mut().ok_or(PublishError::Ended)?;
+            publication.skip(samples).map_err(|_| PublishError::TooLarge(sample_bytes))?;
         }
         Ok(())
     }
@@ -285,7 +285,7 @@ impl Publisher {
     /// Returns the index of the next sample.
     #[must_use]
     pub fn next_index(&self) -> u64 {
-        self.outlet.as_ref().map_or(0, Outlet::next_index)
+        self.publication.as_ref().map_or(0, Publication::next_index)
     }
 
     /// Returns the stream's name.
@@ -313,15 +313,15 @@ impl Publisher {
     ///
     /// # Errors
     /// [`PublishError::Begin`] if the next cannot begin; then nothing is published any more.
-    pub fn begin_anew(&mut self) -> Result<OutletStatus, PublishError> {
-        let ended = self.outlet.take().map_or_else(OutletStatus::default, Outlet::finish);
+    pub fn begin_anew(&mut self) -> Result<PublicationStatus, PublishError> {
+        let ended = self.publication.take().map_or_else(PublicationStatus::default, Publication::finish);
         self.earlier.epochs += 1;
         self.earlier.totals.add(&ended.totals);
         let stream = wire::stream_id(&self.name, &self.schema);
         self.config.epoch = self.node.new_epoch(stream);
-        let outlet = open_outlet(&self.node, &self.config).map_err(Box::new)?;
-        outlet.inject(self.loss);
-        self.outlet = Some(outlet);
+        let publication = open_publication(&self.node, &self.config).map_err(Box::new)?;
+        publication.inject(self.loss);
+        self.publication = Some(publication);
         self.timeline = Timeline::default();
         self.sample_clock.begin_anew();
         self.schedule = Schedule::new(self.schema.rate);
@@ -331,8 +331,8 @@ impl Publisher {
     /// From now on withholds data datagrams with this probability.
     pub fn set_injection(&mut self, probability: f64) {
         self.loss = probability;
-        if let Some(outlet) = &self.outlet {
-            outlet.inject(probability);
+        if let Some(publication) = &self.publication {
+            publication.inject(probability);
         }
     }
 
@@ -374,7 +374,7 @@ impl Publisher {
     /// Cost: a few system calls for every reader of this host.
     #[must_use]
     pub fn reader_count(&self) -> usize {
-        let on_host = self.outlet.as_ref().map_or(0, Outlet::readers_on_host);
+        let on_host = self.publication.as_ref().map_or(0, Publication::readers_on_host);
         if self.node.bus().has_network() { on_host + self.readers().len() } else { on_host }
     }
 
@@ -413,14 +413,14 @@ impl Publisher {
 
     /// As [`close`](Self::close), and returns all that the sending agent said last.
     #[must_use]
-    pub fn close_with_status(mut self) -> OutletStatus {
-        self.outlet.take().map_or_else(OutletStatus::default, Outlet::finish)
+    pub fn close_with_status(mut self) -> PublicationStatus {
+        self.publication.take().map_or_else(PublicationStatus::default, Publication::finish)
     }
 
     /// Returns what the sending agent last said.
     #[must_use]
-    pub fn status(&self) -> OutletStatus {
-        self.outlet.as_ref().map_or_else(OutletStatus::default, Outlet::status)
+    pub fn status(&self) -> PublicationStatus {
+        self.publication.as_ref().map_or_else(PublicationStatus::default, Publication::status)
     }
 
     /// Publishes samples that had been taken at a moment on both of the host's clocks.
@@ -509,23 +509,23 @@ impl Publisher {
     fn write_run(&mut self, t0: WallTime, bytes: &[u8]) -> Result<(), PublishError> {
         let (rate, sample_bytes) = (self.schema.rate, self.schema.sample_bytes());
         if self.on_full == OnFull::Block {
-            let max_block = (self.outlet().max_block_bytes() / 4 / sample_bytes).max(1) * sample_bytes;
+            let max_block = (self.publication().max_block_bytes() / 4 / sample_bytes).max(1) * sample_bytes;
             return self.write_blocking(t0, bytes, max_block);
         }
-        self.outlet_mut().write(t0, bytes, rate).map_err(|_| PublishError::TooLarge(sample_bytes))
+        self.publication_mut().write(t0, bytes, rate).map_err(|_| PublishError::TooLarge(sample_bytes))
     }
 
     /// Tells whether nothing is published any more.
     fn has_ended(&self) -> bool {
-        self.outlet.as_ref().is_none_or(Outlet::has_ended)
+        self.publication.as_ref().is_none_or(Publication::has_ended)
     }
 
     fn check_room(&self, bytes: usize, runs: usize) -> Result<(), PublishError> {
-        let queue_bytes = self.outlet().max_block_bytes();
+        let queue_bytes = self.publication().max_block_bytes();
         if bytes > queue_bytes {
             return Err(PublishError::BlockTooLarge { bytes, queue_bytes });
         }
-        if self.outlet().would_overwrite(bytes, runs) { Err(PublishError::Full) } else { Ok(()) }
+        if self.publication().would_overwrite(bytes, runs) { Err(PublishError::Full) } else { Ok(()) }
     }
 
     /// Writes in parts that fit, each once there is room for it.
@@ -536,14 +536,14 @@ impl Publisher {
         let deadline = self.patience.and_then(|patience| Instant::now().checked_add(patience));
         for part in bytes.chunks(max_block) {
             let left = deadline.map_or(Duration::MAX, |it| it.saturating_duration_since(Instant::now()));
-            if !self.outlet().wait_for_room(part.len(), left) {
-                let patience = self.patience.filter(|_| !self.outlet().has_ended());
+            if !self.publication().wait_for_room(part.len(), left) {
+                let patience = self.patience.filter(|_| !self.publication().has_ended());
                 let taken = self.next_index() - first;
                 return Err(patience
                     .map_or(PublishError::Ended, |it| PublishError::StillFull { patience: it, taken }));
             }
             let t0 = rate.time_of(self.next_index(), first, t0);
-            self.outlet_mut().write(t0, part, rate).map_err(|_| PublishError::TooLarge(sample_bytes))?;
+            self.publication_mut().write(t0, part, rate).map_err(|_| PublishError::TooLarge(sample_bytes))?;
         }
         Ok(())
     }
@@ -585,11 +585,11 @@ impl Publisher {
         Ok(())
     }
 
-    fn outlet(&self) -> &Outlet {
-        self.outlet.as_ref().expect("a publisher in use is open")
+    fn publication(&self) -> &Publication {
+        self.publication.as_ref().expect("a publisher in use is open")
     }
 
-    fn outlet_mut(&mut self) -> &mut Outlet {
-        self.outlet.as_mut().expect("a publisher in use is open")
+    fn publication_mut(&mut self) -> &mut Publication {
+        self.publication.as_mut().expect("a publisher in use is open")
     }
 }

@@ -33,8 +33,8 @@ pub use receive::{
 pub use reliable::{PortError, PortOptions, ReliablePort, WaitError};
 pub use report_board::{HeardReport, HeardReports};
 pub use send::{
-    Departures, Outlet, OutletConfig, OutletStatus, SendAgent, SendConfig, SendError, SocketFull,
-    open_on_host,
+    Departures, Publication, PublicationConfig, PublicationStatus, SendAgent, SendConfig, SendError,
+    SocketFull, open_on_host,
 };
 pub use thread::{Idle, ThreadTuning};
 

@@ -1,12 +1,12 @@
 //! The sending agent: one thread that takes every publisher of a process from its ring to the network.
 //!
-//! A publisher writes into an [`Outlet`]; the agent drives a [`cast::Sender`] for each over a socket of its
+//! A publisher writes into an [`Publication`]; the agent drives a [`cast::Sender`] for each over a socket of its
 //! own, receives the readers' reports, and announces the streams. Start with [`SendAgent::start`].
 
 mod departures;
 mod guarded_send_path;
 mod inline_send;
-mod outlet;
+mod publication;
 mod send_path;
 
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ use crate::thread::{AgentThread, ThreadTuning};
 pub use departures::Departures;
 use guarded_send_path::{GuardedSendPath, Letter, Unavailable};
 use inline_send::InlineSender;
-use outlet::{Link, OutletShared};
-pub use outlet::{Outlet, OutletConfig, OutletStatus, SocketFull};
+use publication::{Link, PublicationShared};
+pub use publication::{Publication, PublicationConfig, PublicationStatus, SocketFull};
 use send_path::{SendPath, Turn};
 
 /// Reports are small and few: the default buffer holds hundreds.
@@ -136,7 +136,12 @@ pub struct SendAgent {
 }
 
 enum Command {
-    Open(Box<OutletConfig>, ring::Reader, Arc<OutletShared>, mpsc::Sender<Result<InlineSender, SendError>>),
+    Open(
+        Box<PublicationConfig>,
+        ring::Reader,
+        Arc<PublicationShared>,
+        mpsc::Sender<Result<InlineSender, SendError>>,
+    ),
     Readers(Epoch, mpsc::Sender<Vec<ReaderReport>>),
     Stop,
 }
@@ -196,18 +201,18 @@ impl SendAgent {
     ///
     /// # Errors
     /// [`SendError`] if the settings make no sense or its socket cannot be opened.
-    pub fn open(&self, mut config: OutletConfig) -> Result<Outlet, SendError> {
+    pub fn open(&self, mut config: PublicationConfig) -> Result<Publication, SendError> {
         check(&config)?;
         config.description.report_port = self.report_port;
         let writer = make_ring(&config)?;
         let (reader, guard) = writer.reading_end().guarded_reader();
-        let shared = Arc::new(OutletShared::new());
+        let shared = Arc::new(PublicationShared::new());
         let link = Link { guard, shared: Arc::clone(&shared), bell: self.bell.clone(), inline_sender: None };
-        let mut outlet = Outlet::new(&config, writer, Some(link));
+        let mut publication = Publication::new(&config, writer, Some(link));
         let its = Arc::clone(&shared);
         let opened = self.thread.ask(|reply| Command::Open(Box::new(config), reader, its, reply));
         match opened.unwrap_or(Err(SendError::Ended)) {
-            Ok(inline_sender) if self.allows_inline_send => outlet.allow_inline_send(inline_sender),
+            Ok(inline_sender) if self.allows_inline_send => publication.allow_inline_send(inline_sender),
             Ok(_) => {}
             Err(error) => {
                 // Nobody will ever finish this outlet: dropping it must not wait for that.
@@ -215,7 +220,7 @@ impl SendAgent {
                 return Err(error);
             }
         }
-        Ok(outlet)
+        Ok(publication)
     }
 
     /// Returns the readers that report on an epoch, with their last reports.
@@ -238,13 +243,13 @@ fn remember(ended: &mut BTreeMap<StreamId, Predecessor>, (stream, predecessor): 
 ///
 /// # Errors
 /// [`SendError`] if the settings make no sense or the ring cannot be made.
-pub fn open_on_host(config: &OutletConfig) -> Result<Outlet, SendError> {
+pub fn open_on_host(config: &PublicationConfig) -> Result<Publication, SendError> {
     check_ring(config)?;
-    Ok(Outlet::new(config, make_ring(config)?, None))
+    Ok(Publication::new(config, make_ring(config)?, None))
 }
 
 /// Makes a publisher's ring: in shared memory if readers of this host are to find it.
-fn make_ring(config: &OutletConfig) -> Result<ring::Writer, SendError> {
+fn make_ring(config: &PublicationConfig) -> Result<ring::Writer, SendError> {
     let Some(host) = &config.host else { return Ok(ring::ring(config.ring_bytes).0) };
     let description = &config.description;
     let stream = wire::stream_id(&description.name, &description.schema);
@@ -252,7 +257,7 @@ fn make_ring(config: &OutletConfig) -> Result<ring::Writer, SendError> {
 }
 
 /// Checks what the agent's thread takes for granted.
-fn check(config: &OutletConfig) -> Result<(), SendError> {
+fn check(config: &PublicationConfig) -> Result<(), SendError> {
     if !(wire::MIN_DATA_BYTES..=wire::MAX_DATAGRAM_BYTES).contains(&config.datagram_bytes) {
         return Err(SendError::DatagramBytes(config.datagram_bytes));
     }
@@ -263,9 +268,9 @@ fn check(config: &OutletConfig) -> Result<(), SendError> {
     check_ring(config)
 }
 
-fn check_ring(config: &OutletConfig) -> Result<(), SendError> {
+fn check_ring(config: &PublicationConfig) -> Result<(), SendError> {
     let (ring_bytes, sample_bytes) = (config.ring_bytes, config.description.schema.sample_bytes());
-    let needed_bytes = outlet::min_ring_bytes(sample_bytes);
+    let needed_bytes = publication::min_ring_bytes(sample_bytes);
     if ring_bytes < needed_bytes {
         return Err(SendError::QueueTooSmall { ring_bytes, sample_bytes, needed_bytes });
     }
@@ -420,9 +425,9 @@ impl Agent {
 
     fn open_send_path(
         &mut self,
-        config: &OutletConfig,
+        config: &PublicationConfig,
         reader: ring::Reader,
-        shared: Arc<OutletShared>,
+        shared: Arc<PublicationShared>,
     ) -> Result<InlineSender, SendError> {
         let stream = wire::stream_id(&config.description.name, &config.description.schema);
         let predecessor = self.ended.get(&stream).copied().filter(|before| before.epoch < config.epoch);

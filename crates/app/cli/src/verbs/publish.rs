@@ -14,8 +14,8 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use source::{Description, Speed};
 use tallycast::{
-    Address, Channel, Departures, OnFull, OutletStatus, Publisher, PublisherBuilder, ReaderReport, Schema,
-    Sending, StreamName, Totals,
+    Address, Channel, Departures, OnFull, PublicationStatus, Publisher, PublisherBuilder, ReaderReport,
+    Schema, Sending, StreamName, Totals,
 };
 
 use crate::Outcome;
@@ -237,7 +237,7 @@ fn said(publisher: &Publisher) -> String {
 pub(crate) fn totals_json(
     name: &StreamName,
     epoch: tallycast::Epoch,
-    status: &OutletStatus,
+    status: &PublicationStatus,
     readers: &[ReaderReport],
 ) -> Value {
     let totals = tallycast::totals_json(&status.totals);

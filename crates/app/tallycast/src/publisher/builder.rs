@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cast::send::{Beginning, DEFAULT_LINGER, Pacing, Sending};
-use engine::{Outlet, OutletConfig, SendError, SocketFull};
+use engine::{Publication, PublicationConfig, SendError, SocketFull};
 use ring::shared::CreateError;
 use sample::{Channel, Dtype, Schema, SchemaError, StreamName};
 use units::{RateError, SampleRate};
@@ -247,7 +247,7 @@ impl PublisherBuilder {
         let sending = self.sending.unwrap_or(self.node.bus().sending);
         let start = self.start.unwrap_or(self.node.bus().start);
         let ring_bytes = self.ring_bytes.unwrap_or_else(|| ring_bytes(&schema));
-        let config = OutletConfig {
+        let config = PublicationConfig {
             description: Description {
                 name: name.clone(),
                 schema: schema.clone(),
@@ -281,12 +281,12 @@ impl PublisherBuilder {
                 OnFull::Overwrite | OnFull::Error => SocketFull::Lose,
             },
         };
-        let outlet = open_outlet(&self.node, &config)?;
+        let publication = open_publication(&self.node, &config)?;
         if self.loss > 0.0 {
-            outlet.inject(self.loss);
+            publication.inject(self.loss);
         }
         Ok(Publisher {
-            outlet: Some(outlet),
+            publication: Some(publication),
             config,
             loss: self.loss,
             node: self.node,
@@ -304,7 +304,7 @@ impl PublisherBuilder {
 }
 
 /// Opens a stream's way out: to readers of this host, to the network, or both.
-pub(super) fn open_outlet(node: &Node, config: &OutletConfig) -> Result<Outlet, NodeError> {
+pub(super) fn open_publication(node: &Node, config: &PublicationConfig) -> Result<Publication, NodeError> {
     if !node.bus().has_network() {
         return Ok(engine::open_on_host(config)?);
     }
@@ -316,7 +316,7 @@ pub(super) fn open_outlet(node: &Node, config: &OutletConfig) -> Result<Outlet, 
                 "{error}\nreaders on this host receive `{}` over the network",
                 config.description.name
             );
-            Ok(agent.open(OutletConfig { host: None, ..config.clone() })?)
+            Ok(agent.open(PublicationConfig { host: None, ..config.clone() })?)
         }
         opened => Ok(opened?),
     }

@@ -13,7 +13,7 @@ use sys::clock;
 use units::{Instant, SampleRate, WallTime};
 
 use super::guarded_send_path::GuardedSendPath;
-use super::outlet::SocketFull;
+use super::publication::SocketFull;
 use super::send_path::{SendPath, Turn};
 use crate::bell::AgentBell;
 

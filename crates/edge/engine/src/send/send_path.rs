@@ -18,7 +18,7 @@ use units::{Epoch, Instant, Random, StreamId, WallTime};
 use wire::{Announcement, Datagram, DescriptionError, Numbered, Predecessor, Report, Request};
 
 use super::inline_send::Samples;
-use super::outlet::{OutletConfig, OutletShared, SocketFull};
+use super::publication::{PublicationConfig, PublicationShared, SocketFull};
 use super::{Departures, SendError, Surroundings};
 use crate::record::{BlockRecord, Record};
 
@@ -51,7 +51,7 @@ pub(super) struct SendPath {
     record: Vec<u8>,
     socket: SendSocket,
     destinations: Vec<SocketAddr>,
-    shared: Arc<OutletShared>,
+    shared: Arc<PublicationShared>,
     announcement: Announcement,
     /// `None` where there is no multicast.
     next_announcement: Option<Instant>,
@@ -130,9 +130,9 @@ pub(super) enum Turn {
 
 impl SendPath {
     pub(super) fn open(
-        config: &OutletConfig,
+        config: &PublicationConfig,
         reader: Reader,
-        shared: Arc<OutletShared>,
+        shared: Arc<PublicationShared>,
         with: &Surroundings,
         now: Instant,
     ) -> Result<Self, SendError> {
@@ -834,7 +834,7 @@ fn stage_of(refusal: Refusal) -> Stage {
 /// Returns how large datagrams may be to leave in one piece: as asked for, or as the narrowest of the ways takes them.
 ///
 /// A way that is not known is taken at its word; what it turns out to be too narrow for leaves in fragments.
-fn fitting_bytes(config: &OutletConfig, with: &Surroundings) -> usize {
+fn fitting_bytes(config: &PublicationConfig, with: &Surroundings) -> usize {
     let wanted = config.datagram_bytes;
     let way = |to: &SocketAddr| Some((path_mtu(*to, with.interface.as_ref()).ok()?, *to));
     let Some((mtu, to)) = config.destinations.iter().filter_map(way).min() else { return wanted };
@@ -850,7 +850,7 @@ fn fitting_bytes(config: &OutletConfig, with: &Surroundings) -> usize {
 }
 
 fn machine(
-    config: &OutletConfig,
+    config: &PublicationConfig,
     datagram_bytes: usize,
     predecessor: Option<Predecessor>,
     now: Instant,

@@ -29,9 +29,9 @@ pub(crate) fn send_config() -> SendConfig {
     }
 }
 
-pub(crate) fn outlet_config(destinations: Vec<SocketAddr>) -> OutletConfig {
+pub(crate) fn publication_config(destinations: Vec<SocketAddr>) -> PublicationConfig {
     let rate = SampleRate::hz(1_000_000).unwrap();
-    OutletConfig {
+    PublicationConfig {
         description: Description {
             name: "lab/probe".parse().unwrap(),
             schema: Schema::new(Dtype::F4, rate, vec![Channel::new("a", "V")]).unwrap(),
@@ -63,16 +63,16 @@ pub(super) fn listener() -> (UdpSocket, SocketAddr) {
 }
 
 /// Opens a publisher without an agent's thread.
-pub(super) fn opened(config: &OutletConfig) -> (Outlet, SendPath) {
+pub(super) fn opened(config: &PublicationConfig) -> (Publication, SendPath) {
     let (writer, ring) = ring::ring(config.ring_bytes);
     let (reader, guard) = ring.guarded_reader();
-    let shared = Arc::new(OutletShared::new());
+    let shared = Arc::new(PublicationShared::new());
     let link =
         Link { guard, shared: Arc::clone(&shared), bell: AgentBell::new().unwrap(), inline_sender: None };
-    let outlet = Outlet::new(config, writer, Some(link));
+    let publication = Publication::new(config, writer, Some(link));
     let surroundings = Surroundings { interface: None, ttl: None, predecessor: None };
     let send_path = SendPath::open(config, reader, shared, &surroundings, clock::monotonic()).unwrap();
-    (outlet, send_path)
+    (publication, send_path)
 }
 
 /// Runs `work` on a thread of its own and waits for its end.
@@ -96,11 +96,11 @@ fn what_the_network_answers_is_told_as_lost_in_the_ip_layer() {
     let (listener, closed) = listener();
     drop(listener);
     let agent = SendAgent::start(send_config(), false).unwrap();
-    let mut outlet = agent.open(outlet_config(vec![closed])).unwrap();
+    let mut publication = agent.open(publication_config(vec![closed])).unwrap();
     let rate = SampleRate::hz(1_000_000).unwrap();
     // A hundred datagrams full of samples that nobody listens to: this host says so of each.
-    outlet.write(WallTime::from_nanos(0), &[0; 100 * 1_392], rate).unwrap();
-    let totals = outlet.finish().totals;
+    publication.write(WallTime::from_nanos(0), &[0; 100 * 1_392], rate).unwrap();
+    let totals = publication.finish().totals;
     assert!(totals.samples.is_balanced());
     assert!(totals.datagrams.sender_ip >= 100, "{totals:?}");
     assert_eq!(totals.datagrams.sender_socket + totals.datagrams.sender_qdisc, 0);
@@ -110,9 +110,9 @@ fn what_the_network_answers_is_told_as_lost_in_the_ip_layer() {
 fn a_reader_that_listens_is_answered_for_by_nobody() {
     let (_listener, open) = listener();
     let agent = SendAgent::start(send_config(), false).unwrap();
-    let mut outlet = agent.open(outlet_config(vec![open])).unwrap();
-    outlet.write(WallTime::from_nanos(0), &[0; 1_392], SampleRate::hz(1_000_000).unwrap()).unwrap();
-    assert_eq!(outlet.finish().totals.datagrams.sender_ip, 0);
+    let mut publication = agent.open(publication_config(vec![open])).unwrap();
+    publication.write(WallTime::from_nanos(0), &[0; 1_392], SampleRate::hz(1_000_000).unwrap()).unwrap();
+    assert_eq!(publication.finish().totals.datagrams.sender_ip, 0);
 }
 
 #[test]
@@ -121,28 +121,28 @@ fn settings_that_make_no_sense_are_refused_before_they_reach_the_agent() {
     let agent = SendAgent::start(send_config(), false).unwrap();
     let refused = |config| agent.open(config).err().expect("it is refused");
     for datagram_bytes in [0, 99, 65_508, usize::MAX] {
-        let config = OutletConfig { datagram_bytes, ..outlet_config(vec![open]) };
+        let config = PublicationConfig { datagram_bytes, ..publication_config(vec![open]) };
         assert!(matches!(refused(config), SendError::DatagramBytes(bytes) if bytes == datagram_bytes));
     }
     for train in [0, 65, usize::MAX] {
         for pacing in [Pacing::Unlimited { train }, Pacing::Stream(Limits { train, ..Limits::default() })] {
-            let config = OutletConfig { pacing, ..outlet_config(vec![open]) };
+            let config = PublicationConfig { pacing, ..publication_config(vec![open]) };
             assert!(matches!(refused(config), SendError::Train(given) if given == train));
         }
     }
-    let mixed = outlet_config(vec![open, "[::1]:7400".parse().unwrap()]);
+    let mixed = publication_config(vec![open, "[::1]:7400".parse().unwrap()]);
     assert!(matches!(refused(mixed), SendError::MixedDestinations));
-    assert!(matches!(refused(outlet_config(Vec::new())), SendError::NoDestination));
+    assert!(matches!(refused(publication_config(Vec::new())), SendError::NoDestination));
     // The agent keeps running.
-    let outlet = agent.open(outlet_config(vec![open])).unwrap();
-    assert!(outlet.finish().finished);
+    let publication = agent.open(publication_config(vec![open])).unwrap();
+    assert!(publication.finish().finished);
 }
 
 #[test]
 fn a_queue_holds_at_least_one_sample() {
     let (_listener, open) = listener();
     let agent = SendAgent::start(send_config(), false).unwrap();
-    let mut config = outlet_config(vec![open]);
+    let mut config = publication_config(vec![open]);
     let channel = Channel::new("image", "").with_shape([300, 400]);
     let rate = SampleRate::hz(10).unwrap();
     config.description.schema = Schema::new(Dtype::U8, rate, vec![channel]).unwrap();
@@ -151,52 +151,53 @@ fn a_queue_holds_at_least_one_sample() {
         panic!("a queue of 128 KiB held an image of 120,000 bytes")
     };
     config.ring_bytes = needed_bytes;
-    let mut outlet = agent.open(config).unwrap();
-    assert!(!outlet.would_overwrite(120_000, 1));
-    assert_eq!(outlet.max_block_bytes(), 240_000, "rounded up to a power of two it holds two");
-    outlet.write(WallTime::from_nanos(0), &[0; 120_000], rate).unwrap();
-    assert_eq!(outlet.finish().totals.samples.numbered, 1);
+    let mut publication = agent.open(config).unwrap();
+    assert!(!publication.would_overwrite(120_000, 1));
+    assert_eq!(publication.max_block_bytes(), 240_000, "rounded up to a power of two it holds two");
+    publication.write(WallTime::from_nanos(0), &[0; 120_000], rate).unwrap();
+    assert_eq!(publication.finish().totals.samples.numbered, 1);
 }
 
 #[test]
 fn a_small_queue_takes_large_blocks_in_small_records() {
     let (_listener, open) = listener();
-    let (mut outlet, send_path) = opened(&OutletConfig { ring_bytes: 1 << 14, ..outlet_config(vec![open]) });
-    let fits = outlet.max_block_bytes();
+    let (mut publication, send_path) =
+        opened(&PublicationConfig { ring_bytes: 1 << 14, ..publication_config(vec![open]) });
+    let fits = publication.max_block_bytes();
     assert!(fits > 1 << 13, "{fits} bytes of 16 KiB");
-    assert!(!outlet.would_overwrite(fits, 1));
+    assert!(!publication.would_overwrite(fits, 1));
     let rate = SampleRate::hz(1_000_000).unwrap();
-    outlet.write(WallTime::from_nanos(0), &vec![0; 1 << 17], rate).unwrap();
-    assert!(outlet.would_overwrite(4, 1));
+    publication.write(WallTime::from_nanos(0), &vec![0; 1 << 17], rate).unwrap();
+    assert!(publication.would_overwrite(4, 1));
     drop(send_path);
 }
 
 #[test]
 fn nobody_waits_for_a_send_path_that_has_come_to_grief() {
     let (_listener, open) = listener();
-    let (outlet, send_path) = opened(&outlet_config(vec![open]));
-    assert!(!outlet.has_ended());
+    let (publication, send_path) = opened(&publication_config(vec![open]));
+    assert!(!publication.has_ended());
     drop(send_path);
-    assert!(outlet.has_ended());
-    assert!(within_the_watchdog(move || outlet.finish().finished));
+    assert!(publication.has_ended());
+    assert!(within_the_watchdog(move || publication.finish().finished));
 }
 
 #[test]
 fn a_send_path_sees_samples_a_wish_and_the_end_as_input() {
     let (_listener, open) = listener();
-    let (mut outlet, mut send_path) = opened(&outlet_config(vec![open]));
+    let (mut publication, mut send_path) = opened(&publication_config(vec![open]));
     let rate = SampleRate::hz(1_000_000).unwrap();
     send_path.turn(clock::monotonic(), None);
     assert!(!send_path.has_input());
-    outlet.write(WallTime::from_nanos(0), &[0; 8], rate).unwrap();
+    publication.write(WallTime::from_nanos(0), &[0; 8], rate).unwrap();
     assert!(send_path.has_input());
     send_path.turn(clock::monotonic(), None);
     assert!(!send_path.has_input());
-    outlet.inject(0.5);
+    publication.inject(0.5);
     assert!(send_path.has_input());
     send_path.turn(clock::monotonic(), None);
     assert!(!send_path.has_input());
-    let ending = std::thread::spawn(move || outlet.finish());
+    let ending = std::thread::spawn(move || publication.finish());
     let deadline = clock::monotonic() + WATCHDOG;
     while !send_path.has_input() {
         assert!(clock::monotonic() < deadline, "the closed ring is no input");
@@ -232,10 +233,10 @@ fn a_flood_of_reports_leaves_the_publishers_their_turn() {
 fn readers_are_listed_per_epoch() {
     let (_listener, open) = listener();
     let agent = SendAgent::start(send_config(), false).unwrap();
-    let outlet = agent.open(outlet_config(vec![open])).unwrap();
+    let publication = agent.open(publication_config(vec![open])).unwrap();
     assert!(agent.readers(Epoch { start_ns: 1, incarnation: 2 }).is_empty());
     let stream =
-        wire::stream_id(&"lab/probe".parse().unwrap(), &outlet_config(Vec::new()).description.schema);
+        wire::stream_id(&"lab/probe".parse().unwrap(), &publication_config(Vec::new()).description.schema);
     let report = wire::Report {
         stream,
         epoch: Epoch { start_ns: 1, incarnation: 2 },
@@ -262,14 +263,14 @@ fn readers_are_listed_per_epoch() {
     };
     assert_eq!(told[0].report, report);
     assert!(agent.readers(Epoch { start_ns: 1, incarnation: 3 }).is_empty(), "of another epoch");
-    drop(outlet);
+    drop(publication);
 }
 
 #[test]
 fn the_ring_of_a_publisher_that_has_sent_nothing_names_its_epoch() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let host = HostRings::new(directory.path(), "test", Access::Owner);
-    let config = OutletConfig { host: Some(host.clone()), ..outlet_config(Vec::new()) };
+    let config = PublicationConfig { host: Some(host.clone()), ..publication_config(Vec::new()) };
     let _outlet = open_on_host(&config).unwrap();
     let stream = host.open(&host.names()[0]).unwrap();
     let mut page = Vec::new();
@@ -282,7 +283,7 @@ fn the_ring_of_a_publisher_that_has_sent_nothing_names_its_epoch() {
 fn announcements_begin_often_and_go_on_every_second() {
     let ((_listener, open), (group, announce_to)) = (listener(), listener());
     group.set_nonblocking(true).unwrap();
-    let (_outlet, mut send_path) = opened(&outlet_config(vec![open]));
+    let (_outlet, mut send_path) = opened(&publication_config(vec![open]));
     let start = clock::monotonic();
     let mut announced = Vec::new();
     for millis in 0..5_000 {

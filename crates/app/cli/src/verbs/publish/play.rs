@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use source::{Player, Source, SourceError, Speed, Step, Timing};
 use sys::clock;
-use tallycast::{Epoch, OutletStatus, Publisher, SampleRate, Stage, SteadyClock, SteadyTime, WallTime};
+use tallycast::{Epoch, PublicationStatus, Publisher, SampleRate, Stage, SteadyClock, SteadyTime, WallTime};
 
 use super::control::InjectControl;
 use super::times::{LiveTimes, PacedTimes};
@@ -31,7 +31,7 @@ pub(crate) struct Ending {
 pub(crate) struct Playing {
     pub(crate) publisher: Publisher,
     /// Those that ended because the host's clock was set back.
-    pub(crate) ended: Vec<(Epoch, OutletStatus)>,
+    pub(crate) ended: Vec<(Epoch, PublicationStatus)>,
     /// How many samples they have.
     before: u64,
 }

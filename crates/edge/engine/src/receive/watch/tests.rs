@@ -17,9 +17,9 @@ use super::*;
 use crate::receive::inlet::Registry;
 use crate::receive::{Command, PortStatus, ReceiveConfig, ReceiveFrom, ReceivesFor};
 use crate::record::Record;
-use crate::send::tests::{outlet_config, send_config};
+use crate::send::tests::{publication_config, send_config};
 use crate::thread::ThreadTuning;
-use crate::{Outlet, OutletConfig, SendAgent};
+use crate::{Publication, PublicationConfig, SendAgent};
 
 /// Long enough that a test which reaches it has failed.
 const WATCHDOG: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ struct Scene {
     commands: mpsc::Sender<Command>,
     bell: AgentBell,
     address: SocketAddr,
-    outlet: Outlet,
+    publication: Publication,
     _sender: SendAgent,
 }
 
@@ -68,10 +68,11 @@ impl Scene {
         joined.recv().unwrap().unwrap();
         let sender = SendAgent::start(send_config(), false).unwrap();
         let pacing = Pacing::Unlimited { train: 16 };
-        let outlet = sender.open(OutletConfig { pacing, ..outlet_config(vec![address]) }).unwrap();
+        let publication =
+            sender.open(PublicationConfig { pacing, ..publication_config(vec![address]) }).unwrap();
         let watch = Arc::new(Watch::new(agent, bell.clone(), true));
         watch.reader_came();
-        Self { watch, registry, commands, bell, address, outlet, _sender: sender }
+        Self { watch, registry, commands, bell, address, publication, _sender: sender }
     }
 
     /// Starts what the agent's thread does.
@@ -86,7 +87,7 @@ impl Scene {
 
     fn publish_bytes(&mut self, bytes: &[u8]) {
         let rate = SampleRate::hz(1_000_000).unwrap();
-        self.outlet.write(WallTime::from_nanos(0), bytes, rate).unwrap();
+        self.publication.write(WallTime::from_nanos(0), bytes, rate).unwrap();
     }
 
     /// What a reader looks for: a stream that has come in.

@@ -11,13 +11,13 @@ use wire::{Datagram, Request, Wanted};
 
 use super::*;
 use crate::send::guarded_send_path::Letter;
-use crate::send::outlet::{Link, Outlet, OutletConfig};
+use crate::send::publication::{Link, Publication, PublicationConfig};
 use crate::send::send_path::SendPath;
-use crate::send::tests::{listener, opened, outlet_config};
+use crate::send::tests::{listener, opened, publication_config};
 
 /// A publisher, its lane, and the bell of an agent without a thread.
 struct Scene {
-    outlet: Outlet,
+    publication: Publication,
     send_path: Option<Arc<GuardedSendPath>>,
     bell: AgentBell,
     poller: Poller,
@@ -26,21 +26,21 @@ struct Scene {
 
 impl Scene {
     /// Sets up a publisher whose lane had its first turn.
-    fn new(change: impl FnOnce(&mut OutletConfig)) -> Self {
+    fn new(change: impl FnOnce(&mut PublicationConfig)) -> Self {
         let (listener, address) = listener();
         listener.set_nonblocking(true).unwrap();
-        let mut config = outlet_config(vec![address]);
+        let mut config = publication_config(vec![address]);
         change(&mut config);
         let bell = AgentBell::new().unwrap();
-        let (mut outlet, mut send_path) = opened(&config);
+        let (mut publication, mut send_path) = opened(&config);
         send_path.turn(clock::monotonic(), None);
         let send_path = Arc::new(GuardedSendPath::new(send_path));
-        let Link { bell: its, inline_sender, .. } = outlet.link_mut();
+        let Link { bell: its, inline_sender, .. } = publication.link_mut();
         (*its, *inline_sender) =
             (bell.clone(), Some(InlineSender::new(&send_path, None, config.socket_full)));
         let poller = Poller::new().unwrap();
         poller.add(bell.wakeup(), 0, Interest::Read).unwrap();
-        Self { outlet, send_path: Some(send_path), bell, poller, listener }
+        Self { publication, send_path: Some(send_path), bell, poller, listener }
     }
 
     /// Lets the agent sleep for so long.
@@ -50,7 +50,7 @@ impl Scene {
 
     fn write(&mut self, bytes: usize) {
         let rate = SampleRate::hz(1_000_000).unwrap();
-        self.outlet.write(WallTime::from_nanos(0), &vec![0; bytes], rate).unwrap();
+        self.publication.write(WallTime::from_nanos(0), &vec![0; bytes], rate).unwrap();
     }
 
     /// Counts the datagrams with samples that have arrived: on this host, all that were sent.
@@ -173,7 +173,7 @@ fn a_publisher_that_writes_again_at_once_leaves_it_to_the_agent() {
     let mut scene = Scene::new(|_| ());
     scene.sleeps(Duration::ZERO);
     let in_the_future = clock::monotonic() + LONG;
-    scene.outlet.link_mut().inline_sender.as_mut().unwrap().last_sent = in_the_future;
+    scene.publication.link_mut().inline_sender.as_mut().unwrap().last_sent = in_the_future;
     scene.write(8);
     assert!(scene.is_left_to_the_agent());
 }
@@ -182,7 +182,7 @@ fn a_publisher_that_writes_again_at_once_leaves_it_to_the_agent() {
 fn few_samples_behind_a_hole_that_waits_in_the_ring_leave_with_it() {
     let mut scene = Scene::new(|_| ());
     // Its bell rings while the agent is awake, which has not come to it yet.
-    scene.outlet.skip(3).unwrap();
+    scene.publication.skip(3).unwrap();
     scene.sleeps(Duration::ZERO);
     scene.write(8);
     assert_eq!(scene.arrived_indices(), [3]);
@@ -190,7 +190,7 @@ fn few_samples_behind_a_hole_that_waits_in_the_ring_leave_with_it() {
 }
 
 /// Makes a publisher that waits for room, and sends as fast as the socket takes it.
-fn waits(config: &mut OutletConfig) {
+fn waits(config: &mut PublicationConfig) {
     config.socket_full = SocketFull::Wait;
     config.pacing = Pacing::Unlimited { train: 16 };
 }
@@ -202,7 +202,7 @@ const FULL: usize = (wire::DATAGRAM_BYTES_IPV4 - wire::DATA_HEADER_BYTES) / 4;
 fn a_publisher_that_waits_anyway_sends_many_samples_itself_however_soon() {
     let mut scene = Scene::new(waits);
     scene.sleeps(Duration::ZERO);
-    scene.outlet.link_mut().inline_sender.as_mut().unwrap().last_sent = clock::monotonic() + LONG;
+    scene.publication.link_mut().inline_sender.as_mut().unwrap().last_sent = clock::monotonic() + LONG;
     let read = scene.send_path().read_bytes();
     for _ in 0..2 {
         scene.write(FULL * 4 * 40);
@@ -237,7 +237,7 @@ fn what_the_pacing_holds_back_goes_through_the_ring_in_its_order() {
 }
 
 /// Makes a publisher whose ring other processes read; here nobody does.
-fn on_host(config: &mut OutletConfig) {
+fn on_host(config: &mut PublicationConfig) {
     config.host = Some(crate::HostRings::new("/nowhere", "test", ring::shared::Access::Owner));
 }
 
@@ -270,7 +270,7 @@ fn what_a_ring_has_taken_back_is_lost_also_where_its_publisher_still_has_it() {
         scene.send_path().turn(clock::monotonic(), None);
     }
     scene.send_path().turn(clock::monotonic() + LONG, None);
-    let samples = scene.outlet.status().totals.samples;
+    let samples = scene.publication.status().totals.samples;
     assert!(samples.is_balanced() && samples.publisher_queue > 0, "{samples:?}");
     assert_eq!((samples.offered, samples.numbered + samples.publisher_queue), (2_048, 2_048));
 }
@@ -305,7 +305,7 @@ fn an_agent_that_sleeps_is_woken_for_what_came_while_its_publisher_sent() {
     }));
     drop(held);
     scene.sleeps(Duration::ZERO);
-    scene.outlet.link_mut().inline_sender.as_ref().unwrap().leave(&Turn::Until(None), &scene.bell);
+    scene.publication.link_mut().inline_sender.as_ref().unwrap().leave(&Turn::Until(None), &scene.bell);
     assert!(scene.was_woken());
 }
 
@@ -326,7 +326,7 @@ fn a_publisher_that_sends_by_itself_announces_its_stream() {
     let (group, announce_to) = listener();
     group.set_nonblocking(true).unwrap();
     let mut scene = Scene::new(waits);
-    scene.outlet.link_mut().inline_sender =
+    scene.publication.link_mut().inline_sender =
         Some(InlineSender::new(scene.send_path.as_ref().unwrap(), Some(announce_to), SocketFull::Wait));
     scene.sleeps(Duration::ZERO);
     scene.write(8);

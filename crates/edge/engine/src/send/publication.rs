@@ -25,7 +25,7 @@ use crate::record::{BLOCK_HEAD_BYTES, BlockRecord, Record, kind};
 
 /// What an outlet is made for.
 #[derive(Clone, Debug)]
-pub struct OutletConfig {
+pub struct PublicationConfig {
     /// Name, schema and station; the agent fills in its report port.
     pub description: Description,
     /// The publisher's epoch.
@@ -67,7 +67,7 @@ pub enum SocketFull {
 }
 
 /// The publisher's end: dropping it ends the epoch with a final tally.
-pub struct Outlet {
+pub struct Publication {
     writer: Option<Writer>,
     /// The way to the network, where there is one.
     link: Option<Link>,
@@ -96,14 +96,14 @@ struct OnHost {
 /// The sending agent as the publisher knows it.
 pub(super) struct Link {
     pub(super) guard: Guard,
-    pub(super) shared: Arc<OutletShared>,
+    pub(super) shared: Arc<PublicationShared>,
     pub(super) bell: AgentBell,
     pub(super) inline_sender: Option<InlineSender>,
 }
 
 /// What agent and publisher tell each other beside the ring.
-pub(crate) struct OutletShared {
-    status: Mutex<OutletStatus>,
+pub(crate) struct PublicationShared {
+    status: Mutex<PublicationStatus>,
     finished: Condvar,
     /// The probability of injected loss, as the bits of an `f64`.
     injection: AtomicU64,
@@ -117,7 +117,7 @@ pub(crate) struct OutletShared {
 
 /// What the agent last said of an outlet.
 #[derive(Clone, Debug, Default)]
-pub struct OutletStatus {
+pub struct PublicationStatus {
     /// What became of everything so far.
     pub totals: Totals,
     /// How far apart trains left.
@@ -149,12 +149,12 @@ pub(super) const fn min_ring_bytes(sample_bytes: usize) -> usize {
     if for_a_sample < MIN_RING_BYTES { MIN_RING_BYTES } else { for_a_sample }
 }
 
-impl Outlet {
-    pub(super) fn new(config: &OutletConfig, writer: Writer, link: Option<Link>) -> Self {
+impl Publication {
+    pub(super) fn new(config: &PublicationConfig, writer: Writer, link: Option<Link>) -> Self {
         let schema = &config.description.schema;
         let sample_bytes = schema.sample_bytes();
         let record_bytes = MAX_RECORD_BYTES.min(writer.max_payload_bytes() / RECORD_SHARE);
-        let mut outlet = Self {
+        let mut publication = Self {
             writer: Some(writer),
             link,
             host: config.host.clone().map(|rings| OnHost::new(rings, &config.description)),
@@ -169,10 +169,10 @@ impl Outlet {
             totals: [0, 0],
         };
         let began = Record::Began { epoch: config.epoch, first_index: 0 };
-        outlet.page.began(config.epoch);
-        outlet.write_page();
-        outlet.put_record(&began).expect("the smallest ring holds it");
-        outlet
+        publication.page.began(config.epoch);
+        publication.write_page();
+        publication.put_record(&began).expect("the smallest ring holds it");
+        publication
     }
 
     /// From now on sends few samples itself rather than wake the agent for them.
@@ -316,7 +316,7 @@ impl Outlet {
 
     /// Returns what the agent last said; without a network, what was written.
     #[must_use]
-    pub fn status(&self) -> OutletStatus {
+    pub fn status(&self) -> PublicationStatus {
         self.link.as_ref().map_or_else(|| self.local_status(), |link| link.shared.status().clone())
     }
 
@@ -330,17 +330,17 @@ impl Outlet {
 
     /// Ends the epoch: everything queued leaves, then the final tally; waits until that is done.
     #[must_use]
-    pub fn finish(mut self) -> OutletStatus {
+    pub fn finish(mut self) -> PublicationStatus {
         self.end();
         self.status()
     }
 
     /// What a publisher without a network says of itself: all that was written is there for its readers.
-    fn local_status(&self) -> OutletStatus {
+    fn local_status(&self) -> PublicationStatus {
         let [numbered, source] = self.totals.map(|elements| elements / self.elements_per_sample);
         let samples = SampleTotals { offered: self.next_index, numbered, source, ..SampleTotals::default() };
         let totals = Totals { samples, ..Totals::default() };
-        OutletStatus { totals, finished: self.writer.is_none(), ..OutletStatus::default() }
+        PublicationStatus { totals, finished: self.writer.is_none(), ..PublicationStatus::default() }
     }
 
     /// Returns what so many bytes of samples take in the ring.
@@ -351,7 +351,7 @@ impl Outlet {
     }
 
     fn put(&mut self, kind: u16, parts: &[&[u8]]) -> Result<(), RecordTooLarge> {
-        let writer = self.writer.as_mut().expect("an outlet in use has its writer");
+        let writer = self.writer.as_mut().expect("an publication in use has its writer");
         writer.write(kind, self.totals, parts).map(|_| ())
     }
 
@@ -482,15 +482,15 @@ fn lost_gap(positions: Range<u64>, lost: &[(Stage, u64)]) -> Gap {
     }
 }
 
-impl Drop for Outlet {
+impl Drop for Publication {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-impl OutletShared {
+impl PublicationShared {
     pub(super) fn new() -> Self {
-        let status = Mutex::new(OutletStatus::default());
+        let status = Mutex::new(PublicationStatus::default());
         let (closed, ended) = (AtomicU64::new(0), AtomicU64::new(0));
         let injection = AtomicU64::new(0.0_f64.to_bits());
         Self { status, finished: Condvar::new(), injection, closed, ended, room: Doorbell::new() }
@@ -520,7 +520,7 @@ impl OutletShared {
     }
 
     /// Changes the status under its lock, and wakes whoever waits for the end.
-    pub(super) fn update(&self, change: impl FnOnce(&mut OutletStatus)) {
+    pub(super) fn update(&self, change: impl FnOnce(&mut PublicationStatus)) {
         let mut status = self.status();
         change(&mut status);
         if status.finished {
@@ -528,7 +528,7 @@ impl OutletShared {
         }
     }
 
-    fn status(&self) -> MutexGuard<'_, OutletStatus> {
+    fn status(&self) -> MutexGuard<'_, PublicationStatus> {
         // A status is plain numbers: whoever panicked over it left nothing half done.
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
