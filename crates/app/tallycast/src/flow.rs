@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::record::{BlockRecord, Record};
-use engine::{EpochOnPage, Inlet, ReceiveAgent};
+use engine::{EpochOnPage, ReceiveAgent, Subscription};
 use ledger::{Account, AccountState, Gap, Hop, NetworkRows};
 use ring::{Read, Reader};
 use sample::{Block, SparePool, StreamName};
@@ -57,7 +57,7 @@ impl Bridge for ReceiveAgent {
 
 /// One stream on its way to one subscriber.
 pub(crate) struct Flow {
-    pub(crate) inlet: Inlet,
+    pub(crate) subscription: Subscription,
     pub(crate) name: Arc<StreamName>,
     schema: Arc<sample::Schema>,
     bridge: Arc<dyn Bridge>,
@@ -99,22 +99,22 @@ struct Place {
 
 impl Flow {
     /// Reads a stream from the oldest that its ring holds.
-    pub(crate) fn new(inlet: Inlet, bridge: Arc<dyn Bridge>) -> Self {
-        let reader = inlet.ring.reader_at_oldest();
-        Self::with_reader(inlet, bridge, reader)
+    pub(crate) fn new(subscription: Subscription, bridge: Arc<dyn Bridge>) -> Self {
+        let reader = subscription.ring.reader_at_oldest();
+        Self::with_reader(subscription, bridge, reader)
     }
 
     /// Reads a stream from now on.
-    pub(crate) fn from_now(inlet: Inlet, bridge: Arc<dyn Bridge>) -> Self {
-        let reader = inlet.ring.reader_at_head();
-        Self::with_reader(inlet, bridge, reader)
+    pub(crate) fn from_now(subscription: Subscription, bridge: Arc<dyn Bridge>) -> Self {
+        let reader = subscription.ring.reader_at_head();
+        Self::with_reader(subscription, bridge, reader)
     }
 
-    fn with_reader(inlet: Inlet, bridge: Arc<dyn Bridge>, reader: Reader) -> Self {
+    fn with_reader(subscription: Subscription, bridge: Arc<dyn Bridge>, reader: Reader) -> Self {
         Self {
-            name: Arc::new(inlet.description.name.clone()),
-            schema: Arc::new(inlet.description.schema.clone()),
-            inlet,
+            name: Arc::new(subscription.description.name.clone()),
+            schema: Arc::new(subscription.description.schema.clone()),
+            subscription,
             bridge,
             reach: Reach::Udp,
             host: None,
@@ -141,13 +141,13 @@ impl Flow {
     }
 
     pub(crate) const fn stream(&self) -> StreamId {
-        self.inlet.stream
+        self.subscription.stream
     }
 
     /// Tells whether there is something to read.
     pub(crate) fn is_ready(&mut self) -> bool {
         // A ring that another process has closed has its end to tell of.
-        let told = self.host.is_some() && self.inlet.ring.is_closed();
+        let told = self.host.is_some() && self.subscription.ring.is_closed();
         !self.closed && (self.reader.has_more() || told)
     }
 
@@ -398,7 +398,7 @@ impl Flow {
             id: self.stream(),
             epoch,
             schema: Arc::clone(&self.schema),
-            station: self.inlet.description.station.clone(),
+            station: self.subscription.description.station.clone(),
             first_index,
             join,
         })));

@@ -53,7 +53,11 @@ impl HostAgent {
     /// Returns the names of the streams that are received.
     #[must_use]
     pub fn streams(&self) -> Vec<String> {
-        self.agent.inlets().iter().map(|inlet| inlet.description.name.to_string()).collect()
+        self.agent
+            .subscriptions()
+            .iter()
+            .map(|subscription| subscription.description.name.to_string())
+            .collect()
     }
 
     /// Waits until the list of received streams changes from what it was at `generation`, or `patience` is over.

@@ -214,7 +214,7 @@ impl HostView {
             known.retain(|name, _| names.contains(name));
         }
         for name in names {
-            let has = |stream| found.iter().any(|it| it.stream.inlet.stream == stream);
+            let has = |stream| found.iter().any(|it| it.stream.subscription.stream == stream);
             if reads(name.stream).is_some() || has(name.stream) {
                 continue;
             }
@@ -224,7 +224,7 @@ impl HostView {
             }
             match self.open(&name, file, wanted) {
                 // A writer that has ended takes its ring away in a moment, and left it for this reader before.
-                Ok(Some(it)) if !it.stream.inlet.ring.is_closed() => {
+                Ok(Some(it)) if !it.stream.subscription.ring.is_closed() => {
                     self.taken.insert(name, file);
                     found.push(it);
                     continue;
@@ -293,7 +293,7 @@ impl HostView {
                 continue;
             };
             let id = ring.stream();
-            let has = |stream| found.iter().any(|it| it.stream.inlet.stream == stream);
+            let has = |stream| found.iter().any(|it| it.stream.subscription.stream == stream);
             match reads(id) {
                 // The stream had come by the network already, which brought this epoch too.
                 Some(Reach::Udp) => {

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Attendance, Inlet, PortStatus, ReceiveAgent, ReceiveError, StreamAccountView};
+use engine::{Attendance, PortStatus, ReceiveAgent, ReceiveError, StreamAccountView, Subscription};
 use ring::{Doorbell, Idle, wait_any};
 use sample::StreamPattern;
 use units::{Epoch, StreamId};
@@ -291,7 +291,8 @@ impl Subscriber {
             socket.port =
                 ports.iter().find(|port| port.address == socket.port.address).copied().unwrap_or(socket.port);
         }
-        let kept: BTreeSet<StreamId> = self.inlets().iter().map(|inlet| inlet.stream).collect();
+        let kept: BTreeSet<StreamId> =
+            self.subscriptions().iter().map(|subscription| subscription.stream).collect();
         let Self { flows, patterns, scratch, reader, left, .. } = self;
         for flow in flows.values_mut() {
             let wanted = patterns.iter().any(|pattern| pattern.matches(&flow.name));
@@ -306,8 +307,8 @@ impl Subscriber {
         self.resting.retain(|_, rest| self.patterns.iter().any(|pattern| pattern.matches(&rest.name)));
     }
 
-    fn inlets(&self) -> Vec<Inlet> {
-        self.agent.as_ref().map_or_else(Vec::new, |agent| agent.inlets())
+    fn subscriptions(&self) -> Vec<Subscription> {
+        self.agent.as_ref().map_or_else(Vec::new, |agent| agent.subscriptions())
     }
 
     fn deselect_all(&mut self) {
@@ -345,7 +346,7 @@ impl Subscriber {
     /// Reads on in every stream; tells whether there is news.
     fn pump(&mut self) -> bool {
         // What can be read on this host is read there, from its first sample; the network is asked for the rest.
-        if self.host.as_mut().is_some_and(HostView::is_due) || self.has_unknown_inlet() {
+        if self.host.as_mut().is_some_and(HostView::is_due) || self.has_unknown_subscription() {
             self.look_at_host();
         }
         self.look_for_streams();
@@ -369,7 +370,7 @@ impl Subscriber {
     }
 
     /// Tells whether the network may have brought a stream that is not read yet.
-    fn has_unknown_inlet(&self) -> bool {
+    fn has_unknown_subscription(&self) -> bool {
         let changed = |agent: &Attendance| self.generation != Some(agent.generation());
         self.host.is_some() && self.agent.as_ref().is_some_and(changed)
     }
@@ -381,22 +382,23 @@ impl Subscriber {
             return;
         }
         self.generation = Some(generation);
-        let inlets = agent.inlets();
+        let subscriptions = agent.subscriptions();
         if self.host.is_none() {
-            self.refused.retain(|stream| inlets.iter().any(|inlet| inlet.stream == *stream));
+            self.refused
+                .retain(|stream| subscriptions.iter().any(|subscription| subscription.stream == *stream));
         }
-        self.left.retain(|stream| inlets.iter().any(|inlet| inlet.stream == *stream));
-        for inlet in inlets {
-            let wanted = self.patterns.iter().any(|pattern| pattern.matches(&inlet.description.name));
-            if !wanted || self.flows.contains_key(&inlet.stream) || self.refuses(&inlet) {
+        self.left.retain(|stream| subscriptions.iter().any(|subscription| subscription.stream == *stream));
+        for subscription in subscriptions {
+            let wanted = self.patterns.iter().any(|pattern| pattern.matches(&subscription.description.name));
+            if !wanted || self.flows.contains_key(&subscription.stream) || self.refuses(&subscription) {
                 continue;
             }
             let bridge = Arc::clone(&agent) as Arc<dyn Bridge>;
-            let stream = inlet.stream;
+            let stream = subscription.stream;
             let mut flow = if self.left.remove(&stream) {
-                Flow::from_now(inlet, bridge)
+                Flow::from_now(subscription, bridge)
             } else {
-                Flow::new(inlet, bridge)
+                Flow::new(subscription, bridge)
             };
             if let Some(before) = self.resting.remove(&stream) {
                 flow.resume(before);
@@ -407,16 +409,16 @@ impl Subscriber {
     }
 
     /// Tells whether samples are larger than this reader takes, and says so once.
-    fn refuses(&mut self, inlet: &Inlet) -> bool {
-        let sample_bytes = inlet.description.schema.sample_bytes();
+    fn refuses(&mut self, subscription: &Subscription) -> bool {
+        let sample_bytes = subscription.description.schema.sample_bytes();
         if sample_bytes <= self.max_sample_bytes {
             return false;
         }
-        if self.refused.insert(inlet.stream) {
+        if self.refused.insert(subscription.stream) {
             tracing::warn!(
                 "stream `{}` is not read: its samples of {sample_bytes} bytes are larger than {}\n\
                  allow more with max_sample_bytes",
-                inlet.description.name,
+                subscription.description.name,
                 self.max_sample_bytes
             );
         }

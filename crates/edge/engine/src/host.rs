@@ -19,7 +19,7 @@ use sample::{StreamName, StreamPattern};
 use units::{StreamId, WallTime};
 use wire::Description;
 
-use crate::Inlet;
+use crate::Subscription;
 pub use readers::{LeftRing, ReaderPresence, Waiting};
 
 /// The first letters of every file of ours.
@@ -85,7 +85,7 @@ pub struct HostRing {
 #[derive(Clone)]
 pub struct HostStream {
     /// The stream as local readers find it.
-    pub inlet: Inlet,
+    pub subscription: Subscription,
     /// Who writes the ring.
     pub writer: RingWriter,
     /// The bell that is rung when something was written.
@@ -436,7 +436,7 @@ impl HostRing {
         let shared = self.found.open()?;
         let (stream, description, ring) = (self.stream, self.description, shared.ring().clone());
         Ok(HostStream {
-            inlet: Inlet { stream, description, ring },
+            subscription: Subscription { stream, description, ring },
             writer: self.writer,
             bell: Arc::clone(shared.bell()),
             liveness: Arc::clone(shared.liveness()),
@@ -479,7 +479,7 @@ mod tests {
         let found = rings.look(&agents).unwrap();
         assert_eq!((found.writer, found.pid), (RingWriter::Agent, std::process::id()));
         assert_eq!(*found.description, description);
-        assert_eq!(*found.open().unwrap().inlet.description, description);
+        assert_eq!(*found.open().unwrap().subscription.description, description);
         drop((agent, publisher));
         assert!(rings.names().is_empty());
     }

@@ -27,8 +27,8 @@ pub use host::{
 };
 pub use ledger_page::{EpochOnPage, read_ledger_page};
 pub use receive::{
-    AdmissionCounts, Announced, Attendance, Inlet, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
-    ReceiveFrom, ReceivesFor, StreamAccountView, UnjoinedStreams, Waits,
+    AdmissionCounts, Announced, Attendance, PortStatus, ReceiveAgent, ReceiveConfig, ReceiveError,
+    ReceiveFrom, ReceivesFor, StreamAccountView, Subscription, UnjoinedStreams, Waits,
 };
 pub use reliable::{PortError, PortOptions, ReliablePort, WaitError};
 pub use report_board::{HeardReport, HeardReports};

@@ -7,9 +7,9 @@
 mod admission;
 mod agent;
 mod directory;
-mod inlet;
 mod port;
 mod reply;
+mod subscription;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -34,9 +34,9 @@ use crate::thread::{AgentThread, ThreadTuning};
 pub use admission::AdmissionCounts;
 use agent::Agent;
 pub use directory::Announced;
-pub use inlet::Inlet;
-use inlet::Registry;
 pub use port::{PortStatus, Waits};
+use subscription::Registry;
+pub use subscription::Subscription;
 use watch::Watch;
 
 /// Where an agent listens and who it is.
@@ -278,11 +278,11 @@ impl ReceiveAgent {
 
     /// Returns the streams that come in.
     #[must_use]
-    pub fn inlets(&self) -> Vec<Inlet> {
-        self.registry.inlets()
+    pub fn subscriptions(&self) -> Vec<Subscription> {
+        self.registry.subscriptions()
     }
 
-    /// Returns a count that changes whenever [`ReceiveAgent::inlets`] does.
+    /// Returns a count that changes whenever [`ReceiveAgent::subscriptions`] does.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.registry.generation()

@@ -22,9 +22,9 @@ pub(super) struct HostEnd {
 impl Flow {
     /// Reads a stream from another process's ring, from the oldest that it holds.
     pub(crate) fn on_host(stream: HostStream) -> Self {
-        let reader = stream.inlet.ring.reader_at_oldest();
-        let bridge = Arc::new(PageBridge(stream.inlet.ring.clone()));
-        let mut flow = Self::with_reader(stream.inlet, bridge, reader);
+        let reader = stream.subscription.ring.reader_at_oldest();
+        let bridge = Arc::new(PageBridge(stream.subscription.ring.clone()));
+        let mut flow = Self::with_reader(stream.subscription, bridge, reader);
         flow.reach = Reach::of(stream.writer);
         flow.host = Some(HostEnd { bell: stream.bell, liveness: stream.liveness });
         flow
@@ -115,7 +115,7 @@ impl Flow {
     pub(crate) fn look_after_writer(&mut self, reader_name: &str, events: &mut Vec<Event>) {
         let Some(host) = self.host.as_ref().filter(|_| !self.closed) else { return };
         // Asked before the ring is: what a dead writer wrote is all there when the ring is looked at after that.
-        if host.liveness.writer_is_alive() || self.inlet.ring.is_closed() {
+        if host.liveness.writer_is_alive() || self.subscription.ring.is_closed() {
             return;
         }
         if self.is_ready() {

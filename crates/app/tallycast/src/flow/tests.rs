@@ -34,7 +34,7 @@ impl Bridge for KnownAccounts {
 /// The writing end, as the agent has it, and a subscriber's flow.
 struct Scene {
     writer: Writer,
-    inlet: Inlet,
+    subscription: Subscription,
     totals: BTreeMap<Epoch, [u64; 2]>,
     bridge: Arc<KnownAccounts>,
     flow: Flow,
@@ -44,10 +44,10 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let (writer, ring) = ring::ring(RING_BYTES);
-        let inlet = Inlet { stream: StreamId(1), description: Arc::new(description()), ring };
+        let subscription = Subscription { stream: StreamId(1), description: Arc::new(description()), ring };
         let bridge = Arc::new(KnownAccounts::default());
-        let flow = Flow::new(inlet.clone(), Arc::clone(&bridge) as Arc<dyn Bridge>);
-        Self { writer, inlet, totals: BTreeMap::new(), bridge, flow, events: Vec::new() }
+        let flow = Flow::new(subscription.clone(), Arc::clone(&bridge) as Arc<dyn Bridge>);
+        Self { writer, subscription, totals: BTreeMap::new(), bridge, flow, events: Vec::new() }
     }
 
     fn put(&mut self, record: &Record<'_>, advance: [u64; 2]) {
@@ -502,7 +502,7 @@ fn a_reader_that_comes_later_has_not_lost_what_was_before_it() {
     let mut scene = Scene::new();
     scene.began(A, 0);
     scene.blocks(A, 0..TOO_MANY);
-    scene.flow = Flow::new(scene.inlet.clone(), Arc::clone(&scene.bridge) as Arc<dyn Bridge>);
+    scene.flow = Flow::new(scene.subscription.clone(), Arc::clone(&scene.bridge) as Arc<dyn Bridge>);
     scene.read();
     let rows = scene.flow.accounts("desk", GapList::Full)[0].account.elements;
     assert!(rows.first > 0);

@@ -51,10 +51,10 @@ impl Subscriber {
             is_read.then(|| flow.reach())
         };
         for Found { stream, start } in host.find(reads, &wanted) {
-            if self.refuses(&stream.inlet) {
+            if self.refuses(&stream.subscription) {
                 continue;
             }
-            let id = stream.inlet.stream;
+            let id = stream.subscription.stream;
             let mut flow = Flow::on_host(stream);
             let idle = self.flows.remove(&id).map(Flow::into_rest);
             if let Some(before) = idle.or_else(|| self.resting.remove(&id)) {

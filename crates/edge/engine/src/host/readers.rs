@@ -402,8 +402,8 @@ mod tests {
         let left = waits.left();
         assert_eq!(left.iter().map(|ring| ring.file_number).collect::<Vec<_>>(), made, "the oldest first");
         let found = left[0].look().unwrap().open().unwrap();
-        assert_eq!((found.inlet.stream, found.file_number()), (stream, Some(made[0])));
-        assert!(found.inlet.ring.is_closed());
+        assert_eq!((found.subscription.stream, found.file_number()), (stream, Some(made[0])));
+        assert!(found.subscription.ring.is_closed());
         assert!(left[0].take_away());
         assert_eq!(waits.left().len(), 1);
         drop((waits, reads, other, from_now));
@@ -428,10 +428,13 @@ mod tests {
         assert_eq!(leave(), Waiting { missed: 1, ..Waiting::default() });
         let left = reader.left();
         let note = left[MAX_LEFT].look().unwrap().open().unwrap();
-        assert_eq!((note.inlet.stream, note.inlet.description.name.as_str()), (stream, "lab/probe"));
-        let mut records = note.inlet.ring.reader_at_oldest();
+        assert_eq!(
+            (note.subscription.stream, note.subscription.description.name.as_str()),
+            (stream, "lab/probe")
+        );
+        let mut records = note.subscription.ring.reader_at_oldest();
         assert_eq!(records.read(&mut Vec::new()), Read::Record { kind: 7, totals: [8, 9] });
-        assert!(note.inlet.ring.is_closed());
+        assert!(note.subscription.ring.is_closed());
         // It is told again of what it has read, and may not remove.
         let read: Vec<_> = left[1..].iter().map(|left| (stream, left.file_number)).collect();
         reader.show(&[pattern("**")], &read);

@@ -16,9 +16,9 @@ use wire::{Announcement, Datagram};
 
 use super::admission::{Admission, AdmissionCounts, Verdict};
 use super::directory::{Announced, Directory};
-use super::inlet::{Inlets, PortToken, Registry};
 use super::port::{Port, PortStatus};
 use super::reply::ReplySockets;
+use super::subscription::{PortToken, Registry, Subscriptions};
 use super::{
     Command, ReceiveConfig, ReceiveError, ReceiveFrom, ReceivesFor, StreamAccountView, UnjoinedStreams,
 };
@@ -97,7 +97,7 @@ pub(super) struct Agent {
     directory: Directory,
     ports: BTreeMap<PortToken, Port>,
     next_token: PortToken,
-    inlets: Inlets,
+    subscriptions: Subscriptions,
     /// Streams that were looked for on this host, by who announces them.
     elsewhere: BTreeMap<(StreamId, IpAddr), Elsewhere>,
     reply: ReplySockets,
@@ -154,7 +154,7 @@ impl Agent {
             directory: Directory::new(),
             ports: BTreeMap::new(),
             next_token: FIRST_PORT,
-            inlets: Inlets::new(registry, shared),
+            subscriptions: Subscriptions::new(registry, shared),
             elsewhere: BTreeMap::new(),
             leaving: false,
             waiting: Vec::new(),
@@ -183,7 +183,7 @@ impl Agent {
         self.look_at_unproven(now);
         let deadline = self.advance_all();
         self.leave_unwanted();
-        self.inlets.ring_bell();
+        self.subscriptions.ring_bell();
         (!busy).then_some(deadline)
     }
 
@@ -221,7 +221,7 @@ impl Agent {
     /// Lets the next samples take the place of those that have been read; tells whether readers must go along, by another
     /// look. For the only reader, who has read everything.
     pub(super) fn rewind_rings(&mut self) -> bool {
-        self.inlets.rewind()
+        self.subscriptions.rewind()
     }
 
     pub(super) const fn is_stopping(&self) -> bool {
@@ -290,8 +290,8 @@ impl Agent {
     /// Returns the epochs of a stream with their gaps: those of ended accounts, which are kept with the ring, and those that
     /// the open books remember.
     fn epochs_of(&self, stream: StreamId) -> Vec<EpochOnPage> {
-        let mut epochs = self.inlets.epochs_of(stream);
-        let port = self.inlets.port_of(stream).and_then(|token| self.ports.get(&token));
+        let mut epochs = self.subscriptions.epochs_of(stream);
+        let port = self.subscriptions.port_of(stream).and_then(|token| self.ports.get(&token));
         for view in port.into_iter().flat_map(|port| port.machine.accounts_of(stream)) {
             if let Some(known) = epochs.iter_mut().find(|known| known.epoch == view.epoch) {
                 known.gaps.extend(view.account.gaps);
@@ -354,7 +354,7 @@ impl Agent {
         // What was announced just now comes before what was announced once.
         wanted.sort_by_key(|announced| std::cmp::Reverse(announced.heard));
         for Announced { announcement, from, heard } in wanted {
-            let received_elsewhere = self.inlets.port_of(announcement.stream).is_some_and(|port| {
+            let received_elsewhere = self.subscriptions.port_of(announcement.stream).is_some_and(|port| {
                 self.ports.get(&port).is_some_and(|port| port.address != announcement.group)
             });
             if received_elsewhere
@@ -392,7 +392,7 @@ impl Agent {
             {
                 port.machine.handle(now, Input::Waits(waits));
                 port.machine.handle(now, Input::Announced { announcement: &announcement, from });
-                drain(token, port, &mut self.inlets, &mut self.reply);
+                drain(token, port, &mut self.subscriptions, &mut self.reply);
             }
         }
     }
@@ -632,7 +632,7 @@ impl Agent {
         let mut busy = !all_were_told;
         for (token, port) in &mut self.ports {
             if ready.iter().any(|it| it.token == *token) {
-                let more = receive(*token, port, &mut self.batch, &mut self.inlets, &mut self.reply);
+                let more = receive(*token, port, &mut self.batch, &mut self.subscriptions, &mut self.reply);
                 if !more {
                     port.was_empty(now);
                 }
@@ -662,11 +662,11 @@ impl Agent {
     /// Leaves each stream that comes in at several sockets to one of them.
     fn settle_conflicts(&mut self) {
         let now = clock::monotonic();
-        for (stream, owner) in self.inlets.take_news_of_ports() {
+        for (stream, owner) in self.subscriptions.take_news_of_ports() {
             for (token, port) in &mut self.ports {
                 let elsewhere = owner.is_some_and(|owner| owner != *token);
                 port.machine.handle(now, Input::Elsewhere(stream, elsewhere));
-                drain(*token, port, &mut self.inlets, &mut self.reply);
+                drain(*token, port, &mut self.subscriptions, &mut self.reply);
             }
         }
     }
@@ -681,7 +681,7 @@ impl Agent {
             for (token, port) in &mut self.ports {
                 if concerns_reader(&notice, port.address, port.cookie) {
                     port.machine.handle(now, Input::Dropped(&notice));
-                    drain(*token, port, &mut self.inlets, &mut self.reply);
+                    drain(*token, port, &mut self.subscriptions, &mut self.reply);
                 }
             }
         }
@@ -697,7 +697,7 @@ impl Agent {
         let mut next = Instant::earlier(self.next_drop_look, Some(now + crate::MAX_SLEEP)).unwrap_or(now);
         for (token, port) in &mut self.ports {
             port.check_tail(now);
-            let deadline = drain(*token, port, &mut self.inlets, &mut self.reply);
+            let deadline = drain(*token, port, &mut self.subscriptions, &mut self.reply);
             next = Instant::earlier(deadline, port.tail_check()).map_or(next, |due| due.min(next));
         }
         next
@@ -712,7 +712,7 @@ impl Agent {
         for (token, port) in &mut self.ports {
             port.machine.handle(now, Input::DropReporter(drop_reporter));
             port.machine.handle(now, Input::Select(self.directory.selection()));
-            drain(*token, port, &mut self.inlets, &mut self.reply);
+            drain(*token, port, &mut self.subscriptions, &mut self.reply);
         }
     }
 
@@ -740,7 +740,7 @@ impl Agent {
         let ports = &self.ports;
         let goes_on =
             |stream| silent.iter().any(|token| ports[token].machine.silent().any(|it| it.0 == stream));
-        self.inlets.close_where(|stream, description, idle| {
+        self.subscriptions.close_where(|stream, description, idle| {
             // A process's own readers remember epochs by their rings; a host's agent outlives its streams.
             let is_over = for_host && idle && !directory.is_announced(stream) && !goes_on(stream);
             !directory.wants(&description.name) || is_over
@@ -784,10 +784,10 @@ impl Agent {
         let now = clock::monotonic();
         for (token, port) in &mut self.ports {
             port.machine.handle(now, Input::LeaveAll);
-            drain(*token, port, &mut self.inlets, &mut self.reply);
+            drain(*token, port, &mut self.subscriptions, &mut self.reply);
         }
-        self.inlets.ring_bell();
-        self.inlets.close_all();
+        self.subscriptions.ring_bell();
+        self.subscriptions.close_all();
     }
 }
 
@@ -808,12 +808,12 @@ fn receive(
     token: PortToken,
     port: &mut Port,
     batch: &mut ReceiveBatch,
-    inlets: &mut Inlets,
+    subscriptions: &mut Subscriptions,
     reply: &mut ReplySockets,
 ) -> bool {
     let mut bytes = 0;
     for _ in 0..MAX_BATCHES_PER_TURN {
-        bytes += receive_batch(token, port, batch, inlets, reply);
+        bytes += receive_batch(token, port, batch, subscriptions, reply);
         if !batch.is_full() {
             return false;
         }
@@ -829,7 +829,7 @@ fn receive_batch(
     token: PortToken,
     port: &mut Port,
     batch: &mut ReceiveBatch,
-    inlets: &mut Inlets,
+    subscriptions: &mut Subscriptions,
     reply: &mut ReplySockets,
 ) -> usize {
     match port.socket.receive_batch(batch) {
@@ -849,7 +849,7 @@ fn receive_batch(
         port.took(bytes.len());
         let mut outputs = port.machine.take_train(now, Train { bytes, segment_bytes, from, drops });
         while let Some(output) = outputs.next(&mut buffer) {
-            follow(token, output, &buffer, inlets, reply);
+            follow(token, output, &buffer, subscriptions, reply);
         }
     }
     batch_bytes
@@ -859,14 +859,14 @@ fn receive_batch(
 fn drain(
     token: PortToken,
     port: &mut Port,
-    inlets: &mut Inlets,
+    subscriptions: &mut Subscriptions,
     reply: &mut ReplySockets,
 ) -> Option<Instant> {
     let mut buffer = [0; wire::DATAGRAM_BYTES_IPV4];
     loop {
         match port.machine.poll(port.empty_at(), &mut buffer) {
             Output::Idle { deadline } => return deadline,
-            output => follow(token, output, &buffer, inlets, reply),
+            output => follow(token, output, &buffer, subscriptions, reply),
         }
     }
 }
@@ -876,11 +876,11 @@ fn follow(
     token: PortToken,
     output: Output<'_>,
     buffer: &[u8],
-    inlets: &mut Inlets,
+    subscriptions: &mut Subscriptions,
     reply: &mut ReplySockets,
 ) {
     match output {
-        Output::Event(event) => inlets.write(token, event),
+        Output::Event(event) => subscriptions.write(token, event),
         Output::Transmit { to, size_bytes } => reply.send(&buffer[..size_bytes], to),
         Output::Idle { .. } => {}
     }

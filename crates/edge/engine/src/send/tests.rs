@@ -274,7 +274,7 @@ fn the_ring_of_a_publisher_that_has_sent_nothing_names_its_epoch() {
     let _outlet = open_on_host(&config).unwrap();
     let stream = host.open(&host.names()[0]).unwrap();
     let mut page = Vec::new();
-    assert!(stream.inlet.ring.page(&mut page));
+    assert!(stream.subscription.ring.page(&mut page));
     let epochs = read_ledger_page(&page).unwrap();
     assert_eq!(epochs, [EpochOnPage { epoch: config.epoch, ended: false, gaps: Vec::new() }]);
 }

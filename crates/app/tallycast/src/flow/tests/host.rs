@@ -25,9 +25,10 @@ impl HostScene {
         let writer = rings.create(stream, RingWriter::Publisher, &description, RING_BYTES).unwrap();
         let name = RingName { stream, writer: RingWriter::Publisher };
         let found = rings.open(&name).unwrap();
-        let inlet = found.inlet.clone();
+        let subscription = found.subscription.clone();
         let (bridge, totals) = (Arc::new(KnownAccounts::default()), BTreeMap::new());
-        let scene = Scene { writer, inlet, totals, bridge, flow: Flow::on_host(found), events: Vec::new() };
+        let scene =
+            Scene { writer, subscription, totals, bridge, flow: Flow::on_host(found), events: Vec::new() };
         Self { rings, name, scene, _directory: directory }
     }
 

@@ -14,7 +14,7 @@ use sys::ReceiveTechniques;
 use units::{ReaderId, SampleRate, WallTime};
 
 use super::*;
-use crate::receive::inlet::Registry;
+use crate::receive::subscription::Registry;
 use crate::receive::{Command, PortStatus, ReceiveConfig, ReceiveFrom, ReceivesFor};
 use crate::record::Record;
 use crate::send::tests::{publication_config, send_config};
@@ -92,7 +92,7 @@ impl Scene {
 
     /// What a reader looks for: a stream that has come in.
     fn look(&self) -> impl FnMut() -> Option<usize> + use<'_> {
-        || Some(self.registry.inlets().len()).filter(|count| *count > 0)
+        || Some(self.registry.subscriptions().len()).filter(|count| *count > 0)
     }
 
     /// Asks as any thread may, and waits for the answer.
@@ -284,7 +284,7 @@ fn a_thread_that_rests_for_too_long_is_called_when_buffers_begin_to_fill() {
 fn farthest_and_position(scene: &mut Scene) -> (u64, u64) {
     scene.publish();
     assert_eq!(scene.watch.stand(deadline(), scene.look()), Some(1));
-    let ring = scene.registry.inlets()[0].ring.clone();
+    let ring = scene.registry.subscriptions()[0].ring.clone();
     let (mut reader, mut record) = (ring.reader_at_oldest(), Vec::new());
     let (mut bytes, mut farthest, block) = (0, 0, vec![0; 1 << 18]);
     for blocks in 0..=16 {
@@ -308,7 +308,7 @@ fn a_ring_that_is_read_to_its_end_is_rewound_before_more_comes() {
     let mut scene = Scene::new();
     let (farthest, position) = farthest_and_position(&mut scene);
     assert!(farthest < 1 << 20, "{farthest} bytes of it were used");
-    assert!(position > 4 * scene.registry.inlets()[0].ring.capacity_bytes(), "again and again");
+    assert!(position > 4 * scene.registry.subscriptions()[0].ring.capacity_bytes(), "again and again");
 }
 
 #[test]

@@ -36,7 +36,7 @@ const MAX_GAPS_OF_ENDED: usize = 8_192;
 
 /// A stream as local readers find it.
 #[derive(Clone)]
-pub struct Inlet {
+pub struct Subscription {
     /// The stream.
     pub stream: StreamId,
     /// Name, schema, station.
@@ -48,7 +48,7 @@ pub struct Inlet {
 /// The streams that come in, for all threads of the process.
 #[derive(Default)]
 pub(crate) struct Registry {
-    inlets: Mutex<Vec<Inlet>>,
+    subscriptions: Mutex<Vec<Subscription>>,
     /// Counts changes, so that readers look only when there is something new.
     generation: AtomicU64,
     pub(crate) bell: Doorbell,
@@ -59,12 +59,12 @@ impl Registry {
         self.generation.load(Ordering::Acquire)
     }
 
-    pub(crate) fn inlets(&self) -> Vec<Inlet> {
-        self.inlets.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn subscriptions(&self) -> Vec<Subscription> {
+        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn change(&self, act: impl FnOnce(&mut Vec<Inlet>)) {
-        act(&mut self.inlets.lock().unwrap_or_else(PoisonError::into_inner));
+    fn change(&self, act: impl FnOnce(&mut Vec<Subscription>)) {
+        act(&mut self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner));
         // Pairs with the load in `generation`: whoever sees the new count finds the new list.
         self.generation.fetch_add(1, Ordering::Release);
         self.bell.ring();
@@ -78,7 +78,7 @@ pub(super) type PortToken = u64;
 ///
 /// A stream may come in at several ports, such as a group and an address of this host. It is received at the one
 /// where its account began first, until that account ends: delivered twice, nothing would add up.
-pub(super) struct Inlets {
+pub(super) struct Subscriptions {
     registry: Arc<Registry>,
     /// Where rings are made that other processes read too; `None` keeps them on the heap.
     host: Option<HostRings>,
@@ -119,7 +119,7 @@ struct EpochTotals {
     totals: [u64; 2],
 }
 
-impl Inlets {
+impl Subscriptions {
     pub(super) fn new(registry: Arc<Registry>, host: Option<HostRings>) -> Self {
         Self {
             registry,
@@ -225,11 +225,11 @@ impl Inlets {
     }
 
     fn warn_of_imposter(&self, stream: StreamId, believed: SocketAddr, imposter: SocketAddr) {
-        let inlets = self.registry.inlets();
-        let name = inlets
+        let subscriptions = self.registry.subscriptions();
+        let name = subscriptions
             .iter()
-            .find(|inlet| inlet.stream == stream)
-            .map(|inlet| inlet.description.name.to_string());
+            .find(|subscription| subscription.stream == stream)
+            .map(|subscription| subscription.description.name.to_string());
         tracing::warn!(
             "stream `{}` comes from {imposter} too, whose datagrams are left out and counted as imposter: its publisher \
              sends from {believed}\nfind out what sends from {}; a publisher that has moved is followed once its old \
@@ -261,14 +261,16 @@ impl Inlets {
 
     /// Closes the rings of streams of which this is true; it is told whether they are without an account.
     pub(super) fn close_where(&mut self, unwanted: impl Fn(StreamId, &Description, bool) -> bool) {
-        let all = self.registry.inlets();
+        let all = self.registry.subscriptions();
         let is_idle =
             |stream| self.stream_rings.get(&stream).is_none_or(|stream_ring| stream_ring.open_accounts == 0);
-        let unwanted = |it: &&Inlet| unwanted(it.stream, &it.description, is_idle(it.stream));
+        let unwanted = |it: &&Subscription| unwanted(it.stream, &it.description, is_idle(it.stream));
         let closed: Vec<_> = all.iter().filter(unwanted).map(|it| it.stream).collect();
         if !closed.is_empty() {
             self.stream_rings.retain(|stream, _| !closed.contains(stream));
-            self.registry.change(|inlets| inlets.retain(|inlet| !closed.contains(&inlet.stream)));
+            self.registry.change(|subscriptions| {
+                subscriptions.retain(|subscription| !closed.contains(&subscription.stream))
+            });
         }
     }
 
@@ -323,7 +325,7 @@ impl Inlets {
         let Some(writer) = self.make_ring(stream, &description, ring_bytes) else { return };
         let ring = writer.reading_end();
         self.stream_rings.insert(stream, StreamRing::new(writer, ring_bytes));
-        self.registry.change(|inlets| inlets.push(Inlet { stream, description, ring }));
+        self.registry.change(|subscriptions| subscriptions.push(Subscription { stream, description, ring }));
     }
 
     /// Returns what is left of the budget for all rings.
@@ -469,19 +471,19 @@ mod tests {
         (StreamId(stream), Arc::new(Description { name, schema, station, report_port: 1, unknown }))
     }
 
-    fn began(inlets: &mut Inlets, epoch: Epoch, first_index: u64) {
+    fn began(subscriptions: &mut Subscriptions, epoch: Epoch, first_index: u64) {
         let (stream, description) = description(1, 1_000);
-        inlets.write(PORT, Event::Began { stream, epoch, description, first_index });
+        subscriptions.write(PORT, Event::Began { stream, epoch, description, first_index });
     }
 
-    fn block(inlets: &mut Inlets, epoch: Epoch, positions: std::ops::Range<u64>) {
+    fn block(subscriptions: &mut Subscriptions, epoch: Epoch, positions: std::ops::Range<u64>) {
         let payload = vec![0; usize::try_from(positions.end - positions.start).unwrap()];
         let (t0, clock, dtype) = (WallTime::default(), Clock::System, Dtype::U8);
         let (stream, payload) = (StreamId(1), Payload::whole(&payload));
-        inlets.write(PORT, Event::Block { stream, epoch, positions, t0, clock, dtype, payload });
+        subscriptions.write(PORT, Event::Block { stream, epoch, positions, t0, clock, dtype, payload });
     }
 
-    fn gap(inlets: &mut Inlets, epoch: Epoch, positions: std::ops::Range<u64>) {
+    fn gap(subscriptions: &mut Subscriptions, epoch: Epoch, positions: std::ops::Range<u64>) {
         let unexplained = positions.end - positions.start;
         let gap = Gap {
             id: 0,
@@ -494,17 +496,17 @@ mod tests {
             apportioned: false,
             evidence: Vec::new(),
         };
-        inlets.write(PORT, Event::Gap { stream: StreamId(1), epoch, gap });
+        subscriptions.write(PORT, Event::Gap { stream: StreamId(1), epoch, gap });
     }
 
-    fn ended(inlets: &mut Inlets, epoch: Epoch) {
-        ended_with(inlets, epoch, Vec::new());
+    fn ended(subscriptions: &mut Subscriptions, epoch: Epoch) {
+        ended_with(subscriptions, epoch, Vec::new());
     }
 
-    fn ended_with(inlets: &mut Inlets, epoch: Epoch, gaps: Vec<Gap>) {
+    fn ended_with(subscriptions: &mut Subscriptions, epoch: Epoch, gaps: Vec<Gap>) {
         let (state, elements) = (AccountState::Unconfirmed, ReaderRows::default());
         let account = Account { state, datagrams: None, elements, gaps };
-        inlets.write(PORT, Event::Ended { stream: StreamId(1), epoch, account });
+        subscriptions.write(PORT, Event::Ended { stream: StreamId(1), epoch, account });
     }
 
     fn totals(reader: &mut Reader) -> Vec<[u64; 2]> {
@@ -519,35 +521,35 @@ mod tests {
     #[test]
     fn totals_continue_over_the_accounts_of_an_epoch() {
         let registry = Arc::new(Registry::default());
-        let mut inlets = Inlets::new(Arc::clone(&registry), None);
-        began(&mut inlets, A, 5);
-        block(&mut inlets, A, 5..15);
-        ended(&mut inlets, A);
-        began(&mut inlets, A, 15);
-        gap(&mut inlets, A, 15..18);
-        block(&mut inlets, A, 18..20);
-        ended(&mut inlets, A);
-        let mut reader = registry.inlets()[0].ring.reader_at_oldest();
+        let mut subscriptions = Subscriptions::new(Arc::clone(&registry), None);
+        began(&mut subscriptions, A, 5);
+        block(&mut subscriptions, A, 5..15);
+        ended(&mut subscriptions, A);
+        began(&mut subscriptions, A, 15);
+        gap(&mut subscriptions, A, 15..18);
+        block(&mut subscriptions, A, 18..20);
+        ended(&mut subscriptions, A);
+        let mut reader = registry.subscriptions()[0].ring.reader_at_oldest();
         let expected = [[0, 0], [0, 0], [10, 0], [10, 0], [10, 0], [10, 3], [12, 3]];
         assert_eq!(totals(&mut reader), expected);
     }
 
     #[test]
     fn losses_of_an_epoch_before_a_silence_are_known_after_it() {
-        let mut inlets = Inlets::new(Arc::new(Registry::default()), None);
+        let mut subscriptions = Subscriptions::new(Arc::new(Registry::default()), None);
         for account in 0..3 {
             let first = account * 6_000;
-            began(&mut inlets, A, first);
+            began(&mut subscriptions, A, first);
             let gaps = (0..6_000).map(|at| Gap::unexplained(first + at..first + at + 1)).collect();
-            ended_with(&mut inlets, A, gaps);
+            ended_with(&mut subscriptions, A, gaps);
         }
-        began(&mut inlets, A, 18_000);
-        began(&mut inlets, B, 0);
-        let epochs = inlets.epochs_of(StreamId(1));
+        began(&mut subscriptions, A, 18_000);
+        began(&mut subscriptions, B, 0);
+        let epochs = subscriptions.epochs_of(StreamId(1));
         let told: Vec<_> = epochs.iter().map(|known| (known.epoch, known.ended, known.gaps.len())).collect();
         assert_eq!(told, [(A, false, MAX_GAPS_OF_ENDED), (B, false, 0)]);
         assert_eq!(epochs[0].gaps.last().unwrap().positions, 17_999..18_000, "the newest are kept");
-        assert_eq!(inlets.epochs_of(StreamId(2)), []);
+        assert_eq!(subscriptions.epochs_of(StreamId(2)), []);
     }
 
     #[test]
@@ -555,33 +557,33 @@ mod tests {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let host = HostRings::new(directory.path(), "test", ring::shared::Access::Owner);
         let registry = Arc::new(Registry::default());
-        let mut inlets = Inlets::new(Arc::clone(&registry), Some(host));
+        let mut subscriptions = Subscriptions::new(Arc::clone(&registry), Some(host));
         let on_page = || {
             let mut page = Vec::new();
-            assert!(registry.inlets()[0].ring.page(&mut page));
+            assert!(registry.subscriptions()[0].ring.page(&mut page));
             let epochs = read_ledger_page(&page).unwrap();
             epochs.iter().map(|known| (known.epoch, known.ended)).collect::<Vec<_>>()
         };
-        began(&mut inlets, A, 0);
+        began(&mut subscriptions, A, 0);
         assert_eq!(on_page(), [(A, false)]);
-        inlets.ring_bell();
-        ended(&mut inlets, A);
-        began(&mut inlets, B, 0);
+        subscriptions.ring_bell();
+        ended(&mut subscriptions, A);
+        began(&mut subscriptions, B, 0);
         assert_eq!(on_page(), [(A, true), (B, false)]);
     }
 
     #[test]
     fn the_rest_of_a_replaced_epoch_is_not_counted_for_its_successor() {
         let registry = Arc::new(Registry::default());
-        let mut inlets = Inlets::new(Arc::clone(&registry), None);
-        began(&mut inlets, A, 0);
-        block(&mut inlets, A, 0..6);
-        began(&mut inlets, B, 0);
-        gap(&mut inlets, A, 6..8);
-        block(&mut inlets, B, 0..3);
-        ended(&mut inlets, A);
-        block(&mut inlets, B, 3..4);
-        let mut reader = registry.inlets()[0].ring.reader_at_oldest();
+        let mut subscriptions = Subscriptions::new(Arc::clone(&registry), None);
+        began(&mut subscriptions, A, 0);
+        block(&mut subscriptions, A, 0..6);
+        began(&mut subscriptions, B, 0);
+        gap(&mut subscriptions, A, 6..8);
+        block(&mut subscriptions, B, 0..3);
+        ended(&mut subscriptions, A);
+        block(&mut subscriptions, B, 3..4);
+        let mut reader = registry.subscriptions()[0].ring.reader_at_oldest();
         let expected = [[0, 0], [0, 0], [0, 0], [6, 0], [0, 0], [6, 2], [3, 0]];
         assert_eq!(totals(&mut reader), expected);
     }
@@ -589,55 +591,60 @@ mod tests {
     #[test]
     fn a_stream_is_received_at_one_port_and_at_another_when_its_account_there_has_ended() {
         let registry = Arc::new(Registry::default());
-        let mut inlets = Inlets::new(Arc::clone(&registry), None);
-        let at = |inlets: &mut Inlets, port, first_index| {
+        let mut subscriptions = Subscriptions::new(Arc::clone(&registry), None);
+        let at = |subscriptions: &mut Subscriptions, port, first_index| {
             let (stream, description) = description(1, 1_000);
-            inlets.write(port, Event::Began { stream, epoch: A, description, first_index });
+            subscriptions.write(port, Event::Began { stream, epoch: A, description, first_index });
         };
         let stream = StreamId(1);
-        at(&mut inlets, PORT, 0);
-        assert_eq!(inlets.take_news_of_ports(), [(stream, Some(PORT))]);
-        at(&mut inlets, PORT + 1, 0);
-        assert_eq!(inlets.take_news_of_ports(), [(stream, Some(PORT))], "the other must hear it again");
-        let end = |inlets: &mut Inlets, port| {
+        at(&mut subscriptions, PORT, 0);
+        assert_eq!(subscriptions.take_news_of_ports(), [(stream, Some(PORT))]);
+        at(&mut subscriptions, PORT + 1, 0);
+        assert_eq!(
+            subscriptions.take_news_of_ports(),
+            [(stream, Some(PORT))],
+            "the other must hear it again"
+        );
+        let end = |subscriptions: &mut Subscriptions, port| {
             let account = Account {
                 state: AccountState::Unconfirmed,
                 datagrams: None,
                 elements: ReaderRows::default(),
                 gaps: Vec::new(),
             };
-            inlets.write(port, Event::Ended { stream, epoch: A, account });
+            subscriptions.write(port, Event::Ended { stream, epoch: A, account });
         };
-        end(&mut inlets, PORT + 1);
-        assert!(inlets.take_news_of_ports().is_empty());
-        end(&mut inlets, PORT);
-        assert_eq!(inlets.take_news_of_ports(), [(stream, None)]);
-        at(&mut inlets, PORT + 1, 9);
-        assert_eq!(inlets.port_of(stream), Some(PORT + 1));
-        let mut reader = registry.inlets()[0].ring.reader_at_oldest();
+        end(&mut subscriptions, PORT + 1);
+        assert!(subscriptions.take_news_of_ports().is_empty());
+        end(&mut subscriptions, PORT);
+        assert_eq!(subscriptions.take_news_of_ports(), [(stream, None)]);
+        at(&mut subscriptions, PORT + 1, 9);
+        assert_eq!(subscriptions.port_of(stream), Some(PORT + 1));
+        let mut reader = registry.subscriptions()[0].ring.reader_at_oldest();
         assert_eq!(totals(&mut reader).len(), 3, "began, ended, began");
     }
 
     #[test]
     fn streams_that_have_ended_make_room_and_their_readers_get_all_the_same() {
         let registry = Arc::new(Registry::default());
-        let mut inlets = Inlets::new(Arc::clone(&registry), None);
-        inlets.budget_bytes = 1 << 21;
-        let begin = |inlets: &mut Inlets, stream| {
+        let mut subscriptions = Subscriptions::new(Arc::clone(&registry), None);
+        subscriptions.budget_bytes = 1 << 21;
+        let begin = |subscriptions: &mut Subscriptions, stream| {
             let (stream, description) = description(stream, 1_000_000_000);
-            inlets.write(PORT, Event::Began { stream, epoch: A, description, first_index: 0 });
+            subscriptions.write(PORT, Event::Began { stream, epoch: A, description, first_index: 0 });
         };
-        let capacities = || registry.inlets().iter().map(|it| it.ring.capacity_bytes()).collect::<Vec<_>>();
-        begin(&mut inlets, 1);
-        let mut reader = registry.inlets()[0].ring.reader_at_oldest();
-        begin(&mut inlets, 2);
+        let capacities =
+            || registry.subscriptions().iter().map(|it| it.ring.capacity_bytes()).collect::<Vec<_>>();
+        begin(&mut subscriptions, 1);
+        let mut reader = registry.subscriptions()[0].ring.reader_at_oldest();
+        begin(&mut subscriptions, 2);
         assert_eq!(capacities(), [1 << 21, 1 << 18], "both are under way");
-        ended(&mut inlets, A);
-        begin(&mut inlets, 3);
+        ended(&mut subscriptions, A);
+        begin(&mut subscriptions, 3);
         assert_eq!(capacities(), [1 << 18, 1 << 20], "what is left beside the second's");
         assert_eq!(totals(&mut reader).len(), 2, "began and ended");
         assert_eq!(reader.read(&mut Vec::new()), Read::Closed);
-        begin(&mut inlets, 1);
+        begin(&mut subscriptions, 1);
         assert_eq!(capacities().len(), 3, "it comes back in a ring of its own");
     }
 
@@ -647,17 +654,22 @@ mod tests {
         assert_eq!(affordable(1 << 26, (1 << 26) - 1), 1 << 25);
         assert_eq!(affordable(1 << 26, 0), MIN_RING_BYTES);
         let registry = Arc::new(Registry::default());
-        let mut inlets = Inlets::new(Arc::clone(&registry), None);
-        inlets.budget_bytes = 1 << 21;
+        let mut subscriptions = Subscriptions::new(Arc::clone(&registry), None);
+        subscriptions.budget_bytes = 1 << 21;
         for stream in 0..8 {
             let (stream, description) = description(stream, 1_000_000_000);
-            inlets.write(PORT, Event::Began { stream, epoch: A, description, first_index: 0 });
+            subscriptions.write(PORT, Event::Began { stream, epoch: A, description, first_index: 0 });
         }
-        let bytes: Vec<_> = registry.inlets().iter().map(|inlet| inlet.ring.capacity_bytes()).collect();
+        let bytes: Vec<_> =
+            registry.subscriptions().iter().map(|subscription| subscription.ring.capacity_bytes()).collect();
         assert_eq!(bytes, [1 << 21, 1 << 18, 1 << 18, 1 << 18, 1 << 18, 1 << 18, 1 << 18, 1 << 18]);
-        inlets.close_where(|_, _, _| true);
+        subscriptions.close_where(|_, _, _| true);
         let (stream, description) = description(9, 1_000_000_000);
-        inlets.write(PORT, Event::Began { stream, epoch: A, description, first_index: 0 });
-        assert_eq!(registry.inlets()[0].ring.capacity_bytes(), 1 << 21, "what is closed is given back");
+        subscriptions.write(PORT, Event::Began { stream, epoch: A, description, first_index: 0 });
+        assert_eq!(
+            registry.subscriptions()[0].ring.capacity_bytes(),
+            1 << 21,
+            "what is closed is given back"
+        );
     }
 }
