@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use benches::Row;
 use ring::{Idle, Read};
 
-use crate::latency::{Inlet, RING_BYTES, make_ring};
+use crate::latency::{RING_BYTES, RingReader, make_ring};
 use crate::place::{Standing, stand_on};
 use crate::side::{Side, argument, stand_by, tell};
 use crate::{Bench, PATIENCE, size_name};
@@ -162,14 +162,14 @@ pub(crate) fn write(arguments: &[String]) -> Result<()> {
 
 /// What the writer knows of its readers.
 struct Followers {
-    positions: Vec<(Inlet, u64)>,
+    positions: Vec<(RingReader, u64)>,
     /// Everything before this was read by all.
     all_read: u64,
 }
 
 impl Followers {
     fn open(directory: &Path, readers: usize) -> Result<Self> {
-        let open = |index| Ok((Inlet::open(directory, &format!("position-{index}"), Idle::Spin)?, 0));
+        let open = |index| Ok((RingReader::open(directory, &format!("position-{index}"), Idle::Spin)?, 0));
         Ok(Self { positions: (0..readers).map(open).collect::<Result<_>>()?, all_read: 0 })
     }
 
@@ -181,9 +181,9 @@ impl Followers {
     }
 
     fn look(&mut self) -> Result<()> {
-        for (inlet, position) in &mut self.positions {
+        for (reader, position) in &mut self.positions {
             loop {
-                match inlet.look() {
+                match reader.look() {
                     Read::Record { totals: [read_until, _], .. } => *position = read_until,
                     Read::Empty => break,
                     other => bail!("a reader's position cannot be read: {other:?}"),
@@ -202,7 +202,7 @@ pub(crate) fn read(arguments: &[String]) -> Result<()> {
     let (index, readers): (usize, usize) = (argument(arguments, 1)?, argument(arguments, 2)?);
     // Several of them share a processor: one that spins keeps it from the others.
     let idle = if readers == 1 { Idle::Spin } else { Idle::Yield };
-    let mut data = Inlet::open(&directory, "data", idle)?;
+    let mut data = RingReader::open(&directory, "data", idle)?;
     let mut positions = make_ring(&directory, &format!("position-{index}"), POSITIONS_BYTES)?;
     stand_by()?;
     let (mut messages, mut told, mut begun) = (0_u64, 0, None);

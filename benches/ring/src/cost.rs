@@ -12,7 +12,7 @@ use benches::Row;
 use ring::{Idle, Read};
 
 use crate::bandwidth::BATCH_BYTES;
-use crate::latency::{Inlet, RING_BYTES, make_ring};
+use crate::latency::{RING_BYTES, RingReader, make_ring};
 use crate::place::{Standing, stand_on};
 use crate::side::{Side, argument, stand_by, this_program};
 use crate::{Bench, size_name};
@@ -101,7 +101,7 @@ pub(crate) fn write(arguments: &[String]) -> Result<()> {
 pub(crate) fn read(arguments: &[String]) -> Result<()> {
     stand_on(Standing::Second)?;
     let directory: PathBuf = argument(arguments, 0)?;
-    let mut data = Inlet::open(&directory, "data", Idle::Yield)?;
+    let mut data = RingReader::open(&directory, "data", Idle::Yield)?;
     stand_by()?;
     loop {
         match data.next()? {

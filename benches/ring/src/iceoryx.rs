@@ -21,7 +21,7 @@ use crate::place::{Standing, stand_on};
 use crate::side::{argument, stand_by, tell, wait_for_word};
 
 /// The places of a subscriber: as many messages as a ring holds, within what its queues are made for.
-const MAX_PLACES: usize = 4096;
+const MAX_SLOTS: usize = 4096;
 
 /// The first byte of the last message.
 const LAST: u8 = 0xff;
@@ -33,7 +33,7 @@ const LOOKS_PER_CLOCK: u32 = 1 << 20;
 const MESSAGES_PER_CLOCK: usize = 16;
 
 /// One direction of a name of its own.
-struct Lane {
+struct Channel {
     node: Node<ipc::Service>,
     name: String,
     message_bytes: usize,
@@ -41,13 +41,13 @@ struct Lane {
 }
 
 /// The sending end.
-struct Outlet {
+struct MessageSender {
     publisher: Publisher<ipc::Service, [u8], ()>,
     notifier: Option<Notifier<ipc::Service>>,
 }
 
 /// The receiving end.
-struct Inlet {
+struct MessageReceiver {
     subscriber: Subscriber<ipc::Service, [u8], ()>,
     listener: Option<Listener<ipc::Service>>,
     message: Vec<u8>,
@@ -57,13 +57,13 @@ struct Inlet {
 pub(crate) fn ping(arguments: &[String]) -> Result<()> {
     stand_on(Standing::First)?;
     let (directory, exchange) = Exchange::from_arguments(arguments)?;
-    let [there, back] = lanes(&directory, &exchange)?;
-    let (outlet, mut inlet) = (there.outlet(exchange.wait)?, back.inlet(exchange.wait)?);
+    let [there, back] = channels(&directory, &exchange)?;
+    let (sender, mut receiver) = (there.sender(exchange.wait)?, back.receiver(exchange.wait)?);
     stand_by()?;
     let message = vec![3_u8; exchange.message_bytes];
     let figures = exchange.time(|| {
-        outlet.send(&message)?;
-        inlet.receive().map(|_| ())
+        sender.send(&message)?;
+        receiver.receive().map(|_| ())
     })?;
     tell(&figures)
 }
@@ -72,11 +72,11 @@ pub(crate) fn ping(arguments: &[String]) -> Result<()> {
 pub(crate) fn pong(arguments: &[String]) -> Result<()> {
     stand_on(Standing::Second)?;
     let (directory, exchange) = Exchange::from_arguments(arguments)?;
-    let [there, back] = lanes(&directory, &exchange)?;
-    let (mut inlet, outlet) = (there.inlet(exchange.wait)?, back.outlet(exchange.wait)?);
+    let [there, back] = channels(&directory, &exchange)?;
+    let (mut receiver, sender) = (there.receiver(exchange.wait)?, back.sender(exchange.wait)?);
     stand_by()?;
     for _ in 0..exchange.total() {
-        outlet.send(inlet.receive()?)?;
+        sender.send(receiver.receive()?)?;
     }
     // What the other side has not read yet goes with its publisher.
     wait_for_word()
@@ -85,29 +85,29 @@ pub(crate) fn pong(arguments: &[String]) -> Result<()> {
 /// Publishes as fast as the subscriber allows.
 pub(crate) fn publish(arguments: &[String]) -> Result<()> {
     stand_on(Standing::First)?;
-    let lane = bandwidth_lane(arguments)?;
-    let outlet = lane.outlet(Wait::Spin)?;
+    let channel = bandwidth_channel(arguments)?;
+    let sender = channel.sender(Wait::Spin)?;
     stand_by()?;
-    let mut message = vec![3_u8; lane.message_bytes];
+    let mut message = vec![3_u8; channel.message_bytes];
     let end = Instant::now() + DURATION;
     while Instant::now() < end {
         for _ in 0..MESSAGES_PER_CLOCK {
-            outlet.send(&message)?;
+            sender.send(&message)?;
         }
     }
     message[0] = LAST;
-    outlet.send(&message)?;
+    sender.send(&message)?;
     wait_for_word()
 }
 
 /// Reads until the last message.
 pub(crate) fn subscribe(arguments: &[String]) -> Result<()> {
     stand_on(Standing::Second)?;
-    let mut inlet = bandwidth_lane(arguments)?.inlet(Wait::Spin)?;
+    let mut receiver = bandwidth_channel(arguments)?.receiver(Wait::Spin)?;
     stand_by()?;
     let (mut messages, mut begun) = (0_u64, None);
     loop {
-        let last = inlet.receive()?.first() == Some(&LAST);
+        let last = receiver.receive()?.first() == Some(&LAST);
         messages += 1;
         let begun = begun.get_or_insert_with(Instant::now);
         if last {
@@ -117,9 +117,9 @@ pub(crate) fn subscribe(arguments: &[String]) -> Result<()> {
 }
 
 /// Makes both directions; the measurement's own directory gives them names that nobody else has.
-fn lanes(directory: &std::path::Path, exchange: &Exchange) -> Result<[Lane; 2]> {
+fn channels(directory: &std::path::Path, exchange: &Exchange) -> Result<[Channel; 2]> {
     let named = |direction: &str| {
-        Lane::new(
+        Channel::new(
             &format!("{}/{direction}", directory.display()),
             exchange.message_bytes,
             exchange.ring_bytes,
@@ -128,12 +128,12 @@ fn lanes(directory: &std::path::Path, exchange: &Exchange) -> Result<[Lane; 2]> 
     Ok([named("there")?, named("back")?])
 }
 
-fn bandwidth_lane(arguments: &[String]) -> Result<Lane> {
+fn bandwidth_channel(arguments: &[String]) -> Result<Channel> {
     let (directory, message_bytes): (PathBuf, usize) = (argument(arguments, 0)?, argument(arguments, 1)?);
-    Lane::new(&format!("{}/rate", directory.display()), message_bytes, RING_BYTES)
+    Channel::new(&format!("{}/rate", directory.display()), message_bytes, RING_BYTES)
 }
 
-impl Lane {
+impl Channel {
     fn new(name: &str, message_bytes: usize, ring_bytes: usize) -> Result<Self> {
         set_log_level(LogLevel::Error);
         let node = NodeBuilder::new()
@@ -143,7 +143,7 @@ impl Lane {
         Ok(Self { node, name: name.to_owned(), message_bytes, ring_bytes })
     }
 
-    fn outlet(&self, wait: Wait) -> Result<Outlet> {
+    fn sender(&self, wait: Wait) -> Result<MessageSender> {
         let publisher = self
             .service()?
             .publisher_builder()
@@ -155,28 +155,28 @@ impl Lane {
             Wait::Spin => None,
             Wait::Futex => Some(self.event()?.notifier_builder().create().map_err(said)?),
         };
-        Ok(Outlet { publisher, notifier })
+        Ok(MessageSender { publisher, notifier })
     }
 
-    fn inlet(&self, wait: Wait) -> Result<Inlet> {
+    fn receiver(&self, wait: Wait) -> Result<MessageReceiver> {
         let subscriber = self.service()?.subscriber_builder().create().map_err(said)?;
         let listener = match wait {
             Wait::Spin => None,
             Wait::Futex => Some(self.event()?.listener_builder().create().map_err(said)?),
         };
-        Ok(Inlet { subscriber, listener, message: vec![0; self.message_bytes] })
+        Ok(MessageReceiver { subscriber, listener, message: vec![0; self.message_bytes] })
     }
 
     fn service(
         &self,
     ) -> Result<iceoryx2::service::port_factory::publish_subscribe::PortFactory<ipc::Service, [u8], ()>> {
-        let places = (self.ring_bytes / self.message_bytes).clamp(2, MAX_PLACES);
+        let slots = (self.ring_bytes / self.message_bytes).clamp(2, MAX_SLOTS);
         self.node
             .service_builder(&self.name.as_str().try_into().map_err(said)?)
             .publish_subscribe::<[u8]>()
             .enable_safe_overflow(false)
             .history_size(0)
-            .subscriber_max_buffer_size(places)
+            .subscriber_max_buffer_size(slots)
             .open_or_create()
             .map_err(said)
     }
@@ -191,7 +191,7 @@ impl Lane {
     }
 }
 
-impl Outlet {
+impl MessageSender {
     fn send(&self, message: &[u8]) -> Result<()> {
         let sample = self.publisher.loan_slice_uninit(message.len()).map_err(said)?;
         sample.write_from_slice(message).send().map_err(said)?;
@@ -202,7 +202,7 @@ impl Outlet {
     }
 }
 
-impl Inlet {
+impl MessageReceiver {
     /// Waits for the next message, and copies it.
     fn receive(&mut self) -> Result<&[u8]> {
         let mut looks = 0_u32;

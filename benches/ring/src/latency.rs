@@ -114,11 +114,11 @@ pub(crate) fn ping(arguments: &[String]) -> Result<()> {
     let (directory, exchange) = Exchange::from_arguments(arguments)?;
     let mut writer = make_ring(&directory, "ping", exchange.ring_bytes)?;
     stand_by()?;
-    let mut inlet = Inlet::open(&directory, "pong", exchange.wait.idle())?;
+    let mut reader = RingReader::open(&directory, "pong", exchange.wait.idle())?;
     let message = vec![3_u8; exchange.message_bytes];
     let figures = exchange.time(|| {
         send(&mut writer, &message)?;
-        inlet.expect().map(|_| ())
+        reader.expect().map(|_| ())
     })?;
     tell(&figures)
 }
@@ -127,11 +127,11 @@ pub(crate) fn ping(arguments: &[String]) -> Result<()> {
 pub(crate) fn pong(arguments: &[String]) -> Result<()> {
     stand_on(Standing::Second)?;
     let (directory, exchange) = Exchange::from_arguments(arguments)?;
-    let mut inlet = Inlet::open(&directory, "ping", exchange.wait.idle())?;
+    let mut reader = RingReader::open(&directory, "ping", exchange.wait.idle())?;
     let mut writer = make_ring(&directory, "pong", exchange.ring_bytes)?;
     stand_by()?;
     for _ in 0..exchange.total() {
-        send(&mut writer, inlet.expect()?)?;
+        send(&mut writer, reader.expect()?)?;
     }
     Ok(())
 }
@@ -144,14 +144,14 @@ fn send(writer: &mut Writer, message: &[u8]) -> Result<()> {
 }
 
 /// A reader of a ring of another process, and what it needs to wait.
-pub(crate) struct Inlet {
+pub(crate) struct RingReader {
     shared: SharedRing,
     reader: Reader,
     idle: Idle,
     record: Vec<u8>,
 }
 
-impl Inlet {
+impl RingReader {
     pub(crate) fn open(directory: &Path, name: &str, idle: Idle) -> Result<Self> {
         let shared = ring::shared::open(&ring_path(directory, name))?;
         // Nothing is written before both sides are ready.

@@ -85,12 +85,12 @@ fn serve_way(
         }
         Err(MakeError::Serve(error)) => return Err(error),
     };
-    let desk = Desk::default();
+    let shared = SharedState::default();
     std::thread::scope(|scope| {
         let meter = Meter::begin();
-        let answering = scope.spawn(|| answer(far, &desk, options.server_cpu));
-        let outcome = tend(&desk, connection, is_wanted_to_end);
-        desk.is_to_end.store(true, Ordering::Relaxed);
+        let answering = scope.spawn(|| answer(far, &shared, options.server_cpu));
+        let outcome = tend(&shared, connection, is_wanted_to_end);
+        shared.is_to_end.store(true, Ordering::Relaxed);
         let Ended { evidence, failure, notes } =
             answering.join().expect("a thread that answers returns its errors");
         outcome?;
@@ -165,16 +165,20 @@ fn unexpected(connection: &Connection, word: &Word) -> ServeError {
 }
 
 /// Hears the client until it wants the way to end.
-fn tend(desk: &Desk, connection: &mut Connection, is_wanted_to_end: &EndWish<'_>) -> Result<(), ServeError> {
+fn tend(
+    shared: &SharedState,
+    connection: &mut Connection,
+    is_wanted_to_end: &EndWish<'_>,
+) -> Result<(), ServeError> {
     loop {
         match connection.hear_word(std::time::Instant::now() + LISTEN)? {
             None => {}
             Some(Word::Turn { message_bytes, first }) => {
-                *desk.turn() = Turn { message_bytes, first, answered: 0 };
+                *shared.turn() = Turn { message_bytes, first, answered: 0 };
                 connection.say(&Word::Turned)?;
             }
             Some(Word::TurnEnd) => {
-                let answered = desk.turn().answered;
+                let answered = shared.turn().answered;
                 connection.say(&Word::TurnEnded { answered })?;
             }
             Some(Word::Finish) => return Ok(()),
@@ -192,13 +196,13 @@ struct Ended {
 }
 
 /// Answers until it is to end.
-fn answer(mut far: Box<dyn Far>, desk: &Desk, cpu: Option<usize>) -> Ended {
+fn answer(mut far: Box<dyn Far>, shared: &SharedState, cpu: Option<usize>) -> Ended {
     // Refused on some kernels; pauses then end up to 50 µs late.
     let _ = clock::lower_timer_slack();
     let pinned = cpu.map_or(Ok(()), scheduling::pin_to_cpu);
     let mut failure = pinned.err().map(|error| format!("the server's thread cannot be pinned: {error}"));
-    while failure.is_none() && !desk.is_to_end() {
-        match far.answer(desk) {
+    while failure.is_none() && !shared.is_to_end() {
+        match far.answer(shared) {
             Ok(()) => {}
             // The client closes its end when it has had enough.
             Err(LinkError::Closed) => break,
@@ -210,7 +214,7 @@ fn answer(mut far: Box<dyn Far>, desk: &Desk, cpu: Option<usize>) -> Ended {
 
 /// What the two threads of a server share.
 #[derive(Default)]
-struct Desk {
+struct SharedState {
     turn: Mutex<Turn>,
     is_to_end: AtomicBool,
 }
@@ -223,13 +227,13 @@ struct Turn {
     answered: u64,
 }
 
-impl Desk {
+impl SharedState {
     fn turn(&self) -> MutexGuard<'_, Turn> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Answering for Desk {
+impl Answering for SharedState {
     fn message_bytes(&self) -> u32 {
         self.turn().message_bytes
     }

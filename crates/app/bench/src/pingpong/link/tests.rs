@@ -12,13 +12,13 @@ const SIZES: [u32; 4] = [1, 2, 5_000, 200_000];
 
 /// A turn of one size; counts what came.
 #[derive(Default)]
-struct Desk {
+struct AnswerCounter {
     message_bytes: AtomicU64,
     came: AtomicU64,
     is_to_end: AtomicBool,
 }
 
-impl Answering for Desk {
+impl Answering for AnswerCounter {
     fn message_bytes(&self) -> u32 {
         u32::try_from(self.message_bytes.load(Ordering::SeqCst)).unwrap()
     }
@@ -48,7 +48,7 @@ const fn always() -> Until {
 }
 
 /// Ends the far end also when a test fails.
-struct AtEnd<'a>(&'a Desk);
+struct AtEnd<'a>(&'a AnswerCounter);
 
 impl Drop for AtEnd<'_> {
     fn drop(&mut self) {
@@ -68,12 +68,12 @@ fn task<'a>(options: &'a Options, system: &'a System) -> Task<'a> {
 
 /// Exchanges every size a few times; returns how many messages came at the far end.
 fn exchange_all(near: &mut dyn Near, mut far: Box<dyn Far>) -> u64 {
-    let desk = Desk::default();
+    let counter = AnswerCounter::default();
     std::thread::scope(|scope| {
-        let _at_end = AtEnd(&desk);
+        let _at_end = AtEnd(&counter);
         scope.spawn(|| {
-            while !desk.is_to_end() {
-                match far.answer(&desk) {
+            while !counter.is_to_end() {
+                match far.answer(&counter) {
                     Ok(()) => {}
                     Err(LinkError::Closed) => break,
                     Err(error) => panic!("{error}"),
@@ -81,12 +81,12 @@ fn exchange_all(near: &mut dyn Near, mut far: Box<dyn Far>) -> u64 {
             }
         });
         for (exchange, size) in (0..).zip(SIZES.into_iter().flat_map(|size| [size; 3])) {
-            desk.message_bytes.store(size.into(), Ordering::SeqCst);
+            counter.message_bytes.store(size.into(), Ordering::SeqCst);
             let outcome = near.exchange(exchange, size, &mut always()).unwrap();
             assert!(matches!(outcome, Exchanged::Completed(_)), "{size} bytes: {outcome:?}");
         }
     });
-    desk.came.into_inner()
+    counter.came.into_inner()
 }
 
 #[test]
@@ -131,12 +131,12 @@ fn a_far_end_of_another_token_answers_nothing() {
     let listening = UdpNear::listen(&task).unwrap();
     let far = UdpFar::open(&task, listening.endpoint(), !TOKEN).unwrap();
     let mut near = listening.connect(&task, far.endpoint(), TOKEN).unwrap();
-    let desk = Desk::default();
+    let counter = AnswerCounter::default();
     assert_eq!(near.exchange(0, 1, &mut always()).unwrap(), Exchanged::GivenUp);
-    desk.is_to_end.store(true, Ordering::SeqCst);
+    counter.is_to_end.store(true, Ordering::SeqCst);
     let mut far = far;
-    far.answer(&desk).unwrap();
-    assert_eq!(desk.came.into_inner(), 0);
+    far.answer(&counter).unwrap();
+    assert_eq!(counter.came.into_inner(), 0);
 }
 
 #[test]
@@ -170,11 +170,11 @@ fn an_end_looks_up_in_the_middle_of_a_message() {
     let mut far = far.accept(&over_tcp, &mut always()).unwrap().unwrap();
     assert_eq!(near.exchange(0, 50_000_000, &mut Until(3)).unwrap(), Exchanged::Cut);
     // The far end has half of the message, and the word that nothing more is to be answered.
-    let desk = Desk::default();
-    desk.message_bytes.store(50_000_000, Ordering::SeqCst);
-    desk.is_to_end.store(true, Ordering::SeqCst);
-    far.answer(&desk).unwrap();
-    assert_eq!(desk.came.into_inner(), 0);
+    let counter = AnswerCounter::default();
+    counter.message_bytes.store(50_000_000, Ordering::SeqCst);
+    counter.is_to_end.store(true, Ordering::SeqCst);
+    far.answer(&counter).unwrap();
+    assert_eq!(counter.came.into_inner(), 0);
 
     let in_datagrams = task(&options, &System::Udp);
     let (listening, mute) =

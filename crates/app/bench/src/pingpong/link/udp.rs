@@ -22,7 +22,7 @@ const SOCKET: u64 = 0;
 const BURST: usize = 32;
 
 /// Where messages come in.
-struct Inlet {
+struct MessageReceiver {
     socket: ReceiveSocket,
     poller: Poller,
     batch: ReceiveBatch,
@@ -32,7 +32,7 @@ struct Inlet {
 }
 
 /// Where messages go out.
-struct Outlet {
+struct MessageSender {
     socket: SendSocket,
     to: SocketAddr,
     poller: Poller,
@@ -45,7 +45,7 @@ struct Outlet {
     refusal: Option<Refusal>,
 }
 
-impl Inlet {
+impl MessageReceiver {
     fn open(task: &Task<'_>, run: u32) -> Result<Self, LinkError> {
         let socket = ReceiveSocket::open(&ReceiveOptions {
             techniques: ReceiveTechniques { gro: false, ..ReceiveTechniques::default() },
@@ -92,7 +92,7 @@ impl Inlet {
     }
 }
 
-impl Outlet {
+impl MessageSender {
     fn open(task: &Task<'_>, to: SocketAddr, run: u32) -> Result<Self, LinkError> {
         let to = task.check_endpoint(to)?;
         let socket = SendSocket::open(&SendOptions {
@@ -180,8 +180,8 @@ impl Outlet {
 
 /// The client's end.
 pub(in crate::pingpong) struct UdpNear {
-    inlet: Inlet,
-    outlet: Outlet,
+    receiver: MessageReceiver,
+    sender: MessageSender,
     timeout: std::time::Duration,
 }
 
@@ -189,18 +189,18 @@ impl UdpNear {
     /// Opens the socket that answers are to go to; pieces of another run carry another number.
     pub(in crate::pingpong) fn listen(task: &Task<'_>) -> Result<UdpListening, LinkError> {
         // The run is known with the token only, but answers may come no earlier than that.
-        Ok(UdpListening { inlet: Inlet::open(task, 0)? })
+        Ok(UdpListening { receiver: MessageReceiver::open(task, 0)? })
     }
 }
 
 /// A client's socket before it is known where the server's is.
 pub(in crate::pingpong) struct UdpListening {
-    inlet: Inlet,
+    receiver: MessageReceiver,
 }
 
 impl UdpListening {
     pub(in crate::pingpong) fn endpoint(&self) -> SocketAddr {
-        self.inlet.socket.local_address()
+        self.receiver.socket.local_address()
     }
 
     pub(in crate::pingpong) fn connect(
@@ -210,9 +210,9 @@ impl UdpListening {
         token: u64,
     ) -> Result<UdpNear, LinkError> {
         let run = run_of(token);
-        self.inlet.assembly = Assembly::new(run, task.piece_bytes, task.options.largest_bytes());
-        let outlet = Outlet::open(task, to, run)?;
-        Ok(UdpNear { inlet: self.inlet, outlet, timeout: task.options.timeout })
+        self.receiver.assembly = Assembly::new(run, task.piece_bytes, task.options.largest_bytes());
+        let sender = MessageSender::open(task, to, run)?;
+        Ok(UdpNear { receiver: self.receiver, sender, timeout: task.options.timeout })
     }
 }
 
@@ -230,9 +230,9 @@ impl Near for UdpNear {
     ) -> Result<Exchanged, LinkError> {
         let began = clock::monotonic();
         let until = began + self.timeout;
-        self.outlet.send(exchange, message_bytes, until, meanwhile)?;
+        self.sender.send(exchange, message_bytes, until, meanwhile)?;
         loop {
-            if self.inlet.take()? == Some((exchange, message_bytes)) {
+            if self.receiver.take()? == Some((exchange, message_bytes)) {
                 return Ok(Exchanged::Completed(since(began)));
             }
             if clock::monotonic() >= until {
@@ -241,64 +241,64 @@ impl Near for UdpNear {
             if !meanwhile.goes_on() {
                 return Ok(Exchanged::Cut);
             }
-            if !self.inlet.batch.is_full() {
-                self.inlet.wait(until)?;
+            if !self.receiver.batch.is_full() {
+                self.receiver.wait(until)?;
             }
         }
     }
 
     fn evidence(&self) -> Evidence {
-        self.inlet.evidence()
+        self.receiver.evidence()
     }
 
     fn notes(&self) -> Vec<String> {
-        [self.inlet.notes(), self.outlet.notes()].concat()
+        [self.receiver.notes(), self.sender.notes()].concat()
     }
 }
 
 /// The server's end.
 pub(in crate::pingpong) struct UdpFar {
-    inlet: Inlet,
-    outlet: Outlet,
+    receiver: MessageReceiver,
+    sender: MessageSender,
     timeout: std::time::Duration,
 }
 
 impl UdpFar {
     pub(in crate::pingpong) fn open(task: &Task<'_>, to: SocketAddr, token: u64) -> Result<Self, LinkError> {
         let run = run_of(token);
-        let (inlet, outlet) = (Inlet::open(task, run)?, Outlet::open(task, to, run)?);
-        Ok(Self { inlet, outlet, timeout: task.options.timeout })
+        let (receiver, sender) = (MessageReceiver::open(task, run)?, MessageSender::open(task, to, run)?);
+        Ok(Self { receiver, sender, timeout: task.options.timeout })
     }
 
     pub(in crate::pingpong) fn endpoint(&self) -> SocketAddr {
-        self.inlet.socket.local_address()
+        self.receiver.socket.local_address()
     }
 }
 
 impl Far for UdpFar {
     fn answer(&mut self, turn: &dyn Answering) -> Result<(), LinkError> {
         loop {
-            if let Some((exchange, message_bytes)) = self.inlet.take()? {
+            if let Some((exchange, message_bytes)) = self.receiver.take()? {
                 if turn.came(Some(exchange)) {
                     let until = clock::monotonic() + self.timeout;
-                    self.outlet.send(exchange, message_bytes, until, &mut Answerer(turn))?;
+                    self.sender.send(exchange, message_bytes, until, &mut Answerer(turn))?;
                 }
                 return Ok(());
             }
             if turn.is_to_end() {
                 return Ok(());
             }
-            if !self.inlet.batch.is_full() {
-                self.inlet.wait(clock::monotonic() + LOOK)?;
+            if !self.receiver.batch.is_full() {
+                self.receiver.wait(clock::monotonic() + LOOK)?;
             }
         }
     }
 
     fn evidence(&self) -> Evidence {
-        self.inlet.evidence()
+        self.receiver.evidence()
     }
 
     fn notes(&self) -> Vec<String> {
-        [self.inlet.notes(), self.outlet.notes()].concat()
+        [self.receiver.notes(), self.sender.notes()].concat()
     }
 }
