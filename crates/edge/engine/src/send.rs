@@ -33,7 +33,7 @@ use crate::interface_watch::{Change, InterfaceWatch, Use};
 use crate::report_board::ReportBoard;
 use crate::thread::{AgentThread, ThreadTuning};
 pub use departures::Departures;
-use guarded_send_path::{GuardedSendPath, Letter, Unavailable};
+use guarded_send_path::{GuardedSendPath, Message, Unavailable};
 use inline_send::InlineSender;
 use publication::{Link, PublicationShared};
 pub use publication::{Publication, PublicationConfig, PublicationStatus, SocketFull};
@@ -417,7 +417,7 @@ impl Agent {
             Command::Readers(epoch, reply) => {
                 let send_path = self.send_paths.iter().find(|send_path| send_path.epoch() == epoch);
                 if let Some(send_path) = send_path {
-                    send_path.post(Letter::Readers(reply));
+                    send_path.post(Message::Readers(reply));
                 }
             }
         }
@@ -441,10 +441,10 @@ impl Agent {
         let send_path = Arc::new(GuardedSendPath::new(send_path));
         let inline_sender = InlineSender::new(&send_path, self.config.announce_to, config.socket_full);
         if self.is_watched {
-            send_path.post(Letter::Watched(true));
+            send_path.post(Message::Watched(true));
         }
         if !self.addresses.is_empty() {
-            send_path.post(Letter::Addresses(Arc::clone(&self.addresses)));
+            send_path.post(Message::Addresses(Arc::clone(&self.addresses)));
         }
         self.send_paths.push(send_path);
         Ok(inline_sender)
@@ -462,13 +462,13 @@ impl Agent {
                 match Datagram::decode(received.bytes) {
                     Ok(Datagram::Report(report)) => {
                         let from = received.from.ip().to_canonical();
-                        self.post(report.stream, || Letter::Report(report.clone(), from, size_bytes));
+                        self.post(report.stream, || Message::Report(report.clone(), from, size_bytes));
                         // What is of no stream of ours is nobody's to see.
                         if self.send_paths.iter().any(|send_path| send_path.stream() == report.stream) {
                             self.report_board.post(clock::monotonic(), received.from, received.bytes);
                         }
                     }
-                    Ok(Datagram::Request(request)) => self.post(request.stream, || Letter::Request(request)),
+                    Ok(Datagram::Request(request)) => self.post(request.stream, || Message::Request(request)),
                     Ok(_) | Err(_) => tracing::debug!("a stray datagram from {}", received.from),
                 }
             }
@@ -484,13 +484,13 @@ impl Agent {
         self.next_drop_look = now + DROP_LOOK_INTERVAL;
         for notice in self.drop_news.take(now) {
             if concerns_sender(&notice) {
-                self.post(notice.stream, || Letter::Dropped(notice.clone()));
+                self.post(notice.stream, || Message::Dropped(notice.clone()));
             }
         }
         // After what was dropped until now: no tally says less than it knows.
         let is_watched = self.drop_news.sees_all();
         if std::mem::replace(&mut self.is_watched, is_watched) != is_watched {
-            self.send_paths.iter().for_each(|send_path| send_path.post(Letter::Watched(is_watched)));
+            self.send_paths.iter().for_each(|send_path| send_path.post(Message::Watched(is_watched)));
         }
     }
 
@@ -507,19 +507,19 @@ impl Agent {
         let addresses = own_addresses(self.config.interface.as_ref(), self.is_v6);
         let have_changed = std::mem::replace(&mut self.addresses, Arc::clone(&addresses)) != addresses;
         for send_path in &self.send_paths {
-            send_path.post(Letter::Interface(interface.clone()));
+            send_path.post(Message::Interface(interface.clone()));
             if have_changed {
-                send_path.post(Letter::Addresses(Arc::clone(&addresses)));
+                send_path.post(Message::Addresses(Arc::clone(&addresses)));
             }
         }
     }
 
     /// Posts a letter to every publisher of a stream.
-    fn post(&self, stream: StreamId, letter: impl Fn() -> Letter) {
+    fn post(&self, stream: StreamId, message: impl Fn() -> Message) {
         self.send_paths
             .iter()
             .filter(|send_path| send_path.stream() == stream)
-            .for_each(|send_path| send_path.post(letter()));
+            .for_each(|send_path| send_path.post(message()));
     }
 }
 

@@ -121,14 +121,14 @@ fn on(cpu: usize) -> Command {
 }
 
 /// Runs the real client against our server; returns its JSON and ours.
-fn stock_client(letters: &[&str]) -> (Value, Value) {
+fn stock_client(options: &[&str]) -> (Value, Value) {
     let server = Server::ours(&[]);
     let mut command = Command::new("iperf3");
-    command.args(["-c", "127.0.0.1", "-p", &server.port, "-J"]).args(letters);
+    command.args(["-c", "127.0.0.1", "-p", &server.port, "-J"]).args(options);
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     let theirs: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
-    assert_eq!(theirs.get("error"), None, "{letters:?}");
+    assert_eq!(theirs.get("error"), None, "{options:?}");
     // Ours prints once the client has said good-bye; only then may it be ended.
     let ours = wait_for_report(server);
     (theirs, ours)
@@ -144,11 +144,11 @@ fn wait_for_report(server: Server) -> Value {
 }
 
 /// Runs our client against the real server; returns our JSON.
-fn our_client(letters: &[&str]) -> Value {
+fn our_client(options: &[&str]) -> Value {
     let server = Server::stock();
-    let output = run(&[&["bench", "iperf3", "-c", "127.0.0.1", "-p", &server.port, "-J"], letters].concat());
+    let output = run(&[&["bench", "iperf3", "-c", "127.0.0.1", "-p", &server.port, "-J"], options].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{letters:?}: {said}");
+    assert_eq!(output.status.code(), Some(0), "{options:?}: {said}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -203,12 +203,12 @@ fn a_stock_client_over_tcp_gets_what_it_sent_counted_to_the_byte() {
     if !has_iperf3() {
         return;
     }
-    for letters in [&["-n", "1M"][..], &["-t", SECONDS, "-P", "2"], &["-k", "7", "-l", "1000"]] {
-        let (theirs, ours) = stock_client(letters);
+    for options in [&["-n", "1M"][..], &["-t", SECONDS, "-P", "2"], &["-k", "7", "-l", "1000"]] {
+        let (theirs, ours) = stock_client(options);
         assert_eq!(closes(&ours), theirs["end"]["streams"].as_array().unwrap().len());
         for index in 0..closes(&ours) {
             let sent = number(&theirs, &format!("/end/streams/{index}/sender/bytes"));
-            assert_eq!(number(&theirs, &format!("/end/streams/{index}/receiver/bytes")), sent, "{letters:?}");
+            assert_eq!(number(&theirs, &format!("/end/streams/{index}/receiver/bytes")), sent, "{options:?}");
             assert_eq!(number(&ours, &format!("/end/streams/{index}/sender/bytes")), sent);
             assert_eq!(number(&ours, &format!("/end/streams/{index}/account/received")), sent);
         }
@@ -220,13 +220,13 @@ fn a_stock_client_may_have_the_server_send() {
     if !has_iperf3() {
         return;
     }
-    for letters in [&["-n", "1M", "-R"][..], &["-t", SECONDS, "--bidir"], &["-t", SECONDS, "-R", "-P", "2"]] {
-        let (theirs, ours) = stock_client(letters);
+    for options in [&["-n", "1M", "-R"][..], &["-t", SECONDS, "--bidir"], &["-t", SECONDS, "-R", "-P", "2"]] {
+        let (theirs, ours) = stock_client(options);
         for index in 0..closes(&ours) {
             // Neither side changes what it told the other.
             for side in ["sender", "receiver"] {
                 let path = format!("/end/streams/{index}/{side}/bytes");
-                assert_eq!(number(&theirs, &path), number(&ours, &path), "{letters:?} {path}");
+                assert_eq!(number(&theirs, &path), number(&ours, &path), "{options:?} {path}");
             }
         }
     }
@@ -238,8 +238,8 @@ fn a_test_that_ends_within_a_block_is_heard_by_iperf3() {
         return;
     }
     // The largest blocks through the smallest buffers: nearly every look at the clock falls into the middle of one.
-    let letters = ["-n", "3M", "-l", "1M", "-w", "8K"];
-    closes(&stock_client(&[&letters[..], &["-R"]].concat()).1);
+    let options = ["-n", "3M", "-l", "1M", "-w", "8K"];
+    closes(&stock_client(&[&options[..], &["-R"]].concat()).1);
     let ours = our_client(&["-t", SECONDS, "-l", "1M", "-w", "8K"]);
     closes(&ours);
     assert_eq!(number(&ours, "/end/sum_sent/bytes") % (1 << 20), 0, "only whole blocks were sent");
@@ -287,24 +287,24 @@ fn datagrams_of_a_stock_client_are_counted_one_by_one() {
         return;
     }
     let wide = "--udp-counters-64bit";
-    for letters in [
+    for options in [
         &["-u", "-b", "20M", "-n", "1M", "-l", "1000"][..],
         &["-u", "-b", "20M", "-t", SECONDS, "-l", "1000", "-R", wide],
         &["-u", "-b", "5M", "-t", SECONDS, "-l", "500", "--bidir", "-P", "2", wide],
     ] {
-        let (theirs, ours) = stock_client(letters);
+        let (theirs, ours) = stock_client(options);
         for index in 0..closes(&ours) {
             let account = &ours["end"]["streams"][index]["account"];
             let udp = &theirs["end"]["streams"][index]["udp"];
             let sends = ours["intervals"][0]["streams"][index]["sender"].as_bool().unwrap();
             if sends {
-                assert_eq!(number(udp, "/packets"), number(account, "/sent"), "{letters:?}");
+                assert_eq!(number(udp, "/packets"), number(account, "/sent"), "{options:?}");
                 // Of those after the last that came iperf3 knows nothing.
-                assert_eq!(number(udp, "/lost_packets"), number(account, "/missing"), "{letters:?}");
+                assert_eq!(number(udp, "/lost_packets"), number(account, "/missing"), "{options:?}");
             } else {
-                assert_eq!(number(udp, "/packets"), number(account, "/sent"), "{letters:?}");
+                assert_eq!(number(udp, "/packets"), number(account, "/sent"), "{options:?}");
                 let lost = number(account, "/missing") + number(account, "/after_last");
-                assert_eq!(number(udp, "/lost_packets"), lost, "{letters:?}");
+                assert_eq!(number(udp, "/lost_packets"), lost, "{options:?}");
             }
         }
     }
@@ -315,15 +315,15 @@ fn a_stock_server_counts_what_we_send_and_sends_what_we_count() {
     if !has_iperf3() {
         return;
     }
-    for letters in [
+    for options in [
         &["-n", "1M"][..],
         &["-t", SECONDS, "-P", "2", "-C", "reno", "-N", "-M", "1000", "-w", "64K"],
         &["-n", "1M", "-R"],
         &["-t", SECONDS, "--bidir"],
     ] {
-        let ours = our_client(letters);
+        let ours = our_client(options);
         closes(&ours);
-        if letters.contains(&"-n") && !letters.contains(&"-R") {
+        if options.contains(&"-n") && !options.contains(&"-R") {
             assert_eq!(number(&ours, "/end/sum_sent/bytes"), 1 << 20);
         }
     }
@@ -334,13 +334,13 @@ fn a_stock_server_and_we_agree_on_datagrams() {
     if !has_iperf3() {
         return;
     }
-    for (letters, streams) in [
+    for (options, streams) in [
         (&["-u", "-b", "20M", "-n", "1M", "-l", "1000"][..], 1),
         (&["-u", "-b", "5M", "-t", SECONDS, "-l", "1000", "-R", "-P", "2"], 2),
         (&["-u", "-b", "5M/5", "-t", SECONDS, "-l", "1000", "--bidir", "--udp-counters-64bit"], 2),
     ] {
-        let ours = our_client(letters);
-        assert_eq!(closes(&ours), streams, "{letters:?}");
+        let ours = our_client(options);
+        assert_eq!(closes(&ours), streams, "{options:?}");
         let udp = &ours["end"]["streams"][0]["udp"];
         assert_eq!(number(udp, "/packets"), number(&ours["end"]["streams"][0]["account"], "/sent"));
     }
@@ -363,10 +363,10 @@ fn what_is_omitted_is_in_the_intervals_and_not_in_the_sums() {
 #[test]
 fn our_client_and_our_server_agree_on_everything() {
     let server = Server::ours(&[]);
-    for letters in
+    for options in
         [&["-t", SECONDS, "-P", "2"][..], &["-u", "-t", SECONDS, "-l", "1000", "-b", "20M", "--bidir"]]
     {
-        let arguments = [&["bench", "iperf3", "-c", "127.0.0.1", "-p", &server.port, "-J"], letters].concat();
+        let arguments = [&["bench", "iperf3", "-c", "127.0.0.1", "-p", &server.port, "-J"], options].concat();
         let output = run(&arguments);
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let client: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -15,19 +15,19 @@ use wire::{Report, Request};
 use super::send_path::SendPath;
 
 /// More letters than this are lost, as datagrams may be that find a buffer full: readers repeat what they say.
-const MAX_LETTERS: usize = 256;
+const MAX_MESSAGES: usize = 256;
 /// Of these so many are for what comes from the network: a flood of it keeps nothing out that this host has to say.
-const MAX_LETTERS_OF_NETWORK: usize = MAX_LETTERS / 2;
+const MAX_NETWORK_MESSAGES: usize = MAX_MESSAGES / 2;
 
 pub(super) struct GuardedSendPath {
     send_path: Mutex<SendPath>,
-    letters: Mutex<Vec<Letter>>,
+    mailbox: Mutex<Vec<Message>>,
     stream: StreamId,
     epoch: Epoch,
 }
 
 /// What is for a lane.
-pub(super) enum Letter {
+pub(super) enum Message {
     /// A reader's report, where it came from, and the size of its datagram.
     Report(Box<Report>, IpAddr, usize),
     /// A reader asks for the description or the data.
@@ -56,7 +56,7 @@ pub(super) enum Unavailable {
 impl GuardedSendPath {
     pub(super) fn new(send_path: SendPath) -> Self {
         let (stream, epoch) = (send_path.stream(), send_path.epoch());
-        Self { send_path: Mutex::new(send_path), letters: Mutex::default(), stream, epoch }
+        Self { send_path: Mutex::new(send_path), mailbox: Mutex::default(), stream, epoch }
     }
 
     pub(super) const fn stream(&self) -> StreamId {
@@ -69,50 +69,50 @@ impl GuardedSendPath {
 
     /// Does something with the lane, unless somebody else has it.
     ///
-    /// A publisher looks afterwards whether it [has letters](Self::has_letters): they are for the agent then.
+    /// A publisher looks afterwards whether it [has letters](Self::has_messages): they are for the agent then.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut SendPath) -> T) -> Result<T, Unavailable> {
         let mut send_path = self.try_lock()?;
-        self.read_letters(&mut send_path);
+        self.handle_messages(&mut send_path);
         Ok(act(&mut send_path))
     }
 
     /// Tells whether the agent must have a turn before it sleeps; while a publisher has the lane it need not, who wakes it.
     pub(super) fn needs_turn(&self) -> bool {
-        self.try_lock().is_ok_and(|send_path| send_path.needs_turn() || self.has_letters())
+        self.try_lock().is_ok_and(|send_path| send_path.needs_turn() || self.has_messages())
     }
 
     /// Tells whether letters wait. Who posted one and found the lane taken did so before the lane was given back, or took it.
-    pub(super) fn has_letters(&self) -> bool {
-        !self.letters().is_empty()
+    pub(super) fn has_messages(&self) -> bool {
+        !self.mailbox().is_empty()
     }
 
     /// Puts a letter into the box; it is read at once if nobody has the lane.
-    pub(super) fn post(&self, letter: Letter) {
-        let mut letters = self.letters();
-        let is_of_network = matches!(letter, Letter::Report(..) | Letter::Request(_));
-        if letters.len() < if is_of_network { MAX_LETTERS_OF_NETWORK } else { MAX_LETTERS } {
-            letters.push(letter);
+    pub(super) fn post(&self, message: Message) {
+        let mut mailbox = self.mailbox();
+        let is_of_network = matches!(message, Message::Report(..) | Message::Request(_));
+        if mailbox.len() < if is_of_network { MAX_NETWORK_MESSAGES } else { MAX_MESSAGES } {
+            mailbox.push(message);
         }
-        drop(letters);
+        drop(mailbox);
         // Whoever has the lane sees the letter when it gives the lane back.
         let _ = self.with(|_| ());
     }
 
-    fn read_letters(&self, send_path: &mut SendPath) {
+    fn handle_messages(&self, send_path: &mut SendPath) {
         // Not within the loop, which would keep the box from whoever posts.
-        let letters = std::mem::take(&mut *self.letters());
-        for letter in letters {
-            match letter {
-                Letter::Report(report, from, size_bytes) => {
+        let messages = std::mem::take(&mut *self.mailbox());
+        for message in messages {
+            match message {
+                Message::Report(report, from, size_bytes) => {
                     send_path.on_report(clock::monotonic(), &report, from, size_bytes);
                 }
-                Letter::Dropped(notice) => send_path.on_drop(clock::monotonic(), &notice),
-                Letter::Watched(watched) => send_path.on_watched(clock::monotonic(), watched),
-                Letter::Request(request) => send_path.on_request(clock::monotonic(), &request),
-                Letter::Interface(interface) => send_path.on_interface(interface.as_ref()),
-                Letter::Addresses(addresses) => send_path.on_addresses(clock::monotonic(), &addresses),
+                Message::Dropped(notice) => send_path.on_drop(clock::monotonic(), &notice),
+                Message::Watched(watched) => send_path.on_watched(clock::monotonic(), watched),
+                Message::Request(request) => send_path.on_request(clock::monotonic(), &request),
+                Message::Interface(interface) => send_path.on_interface(interface.as_ref()),
+                Message::Addresses(addresses) => send_path.on_addresses(clock::monotonic(), &addresses),
                 // Whoever asked may have given up waiting: an answer that nobody takes is no error.
-                Letter::Readers(reply) => drop(reply.send(send_path.readers())),
+                Message::Readers(reply) => drop(reply.send(send_path.readers())),
             }
         }
     }
@@ -124,9 +124,9 @@ impl GuardedSendPath {
         })
     }
 
-    fn letters(&self) -> MutexGuard<'_, Vec<Letter>> {
+    fn mailbox(&self) -> MutexGuard<'_, Vec<Message>> {
         // Nobody does anything with them under this lock that could panic but for want of memory.
-        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

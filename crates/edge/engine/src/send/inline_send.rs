@@ -110,11 +110,11 @@ impl InlineSender {
 
     /// Wakes the agent unless it may sleep on: nothing is left to do before it wakes by itself.
     fn leave(&self, turn: &Turn, bell: &AgentBell) {
-        let has_letters = self.send_path.upgrade().is_some_and(|send_path| send_path.has_letters());
+        let has_messages = self.send_path.upgrade().is_some_and(|send_path| send_path.has_messages());
         // An agent that has woken up since sees before it sleeps again that there was a turn.
         let in_time =
             |due: Option<Instant>| bell.sleeps_until().is_none_or(|until| due.is_none_or(|due| until <= due));
-        if has_letters || !matches!(turn, Turn::Until(due) if in_time(*due)) {
+        if has_messages || !matches!(turn, Turn::Until(due) if in_time(*due)) {
             bell.ring();
         }
     }

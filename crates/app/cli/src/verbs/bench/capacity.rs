@@ -10,7 +10,7 @@ use bench::throughput::Rate;
 use clap::Args;
 
 use super::handout::Handout;
-use super::letters;
+use super::notation;
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     other_end: OtherEnd,
     /// Bytes in each datagram
-    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = letters::size, default_value = "1,100,1472")]
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = notation::size, default_value = "1,100,1472")]
     payloads: Vec<usize>,
     /// How many receive
     #[arg(long, value_name = "COUNT,…", value_delimiter = ',', default_value = "1,2,4,8")]
@@ -45,16 +45,16 @@ pub(crate) struct Arguments {
     )]
     structures: Vec<Structure>,
     /// How fast all senders together are to be: 100M, or 200kpps; 0 is as fast as they go
-    #[arg(short, long, value_name = "RATE", value_parser = letters::rate)]
+    #[arg(short, long, value_name = "RATE", value_parser = notation::rate)]
     bitrate: Option<Rate>,
     /// Threads that send [default: one a processor, half as many where both ends are on this host]
     #[arg(long, value_name = "COUNT")]
     senders: Option<u32>,
     /// The receive buffer of each socket; without it the system's
-    #[arg(short, long, value_name = "SIZE", value_parser = letters::size)]
+    #[arg(short, long, value_name = "SIZE", value_parser = notation::size)]
     window: Option<usize>,
     /// How long a run sends: seconds, or a duration such as 500ms
-    #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = letters::time)]
+    #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = notation::time)]
     time: Duration,
     /// Runs of each point
     #[arg(long, value_name = "COUNT", default_value = "3")]

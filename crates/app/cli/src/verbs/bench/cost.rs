@@ -8,7 +8,7 @@ use bench::throughput::{Protocol, Rate};
 use clap::{Args, ValueEnum};
 
 use super::handout::Handout;
-use super::letters::{self, CpuPair};
+use super::notation::{self, CpuPair};
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 
@@ -28,16 +28,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "udp,tcp,stream")]
     transports: Vec<Transport>,
     /// How fast data go
-    #[arg(short, long, value_name = "RATE", default_value = "100M", value_parser = letters::rate)]
+    #[arg(short, long, value_name = "RATE", default_value = "100M", value_parser = notation::rate)]
     bitrate: Rate,
     /// Bytes in a datagram, or in what one call hands to TCP
-    #[arg(short, long, value_name = "SIZE", default_value = "1472", value_parser = letters::size)]
+    #[arg(short, long, value_name = "SIZE", default_value = "1472", value_parser = notation::size)]
     length: usize,
     /// Socket buffers
-    #[arg(short, long, value_name = "SIZE", default_value = "1M", value_parser = letters::size)]
+    #[arg(short, long, value_name = "SIZE", default_value = "1M", value_parser = notation::size)]
     window: usize,
     /// How long a run takes: seconds, or a duration such as 500ms
-    #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = letters::time)]
+    #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = notation::time)]
     time: Duration,
     /// Runs of each transport
     #[arg(long, value_name = "COUNT", default_value = "10")]

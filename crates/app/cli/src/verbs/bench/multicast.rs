@@ -11,7 +11,7 @@ use bench::throughput::Rate;
 use clap::Args;
 
 use super::handout::Handout;
-use super::letters;
+use super::notation;
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 
@@ -35,16 +35,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COUNT", default_value = "3")]
     receivers: u32,
     /// How fast the group is sent to: 1000pps, 100M
-    #[arg(short, long, value_name = "RATE", default_value = "1000pps", value_parser = letters::rate)]
+    #[arg(short, long, value_name = "RATE", default_value = "1000pps", value_parser = notation::rate)]
     bitrate: Rate,
     /// Bytes in a datagram
-    #[arg(short, long, value_name = "SIZE", default_value = "1000", value_parser = letters::size)]
+    #[arg(short, long, value_name = "SIZE", default_value = "1000", value_parser = notation::size)]
     length: usize,
     /// The receivers' buffers; without it the system's
-    #[arg(short, long, value_name = "SIZE", value_parser = letters::size)]
+    #[arg(short, long, value_name = "SIZE", value_parser = notation::size)]
     window: Option<usize>,
     /// How long a run is: seconds, or a duration such as 500ms
-    #[arg(short, long, value_name = "TIME", default_value = "5", value_parser = letters::time)]
+    #[arg(short, long, value_name = "TIME", default_value = "5", value_parser = notation::time)]
     time: Duration,
     /// How often the whole is done
     #[arg(long, value_name = "COUNT", default_value = "3")]

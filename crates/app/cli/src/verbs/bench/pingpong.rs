@@ -9,7 +9,7 @@ use bench::report::State;
 use clap::{Args, ValueEnum};
 
 use super::handout::Handout;
-use super::letters::{self, CpuPair};
+use super::notation::{self, CpuPair};
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 
@@ -37,10 +37,10 @@ pub(crate) struct Arguments {
     #[arg(short = 'C', long, value_name = "LIST", value_delimiter = ',')]
     congestion: Vec<String>,
     /// How large messages are [default: powers of four from 1 byte on, and 9288586]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = letters::size)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = notation::size)]
     sizes: Vec<usize>,
     /// How long a size is exchanged in each run: seconds, or a duration such as 500ms
-    #[arg(short, long, value_name = "TIME", default_value = "500ms", value_parser = letters::time)]
+    #[arg(short, long, value_name = "TIME", default_value = "500ms", value_parser = notation::time)]
     time: Duration,
     /// How many exchanges of a size are enough in each run
     #[arg(long, value_name = "COUNT", default_value = "100000")]
@@ -49,13 +49,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COUNT", default_value = "3")]
     repeat: u32,
     /// Socket buffers [default: the system's for TCP; room for the largest message, 32M at most, for datagrams]
-    #[arg(short, long, value_name = "SIZE", value_parser = letters::size)]
+    #[arg(short, long, value_name = "SIZE", value_parser = notation::size)]
     window: Option<usize>,
     /// The largest datagram, with its head of 24 bytes [default: what the path takes]
-    #[arg(long, value_name = "SIZE", value_parser = letters::size)]
+    #[arg(long, value_name = "SIZE", value_parser = notation::size)]
     datagram: Option<usize>,
     /// How long the answer over datagrams is waited for
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = letters::time)]
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = notation::time)]
     timeout: Duration,
     /// Let both ends look for messages again and again instead of sleeping; takes a processor each
     #[arg(long)]

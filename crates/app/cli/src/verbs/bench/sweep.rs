@@ -10,7 +10,7 @@ use bench::throughput::Rate;
 use clap::Args;
 
 use super::handout::Handout;
-use super::letters;
+use super::notation;
 use super::scene::{OtherEnd, Scene};
 use crate::Outcome;
 use crate::quantity::Probability;
@@ -37,10 +37,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = buffer, default_value = "system")]
     receive_buffers: Vec<Buffer>,
     /// Bytes in each datagram
-    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = letters::size, default_value = "64,256,1024,1472")]
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = notation::size, default_value = "64,256,1024,1472")]
     payloads: Vec<usize>,
     /// How fast to send: 100M, or 200kpps; 0 is as fast as it goes
-    #[arg(long, value_name = "RATE,…", value_delimiter = ',', value_parser = letters::rate, default_value = "0")]
+    #[arg(long, value_name = "RATE,…", value_delimiter = ',', value_parser = notation::rate, default_value = "0")]
     rates: Vec<Rate>,
     /// For which part of the time the processors of the receiver's host are kept busy with other work
     #[arg(long, value_name = "PART,…", value_delimiter = ',', default_value = "0%")]
@@ -58,10 +58,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PART")]
     loss_below: Option<Probability>,
     /// How close that search comes [default: a hundredth of the rate]
-    #[arg(long, value_name = "RATE", value_parser = letters::rate, requires = "loss_below")]
+    #[arg(long, value_name = "RATE", value_parser = notation::rate, requires = "loss_below")]
     step: Option<Rate>,
     /// How long a run measures: seconds, or a duration such as 500ms
-    #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = letters::time)]
+    #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = notation::time)]
     time: Duration,
     /// Runs of each point
     #[arg(long, value_name = "COUNT", default_value = "3")]
@@ -112,8 +112,8 @@ fn ppm(part: Probability) -> u32 {
     (part.0 * 1e6).round() as u32
 }
 
-fn buffer(text: &str) -> Result<Buffer, letters::LetterError> {
-    if text == "system" { Ok(Buffer(None)) } else { letters::size(text).map(|bytes| Buffer(Some(bytes))) }
+fn buffer(text: &str) -> Result<Buffer, notation::NotationError> {
+    if text == "system" { Ok(Buffer(None)) } else { notation::size(text).map(|bytes| Buffer(Some(bytes))) }
 }
 
 fn judge(report: &Report) -> anyhow::Result<Outcome> {

@@ -12,7 +12,7 @@ use bench::throughput::{
 };
 use clap::Args;
 
-use super::letters::{self, CpuPair};
+use super::notation::{self, CpuPair};
 use super::scene::{OtherEnd, Scene};
 use super::watching::{Form, Watching};
 use crate::Outcome;
@@ -47,13 +47,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COUNT", default_value = "1")]
     receivers: u32,
     /// How fast each flow is to be: 100M, 2.5G, or 1000pps; 0 is as fast as it goes [default: 1M for datagrams, else 0]
-    #[arg(short, long, value_name = "RATE", value_parser = letters::rate)]
+    #[arg(short, long, value_name = "RATE", value_parser = notation::rate)]
     bitrate: Option<Rate>,
     /// Bytes in a datagram, or in what one call hands over [default: what the path takes up to 1472, 128K for TCP]
-    #[arg(short, long, value_name = "SIZE", value_parser = letters::size)]
+    #[arg(short, long, value_name = "SIZE", value_parser = notation::size)]
     length: Option<usize>,
     /// Socket buffers; without it the system's
-    #[arg(short, long, value_name = "SIZE", value_parser = letters::size)]
+    #[arg(short, long, value_name = "SIZE", value_parser = notation::size)]
     window: Option<usize>,
     /// Flows beside each other
     #[arg(short = 'P', long, value_name = "COUNT", default_value = "1")]
@@ -65,13 +65,13 @@ pub(crate) struct Arguments {
     #[arg(long)]
     bidir: bool,
     /// How long a run measures: seconds, or a duration such as 500ms
-    #[arg(short, long, value_name = "TIME", default_value = "10", value_parser = letters::time)]
+    #[arg(short, long, value_name = "TIME", default_value = "10", value_parser = notation::time)]
     time: Duration,
     /// How often it is told how it goes; 0 is once a run
-    #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = letters::time)]
+    #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = notation::time)]
     interval: Duration,
     /// How long a run goes on before it is measured
-    #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = letters::time)]
+    #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = notation::time)]
     omit: Duration,
     /// How often the whole is done
     #[arg(long, value_name = "COUNT", default_value = "3")]
@@ -80,7 +80,7 @@ pub(crate) struct Arguments {
     #[arg(long, alias = "bisect")]
     loss_free: bool,
     /// How close that search comes [default: a hundredth of -b]
-    #[arg(long, value_name = "RATE", value_parser = letters::rate, requires = "loss_free")]
+    #[arg(long, value_name = "RATE", value_parser = notation::rate, requires = "loss_free")]
     step: Option<Rate>,
     /// The processor of this end's threads, and of the server's: 2 or 2,3
     #[arg(short = 'A', long, value_name = "CPU[,CPU]")]

@@ -10,7 +10,7 @@ use units::{ReaderId, SampleRate, WallTime};
 use wire::{Datagram, Request, Wanted};
 
 use super::*;
-use crate::send::guarded_send_path::Letter;
+use crate::send::guarded_send_path::Message;
 use crate::send::publication::{Link, Publication, PublicationConfig};
 use crate::send::send_path::SendPath;
 use crate::send::tests::{listener, opened, publication_config};
@@ -281,12 +281,12 @@ fn what_is_said_to_a_send_path_that_its_publisher_has_is_heard_by_whoever_has_it
     let send_path = scene.send_path.clone().unwrap();
     let (reply, readers) = std::sync::mpsc::channel();
     let held = send_path.hold();
-    send_path.post(Letter::Readers(reply));
-    assert!(readers.try_recv().is_err() && send_path.has_letters());
+    send_path.post(Message::Readers(reply));
+    assert!(readers.try_recv().is_err() && send_path.has_messages());
     drop(held);
     assert!(send_path.needs_turn(), "an agent that is awake does not sleep over it");
     send_path.with(|_| ()).unwrap();
-    assert!(readers.try_recv().is_ok() && !send_path.has_letters());
+    assert!(readers.try_recv().is_ok() && !send_path.has_messages());
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn an_agent_that_sleeps_is_woken_for_what_came_while_its_publisher_sent() {
     let send_path = scene.send_path.clone().unwrap();
     let held = send_path.hold();
     let (stream, epoch, reader) = (send_path.stream(), send_path.epoch(), ReaderId(1));
-    send_path.post(Letter::Request(Request {
+    send_path.post(Message::Request(Request {
         stream,
         epoch,
         reader,
@@ -310,12 +310,12 @@ fn an_agent_that_sleeps_is_woken_for_what_came_while_its_publisher_sent() {
 }
 
 #[test]
-fn letters_beyond_what_the_box_takes_are_lost() {
+fn messages_beyond_what_the_mailbox_holds_are_lost() {
     let scene = Scene::new(waits);
     let send_path = scene.send_path.clone().unwrap();
     let held = send_path.hold();
     let (reply, answers) = std::sync::mpsc::channel();
-    (0..1_000).for_each(|_| send_path.post(Letter::Readers(reply.clone())));
+    (0..1_000).for_each(|_| send_path.post(Message::Readers(reply.clone())));
     drop((held, reply));
     send_path.with(|_| ()).unwrap();
     assert_eq!(answers.iter().count(), 256);

@@ -10,7 +10,7 @@ use crate::quantity;
 /// Says that a text is no quantity of the kind wanted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{text}` is not {wanted}")]
-pub(super) struct LetterError {
+pub(super) struct NotationError {
     text: String,
     wanted: &'static str,
 }
@@ -23,9 +23,9 @@ pub(super) struct CpuPair {
 }
 
 /// Reads a rate: decimal bits a second such as `100M`, or datagrams a second such as `1000pps`.
-pub(super) fn rate(text: &str) -> Result<Rate, LetterError> {
+pub(super) fn rate(text: &str) -> Result<Rate, NotationError> {
     let wanted = "a rate: write 100M, 2.5G, 64K, 1000pps, or 0 for as fast as it goes";
-    let error = || LetterError { text: text.to_owned(), wanted };
+    let error = || NotationError { text: text.to_owned(), wanted };
     match text.strip_suffix("pps") {
         Some(units) => scaled(units, 1_000).map(Rate::Units).ok_or_else(error),
         None => scaled(text, 1_000).map(Rate::Bits).ok_or_else(error),
@@ -33,25 +33,25 @@ pub(super) fn rate(text: &str) -> Result<Rate, LetterError> {
 }
 
 /// Reads a size: binary bytes such as `64K` or `4M`, or with its whole unit as elsewhere.
-pub(super) fn size(text: &str) -> Result<usize, LetterError> {
-    let error = || LetterError { text: text.to_owned(), wanted: "a size: write 1472, 64K, 4M or 8MiB" };
+pub(super) fn size(text: &str) -> Result<usize, NotationError> {
+    let error = || NotationError { text: text.to_owned(), wanted: "a size: write 1472, 64K, 4M or 8MiB" };
     let plain = scaled(text, 1_024).and_then(|bytes| usize::try_from(bytes).ok());
     plain.or_else(|| quantity::size_bytes(text).ok()).ok_or_else(error)
 }
 
 /// Reads a time: seconds such as `10` or `0.5`, or with its unit as elsewhere.
-pub(super) fn time(text: &str) -> Result<Duration, LetterError> {
-    let error = || LetterError { text: text.to_owned(), wanted: "a time: write 10, 0.5 or 500ms" };
+pub(super) fn time(text: &str) -> Result<Duration, NotationError> {
+    let error = || NotationError { text: text.to_owned(), wanted: "a time: write 10, 0.5 or 500ms" };
     let seconds = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.or_else(|| quantity::duration(text).ok()).ok_or_else(error)
 }
 
 impl FromStr for CpuPair {
-    type Err = LetterError;
+    type Err = NotationError;
 
-    fn from_str(text: &str) -> Result<Self, LetterError> {
+    fn from_str(text: &str) -> Result<Self, NotationError> {
         let wanted = "a processor, or two: write 2 for this end, 2,3 for this end and the server";
-        let error = || LetterError { text: text.to_owned(), wanted };
+        let error = || NotationError { text: text.to_owned(), wanted };
         let cpu = |text: &str| text.trim().parse().map_err(|_| error());
         match text.split_once(',') {
             None => Ok(Self { client: cpu(text)?, server: None }),
