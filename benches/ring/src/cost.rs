@@ -90,7 +90,7 @@ pub(crate) fn write(arguments: &[String]) -> Result<()> {
         writer.stage(0, [0, 0], &[&message])?;
         if writer.head() - published >= BATCH_BYTES {
             writer.publish();
-            writer.ring_bell();
+            writer.ring_doorbell();
             published = writer.head();
         }
     }

@@ -182,7 +182,7 @@ impl Channel {
     }
 
     fn event(&self) -> Result<iceoryx2::service::port_factory::event::PortFactory<ipc::Service>> {
-        let name = format!("{}/bell", self.name);
+        let name = format!("{}/doorbell", self.name);
         self.node
             .service_builder(&name.as_str().try_into().map_err(said)?)
             .event()

@@ -139,7 +139,7 @@ pub(crate) fn pong(arguments: &[String]) -> Result<()> {
 /// Writes as a writer does that does not know how its readers wait.
 fn send(writer: &mut Writer, message: &[u8]) -> Result<()> {
     writer.write(0, [0, 0], &[message])?;
-    writer.ring_bell();
+    writer.ring_doorbell();
     Ok(())
 }
 
@@ -166,7 +166,7 @@ impl RingReader {
             Read::Empty => None,
             other => Some(other),
         };
-        wait_any(&[shared.bell()], *idle, PATIENCE, look).context("the other side fell silent")
+        wait_any(&[shared.doorbell()], *idle, PATIENCE, look).context("the other side fell silent")
     }
 
     /// Returns a record if there is one at this moment.

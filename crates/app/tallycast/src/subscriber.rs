@@ -173,7 +173,7 @@ impl Subscriber {
         let until_look = |host: &HostView| host.next_look().saturating_duration_since(Instant::now());
         let patience = self.host.as_ref().map_or(patience, |host| patience.min(until_look(host)));
         let (agent, flows, generation) = (self.agent.as_ref(), &mut self.flows, self.generation);
-        let on_host: Vec<_> = flows.values().filter_map(Flow::bell).cloned().collect();
+        let on_host: Vec<_> = flows.values().filter_map(Flow::doorbell).cloned().collect();
         let on_host: Vec<&Doorbell> = on_host.iter().map(Arc::as_ref).collect();
         let all_on_host = !on_host.is_empty() && on_host.len() == flows.len();
         let mut look = || {

@@ -89,7 +89,7 @@ pub struct HostStream {
     /// Who writes the ring.
     pub writer: RingWriter,
     /// The bell that is rung when something was written.
-    pub bell: Arc<Doorbell>,
+    pub doorbell: Arc<Doorbell>,
     /// Tells whether the writer is alive.
     pub liveness: Arc<Liveness>,
 }
@@ -438,7 +438,7 @@ impl HostRing {
         Ok(HostStream {
             subscription: Subscription { stream, description, ring },
             writer: self.writer,
-            bell: Arc::clone(shared.bell()),
+            doorbell: Arc::clone(shared.doorbell()),
             liveness: Arc::clone(shared.liveness()),
         })
     }

@@ -7,7 +7,6 @@
 //!
 //! Not here: what a stream is (`sample`), how it behaves (`cast`), what people call (`tallycast`).
 
-mod bell;
 mod bytes;
 mod drop_board;
 mod host;
@@ -19,6 +18,7 @@ mod reliable;
 mod report_board;
 mod send;
 mod thread;
+mod waker;
 
 pub use drop_board::DropBoard;
 pub use host::{

@@ -27,10 +27,10 @@ use sample::StreamPattern;
 use sys::{Interface, OpenError, ReceiveTechniques, clock};
 use units::StreamId;
 
-use crate::bell::AgentBell;
 use crate::host::{HostRings, RingWriter};
 use crate::ledger_page::EpochOnPage;
 use crate::thread::{AgentThread, ThreadTuning};
+use crate::waker::AgentWaker;
 pub use admission::AdmissionCounts;
 use agent::Agent;
 pub use directory::Announced;
@@ -182,16 +182,16 @@ impl ReceiveAgent {
     /// If the kernel has no thread or descriptor left.
     pub fn start(config: ReceiveConfig) -> Result<Self, ReceiveError> {
         let registry = Arc::new(Registry::default());
-        let bell = AgentBell::new()?;
+        let waker = AgentWaker::new()?;
         let (tuning, stop) = (config.thread, || Command::Stop);
         // Whoever wants its thread to be a particular one wants it to do the work.
         let is_shared = tuning == ThreadTuning::default();
         let (commands, taken) = mpsc::channel();
-        let agent = Agent::open(config, taken, bell.clone(), Arc::clone(&registry))?;
-        let watch = Arc::new(Watch::new(agent, bell.clone(), is_shared));
+        let agent = Agent::open(config, taken, waker.clone(), Arc::clone(&registry))?;
+        let watch = Arc::new(Watch::new(agent, waker.clone(), is_shared));
         let kept = Arc::clone(&watch);
         let thread =
-            AgentThread::start("tallycast-receive", tuning, commands, bell, stop, move || kept.keep())?;
+            AgentThread::start("tallycast-receive", tuning, commands, waker, stop, move || kept.keep())?;
         Ok(Self { thread, registry, watch })
     }
 
@@ -291,7 +291,7 @@ impl ReceiveAgent {
     /// Returns the bell that rings when any ring was written to.
     #[must_use]
     pub fn doorbell(&self) -> &Doorbell {
-        &self.registry.bell
+        &self.registry.doorbell
     }
 }
 
@@ -326,9 +326,9 @@ impl Attendance {
             }
             return self.agent.watch.stand(Some(clock::monotonic() + timeout), look);
         }
-        let bells: Vec<&Doorbell> =
+        let doorbells: Vec<&Doorbell> =
             std::iter::once(self.agent.doorbell()).chain(other.iter().copied()).collect();
-        ring::wait_any(&bells, ring::Idle::Sleep, timeout, look)
+        ring::wait_any(&doorbells, ring::Idle::Sleep, timeout, look)
     }
 
     /// Takes what has come in the moments since this reader last waited, which nobody has received yet.

@@ -26,12 +26,12 @@ use sys::{
 use units::{Epoch, Instant, StreamId};
 use wire::{Datagram, DescriptionError, Predecessor};
 
-use crate::bell::AgentBell;
 use crate::drop_board::{DropNews, concerns_sender};
 use crate::host::RingWriter;
 use crate::interface_watch::{Change, InterfaceWatch, Use};
 use crate::report_board::ReportBoard;
 use crate::thread::{AgentThread, ThreadTuning};
+use crate::waker::AgentWaker;
 pub use departures::Departures;
 use guarded_send_path::{GuardedSendPath, Message, Unavailable};
 use inline_send::InlineSender;
@@ -129,7 +129,7 @@ pub enum SendError {
 /// The handle of the sending agent; dropping it ends the agent once every outlet has ended.
 pub struct SendAgent {
     thread: AgentThread<Command>,
-    bell: AgentBell,
+    waker: AgentWaker,
     report_port: u16,
     /// The agent's thread runs as the others do: whether a publisher sends in its place makes no difference but in time.
     allows_inline_send: bool,
@@ -156,7 +156,7 @@ struct Surroundings {
 
 struct Agent {
     config: SendConfig,
-    bell: AgentBell,
+    waker: AgentWaker,
     poller: Poller,
     reports: ReceiveSocket,
     /// Where processes of this host see what readers report.
@@ -186,15 +186,15 @@ impl SendAgent {
     /// # Errors
     /// If the kernel has no socket, descriptor or thread left.
     pub fn start(config: SendConfig, v6: bool) -> Result<Self, SendError> {
-        let bell = AgentBell::new()?;
+        let waker = AgentWaker::new()?;
         let tuning = config.thread;
         let (commands, taken) = mpsc::channel();
-        let agent = Agent::open(config, v6, bell.clone())?;
+        let agent = Agent::open(config, v6, waker.clone())?;
         let report_port = agent.reports.local_address().port();
         let stop = || Command::Stop;
         let run = move || agent.run(&taken);
-        let thread = AgentThread::start("tallycast-send", tuning, commands, bell.clone(), stop, run)?;
-        Ok(Self { thread, bell, report_port, allows_inline_send: tuning == ThreadTuning::default() })
+        let thread = AgentThread::start("tallycast-send", tuning, commands, waker.clone(), stop, run)?;
+        Ok(Self { thread, waker, report_port, allows_inline_send: tuning == ThreadTuning::default() })
     }
 
     /// Opens a publisher's way out.
@@ -207,7 +207,8 @@ impl SendAgent {
         let writer = make_ring(&config)?;
         let (reader, guard) = writer.reading_end().guarded_reader();
         let shared = Arc::new(PublicationShared::new());
-        let link = Link { guard, shared: Arc::clone(&shared), bell: self.bell.clone(), inline_sender: None };
+        let link =
+            Link { guard, shared: Arc::clone(&shared), waker: self.waker.clone(), inline_sender: None };
         let mut publication = Publication::new(&config, writer, Some(link));
         let its = Arc::clone(&shared);
         let opened = self.thread.ask(|reply| Command::Open(Box::new(config), reader, its, reply));
@@ -279,7 +280,7 @@ fn check_ring(config: &PublicationConfig) -> Result<(), SendError> {
 
 impl Agent {
     /// Opens the socket for reports, and is ready to run.
-    fn open(config: SendConfig, v6: bool, bell: AgentBell) -> Result<Self, SendError> {
+    fn open(config: SendConfig, v6: bool, waker: AgentWaker) -> Result<Self, SendError> {
         let address = report_address(&config, v6);
         let reports = ReceiveSocket::open(&ReceiveOptions {
             // Each report is by another reader: there is nothing to join.
@@ -287,7 +288,7 @@ impl Agent {
             ..ReceiveOptions::at(address, REPORT_BUFFER_BYTES)
         })?;
         let poller = Poller::new()?;
-        poller.add(bell.wakeup(), WAKEUP, Interest::Read)?;
+        poller.add(waker.wakeup(), WAKEUP, Interest::Read)?;
         poller.add(&reports, REPORTS, Interest::Read)?;
         let interface = InterfaceWatch::new(config.interface.as_ref(), Use::Sending);
         if let Some(source) = interface.source() {
@@ -306,7 +307,7 @@ impl Agent {
             is_v6: v6,
             addresses: own_addresses(config.interface.as_ref(), v6),
             config,
-            bell,
+            waker,
             poller,
             reports,
             batch: ReceiveBatch::with_slot_bytes(wire::MAX_DATAGRAM_BYTES.min(2_048)),
@@ -383,21 +384,21 @@ impl Agent {
         if self.config.thread.idle.stays_awake() {
             return;
         }
-        self.bell.falling_asleep(deadline);
+        self.waker.falling_asleep(deadline);
         // What came before this line was written before the bell was asked: look for all of it once more.
-        let mut by_bell = false;
+        let mut by_waker = false;
         if let Ok(command) = commands.try_recv() {
             self.take(command);
         } else if !self.send_paths.iter().any(|send_path| send_path.needs_turn()) {
             match self.poller.wait(Some(deadline)) {
                 Ok(ready) => {
-                    by_bell = ready.iter().any(|it| it.token == WAKEUP);
+                    by_waker = ready.iter().any(|it| it.token == WAKEUP);
                     self.links_told = ready.iter().any(|it| it.token == LINKS);
                 }
                 Err(error) => tracing::error!("the sending agent cannot wait for events: {error}"),
             }
         }
-        self.bell.awake(by_bell);
+        self.waker.awake(by_waker);
     }
 
     fn take_commands(&mut self, commands: &mpsc::Receiver<Command>) {

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use crate::bell::AgentBell;
+use crate::waker::AgentWaker;
 
 /// How an agent's thread runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -71,7 +71,7 @@ fn explained(error: io::Error, what: &str) -> io::Error {
 /// An agent's thread, seen from outside.
 pub(crate) struct AgentThread<C> {
     commands: mpsc::Sender<C>,
-    bell: AgentBell,
+    waker: AgentWaker,
     stop: fn() -> C,
     thread: Option<JoinHandle<()>>,
 }
@@ -84,7 +84,7 @@ impl<C: Send + 'static> AgentThread<C> {
         name: &str,
         tuning: ThreadTuning,
         commands: mpsc::Sender<C>,
-        bell: AgentBell,
+        waker: AgentWaker,
         stop: fn() -> C,
         run: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
@@ -98,7 +98,7 @@ impl<C: Send + 'static> AgentThread<C> {
             }
         })?;
         told.recv().map_err(io::Error::other)??;
-        Ok(Self { commands, bell, stop, thread: Some(thread) })
+        Ok(Self { commands, waker, stop, thread: Some(thread) })
     }
 }
 
@@ -106,7 +106,7 @@ impl<C> AgentThread<C> {
     /// Hands the agent a command. One that has ended takes no wishes: whoever waits for an answer sees that.
     pub(crate) fn tell(&self, command: C) {
         let _ = self.commands.send(command);
-        self.bell.ring();
+        self.waker.wake();
     }
 
     /// Hands the agent a question and waits for the answer; `None` from an agent that has ended.

@@ -107,7 +107,7 @@ impl Doorbell {
 /// Returns `None` when `timeout` has passed and `look` still found nothing; it is called at least once, and
 /// once after the time is over.
 pub fn wait_any<T>(
-    bells: &[&Doorbell],
+    doorbells: &[&Doorbell],
     idle: Idle,
     timeout: Duration,
     mut look: impl FnMut() -> Option<T>,
@@ -120,7 +120,7 @@ pub fn wait_any<T>(
     let mut looks = 0_u32;
     loop {
         let words = match idle {
-            Idle::Sleep => bells.iter().map(|bell| (&bell.rung, bell.arm())).collect(),
+            Idle::Sleep => doorbells.iter().map(|doorbell| (&doorbell.rung, doorbell.arm())).collect(),
             Idle::Spin | Idle::Yield => Vec::new(),
         };
         if let Some(found) = look() {
@@ -140,7 +140,7 @@ pub fn wait_any<T>(
             return look();
         }
         if idle == Idle::Sleep {
-            let longest = bells.iter().map(|bell| bell.max_sleep).min().unwrap_or(UNARMED_SLEEP);
+            let longest = doorbells.iter().map(|doorbell| doorbell.max_sleep).min().unwrap_or(UNARMED_SLEEP);
             let left = left.unwrap_or(Duration::MAX).min(longest);
             sleep(&words, (left < Duration::MAX).then_some(left));
         }
@@ -155,8 +155,8 @@ mod tests {
     /// Long enough that a test which reaches it has failed.
     const WATCHDOG: Duration = Duration::from_secs(60);
 
-    fn is_armed(bell: &Doorbell) -> bool {
-        bell.armed.as_ref().expect("a bell of this process").value().load(Ordering::Relaxed) != 0
+    fn is_armed(doorbell: &Doorbell) -> bool {
+        doorbell.armed.as_ref().expect("a doorbell of this process").value().load(Ordering::Relaxed) != 0
     }
 
     #[test]
@@ -178,34 +178,34 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_is_woken_and_a_bell_for_another_ring_does_not_end_the_wait() {
-        let (bell, ready) = (Doorbell::new(), AtomicBool::new(false));
+    fn a_sleeper_is_woken_and_a_doorbell_for_another_ring_does_not_end_the_wait() {
+        let (doorbell, ready) = (Doorbell::new(), AtomicBool::new(false));
         std::thread::scope(|scope| {
             let sleeper =
-                scope.spawn(|| bell.wait_until(WATCHDOG, || ready.load(Ordering::Relaxed).then_some(())));
-            while !is_armed(&bell) {
+                scope.spawn(|| doorbell.wait_until(WATCHDOG, || ready.load(Ordering::Relaxed).then_some(())));
+            while !is_armed(&doorbell) {
                 std::thread::yield_now();
             }
-            bell.ring();
+            doorbell.ring();
             ready.store(true, Ordering::Relaxed);
-            bell.ring();
+            doorbell.ring();
             assert_eq!(sleeper.join().unwrap(), Some(()));
         });
     }
 
     #[test]
-    fn a_sleeper_at_several_bells_is_woken_by_any() {
+    fn a_sleeper_at_several_doorbells_is_woken_by_any() {
         for rung in 0..3 {
-            let (bells, ready) = ([0; 3].map(|_| Doorbell::new()), AtomicBool::new(false));
-            let all: Vec<_> = bells.iter().collect();
+            let (doorbells, ready) = ([0; 3].map(|_| Doorbell::new()), AtomicBool::new(false));
+            let all: Vec<_> = doorbells.iter().collect();
             let look = || ready.load(Ordering::Relaxed).then_some(());
             std::thread::scope(|scope| {
                 let sleeper = scope.spawn(|| wait_any(&all, Idle::Sleep, WATCHDOG, look));
-                while !bells.iter().all(is_armed) {
+                while !doorbells.iter().all(is_armed) {
                     std::thread::yield_now();
                 }
                 ready.store(true, Ordering::Relaxed);
-                bells[rung].ring();
+                doorbells[rung].ring();
                 assert_eq!(sleeper.join().unwrap(), Some(()));
             });
         }
@@ -213,25 +213,26 @@ mod tests {
 
     #[test]
     fn a_sleeper_that_is_gone_costs_one_wake_up_and_no_more() {
-        let bell = Doorbell::new();
+        let doorbell = Doorbell::new();
         // Armed, and never slept: as one that was killed in between.
-        bell.arm();
-        bell.ring();
-        assert!(!is_armed(&bell));
-        bell.ring();
-        assert_eq!(bell.rung.value().load(Ordering::Relaxed), 1);
+        doorbell.arm();
+        doorbell.ring();
+        assert!(!is_armed(&doorbell));
+        doorbell.ring();
+        assert_eq!(doorbell.rung.value().load(Ordering::Relaxed), 1);
     }
 
     #[test]
     fn endless_time_outs_are_allowed() {
-        let (bell, ready) = (Doorbell::new(), AtomicBool::new(false));
+        let (doorbell, ready) = (Doorbell::new(), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let found = bell.wait_until(Duration::MAX, || ready.load(Ordering::Relaxed).then_some(()));
+                let found =
+                    doorbell.wait_until(Duration::MAX, || ready.load(Ordering::Relaxed).then_some(()));
                 assert_eq!(found, Some(()));
             });
             ready.store(true, Ordering::Relaxed);
-            bell.ring();
+            doorbell.ring();
         });
     }
 }

@@ -71,7 +71,7 @@ pub(crate) struct Control {
     page_sequence: u64,
     /// Bytes that the ledger page holds now.
     page_len: u64,
-    reserved_after_bell: [u64; 13],
+    reserved_after_rung: [u64; 13],
 }
 
 /// Indices of the control block's words.

@@ -238,7 +238,7 @@ pub enum OpenError {
 #[derive(Clone)]
 pub struct SharedRing {
     ring: Ring,
-    bell: Arc<Doorbell>,
+    doorbell: Arc<Doorbell>,
     liveness: Arc<Liveness>,
 }
 
@@ -251,8 +251,8 @@ impl SharedRing {
 
     /// Returns the bell that its writer rings.
     #[must_use]
-    pub const fn bell(&self) -> &Arc<Doorbell> {
-        &self.bell
+    pub const fn doorbell(&self) -> &Arc<Doorbell> {
+        &self.doorbell
     }
 
     /// Returns what tells whether the writer is alive.

@@ -144,7 +144,7 @@ mod model {
     #[derive(Default)]
     pub(super) struct Bed {
         door: Mutex<()>,
-        bell: Condvar,
+        condvar: Condvar,
     }
 
     /// Only one word and no time: enough for the models.
@@ -152,13 +152,13 @@ mod model {
         let [(Word::Own(own), seen)] = *words else { panic!("the models sleep at one word") };
         let guard = own.bed.door.lock().expect("nothing panics under this lock");
         if own.value.load(Ordering::Relaxed) == seen {
-            drop(own.bed.bell.wait(guard));
+            drop(own.bed.condvar.wait(guard));
         }
     }
 
     pub(super) fn wake(word: &Word) {
         let Word::Own(own) = word;
         let _guard = own.bed.door.lock().expect("nothing panics under this lock");
-        own.bed.bell.notify_all();
+        own.bed.condvar.notify_all();
     }
 }

@@ -184,9 +184,9 @@ impl Writer {
     ///
     /// A ring on the heap has no bell of its own.
     #[cfg(not(loom))]
-    pub fn ring_bell(&self) {
+    pub fn ring_doorbell(&self) {
         if let Some(file) = &self.file {
-            file.bell().ring();
+            file.doorbell().ring();
         }
     }
 
@@ -264,6 +264,6 @@ impl Drop for Writer {
         // Release: whoever sees this sees the final head.
         self.memory.control(control::CLOSED).store(1, Ordering::Release);
         #[cfg(not(loom))]
-        self.ring_bell();
+        self.ring_doorbell();
     }
 }

@@ -124,15 +124,15 @@ fn a_ledger_page_is_never_seen_half_written() {
 #[test]
 fn no_wake_up_is_lost_between_a_writer_and_a_sleeper() {
     explore(|| {
-        let bell = Arc::new(Doorbell::new());
+        let doorbell = Arc::new(Doorbell::new());
         let (mut writer, ring) = ring::ring(64);
         let mut reader = ring.reader_at_head();
         let ringing = {
-            let bell = Arc::clone(&bell);
+            let doorbell = Arc::clone(&doorbell);
             thread::spawn(move || {
                 for _ in 0..2 {
                     writer.write(0, [0; 2], &[]).unwrap();
-                    bell.ring();
+                    doorbell.ring();
                 }
                 writer
             })
@@ -141,28 +141,28 @@ fn no_wake_up_is_lost_between_a_writer_and_a_sleeper() {
         for _ in 0..2 {
             let look = || (reader.read(&mut payload) != Read::Empty).then_some(());
             // The model has no clock: a lost wake-up is a deadlock, which it reports.
-            bell.wait_until(Duration::MAX, look);
+            doorbell.wait_until(Duration::MAX, look);
         }
         drop(ringing.join().unwrap());
     });
 }
 
 #[test]
-fn two_sleepers_at_one_bell_are_both_woken() {
+fn two_sleepers_at_one_doorbell_are_both_woken() {
     // Three threads: one switch fewer, which is what seconds allow.
     explore_with(PREEMPTIONS - 1, || {
-        let bell = Arc::new(Doorbell::new());
+        let doorbell = Arc::new(Doorbell::new());
         let ready = Arc::new(AtomicU64::new(0));
         let sleepers: Vec<_> = (0..2)
             .map(|_| {
-                let (bell, ready) = (Arc::clone(&bell), Arc::clone(&ready));
+                let (doorbell, ready) = (Arc::clone(&doorbell), Arc::clone(&ready));
                 thread::spawn(move || {
-                    bell.wait_until(Duration::MAX, || (ready.load(Ordering::Relaxed) != 0).then_some(()))
+                    doorbell.wait_until(Duration::MAX, || (ready.load(Ordering::Relaxed) != 0).then_some(()))
                 })
             })
             .collect();
         ready.store(1, Ordering::Relaxed);
-        bell.ring();
+        doorbell.ring();
         for sleeper in sleepers {
             assert_eq!(sleeper.join().unwrap(), Some(()));
         }

@@ -401,7 +401,7 @@ fn a_ring_that_is_cut_short_under_its_users_ends_no_process() {
     for number in 0..100_000 {
         write(&mut writer, number);
     }
-    shared.bell().ring();
+    shared.doorbell().ring();
 }
 
 #[test]
@@ -502,7 +502,7 @@ fn a_sleeping_reader_is_woken_over_shared_memory_and_at_several_rings() {
     let mut writers = [scene.create(4096), shared::create(&second, &Options::default()).unwrap()];
     let shared = [shared::open(&scene.path()).unwrap(), shared::open(&second).unwrap()];
     let mut readers = shared.each_ref().map(|it| it.ring().reader_at_head());
-    let bells = shared.each_ref().map(|it| it.bell().as_ref());
+    let doorbells = shared.each_ref().map(|it| it.doorbell().as_ref());
     std::thread::scope(|scope| {
         let sleeper = scope.spawn(|| {
             let mut payload = Vec::new();
@@ -515,14 +515,14 @@ fn a_sleeping_reader_is_woken_over_shared_memory_and_at_several_rings() {
                         };
                         readers.iter_mut().find_map(next)
                     };
-                    wait_any(&bells, Idle::Sleep, WATCHDOG, look).expect("a wake-up was lost")
+                    wait_any(&doorbells, Idle::Sleep, WATCHDOG, look).expect("a wake-up was lost")
                 })
                 .sum::<u64>()
         });
         for number in 0..200 {
             let writer = &mut writers[(number % 2) as usize];
             write(writer, number);
-            writer.ring_bell();
+            writer.ring_doorbell();
         }
         assert_eq!(sleeper.join().unwrap(), 199 * 200 / 2);
     });

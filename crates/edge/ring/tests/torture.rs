@@ -123,10 +123,10 @@ fn a_writer_that_asks_its_guard_loses_nothing() {
 }
 
 #[test]
-fn no_wake_up_is_lost_over_many_rings_with_one_bell() {
+fn no_wake_up_is_lost_over_many_rings_with_one_doorbell() {
     const RINGS: usize = 4;
     let count = records() / 30;
-    let bell = &Doorbell::new();
+    let doorbell = &Doorbell::new();
     let (writers, mut readers): (Vec<_>, Vec<_>) = (0..RINGS)
         .map(|_| {
             let (writer, ring) = ring::ring(1 << 12);
@@ -142,10 +142,10 @@ fn no_wake_up_is_lost_over_many_rings_with_one_bell() {
                         thread::yield_now();
                     }
                     writer.write(0, [number, 0], &[&number.to_le_bytes()]).unwrap();
-                    bell.ring();
+                    doorbell.ring();
                 }
                 writer.close();
-                bell.ring();
+                doorbell.ring();
             });
         }
         let (mut payload, mut read, mut open) = (Vec::new(), 0, [true; RINGS]);
@@ -158,7 +158,7 @@ fn no_wake_up_is_lost_over_many_rings_with_one_bell() {
                     },
                 )
             };
-            match bell.wait_until(WATCHDOG, look).expect("a wake-up was lost") {
+            match doorbell.wait_until(WATCHDOG, look).expect("a wake-up was lost") {
                 (_, Read::Record { .. }) => read += 1,
                 (index, Read::Closed) => open[index] = false,
                 other => panic!("a guarded reader got {other:?}"),

@@ -15,7 +15,7 @@ use crate::reader_epoch::ReaderEpoch;
 
 /// How a flow comes from another process's ring.
 pub(super) struct HostEnd {
-    bell: Arc<Doorbell>,
+    doorbell: Arc<Doorbell>,
     liveness: Arc<Liveness>,
 }
 
@@ -26,7 +26,7 @@ impl Flow {
         let bridge = Arc::new(PageBridge(stream.subscription.ring.clone()));
         let mut flow = Self::with_reader(stream.subscription, bridge, reader);
         flow.reach = Reach::of(stream.writer);
-        flow.host = Some(HostEnd { bell: stream.bell, liveness: stream.liveness });
+        flow.host = Some(HostEnd { doorbell: stream.doorbell, liveness: stream.liveness });
         flow
     }
 
@@ -107,8 +107,8 @@ impl Flow {
     }
 
     /// Returns the bell of another process's ring.
-    pub(crate) fn bell(&self) -> Option<&Arc<Doorbell>> {
-        self.host.as_ref().map(|host| &host.bell)
+    pub(crate) fn doorbell(&self) -> Option<&Arc<Doorbell>> {
+        self.host.as_ref().map(|host| &host.doorbell)
     }
 
     /// Ends what is open if the other process was killed and everything it wrote was read.

@@ -34,7 +34,7 @@ fn a_ring_that_holds_nonsense_is_left_and_its_stream_comes_by_the_network() {
     let mut subscriber = node(&here).subscriber("lab/**").open().unwrap();
     assert_eq!(subscriber.reaches(), [(stream, Reach::Shm)], "what is on this host comes from there");
     hostile.write(NONSENSE, [0, 0], &[b"nonsense"]).unwrap();
-    hostile.ring_bell();
+    hostile.ring_doorbell();
     watch(&mut subscriber, |event| matches!(event, Event::Began(_)).then_some(()));
     assert_eq!(subscriber.reaches(), [(stream, Reach::Udp)]);
     drop(publisher);

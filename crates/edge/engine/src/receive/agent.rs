@@ -22,10 +22,10 @@ use super::subscription::{PortToken, Registry, Subscriptions};
 use super::{
     Command, ReceiveConfig, ReceiveError, ReceiveFrom, ReceivesFor, StreamAccountView, UnjoinedStreams,
 };
-use crate::bell::AgentBell;
 use crate::drop_board::{DropNews, concerns_reader};
 use crate::interface_watch::{Change, InterfaceWatch, Use};
 use crate::ledger_page::EpochOnPage;
+use crate::waker::AgentWaker;
 
 const WAKEUP: u64 = 0;
 const ANNOUNCEMENTS: u64 = 1;
@@ -85,7 +85,7 @@ struct Elsewhere {
 pub(super) struct Agent {
     config: ReceiveConfig,
     commands: mpsc::Receiver<Command>,
-    bell: AgentBell,
+    waker: AgentWaker,
     poller: Poller,
     batch: ReceiveBatch,
     /// What woke the agent, until it has followed that.
@@ -129,11 +129,11 @@ impl Agent {
     pub(super) fn open(
         config: ReceiveConfig,
         commands: mpsc::Receiver<Command>,
-        bell: AgentBell,
+        waker: AgentWaker,
         registry: Arc<Registry>,
     ) -> Result<Self, ReceiveError> {
         let poller = Poller::new()?;
-        poller.add(bell.wakeup(), WAKEUP, Interest::Read)?;
+        poller.add(waker.wakeup(), WAKEUP, Interest::Read)?;
         let interface = InterfaceWatch::new(config.interface.as_ref(), Use::Receiving);
         if let Some(source) = interface.source() {
             poller.add(source, LINKS, Interest::Read)?;
@@ -144,7 +144,7 @@ impl Agent {
             reply: ReplySockets::new(config.interface.clone()),
             config,
             commands,
-            bell,
+            waker,
             poller,
             batch: ReceiveBatch::for_trains(),
             ready: Vec::new(),
@@ -183,7 +183,7 @@ impl Agent {
         self.look_at_unproven(now);
         let deadline = self.advance_all();
         self.leave_unwanted();
-        self.subscriptions.ring_bell();
+        self.subscriptions.ring_doorbell();
         (!busy).then_some(deadline)
     }
 
@@ -198,7 +198,7 @@ impl Agent {
         if self.config.thread.idle.stays_awake() {
             return;
         }
-        self.bell.falling_asleep(deadline);
+        self.waker.falling_asleep(deadline);
         // What came before this line was written before the bell was asked: look once more.
         let is_awaited = match self.commands.try_recv() {
             Ok(command) => {
@@ -209,7 +209,7 @@ impl Agent {
         };
         let deadline = if is_awaited { clock::monotonic() } else { deadline };
         self.ask_sockets(deadline);
-        self.bell.awake(self.ready.iter().any(|it| it.token == WAKEUP));
+        self.waker.awake(self.ready.iter().any(|it| it.token == WAKEUP));
     }
 
     /// Returns how long nobody may read the sockets: until the first of their buffers is nearly full, at the present rates.
@@ -786,7 +786,7 @@ impl Agent {
             port.machine.handle(now, Input::LeaveAll);
             drain(*token, port, &mut self.subscriptions, &mut self.reply);
         }
-        self.subscriptions.ring_bell();
+        self.subscriptions.ring_doorbell();
         self.subscriptions.close_all();
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Registry {
     subscriptions: Mutex<Vec<Subscription>>,
     /// Counts changes, so that readers look only when there is something new.
     generation: AtomicU64,
-    pub(crate) bell: Doorbell,
+    pub(crate) doorbell: Doorbell,
 }
 
 impl Registry {
@@ -67,7 +67,7 @@ impl Registry {
         act(&mut self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner));
         // Pairs with the load in `generation`: whoever sees the new count finds the new list.
         self.generation.fetch_add(1, Ordering::Release);
-        self.bell.ring();
+        self.doorbell.ring();
     }
 }
 
@@ -280,7 +280,7 @@ impl Subscriptions {
     }
 
     /// Wakes the readers if anything was written since the last time.
-    pub(super) fn ring_bell(&mut self) {
+    pub(super) fn ring_doorbell(&mut self) {
         if !std::mem::take(&mut self.written) {
             return;
         }
@@ -288,10 +288,10 @@ impl Subscriptions {
             for stream_ring in self.stream_rings.values_mut().filter(|stream_ring| stream_ring.written) {
                 stream_ring.written = false;
                 write_page(&mut stream_ring.writer, &mut stream_ring.page, &mut self.scratch);
-                stream_ring.writer.ring_bell();
+                stream_ring.writer.ring_doorbell();
             }
         }
-        self.registry.bell.ring();
+        self.registry.doorbell.ring();
     }
 
     /// Goes back to the beginning of rings that are far from it; tells whether there were any.
@@ -566,7 +566,7 @@ mod tests {
         };
         began(&mut subscriptions, A, 0);
         assert_eq!(on_page(), [(A, false)]);
-        subscriptions.ring_bell();
+        subscriptions.ring_doorbell();
         ended(&mut subscriptions, A);
         began(&mut subscriptions, B, 0);
         assert_eq!(on_page(), [(A, true), (B, false)]);

@@ -16,7 +16,7 @@ use sys::clock;
 use units::Instant;
 
 use super::agent::Agent;
-use crate::bell::AgentBell;
+use crate::waker::AgentWaker;
 
 /// How long a reader may be away at most before the agent's thread does its work.
 const MAX_RELIEF: Duration = Duration::from_millis(1);
@@ -47,7 +47,7 @@ pub(super) struct Watch {
     /// `None` once the agent has ended.
     agent: Mutex<Option<Agent>>,
     /// Wakes whoever sleeps in the agent's poller.
-    bell: AgentBell,
+    waker: AgentWaker,
     /// A [`Taken`].
     taken: AtomicU64,
     /// How long a reader may be away, in nanoseconds; 0 where its receive buffers allow no absence.
@@ -64,10 +64,10 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(agent: Agent, bell: AgentBell, is_shared: bool) -> Self {
+    pub(super) fn new(agent: Agent, waker: AgentWaker, is_shared: bool) -> Self {
         Self {
             agent: Mutex::new(Some(agent)),
-            bell,
+            waker,
             taken: AtomicU64::new(Taken::ByItsThread.encode()),
             relief: AtomicU64::new(nanos(MAX_RELIEF)),
             rest: Mutex::new(()),
@@ -145,7 +145,7 @@ impl Watch {
     /// Tells whether a reader may have the watch: the only one, at an agent whose thread is like any other, unless nobody may
     /// be away from it and the thread is at work.
     pub(super) fn may_be_taken(&self) -> bool {
-        let is_at_work = || self.taken() == Taken::ByItsThread && self.bell.sleeps_until().is_none();
+        let is_at_work = || self.taken() == Taken::ByItsThread && self.waker.sleeps_until().is_none();
         let may_leave = || !self.relief().is_zero();
         self.is_shared && self.has_one_reader() && (may_leave() || !is_at_work())
     }
@@ -225,7 +225,7 @@ impl<'w> Standing<'w> {
     fn begin(watch: &'w Watch) -> Self {
         watch.taken.store(Taken::ByReader(clock::monotonic()).encode(), Ordering::Relaxed);
         // If the agent's thread has it and sleeps. Otherwise it looks once more before it does.
-        watch.bell.ring();
+        watch.waker.wake();
         // Unless there turns out to be something to do for a reader.
         Self { watch, relief: None }
     }

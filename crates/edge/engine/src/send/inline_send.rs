@@ -15,7 +15,7 @@ use units::{Instant, SampleRate, WallTime};
 use super::guarded_send_path::GuardedSendPath;
 use super::publication::SocketFull;
 use super::send_path::{SendPath, Turn};
-use crate::bell::AgentBell;
+use crate::waker::AgentWaker;
 
 /// More than this is work for the agent, while the publisher takes its next samples, if it does not wait for room.
 const MAX_BYTES: usize = 16 * 1024;
@@ -56,21 +56,21 @@ impl InlineSender {
 
     /// Sends samples that are in no ring; returns how many bytes it took. The rest is for the ring and the agent, who must be
     /// woken for it.
-    pub(super) fn send(&mut self, samples: &Samples<'_>, bell: &AgentBell) -> usize {
+    pub(super) fn send(&mut self, samples: &Samples<'_>, waker: &AgentWaker) -> usize {
         let announce_to = self.announce_to;
         let act = |send_path: &mut SendPath, now| {
             let (taken, turn) = send_path.turn_with(now, announce_to, samples);
             (taken > 0).then_some((taken, turn))
         };
-        let Some((taken, turn)) = self.have_turn(samples.bytes.len(), bell, act) else { return 0 };
+        let Some((taken, turn)) = self.have_turn(samples.bytes.len(), waker, act) else { return 0 };
         if taken == samples.bytes.len() {
-            self.leave(&turn, bell);
+            self.leave(&turn, waker);
         }
         taken
     }
 
     /// Sends samples that were just written to the ring, or sees to it that the agent does.
-    pub(super) fn send_written(&mut self, samples: &Samples<'_>, bell: &AgentBell) {
+    pub(super) fn send_written(&mut self, samples: &Samples<'_>, waker: &AgentWaker) {
         let announce_to = self.announce_to;
         let act = |send_path: &mut SendPath, now| match send_path.turn_with(now, announce_to, samples) {
             // Others wait before them.
@@ -78,9 +78,9 @@ impl InlineSender {
             (0, _) => Some(send_path.turn_of_publisher(now, announce_to)),
             (taken, turn) => Some(if taken == samples.bytes.len() { turn } else { Turn::Busy }),
         };
-        match self.have_turn(samples.bytes.len(), bell, act) {
-            Some(turn) => self.leave(&turn, bell),
-            None => bell.ring(),
+        match self.have_turn(samples.bytes.len(), waker, act) {
+            Some(turn) => self.leave(&turn, waker),
+            None => waker.wake(),
         }
     }
 
@@ -88,10 +88,10 @@ impl InlineSender {
     fn have_turn<T>(
         &mut self,
         size_bytes: usize,
-        bell: &AgentBell,
+        waker: &AgentWaker,
         act: impl FnOnce(&mut SendPath, Instant) -> Option<T>,
     ) -> Option<T> {
-        bell.sleeps_until()?;
+        waker.sleeps_until()?;
         let is_long = size_bytes > MAX_BYTES;
         let is_for_agent =
             if is_long { !self.waits_anyway } else { clock::monotonic() < self.last_sent + MIN_PAUSE };
@@ -109,13 +109,14 @@ impl InlineSender {
     }
 
     /// Wakes the agent unless it may sleep on: nothing is left to do before it wakes by itself.
-    fn leave(&self, turn: &Turn, bell: &AgentBell) {
+    fn leave(&self, turn: &Turn, waker: &AgentWaker) {
         let has_messages = self.send_path.upgrade().is_some_and(|send_path| send_path.has_messages());
         // An agent that has woken up since sees before it sleeps again that there was a turn.
-        let in_time =
-            |due: Option<Instant>| bell.sleeps_until().is_none_or(|until| due.is_none_or(|due| until <= due));
+        let in_time = |due: Option<Instant>| {
+            waker.sleeps_until().is_none_or(|until| due.is_none_or(|due| until <= due))
+        };
         if has_messages || !matches!(turn, Turn::Until(due) if in_time(*due)) {
-            bell.ring();
+            waker.wake();
         }
     }
 }

@@ -18,10 +18,10 @@ use wire::{Clock, Description, SampleTotals, Totals};
 
 use super::Departures;
 use super::inline_send::{InlineSender, Samples};
-use crate::bell::AgentBell;
 use crate::host::{HostRings, RingName, RingWriter, Waiting};
 use crate::ledger_page::{LedgerPage, write_page};
 use crate::record::{BLOCK_HEAD_BYTES, BlockRecord, Record, kind};
+use crate::waker::AgentWaker;
 
 /// What an outlet is made for.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ struct OnHost {
 pub(super) struct Link {
     pub(super) guard: Guard,
     pub(super) shared: Arc<PublicationShared>,
-    pub(super) bell: AgentBell,
+    pub(super) waker: AgentWaker,
     pub(super) inline_sender: Option<InlineSender>,
 }
 
@@ -260,13 +260,13 @@ impl Publication {
         }
         self.wake_readers();
         match &mut self.link {
-            Some(Link { inline_sender: Some(sender), bell, .. }) if sent == 0 => {
+            Some(Link { inline_sender: Some(sender), waker, .. }) if sent == 0 => {
                 sender.send_written(
                     &Samples { t0, rate, bytes, part_bytes: self.record_bytes, ring_position },
-                    bell,
+                    waker,
                 );
             }
-            Some(Link { bell, .. }) => bell.ring(),
+            Some(Link { waker, .. }) => waker.wake(),
             None => {}
         }
         Ok(())
@@ -274,9 +274,9 @@ impl Publication {
 
     /// Sends samples that are in no ring, if that is the publisher's to do; returns how many bytes of them.
     fn send_by_itself(&mut self, t0: WallTime, bytes: &[u8], rate: units::SampleRate) -> usize {
-        let Some(Link { inline_sender: Some(sender), bell, .. }) = &mut self.link else { return 0 };
+        let Some(Link { inline_sender: Some(sender), waker, .. }) = &mut self.link else { return 0 };
         let samples = Samples { t0, rate, bytes, part_bytes: self.record_bytes, ring_position: None };
-        let sent = sender.send(&samples, bell);
+        let sent = sender.send(&samples, waker);
         self.count(sent);
         sent
     }
@@ -301,7 +301,7 @@ impl Publication {
         self.totals[1] += count;
         self.wake_readers();
         if let Some(link) = &self.link {
-            link.bell.ring();
+            link.waker.wake();
         }
         Ok(())
     }
@@ -310,7 +310,7 @@ impl Publication {
     pub fn inject(&self, probability: f64) {
         if let Some(link) = &self.link {
             link.shared.injection.store(probability.to_bits(), Ordering::Relaxed);
-            link.bell.ring();
+            link.waker.wake();
         }
     }
 
@@ -374,7 +374,7 @@ impl Publication {
     fn wake_readers(&mut self) {
         self.write_page();
         if let Some(writer) = &self.writer {
-            writer.ring_bell();
+            writer.ring_doorbell();
         }
     }
 
@@ -387,7 +387,7 @@ impl Publication {
         self.page.ended(self.epoch);
         self.wake_readers();
         if let Some(link) = &self.link {
-            link.bell.ring();
+            link.waker.wake();
         }
         if let Some(host) = &self.host {
             host.leave_for_waiting(|note| self.tell_end(note));
@@ -396,7 +396,7 @@ impl Publication {
         self.writer = None;
         let Some(link) = &self.link else { return };
         link.shared.closed.store(1, Ordering::Relaxed);
-        link.bell.ring();
+        link.waker.wake();
         let mut status = link.shared.status();
         while !status.finished {
             status = link.shared.finished.wait(status).unwrap_or_else(PoisonError::into_inner);

@@ -68,7 +68,7 @@ pub(super) fn opened(config: &PublicationConfig) -> (Publication, SendPath) {
     let (reader, guard) = ring.guarded_reader();
     let shared = Arc::new(PublicationShared::new());
     let link =
-        Link { guard, shared: Arc::clone(&shared), bell: AgentBell::new().unwrap(), inline_sender: None };
+        Link { guard, shared: Arc::clone(&shared), waker: AgentWaker::new().unwrap(), inline_sender: None };
     let publication = Publication::new(config, writer, Some(link));
     let surroundings = Surroundings { interface: None, ttl: None, predecessor: None };
     let send_path = SendPath::open(config, reader, shared, &surroundings, clock::monotonic()).unwrap();
@@ -85,7 +85,7 @@ fn within_the_watchdog<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'sta
 #[test]
 fn an_agent_that_is_told_to_stop_sees_it_before_it_sleeps() {
     let (commands, taken) = mpsc::channel();
-    let mut agent = Agent::open(send_config(), false, AgentBell::new().unwrap()).unwrap();
+    let mut agent = Agent::open(send_config(), false, AgentWaker::new().unwrap()).unwrap();
     assert!(agent.turn(&taken).is_continue());
     commands.send(Command::Stop).unwrap();
     assert!(agent.turn(&taken).is_break());
@@ -209,7 +209,7 @@ fn a_send_path_sees_samples_a_wish_and_the_end_as_input() {
 
 #[test]
 fn a_command_that_comes_while_falling_asleep_is_not_slept_over() {
-    let mut agent = Agent::open(send_config(), false, AgentBell::new().unwrap()).unwrap();
+    let mut agent = Agent::open(send_config(), false, AgentWaker::new().unwrap()).unwrap();
     let (tell, commands) = mpsc::channel();
     // As if it had come behind the last look at the commands, and the bell had rung while all were awake.
     tell.send(Command::Stop).unwrap();
@@ -219,7 +219,7 @@ fn a_command_that_comes_while_falling_asleep_is_not_slept_over() {
 
 #[test]
 fn a_flood_of_reports_leaves_the_publishers_their_turn() {
-    let mut agent = Agent::open(send_config(), false, AgentBell::new().unwrap()).unwrap();
+    let mut agent = Agent::open(send_config(), false, AgentWaker::new().unwrap()).unwrap();
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, agent.reports.local_address().port()));
     let (flood, _) = listener();
     for _ in 0..MAX_REPORT_BATCHES_PER_TURN * sys::BATCH_DATAGRAMS {

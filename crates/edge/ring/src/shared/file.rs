@@ -112,7 +112,7 @@ impl Found {
         let rung = Word::Mapped(MappedWord::new(mapping, control::RUNG));
         Ok(SharedRing {
             ring: Ring::new(Arc::new(memory)),
-            bell: Arc::new(Doorbell::shared(open_wait_page(liveness.path()), rung)),
+            doorbell: Arc::new(Doorbell::shared(open_wait_page(liveness.path()), rung)),
             liveness: Arc::new(liveness),
         })
     }

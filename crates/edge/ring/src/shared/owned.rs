@@ -49,7 +49,7 @@ pub(super) struct Image {
 /// A ring's files while its writer is alive. Dropping it removes them; processes that have them open read on.
 pub(crate) struct OwnedFile {
     path: PathBuf,
-    bell: Doorbell,
+    doorbell: Doorbell,
     /// The kernel's locks go with these two.
     image: File,
     /// Behind the ring: whoever finds neither may write.
@@ -117,14 +117,14 @@ impl Claimed {
         };
         show().map_err(|source| refused(&self.path, source))?;
         let armed = Word::Mapped(MappedWord::new(self.armed, 0));
-        let bell = Doorbell::shared(Some(armed), rung);
-        Ok(OwnedFile { path: self.path, bell, image: image.file, _page: self.page })
+        let doorbell = Doorbell::shared(Some(armed), rung);
+        Ok(OwnedFile { path: self.path, doorbell, image: image.file, _page: self.page })
     }
 }
 
 impl OwnedFile {
-    pub(crate) const fn bell(&self) -> &Doorbell {
-        &self.bell
+    pub(crate) const fn doorbell(&self) -> &Doorbell {
+        &self.doorbell
     }
 }
 

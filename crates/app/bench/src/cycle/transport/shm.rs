@@ -43,7 +43,7 @@ struct Sender {
 
 struct Receiver {
     reader: Reader,
-    bell: Arc<Doorbell>,
+    doorbell: Arc<Doorbell>,
     record: Vec<u8>,
 }
 
@@ -71,10 +71,10 @@ pub(super) fn open_send(task: &Task) -> Result<Opened<dyn SendEnd>, TransportErr
 
 pub(super) fn open_receive(task: &Task) -> Result<Opened<dyn ReceiveEnd>, TransportError> {
     let opened = shared::open(Path::new(&task.endpoint))?;
-    let (reader, bell) = (opened.ring().reader_at_head(), Arc::clone(opened.bell()));
+    let (reader, doorbell) = (opened.ring().reader_at_head(), Arc::clone(opened.doorbell()));
     // Touched before the run: the first cycle is not to pay for the kernel's pages.
     let record = vec![0xff; task.unit_bytes];
-    let end = Box::new(Receiver { reader, bell, record });
+    let end = Box::new(Receiver { reader, doorbell, record });
     Ok(Opened { end, endpoint: task.endpoint.clone(), notes: Vec::new() })
 }
 
@@ -85,16 +85,17 @@ impl SendEnd for Sender {
             self.totals[0] += 1;
             self.totals[1] += piece.len() as u64;
         }
-        self.writer.ring_bell();
+        self.writer.ring_doorbell();
         Ok(0)
     }
 }
 
 impl ReceiveEnd for Receiver {
     fn receive(&mut self, until: Instant, take: &mut dyn FnMut(&[u8])) -> Result<u64, TransportError> {
-        let Self { reader, bell, record } = self;
+        let Self { reader, doorbell, record } = self;
         let timeout = until.since(clock::monotonic());
-        let first = bell.wait_until(timeout, || Some(read(reader, record)).filter(|it| *it != Seen::Nothing));
+        let first =
+            doorbell.wait_until(timeout, || Some(read(reader, record)).filter(|it| *it != Seen::Nothing));
         match first {
             None | Some(Seen::Nothing) => return Ok(0),
             Some(Seen::End) => {

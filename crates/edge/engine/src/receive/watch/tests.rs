@@ -29,7 +29,7 @@ struct Scene {
     watch: Arc<Watch>,
     registry: Arc<Registry>,
     commands: mpsc::Sender<Command>,
-    bell: AgentBell,
+    waker: AgentWaker,
     address: SocketAddr,
     publication: Publication,
     _sender: SendAgent,
@@ -41,7 +41,7 @@ impl Scene {
     }
 
     fn with_buffer(buffer_bytes: usize) -> Self {
-        let (registry, bell) = (Arc::new(Registry::default()), AgentBell::new().unwrap());
+        let (registry, waker) = (Arc::new(Registry::default()), AgentWaker::new().unwrap());
         let (commands, taken) = mpsc::channel();
         let config = ReceiveConfig {
             interface: None,
@@ -58,7 +58,7 @@ impl Scene {
             receives_for: ReceivesFor::Process,
             from: ReceiveFrom::default(),
         };
-        let mut agent = Agent::open(config, taken, bell.clone(), Arc::clone(&registry)).unwrap();
+        let mut agent = Agent::open(config, taken, waker.clone(), Arc::clone(&registry)).unwrap();
         let address = free_address();
         let (told, joined) = mpsc::channel();
         let since = crate::receive::agent::waits_since(ReceiveFrom::default());
@@ -70,9 +70,9 @@ impl Scene {
         let pacing = Pacing::Unlimited { train: 16 };
         let publication =
             sender.open(PublicationConfig { pacing, ..publication_config(vec![address]) }).unwrap();
-        let watch = Arc::new(Watch::new(agent, bell.clone(), true));
+        let watch = Arc::new(Watch::new(agent, waker.clone(), true));
         watch.reader_came();
-        Self { watch, registry, commands, bell, address, publication, _sender: sender }
+        Self { watch, registry, commands, waker, address, publication, _sender: sender }
     }
 
     /// Starts what the agent's thread does.
@@ -99,13 +99,13 @@ impl Scene {
     fn ask(&self) -> Result<Vec<PortStatus>, mpsc::RecvTimeoutError> {
         let (told, answer) = mpsc::channel();
         self.commands.send(Command::Ports(told)).unwrap();
-        self.bell.ring();
+        self.waker.wake();
         answer.recv_timeout(WATCHDOG)
     }
 
     fn stop(&self, thread: JoinHandle<()>) {
         self.commands.send(Command::Stop).unwrap();
-        self.bell.ring();
+        self.waker.wake();
         thread.join().unwrap();
     }
 }
@@ -172,7 +172,7 @@ fn a_command_reaches_the_agent_while_a_reader_has_the_watch() {
     // There is nobody else who could answer.
     assert_eq!(scene.ask().unwrap().len(), 1);
     is_answered.store(true, Ordering::Relaxed);
-    scene.bell.ring();
+    scene.waker.wake();
     assert_eq!(reader.join().unwrap(), Some(()));
 }
 
@@ -187,7 +187,7 @@ fn the_agents_thread_goes_on_when_the_reader_does_not_come_back() {
     }
     scene.publish();
     let patience = WATCHDOG;
-    assert_eq!(scene.registry.bell.wait_until(patience, scene.look()), Some(1), "nobody stands");
+    assert_eq!(scene.registry.doorbell.wait_until(patience, scene.look()), Some(1), "nobody stands");
     scene.stop(thread);
 }
 
@@ -245,7 +245,7 @@ fn an_agent_at_work_that_nobody_may_leave_is_left_alone() {
     let scene = Scene::new();
     scene.watch.relief.store(0, Ordering::Relaxed);
     assert!(!scene.watch.may_be_taken(), "it would be handed back at once");
-    scene.bell.falling_asleep(clock::monotonic() + WATCHDOG);
+    scene.waker.falling_asleep(clock::monotonic() + WATCHDOG);
     assert!(scene.watch.may_be_taken(), "nothing comes at present");
 }
 

@@ -19,7 +19,7 @@ use crate::send::tests::{listener, opened, publication_config};
 struct Scene {
     publication: Publication,
     send_path: Option<Arc<GuardedSendPath>>,
-    bell: AgentBell,
+    waker: AgentWaker,
     poller: Poller,
     listener: UdpSocket,
 }
@@ -31,21 +31,21 @@ impl Scene {
         listener.set_nonblocking(true).unwrap();
         let mut config = publication_config(vec![address]);
         change(&mut config);
-        let bell = AgentBell::new().unwrap();
+        let waker = AgentWaker::new().unwrap();
         let (mut publication, mut send_path) = opened(&config);
         send_path.turn(clock::monotonic(), None);
         let send_path = Arc::new(GuardedSendPath::new(send_path));
-        let Link { bell: its, inline_sender, .. } = publication.link_mut();
+        let Link { waker: its, inline_sender, .. } = publication.link_mut();
         (*its, *inline_sender) =
-            (bell.clone(), Some(InlineSender::new(&send_path, None, config.socket_full)));
+            (waker.clone(), Some(InlineSender::new(&send_path, None, config.socket_full)));
         let poller = Poller::new().unwrap();
-        poller.add(bell.wakeup(), 0, Interest::Read).unwrap();
-        Self { publication, send_path: Some(send_path), bell, poller, listener }
+        poller.add(waker.wakeup(), 0, Interest::Read).unwrap();
+        Self { publication, send_path: Some(send_path), waker, poller, listener }
     }
 
     /// Lets the agent sleep for so long.
     fn sleeps(&self, time: Duration) {
-        self.bell.falling_asleep(clock::monotonic() + time);
+        self.waker.falling_asleep(clock::monotonic() + time);
     }
 
     fn write(&mut self, bytes: usize) {
@@ -222,7 +222,7 @@ fn what_the_pacing_holds_back_goes_through_the_ring_in_its_order() {
     assert!(scene.was_woken(), "the agent sends the rest in time");
     let waiting = scene.send_path().waiting_bytes();
     assert!(waiting > 0, "the machine takes 64 KiB of 136");
-    scene.bell.awake(true);
+    scene.waker.awake(true);
     scene.sleeps(LONG);
     scene.write(8);
     assert!(scene.send_path().waiting_bytes() > waiting, "what comes next does not overtake what waits");
@@ -305,7 +305,7 @@ fn an_agent_that_sleeps_is_woken_for_what_came_while_its_publisher_sent() {
     }));
     drop(held);
     scene.sleeps(Duration::ZERO);
-    scene.publication.link_mut().inline_sender.as_ref().unwrap().leave(&Turn::Until(None), &scene.bell);
+    scene.publication.link_mut().inline_sender.as_ref().unwrap().leave(&Turn::Until(None), &scene.waker);
     assert!(scene.was_woken());
 }
 

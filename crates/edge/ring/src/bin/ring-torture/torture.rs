@@ -55,7 +55,7 @@ fn write(path: &Path, run: u64) -> ExitCode {
         // Half of the runs publish in batches, so that some are killed with records staged.
         if number.is_multiple_of(1 + run % 2 * 7) {
             writer.publish();
-            writer.ring_bell();
+            writer.ring_doorbell();
         }
         if number.is_multiple_of(32) {
             let twice = [number.to_le_bytes(), number.to_le_bytes()].concat();
@@ -122,7 +122,7 @@ fn follow(number: u64, shared: &SharedRing, stop: &AtomicBool) -> Run {
             Read::Empty => None,
             other => Some((other, std::mem::take(&mut payload))),
         };
-        let found = wait_any(&[shared.bell()], Idle::Sleep, LOOK_AGAIN, look);
+        let found = wait_any(&[shared.doorbell()], Idle::Sleep, LOOK_AGAIN, look);
         match found {
             None if !is_alive => return run,
             None => {}

@@ -8,7 +8,7 @@ use units::Instant;
 
 /// A bell at an agent's door.
 #[derive(Clone)]
-pub(crate) struct AgentBell {
+pub(crate) struct AgentWaker {
     inner: Arc<Inner>,
 }
 
@@ -18,20 +18,20 @@ struct Inner {
     wakeup: Wakeup,
 }
 
-impl AgentBell {
+impl AgentWaker {
     pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self { inner: Arc::new(Inner { asleep: AtomicU64::new(0), wakeup: Wakeup::new()? }) })
     }
 
     /// Wakes the agent if it sleeps. To be called after what it shall find was written.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn wake(&self) {
         if self.sleeps_until().is_some() {
-            self.wake();
+            self.wake_sleeper();
         }
     }
 
     /// Wakes an agent that was found asleep.
-    pub(crate) fn wake(&self) {
+    pub(crate) fn wake_sleeper(&self) {
         self.inner.wakeup.wake();
     }
 
@@ -51,12 +51,12 @@ impl AgentBell {
         fence(Ordering::SeqCst);
     }
 
-    /// The agent is awake; `by_bell` if its poller named the bell.
+    /// The agent is awake; `by_waker` if its poller named the bell.
     ///
     /// A bell that is rung in this very moment ends the next sleep.
-    pub(crate) fn awake(&self, by_bell: bool) {
+    pub(crate) fn awake(&self, by_waker: bool) {
         self.inner.asleep.store(0, Ordering::Relaxed);
-        if by_bell {
+        if by_waker {
             self.inner.wakeup.clear();
         }
     }
