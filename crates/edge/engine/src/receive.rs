@@ -7,10 +7,10 @@
 mod admission;
 mod agent;
 mod directory;
+mod inline_driver;
 mod port;
 mod reply;
 mod subscription;
-mod watch;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,10 +34,10 @@ use crate::waker::AgentWaker;
 pub use admission::AdmissionCounts;
 use agent::Agent;
 pub use directory::Announced;
+use inline_driver::SharedAgent;
 pub use port::{PortStatus, Waits};
 use subscription::Registry;
 pub use subscription::Subscription;
-use watch::Watch;
 
 /// Where an agent listens and who it is.
 #[derive(Clone, Debug)]
@@ -152,7 +152,7 @@ pub struct UnjoinedStreams {
 pub struct ReceiveAgent {
     thread: AgentThread<Command>,
     registry: Arc<Registry>,
-    watch: Arc<Watch>,
+    shared_agent: Arc<SharedAgent>,
 }
 
 /// A reader of an agent's rings, registered until it is dropped.
@@ -185,14 +185,14 @@ impl ReceiveAgent {
         let waker = AgentWaker::new()?;
         let (tuning, stop) = (config.thread, || Command::Stop);
         // Whoever wants its thread to be a particular one wants it to do the work.
-        let is_shared = tuning == ThreadTuning::default();
+        let allows_inline = tuning == ThreadTuning::default();
         let (commands, taken) = mpsc::channel();
         let agent = Agent::open(config, taken, waker.clone(), Arc::clone(&registry))?;
-        let watch = Arc::new(Watch::new(agent, waker.clone(), is_shared));
-        let kept = Arc::clone(&watch);
+        let shared_agent = Arc::new(SharedAgent::new(agent, waker.clone(), allows_inline));
+        let own = Arc::clone(&shared_agent);
         let thread =
-            AgentThread::start("tallycast-receive", tuning, commands, waker, stop, move || kept.keep())?;
-        Ok(Self { thread, registry, watch })
+            AgentThread::start("tallycast-receive", tuning, commands, waker, stop, move || own.run())?;
+        Ok(Self { thread, registry, shared_agent })
     }
 
     /// Listens to announcements from now on, if it does not yet.
@@ -272,7 +272,7 @@ impl ReceiveAgent {
 
     fn ask<T>(&self, question: impl FnOnce(mpsc::Sender<T>) -> Command) -> Option<T> {
         let answer = self.thread.put(question);
-        self.watch.serve();
+        self.shared_agent.serve_commands();
         answer.recv().ok()
     }
 
@@ -299,7 +299,7 @@ impl Attendance {
     /// Comes as a reader.
     #[must_use]
     pub fn new(agent: Arc<ReceiveAgent>) -> Self {
-        agent.watch.reader_came();
+        agent.shared_agent.reader_came();
         Self { agent }
     }
 
@@ -320,11 +320,11 @@ impl Attendance {
         timeout: Duration,
         mut look: impl FnMut() -> Option<T>,
     ) -> Option<T> {
-        if other.is_empty() && self.agent.watch.may_be_taken() {
+        if other.is_empty() && self.agent.shared_agent.may_be_driven_inline() {
             if let Some(found) = look() {
                 return Some(found);
             }
-            return self.agent.watch.stand(Some(clock::monotonic() + timeout), look);
+            return self.agent.shared_agent.drive_until(Some(clock::monotonic() + timeout), look);
         }
         let doorbells: Vec<&Doorbell> =
             std::iter::once(self.agent.doorbell()).chain(other.iter().copied()).collect();
@@ -333,7 +333,7 @@ impl Attendance {
 
     /// Takes what has come in the moments since this reader last waited, which nobody has received yet.
     pub fn look_round(&self) {
-        self.agent.watch.serve();
+        self.agent.shared_agent.serve_commands();
     }
 }
 
@@ -347,7 +347,7 @@ impl Deref for Attendance {
 
 impl Drop for Attendance {
     fn drop(&mut self) {
-        self.agent.watch.reader_went();
+        self.agent.shared_agent.reader_went();
     }
 }
 

@@ -193,8 +193,8 @@ impl Agent {
         if self.stopping { ControlFlow::Break(()) } else { ControlFlow::Continue(deadline) }
     }
 
-    /// Sleeps until something comes, or is due; not if the agent `is_wanted` by somebody else.
-    pub(super) fn sleep(&mut self, deadline: Instant, is_wanted: impl FnOnce() -> bool) {
+    /// Sleeps until something comes, or is due; not if the agent `is_handed_over` by somebody else.
+    pub(super) fn sleep(&mut self, deadline: Instant, is_handed_over: impl FnOnce() -> bool) {
         if self.config.thread.idle.stays_awake() {
             return;
         }
@@ -205,7 +205,7 @@ impl Agent {
                 self.take(command);
                 true
             }
-            Err(_) => is_wanted(),
+            Err(_) => is_handed_over(),
         };
         let deadline = if is_awaited { clock::monotonic() } else { deadline };
         self.ask_sockets(deadline);

@@ -19,39 +19,39 @@ use super::agent::Agent;
 use crate::waker::AgentWaker;
 
 /// How long a reader may be away at most before the agent's thread does its work.
-const MAX_RELIEF: Duration = Duration::from_millis(1);
+const MAX_HANDOVER_DELAY: Duration = Duration::from_millis(1);
 /// The shortest such time: to look round more often would keep a processor busy, since setting a timer takes one or two
 /// microseconds, and on some virtual machines more than twenty.
-const MIN_RELIEF: Duration = Duration::from_micros(100);
+const MIN_HANDOVER_DELAY: Duration = Duration::from_micros(100);
 /// For so many times that the agent's thread rests at most before it looks again whether the reader is still there: a reader
 /// that mostly waits is not looked after a thousand times a second.
 const RESTS: u32 = 4;
 /// It is called when it rests for longer than so many times: not for every fluctuation of a rate.
 const MAX_RESTS: u32 = RESTS + 1;
 /// While a reader has waited for so long the agent's thread need not look round until it is called.
-const LONG_WATCH: Duration = Duration::from_millis(100);
+const LONG_INLINE_DRIVE: Duration = Duration::from_millis(100);
 
 /// Who has the watch.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Taken {
+enum DrivenBy {
     /// The agent's thread.
-    ByItsThread,
+    OwnThread,
     /// A reader, since then.
-    ByReader(Instant),
+    Reader(Instant),
     /// A reader, who went away then.
-    Left(Instant),
+    ReaderAway(Instant),
 }
 
 /// An agent, and who drives it.
-pub(super) struct Watch {
+pub(super) struct SharedAgent {
     /// `None` once the agent has ended.
     agent: Mutex<Option<Agent>>,
     /// Wakes whoever sleeps in the agent's poller.
     waker: AgentWaker,
-    /// A [`Taken`].
-    taken: AtomicU64,
+    /// A [`DrivenBy`].
+    driven_by: AtomicU64,
     /// How long a reader may be away, in nanoseconds; 0 where its receive buffers allow no absence.
-    relief: AtomicU64,
+    handover_delay: AtomicU64,
     /// Where the agent's thread rests while a reader has the watch.
     rest: Mutex<()>,
     called: Condvar,
@@ -60,37 +60,37 @@ pub(super) struct Watch {
     /// How many readers the agent has in this process.
     readers: AtomicUsize,
     /// Whether readers may have the watch at all.
-    is_shared: bool,
+    allows_inline: bool,
 }
 
-impl Watch {
-    pub(super) fn new(agent: Agent, waker: AgentWaker, is_shared: bool) -> Self {
+impl SharedAgent {
+    pub(super) fn new(agent: Agent, waker: AgentWaker, allows_inline: bool) -> Self {
         Self {
             agent: Mutex::new(Some(agent)),
             waker,
-            taken: AtomicU64::new(Taken::ByItsThread.encode()),
-            relief: AtomicU64::new(nanos(MAX_RELIEF)),
+            driven_by: AtomicU64::new(DrivenBy::OwnThread.encode()),
+            handover_delay: AtomicU64::new(nanos(MAX_HANDOVER_DELAY)),
             rest: Mutex::new(()),
             called: Condvar::new(),
             rests_for: AtomicU64::new(0),
             readers: AtomicUsize::new(0),
-            is_shared,
+            allows_inline,
         }
     }
 
     /// What the agent's thread does: drives the agent while no reader does, until it is stopped.
-    pub(super) fn keep(&self) {
-        let _end = EndOfWatch(self);
-        let is_wanted = || self.taken() != Taken::ByItsThread;
+    pub(super) fn run(&self) {
+        let _end = EndOfThread(self);
+        let is_handed_over = || self.driven_by() != DrivenBy::OwnThread;
         loop {
-            self.wait_for_relief();
+            self.wait_for_handover();
             // Poisoned: whoever had it panicked, and nobody knows what state it is in.
-            let Ok(mut place) = self.agent.lock() else { return };
-            let Some(agent) = place.as_mut() else { return };
-            while !is_wanted() {
+            let Ok(mut guard) = self.agent.lock() else { return };
+            let Some(agent) = guard.as_mut() else { return };
+            while !is_handed_over() {
                 match agent.turn_unless_stopped() {
                     ControlFlow::Break(()) => return,
-                    ControlFlow::Continue(Some(deadline)) => agent.sleep(deadline, is_wanted),
+                    ControlFlow::Continue(Some(deadline)) => agent.sleep(deadline, is_handed_over),
                     // On the same processor a reader keeps up that way, and on another it does not matter.
                     ControlFlow::Continue(None) => std::thread::yield_now(),
                 }
@@ -99,15 +99,15 @@ impl Watch {
     }
 
     /// Has the watch until `look` finds something or `deadline` has come; `None` at the deadline, or if the agent has ended.
-    pub(super) fn stand<T>(
+    pub(super) fn drive_until<T>(
         &self,
         deadline: Option<Instant>,
         mut look: impl FnMut() -> Option<T>,
     ) -> Option<T> {
-        let mut standing = Standing::begin(self);
+        let mut inline_drive = InlineDrive::begin(self);
         // One that has ended, or was left by a panic, is its thread's business.
-        let mut place = self.agent.lock().ok()?;
-        let agent = place.as_mut()?;
+        let mut guard = self.agent.lock().ok()?;
+        let agent = guard.as_mut()?;
         // The agent's thread may have been at work until now.
         let mut found = look();
         while found.is_none() {
@@ -128,15 +128,15 @@ impl Watch {
                 agent.sleep(deadline.map_or(next, |deadline| deadline.min(next)), || false);
             }
         }
-        standing.relief = relief_within(agent.spare_time());
+        inline_drive.handover_delay = handover_delay_within(agent.spare_time());
         found
     }
 
     /// Lets the agent follow a command at once that came while a reader is away and its thread rests.
-    pub(super) fn serve(&self) {
-        if matches!(self.taken(), Taken::Left(_))
-            && let Ok(mut place) = self.agent.try_lock()
-            && let Some(agent) = place.as_mut()
+    pub(super) fn serve_commands(&self) {
+        if matches!(self.driven_by(), DrivenBy::ReaderAway(_))
+            && let Ok(mut guard) = self.agent.try_lock()
+            && let Some(agent) = guard.as_mut()
         {
             agent.turn();
         }
@@ -144,10 +144,10 @@ impl Watch {
 
     /// Tells whether a reader may have the watch: the only one, at an agent whose thread is like any other, unless nobody may
     /// be away from it and the thread is at work.
-    pub(super) fn may_be_taken(&self) -> bool {
-        let is_at_work = || self.taken() == Taken::ByItsThread && self.waker.sleeps_until().is_none();
-        let may_leave = || !self.relief().is_zero();
-        self.is_shared && self.has_one_reader() && (may_leave() || !is_at_work())
+    pub(super) fn may_be_driven_inline(&self) -> bool {
+        let is_at_work = || self.driven_by() == DrivenBy::OwnThread && self.waker.sleeps_until().is_none();
+        let may_leave = || !self.handover_delay().is_zero();
+        self.allows_inline && self.has_one_reader() && (may_leave() || !is_at_work())
     }
 
     fn has_one_reader(&self) -> bool {
@@ -162,45 +162,48 @@ impl Watch {
         self.readers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn taken(&self) -> Taken {
+    fn driven_by(&self) -> DrivenBy {
         // Relaxed: it only says who is to lock the agent; the lock carries the rest.
-        Taken::decode(self.taken.load(Ordering::Relaxed))
+        DrivenBy::decode(self.driven_by.load(Ordering::Relaxed))
     }
 
-    fn relief(&self) -> Duration {
-        Duration::from_nanos(self.relief.load(Ordering::Relaxed))
+    fn handover_delay(&self) -> Duration {
+        Duration::from_nanos(self.handover_delay.load(Ordering::Relaxed))
     }
 
     /// Keeps the agent's thread out of the way of a reader that has the watch, or left it a moment ago.
-    fn wait_for_relief(&self) {
+    fn wait_for_handover(&self) {
         loop {
-            let (now, taken, relief) = (clock::monotonic(), self.taken(), self.relief());
-            match taken {
-                Taken::ByItsThread => return,
-                Taken::ByReader(since) if now.since(since) >= LONG_WATCH => {
-                    self.rest(crate::MAX_SLEEP, taken)
+            let (now, driven_by, handover_delay) =
+                (clock::monotonic(), self.driven_by(), self.handover_delay());
+            match driven_by {
+                DrivenBy::OwnThread => return,
+                DrivenBy::Reader(since) if now.since(since) >= LONG_INLINE_DRIVE => {
+                    self.rest(crate::MAX_SLEEP, driven_by)
                 }
-                Taken::ByReader(_) => self.rest(RESTS * relief.max(MIN_RELIEF), taken),
-                Taken::Left(when) if now.since(when) < relief => self.rest(RESTS * relief, taken),
-                Taken::Left(_) => {
+                DrivenBy::Reader(_) => self.rest(RESTS * handover_delay.max(MIN_HANDOVER_DELAY), driven_by),
+                DrivenBy::ReaderAway(when) if now.since(when) < handover_delay => {
+                    self.rest(RESTS * handover_delay, driven_by)
+                }
+                DrivenBy::ReaderAway(_) => {
                     // A reader that was only kept from running goes first.
                     std::thread::yield_now();
-                    let (left, own) = (taken.encode(), Taken::ByItsThread.encode());
+                    let (left, own) = (driven_by.encode(), DrivenBy::OwnThread.encode());
                     // Fails if the reader came back: then it goes on.
-                    let _ = self.taken.compare_exchange(left, own, Ordering::Relaxed, Ordering::Relaxed);
+                    let _ = self.driven_by.compare_exchange(left, own, Ordering::Relaxed, Ordering::Relaxed);
                 }
             }
         }
     }
 
     /// Sleeps for so long, or until the agent's thread is called, if things are as they were `seen`.
-    fn rest(&self, time: Duration, seen: Taken) {
+    fn rest(&self, time: Duration, seen: DrivenBy) {
         let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         self.rests_for.store(nanos(time), Ordering::Relaxed);
         // Here how long, then who has the watch; where a standing ends it is the other way round, so that one of the two sees
         // the other.
         fence(Ordering::SeqCst);
-        if self.taken() == seen {
+        if self.driven_by() == seen {
             let _ = self.called.wait_timeout(rest, time);
         }
         self.rests_for.store(0, Ordering::Relaxed);
@@ -215,41 +218,41 @@ impl Watch {
 }
 
 /// A reader's watch, from its wish to have it until it goes away, however that happens.
-struct Standing<'w> {
-    watch: &'w Watch,
+struct InlineDrive<'w> {
+    shared: &'w SharedAgent,
     /// How long the reader may be away then; `None` if the agent's thread is to go on at once.
-    relief: Option<Duration>,
+    handover_delay: Option<Duration>,
 }
 
-impl<'w> Standing<'w> {
-    fn begin(watch: &'w Watch) -> Self {
-        watch.taken.store(Taken::ByReader(clock::monotonic()).encode(), Ordering::Relaxed);
+impl<'w> InlineDrive<'w> {
+    fn begin(shared: &'w SharedAgent) -> Self {
+        shared.driven_by.store(DrivenBy::Reader(clock::monotonic()).encode(), Ordering::Relaxed);
         // If the agent's thread has it and sleeps. Otherwise it looks once more before it does.
-        watch.waker.wake();
+        shared.waker.wake();
         // Unless there turns out to be something to do for a reader.
-        Self { watch, relief: None }
+        Self { shared, handover_delay: None }
     }
 }
 
-impl Drop for Standing<'_> {
+impl Drop for InlineDrive<'_> {
     fn drop(&mut self) {
-        let Self { watch, relief } = *self;
-        let left = relief.map_or(Taken::ByItsThread, |_| Taken::Left(clock::monotonic()));
-        watch.relief.store(relief.map_or(0, nanos), Ordering::Relaxed);
-        watch.taken.store(left.encode(), Ordering::Relaxed);
+        let Self { shared, handover_delay } = *self;
+        let left = handover_delay.map_or(DrivenBy::OwnThread, |_| DrivenBy::ReaderAway(clock::monotonic()));
+        shared.handover_delay.store(handover_delay.map_or(0, nanos), Ordering::Relaxed);
+        shared.driven_by.store(left.encode(), Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let longest_rest = relief.map_or(0, |relief| nanos(MAX_RESTS * relief));
-        if watch.rests_for.load(Ordering::Relaxed) > longest_rest {
-            watch.call();
+        let longest_rest = handover_delay.map_or(0, |handover_delay| nanos(MAX_RESTS * handover_delay));
+        if shared.rests_for.load(Ordering::Relaxed) > longest_rest {
+            shared.call();
         }
     }
 }
 
 /// Returns how long a reader may be away when nobody may be for longer than `spare`: the agent's thread rests first, before it
 /// sees that it is. `None` where that is not worth it.
-fn relief_within(spare: Duration) -> Option<Duration> {
-    let relief = (spare / (MAX_RESTS + 1)).min(MAX_RELIEF);
-    (relief >= MIN_RELIEF).then_some(relief)
+fn handover_delay_within(spare: Duration) -> Option<Duration> {
+    let handover_delay = (spare / (MAX_RESTS + 1)).min(MAX_HANDOVER_DELAY);
+    (handover_delay >= MIN_HANDOVER_DELAY).then_some(handover_delay)
 }
 
 /// Returns a short time in nanoseconds.
@@ -258,13 +261,13 @@ fn nanos(time: Duration) -> u64 {
 }
 
 /// The end of the agent with its thread, also by a panic: its readers get what there is, and who asks gets no answer.
-struct EndOfWatch<'w>(&'w Watch);
+struct EndOfThread<'w>(&'w SharedAgent);
 
-impl Drop for EndOfWatch<'_> {
+impl Drop for EndOfThread<'_> {
     fn drop(&mut self) {
-        let mut place = self.0.agent.lock().unwrap_or_else(PoisonError::into_inner);
-        let agent = place.take();
-        drop(place);
+        let mut guard = self.0.agent.lock().unwrap_or_else(PoisonError::into_inner);
+        let agent = guard.take();
+        drop(guard);
         match agent {
             Some(agent) if !std::thread::panicking() => agent.end(),
             // It may panic again; dropped, its rings close too.
@@ -273,22 +276,22 @@ impl Drop for EndOfWatch<'_> {
     }
 }
 
-impl Taken {
+impl DrivenBy {
     /// Packs it into one word: a moment in the upper 62 bits, 146 years of nanoseconds.
     const fn encode(self) -> u64 {
         match self {
-            Self::ByItsThread => 0,
-            Self::ByReader(since) => since.as_nanos() << 2 | 1,
-            Self::Left(when) => when.as_nanos() << 2 | 2,
+            Self::OwnThread => 0,
+            Self::Reader(since) => since.as_nanos() << 2 | 1,
+            Self::ReaderAway(when) => when.as_nanos() << 2 | 2,
         }
     }
 
     const fn decode(word: u64) -> Self {
         let when = Instant::from_nanos(word >> 2);
         match word & 3 {
-            0 => Self::ByItsThread,
-            1 => Self::ByReader(when),
-            _ => Self::Left(when),
+            0 => Self::OwnThread,
+            1 => Self::Reader(when),
+            _ => Self::ReaderAway(when),
         }
     }
 }

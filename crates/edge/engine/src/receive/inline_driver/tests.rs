@@ -26,7 +26,7 @@ const WATCHDOG: Duration = Duration::from_secs(30);
 
 /// An agent that receives at an address of this host, and a publisher that sends there.
 struct Scene {
-    watch: Arc<Watch>,
+    shared: Arc<SharedAgent>,
     registry: Arc<Registry>,
     commands: mpsc::Sender<Command>,
     waker: AgentWaker,
@@ -70,15 +70,15 @@ impl Scene {
         let pacing = Pacing::Unlimited { train: 16 };
         let publication =
             sender.open(PublicationConfig { pacing, ..publication_config(vec![address]) }).unwrap();
-        let watch = Arc::new(Watch::new(agent, waker.clone(), true));
-        watch.reader_came();
-        Self { watch, registry, commands, waker, address, publication, _sender: sender }
+        let shared = Arc::new(SharedAgent::new(agent, waker.clone(), true));
+        shared.reader_came();
+        Self { shared, registry, commands, waker, address, publication, _sender: sender }
     }
 
     /// Starts what the agent's thread does.
     fn start_thread(&self) -> JoinHandle<()> {
-        let watch = Arc::clone(&self.watch);
-        std::thread::spawn(move || watch.keep())
+        let shared = Arc::clone(&self.shared);
+        std::thread::spawn(move || shared.run())
     }
 
     fn publish(&mut self) {
@@ -130,18 +130,18 @@ fn deadline() -> Option<Instant> {
 }
 
 #[test]
-fn who_has_the_watch_fits_into_a_word() {
+fn who_drives_the_agent_fits_into_a_word() {
     let now = clock::monotonic();
-    for taken in [Taken::ByItsThread, Taken::ByReader(now), Taken::Left(now)] {
-        assert!(Taken::decode(taken.encode()) == taken);
+    for driven_by in [DrivenBy::OwnThread, DrivenBy::Reader(now), DrivenBy::ReaderAway(now)] {
+        assert!(DrivenBy::decode(driven_by.encode()) == driven_by);
     }
 }
 
 #[test]
 fn an_agent_that_is_told_to_stop_sees_it_before_it_sleeps() {
     let scene = Scene::new();
-    let mut place = scene.watch.agent.lock().unwrap();
-    let agent = place.as_mut().unwrap();
+    let mut guard = scene.shared.agent.lock().unwrap();
+    let agent = guard.as_mut().unwrap();
     assert!(agent.turn_unless_stopped().is_continue());
     scene.commands.send(Command::Stop).unwrap();
     assert!(agent.turn_unless_stopped().is_break());
@@ -151,24 +151,24 @@ fn an_agent_that_is_told_to_stop_sees_it_before_it_sleeps() {
 fn a_reader_receives_without_the_agents_thread() {
     let mut scene = Scene::new();
     scene.publish();
-    assert_eq!(scene.watch.stand(deadline(), scene.look()), Some(1));
+    assert_eq!(scene.shared.drive_until(deadline(), scene.look()), Some(1));
 }
 
 #[test]
 fn a_reader_goes_when_its_time_is_over() {
     let scene = Scene::new();
     let soon = clock::monotonic() + Duration::from_millis(2);
-    assert_eq!(scene.watch.stand(Some(soon), || None::<()>), None);
+    assert_eq!(scene.shared.drive_until(Some(soon), || None::<()>), None);
     assert!(clock::monotonic() >= soon);
 }
 
 #[test]
-fn a_command_reaches_the_agent_while_a_reader_has_the_watch() {
+fn a_command_reaches_the_agent_while_a_reader_drives_it() {
     let scene = Scene::new();
-    let (watch, is_answered) = (Arc::clone(&scene.watch), Arc::new(AtomicBool::new(false)));
+    let (shared, is_answered) = (Arc::clone(&scene.shared), Arc::new(AtomicBool::new(false)));
     let seen = Arc::clone(&is_answered);
     let look = move || seen.load(Ordering::Relaxed).then_some(());
-    let reader = std::thread::spawn(move || watch.stand(deadline(), look));
+    let reader = std::thread::spawn(move || shared.drive_until(deadline(), look));
     // There is nobody else who could answer.
     assert_eq!(scene.ask().unwrap().len(), 1);
     is_answered.store(true, Ordering::Relaxed);
@@ -180,9 +180,9 @@ fn a_command_reaches_the_agent_while_a_reader_has_the_watch() {
 fn the_agents_thread_goes_on_when_the_reader_does_not_come_back() {
     let mut scene = Scene::new();
     let thread = scene.start_thread();
-    for watch in [Duration::ZERO, LONG_WATCH + MAX_RELIEF] {
-        let until = clock::monotonic() + watch;
-        assert_eq!(scene.watch.stand(Some(until), || None::<()>), None);
+    for shared in [Duration::ZERO, LONG_INLINE_DRIVE + MAX_HANDOVER_DELAY] {
+        let until = clock::monotonic() + shared;
+        assert_eq!(scene.shared.drive_until(Some(until), || None::<()>), None);
         assert_eq!(scene.ask().unwrap().len(), 1);
     }
     scene.publish();
@@ -192,15 +192,15 @@ fn the_agents_thread_goes_on_when_the_reader_does_not_come_back() {
 }
 
 #[test]
-fn a_reader_leaves_a_flood_for_which_the_buffer_is_too_small_to_the_agents_thread() {
+fn a_flood_that_the_buffer_is_too_small_for_is_left_to_the_agents_thread() {
     let scene = Scene::with_buffer(1 << 13);
     let flood = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let stand = || {
+    let drive = || {
         // It looks once before anything is received, and once behind that.
         let mut looks = 0..2;
         let look = || looks.next().filter(|look| *look == 1);
-        assert_eq!(scene.watch.stand(deadline(), look), Some(1));
-        scene.watch.taken()
+        assert_eq!(scene.shared.drive_until(deadline(), look), Some(1));
+        scene.shared.driven_by()
     };
     // A full buffer in some dozens of microseconds, again and again: on a host that is slower it may take some time.
     let until = clock::monotonic() + WATCHDOG;
@@ -209,12 +209,12 @@ fn a_reader_leaves_a_flood_for_which_the_buffer_is_too_small_to_the_agents_threa
         for _ in 0..16 {
             flood.send_to(&[0; 64], scene.address).unwrap();
         }
-        if stand() == Taken::ByItsThread {
+        if drive() == DrivenBy::OwnThread {
             break;
         }
     }
-    assert_eq!(scene.watch.relief(), Duration::ZERO);
-    while stand() == Taken::ByItsThread {
+    assert_eq!(scene.shared.handover_delay(), Duration::ZERO);
+    while drive() == DrivenBy::OwnThread {
         assert!(clock::monotonic() < until, "nothing comes any more");
     }
 }
@@ -222,74 +222,76 @@ fn a_reader_leaves_a_flood_for_which_the_buffer_is_too_small_to_the_agents_threa
 #[test]
 fn a_command_for_an_agent_whose_reader_is_away_is_followed_at_once() {
     let scene = Scene::new();
-    assert_eq!(scene.watch.stand(Some(clock::monotonic()), || None::<()>), None);
+    assert_eq!(scene.shared.drive_until(Some(clock::monotonic()), || None::<()>), None);
     let (told, answer) = mpsc::channel();
     scene.commands.send(Command::Ports(told)).unwrap();
     // There is no thread that could.
-    scene.watch.serve();
+    scene.shared.serve_commands();
     assert_eq!(answer.try_recv().unwrap().len(), 1);
 }
 
 #[test]
-fn only_the_only_reader_may_have_the_watch() {
+fn only_the_only_reader_may_drive_the_agent() {
     let scene = Scene::new();
-    assert!(scene.watch.may_be_taken());
-    scene.watch.reader_came();
-    assert!(!scene.watch.may_be_taken());
-    scene.watch.reader_went();
-    assert!(scene.watch.may_be_taken());
+    assert!(scene.shared.may_be_driven_inline());
+    scene.shared.reader_came();
+    assert!(!scene.shared.may_be_driven_inline());
+    scene.shared.reader_went();
+    assert!(scene.shared.may_be_driven_inline());
 }
 
 #[test]
 fn an_agent_at_work_that_nobody_may_leave_is_left_alone() {
     let scene = Scene::new();
-    scene.watch.relief.store(0, Ordering::Relaxed);
-    assert!(!scene.watch.may_be_taken(), "it would be handed back at once");
+    scene.shared.handover_delay.store(0, Ordering::Relaxed);
+    assert!(!scene.shared.may_be_driven_inline(), "it would be handed back at once");
     scene.waker.falling_asleep(clock::monotonic() + WATCHDOG);
-    assert!(scene.watch.may_be_taken(), "nothing comes at present");
+    assert!(scene.shared.may_be_driven_inline(), "nothing comes at present");
 }
 
 #[test]
-fn the_fuller_the_buffers_get_the_sooner_a_reader_is_relieved() {
+fn the_fuller_the_buffers_get_the_sooner_the_thread_takes_over() {
     let (millis, micros) = (Duration::from_millis, Duration::from_micros);
-    assert_eq!(relief_within(Duration::MAX), Some(MAX_RELIEF));
-    assert_eq!(relief_within(millis(6)), Some(millis(1)), "five times resting, and once away");
-    assert_eq!(relief_within(micros(1_200)), Some(micros(200)));
-    assert_eq!(relief_within(micros(600)), Some(MIN_RELIEF));
-    assert_eq!(relief_within(micros(599)), None);
+    assert_eq!(handover_delay_within(Duration::MAX), Some(MAX_HANDOVER_DELAY));
+    assert_eq!(handover_delay_within(millis(6)), Some(millis(1)), "five times resting, and once away");
+    assert_eq!(handover_delay_within(micros(1_200)), Some(micros(200)));
+    assert_eq!(handover_delay_within(micros(600)), Some(MIN_HANDOVER_DELAY));
+    assert_eq!(handover_delay_within(micros(599)), None);
 }
 
 #[test]
 fn a_thread_that_rests_for_too_long_is_called_when_buffers_begin_to_fill() {
     let scene = Scene::new();
     // It rests as if nothing came, the reader leaves a socket where much does.
-    for (relief, is_called) in [(Some(MAX_RELIEF), false), (Some(MIN_RELIEF), true), (None, true)] {
-        let mut standing = Standing::begin(&scene.watch);
-        standing.relief = relief;
-        let rest = RESTS * MAX_RELIEF;
-        let resting = scene.watch.rest.lock().unwrap();
-        scene.watch.rests_for.store(nanos(rest), Ordering::Relaxed);
+    for (handover_delay, is_called) in
+        [(Some(MAX_HANDOVER_DELAY), false), (Some(MIN_HANDOVER_DELAY), true), (None, true)]
+    {
+        let mut inline_drive = InlineDrive::begin(&scene.shared);
+        inline_drive.handover_delay = handover_delay;
+        let rest = RESTS * MAX_HANDOVER_DELAY;
+        let resting = scene.shared.rest.lock().unwrap();
+        scene.shared.rests_for.store(nanos(rest), Ordering::Relaxed);
         let called = std::thread::scope(|scope| {
-            scope.spawn(|| drop(standing));
+            scope.spawn(|| drop(inline_drive));
             // Long enough for a call that comes, and over soon where none may.
             let patience = if is_called { WATCHDOG } else { rest };
-            let (_resting, outcome) = scene.watch.called.wait_timeout(resting, patience).unwrap();
+            let (_resting, outcome) = scene.shared.called.wait_timeout(resting, patience).unwrap();
             !outcome.timed_out()
         });
-        assert_eq!(called, is_called, "{relief:?}");
+        assert_eq!(called, is_called, "{handover_delay:?}");
     }
 }
 
 /// Reads 16 blocks of a quarter of a megabyte; returns how far into the ring's memory it came, and to which position.
 fn farthest_and_position(scene: &mut Scene) -> (u64, u64) {
     scene.publish();
-    assert_eq!(scene.watch.stand(deadline(), scene.look()), Some(1));
+    assert_eq!(scene.shared.drive_until(deadline(), scene.look()), Some(1));
     let ring = scene.registry.subscriptions()[0].ring.clone();
     let (mut reader, mut record) = (ring.reader_at_oldest(), Vec::new());
     let (mut bytes, mut farthest, block) = (0, 0, vec![0; 1 << 18]);
     for blocks in 0..=16 {
         while bytes < 8 + blocks * block.len() {
-            assert_eq!(scene.watch.stand(deadline(), || reader.has_more().then_some(())), Some(()));
+            assert_eq!(scene.shared.drive_until(deadline(), || reader.has_more().then_some(())), Some(()));
             while let Read::Record { kind, .. } = reader.read(&mut record) {
                 let content = Record::decode(kind, &record).unwrap();
                 bytes += if let Record::Block(block) = content { block.payload.len() } else { 0 };
@@ -314,7 +316,7 @@ fn a_ring_that_is_read_to_its_end_is_rewound_before_more_comes() {
 #[test]
 fn a_ring_that_somebody_else_reads_too_is_not_rewound() {
     let mut scene = Scene::new();
-    scene.watch.reader_came();
+    scene.shared.reader_came();
     let (farthest, position) = farthest_and_position(&mut scene);
     assert!(farthest > 4 << 20);
     assert_eq!(position, farthest);
@@ -323,27 +325,27 @@ fn a_ring_that_somebody_else_reads_too_is_not_rewound() {
 #[test]
 fn nobody_waits_for_an_agent_whose_own_thread_panicked() {
     let scene = Scene::new();
-    let watch = Arc::clone(&scene.watch);
+    let shared = Arc::clone(&scene.shared);
     let thread = std::thread::spawn(move || {
-        let _end = EndOfWatch(&watch);
-        let _agent = watch.agent.lock().unwrap();
+        let _end = EndOfThread(&shared);
+        let _agent = shared.agent.lock().unwrap();
         panic!("as planned");
     });
     assert!(thread.join().is_err());
     assert!(scene.commands.send(Command::Stop).is_err(), "who asks learns that the agent has ended");
-    assert_eq!(scene.watch.stand(deadline(), || Some(())), None);
-    assert!(!scene.watch.may_be_taken(), "nor does a reader try again");
+    assert_eq!(scene.shared.drive_until(deadline(), || Some(())), None);
+    assert!(!scene.shared.may_be_driven_inline(), "nor does a reader try again");
 }
 
 #[test]
 fn nobody_waits_for_an_agent_that_a_reader_left_by_a_panic() {
     let scene = Scene::new();
     let thread = scene.start_thread();
-    let watch = Arc::clone(&scene.watch);
+    let shared = Arc::clone(&scene.shared);
     let reader =
-        std::thread::spawn(move || watch.stand(deadline(), || -> Option<()> { panic!("as planned") }));
+        std::thread::spawn(move || shared.drive_until(deadline(), || -> Option<()> { panic!("as planned") }));
     assert!(reader.join().is_err());
     thread.join().unwrap();
     assert!(scene.commands.send(Command::Stop).is_err(), "who asks learns that the agent has ended");
-    assert_eq!(scene.watch.stand(deadline(), || Some(())), None);
+    assert_eq!(scene.shared.drive_until(deadline(), || Some(())), None);
 }
