@@ -13,7 +13,7 @@ mod arrivals;
 mod between;
 mod conditions;
 mod driver;
-mod lane;
+mod forwarding_queue;
 mod parcel;
 mod police;
 mod relay;

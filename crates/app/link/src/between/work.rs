@@ -10,7 +10,7 @@ use super::packet::{Joined, MOST_PACKET_BYTES, Unfinished, cut};
 use crate::account::Account;
 use crate::conditions::HEADER_BYTES;
 use crate::driver::Driver;
-use crate::lane::Lane;
+use crate::forwarding_queue::ForwardingQueue;
 use crate::parcel::{MOST_HELD_BYTES, Parcel, Store};
 use crate::police::Police;
 use crate::report::{Report, Watch, Way};
@@ -24,7 +24,7 @@ const WRITES_PER_TURN: usize = 64;
 pub(super) struct Work {
     options: BetweenOptions,
     ends: [Tun; 2],
-    lanes: [Lane<Packet>; 2],
+    queues: [ForwardingQueue<Packet>; 2],
     polices: [Police; 2],
     poller: Poller,
     driver: Driver,
@@ -48,11 +48,11 @@ impl Work {
         for (token, end) in (0..).zip(&ends) {
             poller.add(end, token, Interest::Read)?;
         }
-        let lane = |conditions: &crate::Conditions, name| {
+        let queue = |conditions: &crate::Conditions, name| {
             let link = conditions.link().expect("it was made when the devices were");
-            Lane::new(link, options.seed, name)
+            ForwardingQueue::new(link, options.seed, name)
         };
-        let lanes = [lane(&options.there, "up 0"), lane(&options.back, "down 0")];
+        let queues = [queue(&options.there, "up 0"), queue(&options.back, "down 0")];
         let trains = ends.iter().all(Tun::takes_trains);
         Ok(Self {
             driver: Driver::begin(options.manner.fifo)?,
@@ -63,7 +63,7 @@ impl Work {
             read: vec![0; VNET_HEADER_BYTES + MOST_PACKET_BYTES + 1].into_boxed_slice(),
             options,
             ends,
-            lanes,
+            queues,
             poller,
         })
     }
@@ -77,7 +77,7 @@ impl Work {
                     return Ok(self.report(now));
                 }
             }
-            let due = Instant::earlier(self.lanes[0].next_due(), self.lanes[1].next_due());
+            let due = Instant::earlier(self.queues[0].next_due(), self.queues[1].next_due());
             let deadline = self.driver.deadline(due.map(|due| due + self.options.manner.merge));
             let ready = self.poller.wait(Some(deadline))?;
             let is_ready = [0, 1].map(|token| ready.iter().any(|ready| ready.token == token));
@@ -92,7 +92,7 @@ impl Work {
 
     /// Reads what an end has sent, and lets every datagram of it enter.
     fn take_in(&mut self, end: usize) -> io::Result<()> {
-        let Self { options, ends, lanes, driver, store, read, .. } = self;
+        let Self { options, ends, queues, driver, store, read, .. } = self;
         for _ in 0..READS_PER_TURN {
             let count = ends[end].read(read).map_err(|error| gone(&error, &options.namespaces[end]))?;
             if count == 0 {
@@ -104,7 +104,7 @@ impl Work {
                 // The machine counts payloads, and adds what UDP and IPv4 add: so it is shown what remains of the packet.
                 let judged = &packet[packet.len().min(HEADER_BYTES)..];
                 let judged = &judged[..judged.len().min(segment.bytes().saturating_sub(HEADER_BYTES))];
-                lanes[end].enter(now, judged, segment.bytes() as u64, || {
+                queues[end].enter(now, judged, segment.bytes() as u64, || {
                     let parcel = store.keep(&segment.pieces())?;
                     Some(Packet { parcel, unfinished: segment.unfinished })
                 });
@@ -114,9 +114,9 @@ impl Work {
     }
 
     fn write_due(&mut self) {
-        for lane in 0..2 {
+        for direction in 0..2 {
             for _ in 0..WRITES_PER_TURN {
-                if !self.write_one(lane) {
+                if !self.write_one(direction) {
                     break;
                 }
             }
@@ -125,18 +125,18 @@ impl Work {
 
     /// Writes what of a lane is due and goes in one piece; tells whether there was any.
     fn write_one(&mut self, direction: usize) -> bool {
-        let Self { ends, lanes, polices, driver, joined, leaving, .. } = self;
-        let lane = &mut lanes[direction];
+        let Self { ends, queues, polices, driver, joined, leaving, .. } = self;
+        let queue = &mut queues[direction];
         let now = driver.now();
-        if lane.next_due().is_none_or(|due| due + self.options.manner.merge > now) {
+        if queue.next_due().is_none_or(|due| due + self.options.manner.merge > now) {
             return false;
         }
         joined.clear();
         let mut slices = [IoSlice::new(&[]); 2 + MAX_SEGMENTS];
-        let next = |lane: &mut Lane<Packet>, joined: &Joined| {
-            lane.pop_if(now, |packet| joined.takes(packet.parcel.bytes(), packet.unfinished))
+        let next = |queue: &mut ForwardingQueue<Packet>, joined: &Joined| {
+            queue.pop_if(now, |packet| joined.takes(packet.parcel.bytes(), packet.unfinished))
         };
-        while let Some((due, packet)) = next(lane, joined) {
+        while let Some((due, packet)) = next(queue, joined) {
             joined.push(packet.parcel.bytes(), packet.unfinished);
             polices[direction].saw(due, now);
             leaving.push(packet.parcel);
@@ -147,19 +147,19 @@ impl Work {
             *slice = IoSlice::new(&parcel.bytes()[head.bytes().len()..]);
         }
         let written = ends[1 - direction].write(&slices[..2 + leaving.len()]);
-        count(&mut lane.account, leaving, &written);
+        count(&mut queue.account, leaving, &written);
         leaving.drain(..).for_each(|parcel| self.store.take_back(parcel));
         true
     }
 
     fn accounts(&self) -> [Account; 2] {
-        [self.lanes[0].account(), self.lanes[1].account()]
+        [self.queues[0].account(), self.queues[1].account()]
     }
 
     fn report(&self, now: Instant) -> Report {
         let [at_one, at_other] = [self.dropped(0), self.dropped(1)];
         let way = |direction: usize, unseen: u64, undelivered: u64| Way {
-            account: self.lanes[direction].account(),
+            account: self.queues[direction].account(),
             lateness: self.polices[direction].lateness(),
             unseen,
             undelivered,

@@ -6,7 +6,7 @@ use sys::{OpenError, ReceiveSocket, SendSocket};
 use units::Instant;
 
 use crate::account::Account;
-use crate::lane::Lane;
+use crate::forwarding_queue::ForwardingQueue;
 use crate::parcel::Parcel;
 
 use super::{BUFFER_BYTES, RelayOptions};
@@ -16,8 +16,8 @@ pub(crate) struct Client {
     pub(crate) address: SocketAddr,
     pub(crate) far: ReceiveSocket,
     pub(crate) out: SendSocket,
-    pub(crate) there: Lane<Parcel>,
-    pub(crate) back: Lane<Parcel>,
+    pub(crate) there: ForwardingQueue<Parcel>,
+    pub(crate) back: ForwardingQueue<Parcel>,
     pub(crate) last_heard: Instant,
 }
 
@@ -26,8 +26,9 @@ impl Client {
     pub(crate) fn open(address: SocketAddr, ordinal: u64, options: &RelayOptions) -> Result<Self, OpenError> {
         let (far, out) = towards(options)?;
         let [there, back] = options.links().expect("they were made when the relay was opened");
-        let lane = |link, direction| Lane::new(link, options.seed, &format!("{direction} {ordinal}"));
-        let (there, back) = (lane(there, "up"), lane(back, "down"));
+        let queue =
+            |link, direction| ForwardingQueue::new(link, options.seed, &format!("{direction} {ordinal}"));
+        let (there, back) = (queue(there, "up"), queue(back, "down"));
         Ok(Self { address, far, out, there, back, last_heard: Instant::ORIGIN })
     }
 

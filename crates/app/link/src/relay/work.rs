@@ -11,7 +11,7 @@ use units::Instant;
 use crate::account::Account;
 use crate::arrivals::Arrivals;
 use crate::driver::{Driver, Trains};
-use crate::lane::Lane;
+use crate::forwarding_queue::ForwardingQueue;
 use crate::parcel::{MOST_HELD_BYTES, Parcel, Store};
 use crate::police::Police;
 use crate::report::{Report, Watch, Way};
@@ -247,33 +247,33 @@ impl Hands {
         &mut self,
         driver: &Driver,
         direction: usize,
-        lane: &mut Lane<Parcel>,
+        queue: &mut ForwardingQueue<Parcel>,
         by: Option<&mut SendSocket>,
         to: SocketAddr,
     ) {
         let Self { near_out, store, train, polices, merge } = self;
         let by = by.unwrap_or(near_out);
         for _ in 0..TRAINS_PER_TURN {
-            let Some(due) = lane.next_due() else { return };
+            let Some(due) = queue.next_due() else { return };
             let now = driver.now();
             if due + *merge > now {
                 return;
             }
             train.clear();
-            while let Some((due, parcel)) = lane.pop_if(now, |parcel| train.takes(parcel.bytes().len())) {
+            while let Some((due, parcel)) = queue.pop_if(now, |parcel| train.takes(parcel.bytes().len())) {
                 train.push(due, parcel.bytes());
                 store.take_back(parcel);
             }
             train.dues.iter().for_each(|due| polices[direction].saw(*due, now));
-            train.leave(by, to, &mut lane.account);
+            train.leave(by, to, &mut queue.account);
         }
     }
 }
 
 /// Lets every datagram of what came in one piece enter on its own.
-fn enter(lane: &mut Lane<Parcel>, at: Instant, received: &Received<'_>, store: &mut Store) {
+fn enter(queue: &mut ForwardingQueue<Parcel>, at: Instant, received: &Received<'_>, store: &mut Store) {
     for datagram in received.datagrams() {
-        lane.enter(at, datagram, datagram.len() as u64, || store.keep(&[datagram]));
+        queue.enter(at, datagram, datagram.len() as u64, || store.keep(&[datagram]));
     }
 }
 

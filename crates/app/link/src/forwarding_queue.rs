@@ -11,7 +11,7 @@ use units::Instant;
 use crate::account::Account;
 
 /// One direction of the path; `T` is what a driver keeps of a datagram until it is due.
-pub(crate) struct Lane<T> {
+pub(crate) struct ForwardingQueue<T> {
     path: Path,
     /// When the last one entered: the machine's time does not go back.
     latest: Instant,
@@ -30,7 +30,7 @@ struct Waiting<T> {
     item: T,
 }
 
-impl<T> Lane<T> {
+impl<T> ForwardingQueue<T> {
     pub(crate) fn new(link: Link, seed: u64, name: &str) -> Self {
         Self {
             path: Path::new(link, seed, name),
@@ -167,31 +167,32 @@ mod tests {
     #[test]
     fn what_comes_out_and_when_is_what_the_machine_says() {
         for seed in 0..50 {
-            let (mut lane, mut path) = (Lane::new(link(), seed, "x"), Path::new(link(), seed, "x"));
+            let (mut queue, mut path) =
+                (ForwardingQueue::new(link(), seed, "x"), Path::new(link(), seed, "x"));
             let (mut expected, mut lost) = (Vec::new(), Vec::<LostBy>::new());
             for number in 0..400_u64 {
                 let now = at(number * 90);
-                lane.enter(now, &[0; 1_000], 1_000, || Some(number));
+                queue.enter(now, &[0; 1_000], 1_000, || Some(number));
                 let passage = path.pass(now, &[0; 1_000]);
                 match passage.original {
                     Ok(exit) => expected.push((exit.due, number)),
                     Err(by) => lost.push(by),
                 }
                 expected.extend(passage.duplicate.map(|due| (due, number)));
-                assert!(lane.account().is_closed(), "seed {seed}: {:?}", lane.account());
+                assert!(queue.account().is_closed(), "seed {seed}: {:?}", queue.account());
             }
             // Stable: of two at once the earlier one stands first.
             expected.sort_by_key(|(due, _)| *due);
-            let account = lane.account();
+            let account = queue.account();
             assert_eq!((account.taken, account.lost.sum()), (400, lost.len() as u64), "seed {seed}");
             assert_eq!(account.held, expected.len() as u64, "seed {seed}");
             let mut out = Vec::new();
-            while let Some(due) = lane.next_due() {
-                assert_eq!(lane.pop_if(due - Duration::from_nanos(1), |_| true), None);
-                assert_eq!(lane.pop_if(due, |_| false), None);
-                out.extend(lane.pop_if(due, |_| true));
-                lane.account.passed += 1;
-                assert!(lane.account().is_closed());
+            while let Some(due) = queue.next_due() {
+                assert_eq!(queue.pop_if(due - Duration::from_nanos(1), |_| true), None);
+                assert_eq!(queue.pop_if(due, |_| false), None);
+                out.extend(queue.pop_if(due, |_| true));
+                queue.account.passed += 1;
+                assert!(queue.account().is_closed());
             }
             assert_eq!(out, expected, "seed {seed}");
         }
@@ -199,22 +200,22 @@ mod tests {
 
     #[test]
     fn time_that_goes_back_is_taken_for_the_latest() {
-        let mut lane = Lane::new(Link::ideal(), 1, "x");
-        lane.enter(at(9), &[], 0, || Some('a'));
-        lane.enter(at(5), &[], 0, || Some('b'));
-        assert_eq!(lane.pop_if(at(9), |_| true), Some((at(9), 'a')));
-        assert_eq!(lane.pop_if(at(9), |_| true), Some((at(9), 'b')));
+        let mut queue = ForwardingQueue::new(Link::ideal(), 1, "x");
+        queue.enter(at(9), &[], 0, || Some('a'));
+        queue.enter(at(5), &[], 0, || Some('b'));
+        assert_eq!(queue.pop_if(at(9), |_| true), Some((at(9), 'a')));
+        assert_eq!(queue.pop_if(at(9), |_| true), Some((at(9), 'b')));
     }
 
     #[test]
     fn what_there_is_no_room_for_is_counted() {
-        let mut lane = Lane::new(link(), 7, "x");
+        let mut queue = ForwardingQueue::new(link(), 7, "x");
         for number in 0..100_u64 {
-            lane.enter(at(number * 100), &[0; 100], 100, || (number % 2 == 0).then_some(number));
+            queue.enter(at(number * 100), &[0; 100], 100, || (number % 2 == 0).then_some(number));
         }
-        let account = lane.account();
+        let account = queue.account();
         assert!(account.overrun > 20 && account.is_closed(), "{account:?}");
-        let held = std::iter::from_fn(|| lane.pop_if(at(1_000_000), |_| true));
+        let held = std::iter::from_fn(|| queue.pop_if(at(1_000_000), |_| true));
         assert_eq!(held.count() as u64, account.held);
     }
 }
