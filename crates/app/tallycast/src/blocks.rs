@@ -64,7 +64,7 @@ pub(crate) struct BlockView {
     /// Newest blocks that have been picked and not been handed over.
     picked: BTreeMap<Arc<StreamName>, Delivery>,
     /// Whose turn it was last.
-    turn: Option<Arc<StreamName>>,
+    last_served: Option<Arc<StreamName>>,
 }
 
 /// Blocks in the order in which they came; made by [`Subscriber::blocks`].
@@ -173,9 +173,9 @@ impl BlockView {
 
     /// Takes the picked block of the stream behind the one before, so that a fast stream does not keep others from their turn.
     fn next_picked(&mut self) -> Option<Delivery> {
-        let behind = (self.turn.take().map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let behind = (self.last_served.take().map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         let stream = self.picked.range(behind).next().or_else(|| self.picked.first_key_value())?.0;
-        let stream = Arc::clone(self.turn.insert(Arc::clone(stream)));
+        let stream = Arc::clone(self.last_served.insert(Arc::clone(stream)));
         self.picked.remove(&stream)
     }
 

@@ -30,9 +30,9 @@ use host::HostEnd;
 pub(crate) use resumed::Rest;
 
 /// How many records one stream gives before the others have their turn.
-const MAX_RECORDS_PER_TURN: usize = 256;
+const MAX_RECORDS_PER_POLL: usize = 256;
 /// How many bytes of samples it gives before that: a small piece may complete a large sample.
-const MAX_BYTES_PER_TURN: usize = 1 << 20;
+const MAX_BYTES_PER_POLL: usize = 1 << 20;
 /// Only the newest epochs can still be spoken of.
 const MAX_EPOCHS: usize = 8;
 
@@ -158,11 +158,11 @@ impl Flow {
         if self.closed {
             return bytes;
         }
-        for _ in 0..MAX_RECORDS_PER_TURN {
+        for _ in 0..MAX_RECORDS_PER_POLL {
             let goes_on = self.read_record(reader_name, events);
             bytes += self.hand_over(events);
             // What lies in the ring grows old while it waits to be handed over.
-            if !goes_on || bytes >= MAX_BYTES_PER_TURN || self.leaves_blocks && !events.is_empty() {
+            if !goes_on || bytes >= MAX_BYTES_PER_POLL || self.leaves_blocks && !events.is_empty() {
                 break;
             }
         }

@@ -22,7 +22,7 @@ use ended::complete;
 use ending::Ends;
 
 /// Bytes of samples that are taken from the rings before they are handed over.
-const MAX_BYTES_PER_TURN: usize = 1 << 26;
+const MAX_BYTES_PER_POLL: usize = 1 << 26;
 
 /// A reader of every stream that matches its patterns, also of those that come later.
 pub struct Subscriber {
@@ -57,7 +57,7 @@ pub struct Subscriber {
     /// The socket accounts of the streams that are being left, which go with them.
     leaving: SocketAccounts,
     /// The stream whose turn comes first next time.
-    turn: Option<StreamId>,
+    next_stream: Option<StreamId>,
     pub(crate) view: BlockView,
 }
 
@@ -130,7 +130,7 @@ impl Subscriber {
             spin,
             refused: BTreeSet::new(),
             leaving: SocketAccounts::new(),
-            turn: None,
+            next_stream: None,
             view: BlockView::default(),
         };
         // What can be read on this host is, before the network is asked for anything.
@@ -350,18 +350,18 @@ impl Subscriber {
             self.look_at_host();
         }
         self.look_for_streams();
-        let first = self.turn.take().unwrap_or(StreamId(0));
+        let first = self.next_stream.take().unwrap_or(StreamId(0));
         let after = self.flows.range(first..).map(|(id, _)| *id);
         let streams: Vec<_> = after.chain(self.flows.range(..first).map(|(id, _)| *id)).collect();
         let mut bytes = 0;
         for stream in streams {
-            if bytes >= MAX_BYTES_PER_TURN {
-                self.turn = Some(stream);
+            if bytes >= MAX_BYTES_PER_POLL {
+                self.next_stream = Some(stream);
                 break;
             }
             let Some(flow) = self.flows.get_mut(&stream) else { continue };
             bytes += flow.pump(&self.reader, &mut self.scratch);
-            self.turn = self.turn.or_else(|| flow.is_ready().then_some(stream));
+            self.next_stream = self.next_stream.or_else(|| flow.is_ready().then_some(stream));
         }
         let news = !self.scratch.is_empty();
         self.tell();

@@ -22,9 +22,9 @@ use udt::{
 use units::Instant;
 
 /// How many batches are taken before what they call for is sent.
-const BATCHES_A_TURN: usize = 4;
+const BATCHES_PER_DUTY_CYCLE: usize = 4;
 /// How many trains leave before the socket is read again.
-const TRAINS_A_TURN: usize = 8;
+const TRAINS_PER_DUTY_CYCLE: usize = 8;
 
 /// How a port is opened.
 #[derive(Clone, Debug)]
@@ -393,7 +393,7 @@ impl ReliablePort {
             if end.is_some_and(|end| end <= now) {
                 return Err(WaitError::TimedOut);
             }
-            if state.endpoint.wants_turn() && std::mem::take(&mut state.is_asleep) {
+            if state.endpoint.needs_poll() && std::mem::take(&mut state.is_asleep) {
                 self.shared.wakeup.wake();
             }
             let patience = end.map_or(crate::MAX_SLEEP, |end| end.since(now).min(crate::MAX_SLEEP));
@@ -406,7 +406,7 @@ impl ReliablePort {
     }
 
     fn wake_for(&self, mut state: MutexGuard<'_, State>) {
-        let must_wake = state.endpoint.wants_turn() && std::mem::take(&mut state.is_asleep);
+        let must_wake = state.endpoint.needs_poll() && std::mem::take(&mut state.is_asleep);
         drop(state);
         if must_wake {
             self.shared.wakeup.wake();
@@ -484,14 +484,14 @@ impl Driver {
         if let Err(error) = clock::lower_timer_slack() {
             tracing::debug!("timers stay as coarse as the system has them: {error}");
         }
-        if let Err(error) = self.turns() {
+        if let Err(error) = self.duty_cycles() {
             tracing::warn!("a reliable port failed: {error}");
             self.shared.lock().failed = Some(error.kind());
         }
         self.shared.changed.notify_all();
     }
 
-    fn turns(&mut self) -> io::Result<()> {
+    fn duty_cycles(&mut self) -> io::Result<()> {
         loop {
             let is_all_read = self.receive()?;
             let (deadline, stops) = self.send();
@@ -508,7 +508,7 @@ impl Driver {
             {
                 let mut state = self.shared.lock();
                 // Whoever called since then expects to be heard.
-                if state.endpoint.wants_turn() || state.stops {
+                if state.endpoint.needs_poll() || state.stops {
                     continue;
                 }
                 state.is_asleep = true;
@@ -521,7 +521,7 @@ impl Driver {
 
     /// Takes what arrived; tells whether that was all of it.
     fn receive(&mut self) -> io::Result<bool> {
-        for _ in 0..BATCHES_A_TURN {
+        for _ in 0..BATCHES_PER_DUTY_CYCLE {
             if self.receiver.receive_batch(&mut self.batch)? == 0 {
                 return Ok(true);
             }
@@ -567,7 +567,7 @@ impl Driver {
                 }
                 Output::Idle { deadline } => break deadline,
             }
-            if trains == TRAINS_A_TURN {
+            if trains == TRAINS_PER_DUTY_CYCLE {
                 break Some(now);
             }
         };

@@ -37,13 +37,13 @@ use guarded_send_path::{GuardedSendPath, Message, Unavailable};
 use inline_send::InlineSender;
 use publication::{Link, PublicationShared};
 pub use publication::{Publication, PublicationConfig, PublicationStatus, SocketFull};
-use send_path::{SendPath, Turn};
+use send_path::{Polled, SendPath};
 
 /// Reports are small and few: the default buffer holds hundreds.
 const REPORT_BUFFER_BYTES: usize = 1 << 20;
 /// How many batches of reports are taken before the publishers have their turn: a flood of them, forged or not,
 /// does not stop the streams.
-const MAX_REPORT_BATCHES_PER_TURN: usize = 4;
+const MAX_REPORT_BATCHES_PER_DUTY_CYCLE: usize = 4;
 /// How often publishers are told what the kernel was seen to free: before their next tally but one.
 const DROP_LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// The most streams whose last epochs are remembered as predecessors.
@@ -324,13 +324,16 @@ impl Agent {
     }
 
     fn run(mut self, commands: &mpsc::Receiver<Command>) {
-        while let ControlFlow::Continue(deadline) = self.turn(commands) {
+        while let ControlFlow::Continue(deadline) = self.duty_cycle_unless_ended(commands) {
             self.sleep(deadline, commands);
         }
     }
 
     /// Does what is to be done now; breaks off when there is nothing left to do ever, and need not sleep first to see it.
-    fn turn(&mut self, commands: &mpsc::Receiver<Command>) -> ControlFlow<(), Option<Instant>> {
+    fn duty_cycle_unless_ended(
+        &mut self,
+        commands: &mpsc::Receiver<Command>,
+    ) -> ControlFlow<(), Option<Instant>> {
         let deadline = self.duty_cycle(commands);
         let has_ended = self.stopping && self.send_paths.is_empty();
         if has_ended { ControlFlow::Break(()) } else { ControlFlow::Continue(deadline) }
@@ -353,18 +356,18 @@ impl Agent {
         let mut next = if more_reports { None } else { Some(sleeps_until) };
         let (poller, ended) = (&self.poller, &mut self.ended);
         self.send_paths.retain(|send_path| {
-            let turn = send_path.with(|send_path| {
-                let turn = send_path.turn(clock::monotonic(), announce_to);
+            let polled = send_path.with(|send_path| {
+                let polled = send_path.poll(clock::monotonic(), announce_to);
                 watch_for_room(poller, send_path);
-                if matches!(turn, Turn::Finished) {
+                if matches!(polled, Polled::Finished) {
                     remember(ended, send_path.as_predecessor());
                 }
-                turn
+                polled
             });
-            match turn {
-                Ok(Turn::Finished) => return false,
-                Ok(Turn::Busy) => next = None,
-                Ok(Turn::Until(deadline)) => {
+            match polled {
+                Ok(Polled::Finished) => return false,
+                Ok(Polled::Busy) => next = None,
+                Ok(Polled::Until(deadline)) => {
                     next = next.map(|next| deadline.map_or(next, |deadline| deadline.min(next)));
                 }
                 // Its publisher, who wakes this agent if something is left when it is done.
@@ -389,7 +392,7 @@ impl Agent {
         let mut by_waker = false;
         if let Ok(command) = commands.try_recv() {
             self.take(command);
-        } else if !self.send_paths.iter().any(|send_path| send_path.needs_turn()) {
+        } else if !self.send_paths.iter().any(|send_path| send_path.needs_poll()) {
             match self.poller.wait(Some(deadline)) {
                 Ok(ready) => {
                     by_waker = ready.iter().any(|it| it.token == WAKEUP);
@@ -453,7 +456,7 @@ impl Agent {
 
     /// Takes readers' words in, within bounds; tells whether there may be more.
     fn take_reports(&mut self) -> bool {
-        for _ in 0..MAX_REPORT_BATCHES_PER_TURN {
+        for _ in 0..MAX_REPORT_BATCHES_PER_DUTY_CYCLE {
             match self.reports.receive_batch(&mut self.batch) {
                 Ok(0) | Err(_) => return false,
                 Ok(_) => {}

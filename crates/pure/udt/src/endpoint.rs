@@ -349,7 +349,7 @@ impl Endpoint {
 
     /// Tells whether a socket waits for its turn: then it is time to [poll](Self::poll).
     #[must_use]
-    pub fn wants_turn(&self) -> bool {
+    pub fn needs_poll(&self) -> bool {
         !self.ready.is_empty() || !self.answers.is_empty()
     }
 

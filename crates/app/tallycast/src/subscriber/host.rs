@@ -6,7 +6,7 @@ use crate::flow::Flow;
 use crate::host_view::{Found, HostView, Reach, Start, Wanted};
 
 /// Turns enough for as much as may be left for one reader, while others write on.
-const MAX_TURNS_FOR_LEFT: usize = 1 << 16;
+const MAX_POLLS_FOR_LEFT: usize = 1 << 16;
 
 impl Subscriber {
     /// Puts flows away that have ended, those of this host to where they can be taken up again.
@@ -74,7 +74,7 @@ impl Subscriber {
 
     /// Reads what publishers of this host left that have ended before this reader, which is about to leave, found them.
     pub(super) fn read_what_was_left(&mut self, mut take: impl FnMut(Event)) {
-        for _ in 0..MAX_TURNS_FOR_LEFT {
+        for _ in 0..MAX_POLLS_FOR_LEFT {
             self.look_at_host();
             let goes_on = self.pump() || self.flows.values_mut().any(Flow::is_ready);
             self.queue.drain(..).for_each(&mut take);

@@ -38,8 +38,8 @@ const FIRST_PORT: PortToken = 3;
 const MAX_SILENT_PORTS: usize = 256;
 /// How many batches one socket gives before the others have their turn, and about how many bytes: what was received is to
 /// be read while a processor's own cache still has it.
-const MAX_BATCHES_PER_TURN: usize = 4;
-const MAX_BYTES_PER_TURN: usize = 1 << 18;
+const MAX_BATCHES_PER_DUTY_CYCLE: usize = 4;
+const MAX_BYTES_PER_DUTY_CYCLE: usize = 1 << 18;
 /// How often ports are looked through for those where nothing comes any more.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// How often announced groups are looked at of which nothing is known yet.
@@ -173,7 +173,7 @@ impl Agent {
     }
 
     /// Does what is to be done now; returns when there is more to do, `None` for at once.
-    pub(super) fn turn(&mut self) -> Option<Instant> {
+    pub(super) fn duty_cycle(&mut self) -> Option<Instant> {
         self.take_commands();
         // Time passes for a machine only up to the moment at which its socket was known to be empty:
         // what lies unread must not be taken for silence.
@@ -187,9 +187,9 @@ impl Agent {
         (!busy).then_some(deadline)
     }
 
-    /// As [`Self::turn`]; breaks off when it was told to stop, and need not sleep first to see it.
-    pub(super) fn turn_unless_stopped(&mut self) -> ControlFlow<(), Option<Instant>> {
-        let deadline = self.turn();
+    /// As [`Self::duty_cycle`]; breaks off when it was told to stop, and need not sleep first to see it.
+    pub(super) fn duty_cycle_unless_stopped(&mut self) -> ControlFlow<(), Option<Instant>> {
+        let deadline = self.duty_cycle();
         if self.stopping { ControlFlow::Break(()) } else { ControlFlow::Continue(deadline) }
     }
 
@@ -327,7 +327,7 @@ impl Agent {
     fn hear_announcements(&mut self) {
         let Some(socket) = &self.announcements else { return };
         let mut wanted = false;
-        for _ in 0..MAX_BATCHES_PER_TURN {
+        for _ in 0..MAX_BATCHES_PER_DUTY_CYCLE {
             match socket.receive_batch(&mut self.batch) {
                 Ok(0) | Err(_) => break,
                 Ok(_) => {}
@@ -812,12 +812,12 @@ fn receive(
     reply: &mut ReplySockets,
 ) -> bool {
     let mut bytes = 0;
-    for _ in 0..MAX_BATCHES_PER_TURN {
+    for _ in 0..MAX_BATCHES_PER_DUTY_CYCLE {
         bytes += receive_batch(token, port, batch, subscriptions, reply);
         if !batch.is_full() {
             return false;
         }
-        if bytes >= MAX_BYTES_PER_TURN {
+        if bytes >= MAX_BYTES_PER_DUTY_CYCLE {
             break;
         }
     }

@@ -88,7 +88,7 @@ impl SharedAgent {
             let Ok(mut guard) = self.agent.lock() else { return };
             let Some(agent) = guard.as_mut() else { return };
             while !is_handed_over() {
-                match agent.turn_unless_stopped() {
+                match agent.duty_cycle_unless_stopped() {
                     ControlFlow::Break(()) => return,
                     ControlFlow::Continue(Some(deadline)) => agent.sleep(deadline, is_handed_over),
                     // On the same processor a reader keeps up that way, and on another it does not matter.
@@ -116,7 +116,7 @@ impl SharedAgent {
             if self.has_one_reader() && agent.rewind_rings() {
                 found = look();
             }
-            let next = agent.turn();
+            let next = agent.duty_cycle();
             found = found.or_else(&mut look);
             if agent.is_stopping() {
                 return found;
@@ -138,7 +138,7 @@ impl SharedAgent {
             && let Ok(mut guard) = self.agent.try_lock()
             && let Some(agent) = guard.as_mut()
         {
-            agent.turn();
+            agent.duty_cycle();
         }
     }
 

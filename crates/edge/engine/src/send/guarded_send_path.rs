@@ -77,8 +77,8 @@ impl GuardedSendPath {
     }
 
     /// Tells whether the agent must have a turn before it sleeps; while a publisher has the lane it need not, who wakes it.
-    pub(super) fn needs_turn(&self) -> bool {
-        self.try_lock().is_ok_and(|send_path| send_path.needs_turn() || self.has_messages())
+    pub(super) fn needs_poll(&self) -> bool {
+        self.try_lock().is_ok_and(|send_path| send_path.needs_poll() || self.has_messages())
     }
 
     /// Tells whether letters wait. Who posted one and found the lane taken did so before the lane was given back, or took it.

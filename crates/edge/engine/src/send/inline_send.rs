@@ -14,7 +14,7 @@ use units::{Instant, SampleRate, WallTime};
 
 use super::guarded_send_path::GuardedSendPath;
 use super::publication::SocketFull;
-use super::send_path::{SendPath, Turn};
+use super::send_path::{Polled, SendPath};
 use crate::waker::AgentWaker;
 
 /// More than this is work for the agent, while the publisher takes its next samples, if it does not wait for room.
@@ -59,12 +59,12 @@ impl InlineSender {
     pub(super) fn send(&mut self, samples: &Samples<'_>, waker: &AgentWaker) -> usize {
         let announce_to = self.announce_to;
         let act = |send_path: &mut SendPath, now| {
-            let (taken, turn) = send_path.turn_with(now, announce_to, samples);
-            (taken > 0).then_some((taken, turn))
+            let (taken, polled) = send_path.poll_with(now, announce_to, samples);
+            (taken > 0).then_some((taken, polled))
         };
-        let Some((taken, turn)) = self.have_turn(samples.bytes.len(), waker, act) else { return 0 };
+        let Some((taken, polled)) = self.try_poll(samples.bytes.len(), waker, act) else { return 0 };
         if taken == samples.bytes.len() {
-            self.leave(&turn, waker);
+            self.leave(&polled, waker);
         }
         taken
     }
@@ -72,20 +72,20 @@ impl InlineSender {
     /// Sends samples that were just written to the ring, or sees to it that the agent does.
     pub(super) fn send_written(&mut self, samples: &Samples<'_>, waker: &AgentWaker) {
         let announce_to = self.announce_to;
-        let act = |send_path: &mut SendPath, now| match send_path.turn_with(now, announce_to, samples) {
+        let act = |send_path: &mut SendPath, now| match send_path.poll_with(now, announce_to, samples) {
             // Others wait before them.
             (0, _) if send_path.is_long_work(MAX_BYTES) => None,
-            (0, _) => Some(send_path.turn_of_publisher(now, announce_to)),
-            (taken, turn) => Some(if taken == samples.bytes.len() { turn } else { Turn::Busy }),
+            (0, _) => Some(send_path.poll_inline(now, announce_to)),
+            (taken, polled) => Some(if taken == samples.bytes.len() { polled } else { Polled::Busy }),
         };
-        match self.have_turn(samples.bytes.len(), waker, act) {
-            Some(turn) => self.leave(&turn, waker),
+        match self.try_poll(samples.bytes.len(), waker, act) {
+            Some(polled) => self.leave(&polled, waker),
             None => waker.wake(),
         }
     }
 
     /// Lets `act` have a turn with the lane, if so many bytes are its publisher's to send; `None` if it had none.
-    fn have_turn<T>(
+    fn try_poll<T>(
         &mut self,
         size_bytes: usize,
         waker: &AgentWaker,
@@ -109,13 +109,13 @@ impl InlineSender {
     }
 
     /// Wakes the agent unless it may sleep on: nothing is left to do before it wakes by itself.
-    fn leave(&self, turn: &Turn, waker: &AgentWaker) {
+    fn leave(&self, polled: &Polled, waker: &AgentWaker) {
         let has_messages = self.send_path.upgrade().is_some_and(|send_path| send_path.has_messages());
         // An agent that has woken up since sees before it sleeps again that there was a turn.
         let in_time = |due: Option<Instant>| {
             waker.sleeps_until().is_none_or(|until| due.is_none_or(|due| until <= due))
         };
-        if has_messages || !matches!(turn, Turn::Until(due) if in_time(*due)) {
+        if has_messages || !matches!(polled, Polled::Until(due) if in_time(*due)) {
             waker.wake();
         }
     }

@@ -34,9 +34,9 @@ const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 /// Multicast stays in the local network unless told otherwise.
 const MULTICAST_TTL: u8 = 1;
 /// How many trains one publisher sends before the others have their turn.
-const MAX_TRAINS_PER_TURN: usize = 8;
+const MAX_TRAINS_PER_DUTY_CYCLE: usize = 8;
 /// The same for a publisher's own thread: a train, and a look at whether that was all.
-const MAX_TRAINS_OF_PUBLISHER: usize = 2;
+const MAX_INLINE_TRAINS: usize = 2;
 /// To how many addresses a publisher sends itself.
 const MAX_QUICK_DESTINATIONS: usize = 4;
 /// No run of dropped datagrams is longer: more than a publisher sends while nobody looks.
@@ -80,7 +80,7 @@ pub(super) struct SendPath {
     /// The agent's poller tells when the socket has room.
     pub(super) is_watched: bool,
     /// The publisher's thread had a turn since the agent's last: what is due next has changed.
-    was_taken: bool,
+    was_polled_inline: bool,
     injection: f64,
     warned: Vec<Stage>,
     /// It was said that more readers report than can be.
@@ -119,7 +119,7 @@ struct Refused {
 }
 
 /// What a turn left to do.
-pub(super) enum Turn {
+pub(super) enum Polled {
     /// There is more to do at once.
     Busy,
     /// Nothing before this.
@@ -179,7 +179,7 @@ impl SendPath {
             held_since: now,
             gave_up: false,
             is_watched: false,
-            was_taken: false,
+            was_polled_inline: false,
             machine,
             reader,
             record: Vec::new(),
@@ -231,8 +231,8 @@ impl SendPath {
     }
 
     /// Tells whether the agent must have a turn before it sleeps.
-    pub(super) fn needs_turn(&self) -> bool {
-        self.was_taken || self.has_input()
+    pub(super) fn needs_poll(&self) -> bool {
+        self.was_polled_inline || self.has_input()
     }
 
     /// Tells whether the publisher has written or said something since the last turn that can be followed now.
@@ -315,10 +315,10 @@ impl SendPath {
     }
 
     /// Does what is to be done now, within bounds that leave the other publishers their turn.
-    pub(super) fn turn(&mut self, now: Instant, announce_to: Option<SocketAddr>) -> Turn {
-        self.was_taken = false;
+    pub(super) fn poll(&mut self, now: Instant, announce_to: Option<SocketAddr>) -> Polled {
+        self.was_polled_inline = false;
         self.announce(now, announce_to);
-        self.send_what_is_due(now, MAX_TRAINS_PER_TURN)
+        self.send_what_is_due(now, MAX_TRAINS_PER_DUTY_CYCLE)
     }
 
     /// Tells whether a turn would hold a publisher up: more waits than so many bytes, or goes to many.
@@ -328,28 +328,28 @@ impl SendPath {
 
     /// The same for the publisher's own thread, a train or two of it. What takes the agent's poller is left to the agent, who
     /// sees that there was a turn.
-    pub(super) fn turn_of_publisher(&mut self, now: Instant, announce_to: Option<SocketAddr>) -> Turn {
-        self.was_taken = true;
+    pub(super) fn poll_inline(&mut self, now: Instant, announce_to: Option<SocketAddr>) -> Polled {
+        self.was_polled_inline = true;
         self.announce(now, announce_to);
-        let turn = self.send_what_is_due(now, MAX_TRAINS_OF_PUBLISHER);
-        self.left_to_agent(turn)
+        let polled = self.send_what_is_due(now, MAX_INLINE_TRAINS);
+        self.left_to_agent(polled)
     }
 
     /// The same with samples out of their publisher's hands, all trains that are due; returns how many bytes of them it took:
     /// none where others wait before them.
-    pub(super) fn turn_with(
+    pub(super) fn poll_with(
         &mut self,
         now: Instant,
         announce_to: Option<SocketAddr>,
         samples: &Samples<'_>,
-    ) -> (usize, Turn) {
-        self.was_taken = true;
+    ) -> (usize, Polled) {
+        self.was_polled_inline = true;
         let are_next = match samples.ring_position {
             Some(position) => position == self.reader.position(),
             None => self.reader.lag_bytes() == 0,
         };
         if !are_next || self.destinations.len() > MAX_QUICK_DESTINATIONS {
-            return (0, Turn::Busy);
+            return (0, Polled::Busy);
         }
         self.announce(now, announce_to);
         self.follow_injection(now);
@@ -374,16 +374,16 @@ impl SendPath {
             }
             now = clock::monotonic();
         };
-        let turn = self.end_turn(now, Some(idle));
-        (samples.bytes.len() - rest.len(), self.left_to_agent(turn))
+        let polled = self.end_poll(now, Some(idle));
+        (samples.bytes.len() - rest.len(), self.left_to_agent(polled))
     }
 
     /// Returns what a publisher's turn left to do: the agent's poller is needed while the socket is full.
-    fn left_to_agent(&self, turn: Turn) -> Turn {
-        if self.waits_for_socket() { Turn::Busy } else { turn }
+    fn left_to_agent(&self, polled: Polled) -> Polled {
+        if self.waits_for_socket() { Polled::Busy } else { polled }
     }
 
-    fn send_what_is_due(&mut self, now: Instant, max_trains: usize) -> Turn {
+    fn send_what_is_due(&mut self, now: Instant, max_trains: usize) -> Polled {
         self.follow_injection(now);
         let mut idle = None;
         for _ in 0..max_trains {
@@ -395,21 +395,21 @@ impl SendPath {
                 break;
             }
         }
-        self.end_turn(now, idle)
+        self.end_poll(now, idle)
     }
 
     /// Tells what a turn left to do after which the machine is idle for so long, or is not.
     #[expect(clippy::option_option, reason = "there may be no deadline")]
-    fn end_turn(&mut self, now: Instant, idle: Option<Option<Instant>>) -> Turn {
+    fn end_poll(&mut self, now: Instant, idle: Option<Option<Instant>>) -> Polled {
         self.tell_status(now);
         if self.machine.is_finished() {
-            return Turn::Finished;
+            return Polled::Finished;
         }
         match idle {
             Some(deadline) if !self.has_input() && deadline.is_none_or(|deadline| deadline > now) => {
-                Turn::Until(Instant::earlier(deadline, self.next_announcement))
+                Polled::Until(Instant::earlier(deadline, self.next_announcement))
             }
-            _ => Turn::Busy,
+            _ => Polled::Busy,
         }
     }
 

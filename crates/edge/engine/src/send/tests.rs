@@ -86,9 +86,9 @@ fn within_the_watchdog<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'sta
 fn an_agent_that_is_told_to_stop_sees_it_before_it_sleeps() {
     let (commands, taken) = mpsc::channel();
     let mut agent = Agent::open(send_config(), false, AgentWaker::new().unwrap()).unwrap();
-    assert!(agent.turn(&taken).is_continue());
+    assert!(agent.duty_cycle_unless_ended(&taken).is_continue());
     commands.send(Command::Stop).unwrap();
-    assert!(agent.turn(&taken).is_break());
+    assert!(agent.duty_cycle_unless_ended(&taken).is_break());
 }
 
 #[test]
@@ -187,15 +187,15 @@ fn a_send_path_sees_samples_a_wish_and_the_end_as_input() {
     let (_listener, open) = listener();
     let (mut publication, mut send_path) = opened(&publication_config(vec![open]));
     let rate = SampleRate::hz(1_000_000).unwrap();
-    send_path.turn(clock::monotonic(), None);
+    send_path.poll(clock::monotonic(), None);
     assert!(!send_path.has_input());
     publication.write(WallTime::from_nanos(0), &[0; 8], rate).unwrap();
     assert!(send_path.has_input());
-    send_path.turn(clock::monotonic(), None);
+    send_path.poll(clock::monotonic(), None);
     assert!(!send_path.has_input());
     publication.inject(0.5);
     assert!(send_path.has_input());
-    send_path.turn(clock::monotonic(), None);
+    send_path.poll(clock::monotonic(), None);
     assert!(!send_path.has_input());
     let ending = std::thread::spawn(move || publication.finish());
     let deadline = clock::monotonic() + WATCHDOG;
@@ -218,11 +218,11 @@ fn a_command_that_comes_while_falling_asleep_is_not_slept_over() {
 }
 
 #[test]
-fn a_flood_of_reports_leaves_the_publishers_their_turn() {
+fn a_flood_of_reports_does_not_stop_the_publishers() {
     let mut agent = Agent::open(send_config(), false, AgentWaker::new().unwrap()).unwrap();
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, agent.reports.local_address().port()));
     let (flood, _) = listener();
-    for _ in 0..MAX_REPORT_BATCHES_PER_TURN * sys::BATCH_DATAGRAMS {
+    for _ in 0..MAX_REPORT_BATCHES_PER_DUTY_CYCLE * sys::BATCH_DATAGRAMS {
         flood.send_to(&[0; 64], to).unwrap();
     }
     assert!(agent.take_reports(), "there may be more");
@@ -287,7 +287,7 @@ fn announcements_begin_often_and_go_on_every_second() {
     let start = clock::monotonic();
     let mut announced = Vec::new();
     for millis in 0..5_000 {
-        send_path.turn(start + Duration::from_millis(millis), Some(announce_to));
+        send_path.poll(start + Duration::from_millis(millis), Some(announce_to));
         if group.recv(&mut [0; wire::MIN_DATAGRAM_BYTES]).is_ok() {
             announced.push(millis);
         }

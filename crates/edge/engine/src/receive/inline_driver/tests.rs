@@ -64,7 +64,7 @@ impl Scene {
         let since = crate::receive::agent::waits_since(ReceiveFrom::default());
         commands.send(Command::Select(StreamPattern::all(), since)).unwrap();
         commands.send(Command::Listen(address, told)).unwrap();
-        agent.turn();
+        agent.duty_cycle();
         joined.recv().unwrap().unwrap();
         let sender = SendAgent::start(send_config(), false).unwrap();
         let pacing = Pacing::Unlimited { train: 16 };
@@ -142,9 +142,9 @@ fn an_agent_that_is_told_to_stop_sees_it_before_it_sleeps() {
     let scene = Scene::new();
     let mut guard = scene.shared.agent.lock().unwrap();
     let agent = guard.as_mut().unwrap();
-    assert!(agent.turn_unless_stopped().is_continue());
+    assert!(agent.duty_cycle_unless_stopped().is_continue());
     scene.commands.send(Command::Stop).unwrap();
-    assert!(agent.turn_unless_stopped().is_break());
+    assert!(agent.duty_cycle_unless_stopped().is_break());
 }
 
 #[test]

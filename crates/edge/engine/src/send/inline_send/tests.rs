@@ -33,7 +33,7 @@ impl Scene {
         change(&mut config);
         let waker = AgentWaker::new().unwrap();
         let (mut publication, mut send_path) = opened(&config);
-        send_path.turn(clock::monotonic(), None);
+        send_path.poll(clock::monotonic(), None);
         let send_path = Arc::new(GuardedSendPath::new(send_path));
         let Link { waker: its, inline_sender, .. } = publication.link_mut();
         (*its, *inline_sender) =
@@ -118,7 +118,7 @@ fn an_agent_that_is_awake_does_its_work_itself() {
     scene.write(8);
     assert_eq!(scene.arrived(), 0);
     assert!(!scene.was_woken());
-    assert!(scene.send_path().needs_turn());
+    assert!(scene.send_path().needs_poll());
 }
 
 #[test]
@@ -163,9 +163,9 @@ fn an_agent_that_was_awake_meanwhile_does_not_sleep_over_what_the_publisher_left
     let mut scene = Scene::new(|_| ());
     scene.sleeps(Duration::ZERO);
     scene.write(8);
-    assert!(scene.send_path().needs_turn(), "the times have changed");
-    scene.send_path().turn(clock::monotonic(), None);
-    assert!(!scene.send_path().needs_turn());
+    assert!(scene.send_path().needs_poll(), "the times have changed");
+    scene.send_path().poll(clock::monotonic(), None);
+    assert!(!scene.send_path().needs_poll());
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn what_the_pacing_holds_back_goes_through_the_ring_in_its_order() {
     let (mut now, mut indices) = (clock::monotonic(), scene.arrived_indices());
     while indices.len() < 101 {
         now += Duration::from_millis(1);
-        scene.send_path().turn(now, None);
+        scene.send_path().poll(now, None);
         indices.extend(scene.arrived_indices());
     }
     let expected: Vec<u64> = (0..101).map(|number| number * FULL as u64).collect();
@@ -267,9 +267,9 @@ fn what_a_ring_has_taken_back_is_lost_also_where_its_publisher_still_has_it() {
     scene.sleeps(Duration::ZERO);
     scene.write(8_192);
     while scene.send_path().has_input() {
-        scene.send_path().turn(clock::monotonic(), None);
+        scene.send_path().poll(clock::monotonic(), None);
     }
-    scene.send_path().turn(clock::monotonic() + LONG, None);
+    scene.send_path().poll(clock::monotonic() + LONG, None);
     let samples = scene.publication.status().totals.samples;
     assert!(samples.is_balanced() && samples.publisher_queue > 0, "{samples:?}");
     assert_eq!((samples.offered, samples.numbered + samples.publisher_queue), (2_048, 2_048));
@@ -284,7 +284,7 @@ fn what_is_said_to_a_send_path_that_its_publisher_has_is_heard_by_whoever_has_it
     send_path.post(Message::Readers(reply));
     assert!(readers.try_recv().is_err() && send_path.has_messages());
     drop(held);
-    assert!(send_path.needs_turn(), "an agent that is awake does not sleep over it");
+    assert!(send_path.needs_poll(), "an agent that is awake does not sleep over it");
     send_path.with(|_| ()).unwrap();
     assert!(readers.try_recv().is_ok() && !send_path.has_messages());
 }
@@ -305,7 +305,7 @@ fn an_agent_that_sleeps_is_woken_for_what_came_while_its_publisher_sent() {
     }));
     drop(held);
     scene.sleeps(Duration::ZERO);
-    scene.publication.link_mut().inline_sender.as_ref().unwrap().leave(&Turn::Until(None), &scene.waker);
+    scene.publication.link_mut().inline_sender.as_ref().unwrap().leave(&Polled::Until(None), &scene.waker);
     assert!(scene.was_woken());
 }
 
