@@ -102,15 +102,15 @@ pub(crate) struct Found {
 }
 
 /// What a subscriber asks for when it looks round.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct HostSelection<'a> {
     /// All patterns.
     pub(crate) patterns: &'a [StreamPattern],
     /// How many of them, the first ones, it has looked for before: what matches them now began after that.
     pub(crate) waited_for: usize,
 }
 
-impl Wanted<'_> {
-    fn wants(&self, name: &StreamName) -> bool {
+impl HostSelection<'_> {
+    fn selects(&self, name: &StreamName) -> bool {
         self.patterns.iter().any(|pattern| pattern.matches(name))
     }
 
@@ -204,12 +204,12 @@ impl HostView {
     pub(crate) fn find(
         &mut self,
         mut reads: impl FnMut(StreamId) -> Option<Reach>,
-        wanted: &Wanted<'_>,
+        selection: &HostSelection<'_>,
     ) -> Vec<Found> {
         let names = self.rings.names();
         // Those that have ended are older than any of the same stream that have not. Asked for after the names: what
         // has none any more was left before.
-        let mut found = self.find_left(&mut reads, wanted);
+        let mut found = self.find_left(&mut reads, selection);
         for known in [&mut self.passed, &mut self.before, &mut self.taken] {
             known.retain(|name, _| names.contains(name));
         }
@@ -222,7 +222,7 @@ impl HostView {
             if self.passed.get(&name) == Some(&file) {
                 continue;
             }
-            match self.open(&name, file, wanted) {
+            match self.open(&name, file, selection) {
                 // A writer that has ended takes its ring away in a moment, and left it for this reader before.
                 Ok(Some(it)) if !it.stream.subscription.ring.is_closed() => {
                     self.taken.insert(name, file);
@@ -232,10 +232,10 @@ impl HostView {
                 Ok(_) => {}
                 Err(error) => {
                     tracing::debug!("a ring of this host is not read: {error}");
-                    if wanted.waited_for == 0 {
+                    if selection.waited_for == 0 {
                         self.before.insert(name.clone(), file);
                     }
-                    if matches!(&error, HostRingError::Distrusted { name, .. } if wanted.wants(name)) {
+                    if matches!(&error, HostRingError::Distrusted { name, .. } if selection.selects(name)) {
                         self.rings.note_distrusted(&name, &error);
                     }
                     if error.is_passing() {
@@ -253,14 +253,14 @@ impl HostView {
         &mut self,
         name: &RingName,
         file: Option<u64>,
-        wanted: &Wanted<'_>,
+        selection: &HostSelection<'_>,
     ) -> Result<Option<Found>, HostRingError> {
         let (ring, dead) = match self.rings.look(name) {
             Err(HostRingError::Dead(path)) => (self.rings.look_at_remains(name)?, Some(path)),
             looked => (looked?, None),
         };
         let is_known = [&self.before, &self.taken].iter().any(|them| them.get(name) == Some(&file));
-        let waited = !is_known && wanted.waited_for(&ring.description.name);
+        let waited = !is_known && selection.waited_for(&ring.description.name);
         if !waited {
             self.before.insert(name.clone(), file);
         }
@@ -269,7 +269,7 @@ impl HostView {
         if let Some(path) = dead.filter(|_| start == Start::Now) {
             return Err(HostRingError::Dead(path));
         }
-        let is_wanted = wanted.wants(&ring.description.name);
+        let is_wanted = selection.selects(&ring.description.name);
         is_wanted.then(|| Ok(Found { stream: HostRing::open(ring)?, start })).transpose()
     }
 
@@ -277,7 +277,7 @@ impl HostView {
     fn find_left(
         &mut self,
         reads: &mut impl FnMut(StreamId) -> Option<Reach>,
-        wanted: &Wanted<'_>,
+        selection: &HostSelection<'_>,
     ) -> Vec<Found> {
         let mut left = self.presence.as_ref().map_or_else(Vec::new, ReaderPresence::left);
         self.lying.retain(|file, _| left.iter().any(|left| left.file_number == *file));
@@ -288,7 +288,7 @@ impl HostView {
             // A ring that it found just before the publisher looked at its presence.
             let is_known = [&self.taken, &self.before].iter().any(|them| them.values().any(|it| *it == file));
             let looked = if is_known { None } else { left.look().ok() };
-            let Some(ring) = looked.filter(|ring| wanted.wants(&ring.description.name)) else {
+            let Some(ring) = looked.filter(|ring| selection.selects(&ring.description.name)) else {
                 take_away(&mut self.lying, left, StreamId(0));
                 continue;
             };

@@ -22,7 +22,7 @@ use wire::Description;
 use crate::bus::{Bus, BusError};
 use crate::host_view::{HostView, Reach, Start};
 use crate::publisher::PublisherBuilder;
-use crate::subscriber::{Pinned, Subscriber, Wishes};
+use crate::subscriber::{Pinned, Subscriber, SubscriberConfig};
 
 /// How often a look at the announcements is repeated while waiting for them.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -530,7 +530,8 @@ impl SubscriberBuilder {
         let reader = self.reader.unwrap_or_else(|| self.node.station().to_owned());
         check_len("reader name", &reader, wire::MAX_READER_NAME_BYTES)?;
         let Self { max_sample_bytes, leaves_blocks, spin, .. } = self;
-        let wishes = Wishes { reader, patterns, max_sample_bytes, leaves_blocks, spin, start: self.start };
+        let config =
+            SubscriberConfig { reader, patterns, max_sample_bytes, leaves_blocks, spin, start: self.start };
         // An address is taken at its word, and an agent reads what it writes itself.
         let from_rings = self.from.is_empty() && self.node.inner.receives_for == ReceivesFor::Process;
         let host = self.node.host_rings().filter(|_| from_rings);
@@ -539,9 +540,9 @@ impl SubscriberBuilder {
             if !self.from.is_empty() {
                 return Err(NodeError::NoNetwork(Box::new(self.node.bus().clone())));
             }
-            return Ok(Subscriber::new(wishes, None, host, None));
+            return Ok(Subscriber::new(config, None, host, None));
         }
-        let agent = self.node.receive_agent(Some(&wishes.reader))?;
+        let agent = self.node.receive_agent(Some(&config.reader))?;
         match agent.hear_announcements() {
             Err(error) if !self.from.is_empty() => {
                 tracing::warn!("{error}\nstreams are received only at the addresses given");
@@ -553,7 +554,7 @@ impl SubscriberBuilder {
         }
         let mut pinned = Pinned::new(Arc::clone(&agent));
         self.from.into_iter().try_for_each(|address| pinned.listen(address))?;
-        Ok(Subscriber::new(wishes, Some(agent), host, Some(pinned)))
+        Ok(Subscriber::new(config, Some(agent), host, Some(pinned)))
     }
 }
 

@@ -487,19 +487,19 @@ impl Publisher {
         if self.on_full == OnFull::Error {
             self.check_room(bytes.len(), self.timeline.most_runs(t0, of_block))?;
         }
-        let (mut wanted, mut rest) = (t0, bytes);
+        let (mut requested, mut rest) = (t0, bytes);
         while !rest.is_empty() {
-            let run = self.timeline.next_run(rate, wanted, self.samples_in(rest), of_block);
+            let run = self.timeline.next_run(rate, requested, self.samples_in(rest), of_block);
             let size = usize::try_from(run.samples).unwrap_or(usize::MAX).saturating_mul(sample_bytes);
             let (part, others) = rest.split_at(size.min(rest.len()));
             let index = self.next_index();
             let written = self.write_run(run.first, part);
             self.timeline.told(rate, Run { samples: self.next_index() - index, ..run });
-            if run.first != wanted {
+            if run.first != requested {
                 self.sample_clock.told(index, run.first);
             }
             written?;
-            wanted = rate.time_of(run.samples, 0, wanted);
+            requested = rate.time_of(run.samples, 0, requested);
             rest = others;
         }
         Ok(())

@@ -92,7 +92,7 @@ const MAX_RESTING: usize = 4_096;
 type SocketAccounts = BTreeMap<(StreamId, Epoch), StreamAccountView>;
 
 /// What a subscriber is made of.
-pub(crate) struct Wishes {
+pub(crate) struct SubscriberConfig {
     pub(crate) reader: String,
     pub(crate) patterns: Vec<StreamPattern>,
     pub(crate) max_sample_bytes: usize,
@@ -103,12 +103,12 @@ pub(crate) struct Wishes {
 
 impl Subscriber {
     pub(crate) fn new(
-        wishes: Wishes,
+        config: SubscriberConfig,
         agent: Option<Arc<ReceiveAgent>>,
         host: Option<HostView>,
         pinned: Option<Pinned>,
     ) -> Self {
-        let Wishes { reader, patterns, max_sample_bytes, leaves_blocks, spin, start } = wishes;
+        let SubscriberConfig { reader, patterns, max_sample_bytes, leaves_blocks, spin, start } = config;
         let mut subscriber = Self {
             agent: agent.map(Attendance::new),
             host,
@@ -295,9 +295,9 @@ impl Subscriber {
             self.subscriptions().iter().map(|subscription| subscription.stream).collect();
         let Self { flows, patterns, scratch, reader, left, .. } = self;
         for flow in flows.values_mut() {
-            let wanted = patterns.iter().any(|pattern| pattern.matches(&flow.name));
+            let selected = patterns.iter().any(|pattern| pattern.matches(&flow.name));
             let is_of_another = flow.reach() != Reach::Udp;
-            if !wanted && (is_of_another || kept.contains(&flow.stream())) {
+            if !selected && (is_of_another || kept.contains(&flow.stream())) {
                 flow.leave(reader, scratch);
                 if !is_of_another {
                     left.insert(flow.stream());
@@ -389,8 +389,9 @@ impl Subscriber {
         }
         self.left.retain(|stream| subscriptions.iter().any(|subscription| subscription.stream == *stream));
         for subscription in subscriptions {
-            let wanted = self.patterns.iter().any(|pattern| pattern.matches(&subscription.description.name));
-            if !wanted || self.flows.contains_key(&subscription.stream) || self.refuses(&subscription) {
+            let selected =
+                self.patterns.iter().any(|pattern| pattern.matches(&subscription.description.name));
+            if !selected || self.flows.contains_key(&subscription.stream) || self.refuses(&subscription) {
                 continue;
             }
             let bridge = Arc::clone(&agent) as Arc<dyn Bridge>;

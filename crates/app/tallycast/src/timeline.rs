@@ -34,21 +34,21 @@ pub(crate) struct Run {
 
 impl Timeline {
     /// Returns by how much `wanted` lies before the newest sample; zero if it does not.
-    pub(crate) fn lead_over(&self, wanted: WallTime) -> Duration {
-        let lead_ns = self.newest.map_or(0, |newest| newest.nanos_since(wanted));
+    pub(crate) fn lead_over(&self, requested: WallTime) -> Duration {
+        let lead_ns = self.newest.map_or(0, |newest| newest.nanos_since(requested));
         Duration::from_nanos(u64::try_from(lead_ns).unwrap_or(0))
     }
 
     /// Returns which of the next `samples`, the first of them taken at `wanted`, go first, and with which time.
     ///
     /// `of_block` are the samples of the block that they are the rest of.
-    pub(crate) fn next_run(&self, rate: SampleRate, wanted: WallTime, samples: u64, of_block: u64) -> Run {
-        let Some(newest) = self.newest.filter(|newest| wanted.nanos_since(*newest) < 0) else {
-            return Run { first: wanted, samples };
+    pub(crate) fn next_run(&self, rate: SampleRate, requested: WallTime, samples: u64, of_block: u64) -> Run {
+        let Some(newest) = self.newest.filter(|newest| requested.nanos_since(*newest) < 0) else {
+            return Run { first: requested, samples };
         };
         let half_period_ns = i64::try_from(rate.duration_of(1).as_nanos() / 2).unwrap_or(i64::MAX).max(1);
-        let first = WallTime::from_nanos(newest.as_nanos().saturating_add(half_period_ns)).max(wanted);
-        let catches_up = first > wanted && self.lead_over(wanted) <= MAX_LEAD;
+        let first = WallTime::from_nanos(newest.as_nanos().saturating_add(half_period_ns)).max(requested);
+        let catches_up = first > requested && self.lead_over(requested) <= MAX_LEAD;
         let run = if catches_up { run_samples(of_block) } else { samples };
         // What would be left alone goes along.
         let is_last = samples < run.saturating_mul(2);
@@ -56,8 +56,8 @@ impl Timeline {
     }
 
     /// Returns in how many runs a block goes at most whose first sample was taken at `wanted`.
-    pub(crate) fn most_runs(&self, wanted: WallTime, of_block: u64) -> usize {
-        let is_cut = self.lead_over(wanted) > Duration::ZERO;
+    pub(crate) fn most_runs(&self, requested: WallTime, of_block: u64) -> usize {
+        let is_cut = self.lead_over(requested) > Duration::ZERO;
         let runs = if is_cut { of_block.div_ceil(run_samples(of_block)) } else { 1 };
         usize::try_from(runs).unwrap_or(usize::MAX)
     }
@@ -90,13 +90,13 @@ mod tests {
     fn told(rate: &str, blocks: &[(i64, u64)]) -> Vec<i64> {
         let (rate, mut timeline, mut times) = (rate.parse().unwrap(), Timeline::default(), Vec::new());
         for &(ms, of_block) in blocks {
-            let (mut wanted, mut left) = (at(ms), of_block);
+            let (mut requested, mut left) = (at(ms), of_block);
             while left > 0 {
-                let run = timeline.next_run(rate, wanted, left, of_block);
+                let run = timeline.next_run(rate, requested, left, of_block);
                 timeline.told(rate, run);
                 let time = |index| rate.time_of(index, 0, run.first).nanos_since(at(0)) / 1_000;
                 times.extend((0..run.samples).map(time));
-                wanted = rate.time_of(run.samples, 0, wanted);
+                requested = rate.time_of(run.samples, 0, requested);
                 left -= run.samples;
             }
         }

@@ -509,7 +509,7 @@ impl Receiver {
         self.selection.clone_from(selection);
         let ids: Vec<_> = self.streams.keys().copied().collect();
         for id in ids {
-            self.with_stream(now, id, Arrival::NONE, Stream::wishes_changed);
+            self.with_stream(now, id, Arrival::NONE, Stream::selection_changed);
         }
     }
 

@@ -67,8 +67,8 @@ impl Subscriber {
             match event {
                 Event::Began(info) => self.ends.began(&info.name, info.epoch),
                 Event::Ended(account) => {
-                    let is_wanted = self.patterns.iter().any(|pattern| pattern.matches(&account.stream));
-                    let goes_on = is_wanted && may_go_on(account.account.state, account.reach);
+                    let is_selected = self.patterns.iter().any(|pattern| pattern.matches(&account.stream));
+                    let goes_on = is_selected && may_go_on(account.account.state, account.reach);
                     self.ends.ended(&account.stream, account.epoch, goes_on.then(Instant::now));
                 }
                 Event::Block(_) | Event::Gap(_) | Event::Settled(_) => {}

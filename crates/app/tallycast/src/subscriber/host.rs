@@ -3,7 +3,7 @@
 use super::{MAX_RESTING, Subscriber};
 use crate::event::Event;
 use crate::flow::Flow;
-use crate::host_view::{Found, HostView, Reach, Start, Wanted};
+use crate::host_view::{Found, HostSelection, HostView, Reach, Start};
 
 /// Turns enough for as much as may be left for one reader, while others write on.
 const MAX_POLLS_FOR_LEFT: usize = 1 << 16;
@@ -25,8 +25,8 @@ impl Subscriber {
         self.left.extend(broken.map(|(stream, _)| *stream));
         // The stream may have come back meanwhile, with another ring.
         self.generation = None;
-        let is_wanted = |flow: &Flow| self.patterns.iter().any(|pattern| pattern.matches(&flow.name));
-        let rest = closed.into_iter().filter(|(_, flow)| is_wanted(flow));
+        let is_selected = |flow: &Flow| self.patterns.iter().any(|pattern| pattern.matches(&flow.name));
+        let rest = closed.into_iter().filter(|(_, flow)| is_selected(flow));
         self.resting.extend(rest.map(|(stream, flow)| (stream, flow.into_rest())));
         while self.resting.len() > MAX_RESTING {
             self.resting.pop_first();
@@ -43,14 +43,14 @@ impl Subscriber {
             flow.look_after_writer(&self.reader, &mut self.scratch);
         }
         let flows = &mut self.flows;
-        let wanted = Wanted { patterns: &self.patterns, waited_for: self.waited_for };
+        let selection = HostSelection { patterns: &self.patterns, waited_for: self.waited_for };
         // One that came from the network and is silent may as well come from here now.
         let reads = |stream| {
             let flow = flows.get_mut(&stream)?;
             let is_read = flow.reach() != Reach::Udp || !flow.is_idle();
             is_read.then(|| flow.reach())
         };
-        for Found { stream, start } in host.find(reads, &wanted) {
+        for Found { stream, start } in host.find(reads, &selection) {
             if self.refuses(&stream.subscription) {
                 continue;
             }

@@ -182,7 +182,7 @@ impl Agent {
         self.hear_drops();
         self.look_at_unproven(now);
         let deadline = self.advance_all();
-        self.leave_unwanted();
+        self.leave_unselected();
         self.subscriptions.ring_doorbell();
         (!busy).then_some(deadline)
     }
@@ -244,12 +244,12 @@ impl Agent {
         match command {
             Command::Select(pattern, since) => {
                 self.directory.select(pattern, since);
-                self.tell_wishes();
-                self.join_wanted();
+                self.apply_selection();
+                self.join_selected();
             }
             Command::Deselect(pattern) => {
                 self.directory.deselect(&pattern);
-                self.tell_wishes();
+                self.apply_selection();
                 self.leaving = true;
             }
             Command::HearAnnouncements(reply) => {
@@ -326,7 +326,7 @@ impl Agent {
 
     fn hear_announcements(&mut self) {
         let Some(socket) = &self.announcements else { return };
-        let mut wanted = false;
+        let mut selected = false;
         for _ in 0..MAX_BATCHES_PER_DUTY_CYCLE {
             match socket.receive_batch(&mut self.batch) {
                 Ok(0) | Err(_) => break,
@@ -336,24 +336,24 @@ impl Agent {
             for received in self.batch.iter() {
                 for datagram in received.datagrams() {
                     if let Ok(Datagram::Announcement(announcement)) = Datagram::decode(datagram) {
-                        wanted |= self.directory.heard(now, announcement, received.from);
+                        selected |= self.directory.heard(now, announcement, received.from);
                     }
                 }
             }
         }
-        if wanted {
-            self.join_wanted();
+        if selected {
+            self.join_selected();
         }
     }
 
     /// Joins the groups of announced streams that are wanted, and asks for their descriptions.
-    fn join_wanted(&mut self) {
+    fn join_selected(&mut self) {
         // What came in the meantime is proof.
         self.note_proven();
-        let mut wanted: Vec<_> = self.directory.wanted().cloned().collect();
+        let mut selected: Vec<_> = self.directory.selected().cloned().collect();
         // What was announced just now comes before what was announced once.
-        wanted.sort_by_key(|announced| std::cmp::Reverse(announced.heard));
-        for Announced { announcement, from, heard } in wanted {
+        selected.sort_by_key(|announced| std::cmp::Reverse(announced.heard));
+        for Announced { announcement, from, heard } in selected {
             let received_elsewhere = self.subscriptions.port_of(announcement.stream).is_some_and(|port| {
                 self.ports.get(&port).is_some_and(|port| port.address != announcement.group)
             });
@@ -554,7 +554,7 @@ impl Agent {
         let overdue = self.admission.overdue(now);
         if !overdue.is_empty() {
             self.leave_unproven(now, &overdue);
-            self.join_wanted();
+            self.join_selected();
         }
     }
 
@@ -704,7 +704,7 @@ impl Agent {
     }
 
     /// Tells every machine what is wanted now: accounts of streams that nobody wants any more are cut.
-    fn tell_wishes(&mut self) {
+    fn apply_selection(&mut self) {
         // Whoever leaves takes what has been told by now, and knows whether more is to be told.
         self.hear_drops();
         let drop_reporter = self.drop_news.has_board().then_some(TOLD_WITHIN);
@@ -718,7 +718,7 @@ impl Agent {
 
     /// Once no stream waits for a last word: closes the rings of those that nobody wants any more, and the ports
     /// where nothing is to come.
-    fn leave_unwanted(&mut self) {
+    fn leave_unselected(&mut self) {
         let now = clock::monotonic();
         if now >= self.next_look {
             self.next_look = now + LOOK_INTERVAL;
@@ -743,12 +743,13 @@ impl Agent {
         self.subscriptions.close_where(|stream, description, idle| {
             // A process's own readers remember epochs by their rings; a host's agent outlives its streams.
             let is_over = for_host && idle && !directory.is_announced(stream) && !goes_on(stream);
-            !directory.wants(&description.name) || is_over
+            !directory.selects(&description.name) || is_over
         });
         let (poller, admission) = (&self.poller, &mut self.admission);
-        let wanted: Vec<SocketAddr> = directory.wanted().map(|it| it.announcement.group).collect();
+        let selected: Vec<SocketAddr> = directory.selected().map(|it| it.announcement.group).collect();
         self.ports.retain(|token, port| {
-            let is_used = port.pins > 0 || wanted.contains(&port.address) || port.machine.has_open_accounts();
+            let is_used =
+                port.pins > 0 || selected.contains(&port.address) || port.machine.has_open_accounts();
             let keep = is_used || silent.contains(token);
             if !keep && let Err(error) = poller.remove(&port.socket) {
                 tracing::debug!("a socket could not be taken out of the poller: {error}");

@@ -51,7 +51,7 @@ pub(super) struct Directory {
     warned: bool,
     selection: Selection,
     /// Since when each pattern of the selection is waited for, if it is.
-    wishes: Vec<(StreamPattern, Option<WaitsSince>)>,
+    selected_patterns: Vec<(StreamPattern, Option<WaitsSince>)>,
 }
 
 impl Directory {
@@ -61,13 +61,13 @@ impl Directory {
             sources: BTreeMap::new(),
             warned: false,
             selection: Selection::none(),
-            wishes: Vec::new(),
+            selected_patterns: Vec::new(),
         }
     }
 
     /// Takes an announcement in; tells whether the stream is wanted.
     pub(super) fn heard(&mut self, now: Instant, announcement: Announcement, from: SocketAddr) -> bool {
-        let wanted = self.selection.wants(&announcement.name);
+        let is_selected = self.selection.wants(&announcement.name);
         let key = (announcement.stream, from.ip());
         let known = self.announced.get(&key).filter(|known| !is_old(&known.announced, now));
         // Of two epochs at one address the later one counts, as for the data.
@@ -91,7 +91,7 @@ impl Directory {
         if is_new {
             *self.sources.entry(from.ip()).or_default() += 1;
         }
-        wanted
+        is_selected
     }
 
     /// Tells whether one more stream of an address is kept.
@@ -101,15 +101,15 @@ impl Directory {
     }
 
     pub(super) fn select(&mut self, pattern: StreamPattern, since: Option<WaitsSince>) {
-        self.wishes.push((pattern.clone(), since));
+        self.selected_patterns.push((pattern.clone(), since));
         self.selection.add(pattern);
     }
 
     /// Takes back one wish.
     pub(super) fn deselect(&mut self, pattern: &StreamPattern) {
         // Of several who wish the same the last is as good as any: a wish that stays keeps the earliest time.
-        if let Some(index) = self.wishes.iter().rposition(|(known, _)| known == pattern) {
-            self.wishes.remove(index);
+        if let Some(index) = self.selected_patterns.iter().rposition(|(known, _)| known == pattern) {
+            self.selected_patterns.remove(index);
         }
         self.selection.remove(pattern);
     }
@@ -118,13 +118,13 @@ impl Directory {
         &self.selection
     }
 
-    pub(super) fn wants(&self, name: &StreamName) -> bool {
+    pub(super) fn selects(&self, name: &StreamName) -> bool {
         self.selection.wants(name)
     }
 
     /// Returns since when a stream has been waited for.
     pub(super) fn waits_since(&self, name: &StreamName) -> Option<WaitsSince> {
-        let matching = self.wishes.iter().filter(|(pattern, _)| pattern.matches(name));
+        let matching = self.selected_patterns.iter().filter(|(pattern, _)| pattern.matches(name));
         matching.filter_map(|(_, since)| *since).min_by_key(|it| it.since)
     }
 
@@ -137,9 +137,9 @@ impl Directory {
     }
 
     /// Returns what is announced of the wanted streams, by whichever address.
-    pub(super) fn wanted(&self) -> impl Iterator<Item = &Announced> {
+    pub(super) fn selected(&self) -> impl Iterator<Item = &Announced> {
         let announced = self.announced.values().map(|kept| &kept.announced);
-        announced.filter(|announced| self.wants(&announced.announcement.name))
+        announced.filter(|announced| self.selects(&announced.announcement.name))
     }
 
     /// Forgets the announcements that are out of date.
@@ -230,7 +230,7 @@ mod tests {
         for name in ["lab/1", "other/1"] {
             directory.heard(seconds(0), forged(name), forger);
             assert!(directory.heard(seconds(1), announcement(1), honest), "{name}");
-            let groups: Vec<_> = directory.wanted().map(|it| it.announcement.group).collect();
+            let groups: Vec<_> = directory.selected().map(|it| it.announcement.group).collect();
             assert!(groups.contains(&announcement(1).group), "{groups:?}");
             assert!(directory.is_announced(StreamId(1)) && !directory.is_announced(StreamId(2)));
         }

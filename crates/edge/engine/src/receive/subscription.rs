@@ -260,12 +260,12 @@ impl Subscriptions {
     }
 
     /// Closes the rings of streams of which this is true; it is told whether they are without an account.
-    pub(super) fn close_where(&mut self, unwanted: impl Fn(StreamId, &Description, bool) -> bool) {
+    pub(super) fn close_where(&mut self, is_over: impl Fn(StreamId, &Description, bool) -> bool) {
         let all = self.registry.subscriptions();
         let is_idle =
             |stream| self.stream_rings.get(&stream).is_none_or(|stream_ring| stream_ring.open_accounts == 0);
-        let unwanted = |it: &&Subscription| unwanted(it.stream, &it.description, is_idle(it.stream));
-        let closed: Vec<_> = all.iter().filter(unwanted).map(|it| it.stream).collect();
+        let is_over = |it: &&Subscription| is_over(it.stream, &it.description, is_idle(it.stream));
+        let closed: Vec<_> = all.iter().filter(is_over).map(|it| it.stream).collect();
         if !closed.is_empty() {
             self.stream_rings.retain(|stream, _| !closed.contains(stream));
             self.registry.change(|subscriptions| {
@@ -309,13 +309,13 @@ impl Subscriptions {
         if self.stream_rings.contains_key(&stream) {
             return;
         }
-        let wanted = ring_bytes(&description);
-        if affordable(wanted, self.left_bytes()) < wanted {
+        let requested = ring_bytes(&description);
+        if affordable(requested, self.left_bytes()) < requested {
             // Streams that have ended make room: their readers still get all that is in their rings.
             self.close_where(|_, _, idle| idle);
         }
-        let ring_bytes = affordable(wanted, self.left_bytes());
-        if ring_bytes < wanted && !std::mem::replace(&mut self.warned_of_budget, true) {
+        let ring_bytes = affordable(requested, self.left_bytes());
+        if ring_bytes < requested && !std::mem::replace(&mut self.warned_of_budget, true) {
             tracing::warn!(
                 "the rings of all streams take {RING_BUDGET_BYTES} bytes: readers of `{}` and of later streams \
                  must keep up better\nread fewer fast streams in one process",
@@ -429,9 +429,9 @@ impl StreamRing {
 
 /// Returns how large a ring may be that is wanted so large, when so much of the budget is left: a power of two,
 /// and never too small for the records of a datagram.
-fn affordable(wanted: usize, budget: usize) -> usize {
+fn affordable(requested: usize, budget: usize) -> usize {
     let largest = budget.checked_ilog2().map_or(0, |exponent| 1 << exponent);
-    wanted.min(largest).max(MIN_RING_BYTES)
+    requested.min(largest).max(MIN_RING_BYTES)
 }
 
 #[expect(

@@ -462,10 +462,10 @@ impl SendPath {
     }
 
     fn follow_injection(&mut self, now: Instant) {
-        let wanted = self.shared.injection();
-        if wanted.to_bits() != self.injection.to_bits() {
-            self.injection = wanted;
-            self.machine.handle(now, Input::Inject(wanted));
+        let requested = self.shared.injection();
+        if requested.to_bits() != self.injection.to_bits() {
+            self.injection = requested;
+            self.machine.handle(now, Input::Inject(requested));
             self.drain(now);
         }
     }
@@ -835,18 +835,18 @@ fn stage_of(refusal: Refusal) -> Stage {
 ///
 /// A way that is not known is taken at its word; what it turns out to be too narrow for leaves in fragments.
 fn fitting_bytes(config: &PublicationConfig, with: &Surroundings) -> usize {
-    let wanted = config.datagram_bytes;
+    let requested = config.datagram_bytes;
     let way = |to: &SocketAddr| Some((path_mtu(*to, with.interface.as_ref()).ok()?, *to));
-    let Some((mtu, to)) = config.destinations.iter().filter_map(way).min() else { return wanted };
+    let Some((mtu, to)) = config.destinations.iter().filter_map(way).min() else { return requested };
     let fitting = mtu.saturating_sub(header_bytes(&to)).max(wire::MIN_DATA_BYTES);
-    if fitting < wanted {
+    if fitting < requested {
         tracing::warn!(
-            "stream `{}`: datagrams have {fitting} bytes, not {wanted}: the way to {to} has an MTU of {mtu}\n\
+            "stream `{}`: datagrams have {fitting} bytes, not {requested}: the way to {to} has an MTU of {mtu}\n\
              say so on the bus (mtu={mtu}), or make every link of the way wider",
             config.description.name
         );
     }
-    wanted.min(fitting)
+    requested.min(fitting)
 }
 
 fn machine(

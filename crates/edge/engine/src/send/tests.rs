@@ -173,7 +173,7 @@ fn a_small_queue_takes_large_blocks_in_small_records() {
 }
 
 #[test]
-fn nobody_waits_for_a_send_path_that_has_come_to_grief() {
+fn a_publisher_does_not_wait_for_a_send_path_that_has_failed() {
     let (_listener, open) = listener();
     let (publication, send_path) = opened(&publication_config(vec![open]));
     assert!(!publication.has_ended());
@@ -183,7 +183,7 @@ fn nobody_waits_for_a_send_path_that_has_come_to_grief() {
 }
 
 #[test]
-fn a_send_path_sees_samples_a_wish_and_the_end_as_input() {
+fn a_send_path_takes_samples_injection_and_the_end_as_input() {
     let (_listener, open) = listener();
     let (mut publication, mut send_path) = opened(&publication_config(vec![open]));
     let rate = SampleRate::hz(1_000_000).unwrap();

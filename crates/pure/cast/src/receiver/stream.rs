@@ -352,7 +352,7 @@ impl Stream {
     /// Notes whether another socket of the process receives this stream: once is enough.
     pub(super) fn is_elsewhere(&mut self, elsewhere: bool, with: &mut Surroundings<'_>) {
         self.elsewhere = elsewhere;
-        self.wishes_changed(with);
+        self.selection_changed(with);
     }
 
     /// Listens or stops listening, as the wishes are now.
@@ -360,7 +360,7 @@ impl Stream {
     /// A reader that stops while losses wait for evidence listens on until the publisher's next tally, which tells
     /// of all that was withheld below it, and until its drop reporter has reported what the kernel freed: cut there, the account
     /// need leave nothing unexplained.
-    pub(super) fn wishes_changed(&mut self, with: &mut Surroundings<'_>) {
+    pub(super) fn selection_changed(&mut self, with: &mut Surroundings<'_>) {
         let Some(description) = &self.description else { return };
         let was_wanted =
             core::mem::replace(&mut self.wanted, !self.elsewhere && with.selection.wants(&description.name));

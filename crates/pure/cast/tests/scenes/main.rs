@@ -13,7 +13,7 @@ mod hostile;
 #[path = "../line/mod.rs"]
 mod line;
 mod loss;
+mod selection;
 mod sockets;
 mod versions;
 mod victim;
-mod wishes;

@@ -13,9 +13,9 @@ use crate::victim::{MILLISECOND, Victim};
 fn a_stream_nobody_asked_for_has_no_account_until_somebody_does() {
     let mut victim = Victim::ignorant();
     let other = "somebody/else".parse().expect("a pattern");
-    let mut wishes = Selection::none();
-    wishes.add(StreamPattern::clone(&other));
-    victim.select(&wishes);
+    let mut selection = Selection::none();
+    selection.add(StreamPattern::clone(&other));
+    victim.select(&selection);
     victim.describe();
     (1..5).for_each(|number| victim.data(number));
     assert_eq!((victim.began, victim.receiver.accounts().count()), (0, 0));
@@ -24,7 +24,7 @@ fn a_stream_nobody_asked_for_has_no_account_until_somebody_does() {
     (4..8).for_each(|number| victim.data(number));
     let rows = victim.rows();
     assert_eq!((victim.began, rows.first, rows.received), (1, 5, 3), "4 came before somebody asked");
-    victim.select(&wishes);
+    victim.select(&selection);
     assert_eq!(victim.ended, [AccountState::Cut]);
     victim.select(&Selection::all());
     (8..10).for_each(|number| victim.data(number));
