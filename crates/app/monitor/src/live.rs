@@ -16,7 +16,7 @@ use crate::catalogue::ServerInfo;
 use crate::clock;
 use crate::connections::{Closed, Due, Liveness};
 use crate::http::MAX_MESSAGE_BYTES;
-use crate::shared::{Seat, Shared};
+use crate::shared::{Shared, ViewerSlot};
 use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
 use crate::viewer::{MAX_VIEWS, PageMessage, Scenery, StoreQuestion, Viewer};
 
@@ -37,14 +37,14 @@ struct Gone;
 type Answers = Vec<Answer>;
 
 /// Serves one viewer until it goes.
-pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, seat: Seat) {
+pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSlot) {
     let (answer, answers) = mpsc::channel(MAX_VIEWS);
-    let viewer = Viewer::new(seat.number);
-    let liveness = Liveness::new(shared.places.bounds.patience, Instant::now());
+    let viewer = Viewer::new(slot.number);
+    let liveness = Liveness::new(shared.slots.bounds.patience, Instant::now());
     let mut connection = Connection {
         socket,
         shared,
-        seat,
+        slot,
         viewer,
         answer,
         told: Instant::now(),
@@ -56,13 +56,13 @@ pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, seat: Seat) {
     let _ = connection.run(answers).await;
     // What it was still owed is lost all the same.
     connection.viewer.count_losses(scenery(&connection.shared));
-    connection.seat.count(connection.viewer.counts());
+    connection.slot.count(connection.viewer.counts());
 }
 
 struct Connection {
     socket: WebSocket,
     shared: Arc<Shared>,
-    seat: Seat,
+    slot: ViewerSlot,
     viewer: Viewer,
     answer: mpsc::Sender<Answers>,
     told: Instant,
@@ -116,7 +116,7 @@ impl Connection {
             Due::Nothing => Ok(()),
             Due::Ping => self.send(Message::Ping(Vec::new().into())).await,
             Due::End => {
-                self.shared.places.tally.closed(Closed::Silent, &self.seat.source);
+                self.shared.slots.tally.closed(Closed::Silent, &self.slot.source);
                 Err(Gone)
             }
         }
@@ -189,10 +189,10 @@ impl Connection {
         }
         self.ask_store();
         while let Some(frame) = self.frame() {
-            self.seat.count(self.viewer.counts());
+            self.slot.count(self.viewer.counts());
             self.send(Message::Binary(frame.into())).await?;
         }
-        self.seat.count(self.viewer.counts());
+        self.slot.count(self.viewer.counts());
         Ok(())
     }
 
@@ -268,12 +268,12 @@ impl Connection {
     }
 
     async fn send(&mut self, message: Message) -> Result<(), Gone> {
-        let places = &self.shared.places;
-        match timeout(places.bounds.patience, self.socket.send(message)).await {
+        let slots = &self.shared.slots;
+        match timeout(slots.bounds.patience, self.socket.send(message)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(Gone),
             Err(_) => {
-                places.tally.closed(Closed::Stalled, &self.seat.source);
+                slots.tally.closed(Closed::Stalled, &self.slot.source);
                 Err(Gone)
             }
         }

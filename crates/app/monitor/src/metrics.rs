@@ -259,17 +259,17 @@ impl Picture {
         add("frames_dropped", "frames not made because a page did not keep up", Kind::Counter, dropped);
         let messages = shared.refusals.messages() as f64;
         add("messages_refused", "messages of pages that could not be followed", Kind::Counter, messages);
-        let places = &shared.places;
-        add("connections", "connections that are open, pages among them", Kind::Gauge, places.taken() as f64);
-        let bound = places.bounds.connections as f64;
+        let slots = &shared.slots;
+        add("connections", "connections that are open, pages among them", Kind::Gauge, slots.taken() as f64);
+        let bound = slots.bounds.connections as f64;
         add(
             "connections_limit",
             "connections that may be open: half the open files allowed, at most 1024",
             Kind::Gauge,
             bound,
         );
-        let closed = places.tally.closed_counts().map(|(why, count)| (why.name(), count));
-        let turned_away = places.tally.turned_away_counts().map(|(why, count)| (why.name(), count));
+        let closed = slots.tally.closed_counts().map(|(why, count)| (why.name(), count));
+        let turned_away = slots.tally.turned_away_counts().map(|(why, count)| (why.name(), count));
         let by_reason = |counts: &[(&'static str, u64)]| {
             counts.iter().map(|(why, count)| (vec![("reason", (*why).to_owned())], *count as f64)).collect()
         };

@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 
 use crate::clock;
 use crate::config::{MAX_PAGES, MonitorConfig, MonitorError};
-use crate::connections::{Bounds, Caller, Gate, Places};
+use crate::connections::{Bounds, Caller, Gate, Slots};
 use crate::derived::Derivations;
 use crate::http::{HostGate, router};
 use crate::intake::{Command, Intake};
@@ -51,7 +51,7 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
         gate: HostGate::new(address, own_names(&config)),
         commands,
         patterns: config.patterns.clone(),
-        places: Arc::new(Places::new(bounds(&config))),
+        slots: Arc::new(Slots::new(bounds(&config))),
     }));
     let intake = intake(&config, &shared)?;
     let runtime = serve(listener, &shared).map_err(MonitorError::Thread)?;
@@ -186,7 +186,7 @@ fn serve(listener: TcpListener, shared: &Arc<Shared>) -> io::Result<Runtime> {
         .enable_all()
         .build()?;
     let listener = runtime.block_on(async { tokio::net::TcpListener::from_std(listener) })?;
-    let gate = Gate::new(listener, Arc::clone(&shared.places));
+    let gate = Gate::new(listener, Arc::clone(&shared.slots));
     let router = router(Arc::clone(shared)).into_make_service_with_connect_info::<Caller>();
     let mut stopping = shared.stopping.subscribe();
     runtime.spawn(async move {

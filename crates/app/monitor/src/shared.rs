@@ -12,7 +12,7 @@ use units::WallTime;
 
 use crate::catalogue::Catalogue;
 use crate::config::{InjectControl, MAX_PAGES};
-use crate::connections::{Places, Source, TurnedAway};
+use crate::connections::{Slots, Source, TurnedAway};
 use crate::derived::DerivedStatus;
 use crate::history::History;
 use crate::http::HostGate;
@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     pub(crate) gate: HostGate,
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) viewers: Viewers,
-    pub(crate) places: Arc<Places>,
+    pub(crate) slots: Arc<Slots>,
     pub(crate) refusals: Refusals,
     commands: Sender<Command>,
     patterns: Mutex<Vec<StreamPattern>>,
@@ -55,7 +55,7 @@ pub(crate) struct Parts {
     pub(crate) gate: HostGate,
     pub(crate) commands: Sender<Command>,
     pub(crate) patterns: Vec<StreamPattern>,
-    pub(crate) places: Arc<Places>,
+    pub(crate) slots: Arc<Slots>,
 }
 
 impl Shared {
@@ -70,7 +70,7 @@ impl Shared {
             gate: parts.gate,
             stopping: watch::Sender::new(false),
             viewers: Viewers::default(),
-            places: parts.places,
+            slots: parts.slots,
             refusals: Refusals::default(),
             commands: parts.commands,
             patterns: Mutex::new(parts.patterns),
@@ -172,7 +172,7 @@ pub(crate) struct Viewers {
 }
 
 /// A viewer's place; given back when dropped.
-pub(crate) struct Seat {
+pub(crate) struct ViewerSlot {
     pub(crate) number: u64,
     pub(crate) source: Source,
     shared: Arc<Shared>,
@@ -195,11 +195,11 @@ impl Viewers {
     }
 }
 
-impl Seat {
+impl ViewerSlot {
     /// Takes a place, if there is one and the source has its share not yet; counts it otherwise.
     pub(crate) fn take(shared: &Arc<Shared>, source: Source) -> Result<Self, TurnedAway> {
         let taken = Self::count_in(&mut shared.viewers.by_source(), shared, source);
-        taken.inspect_err(|why| shared.places.tally.turned_away(*why, &source))?;
+        taken.inspect_err(|why| shared.slots.tally.turned_away(*why, &source))?;
         let number = shared.viewers.next.fetch_add(1, Ordering::Relaxed);
         Ok(Self { number, source, shared: Arc::clone(shared), counted: [0; 2] })
     }
@@ -213,7 +213,7 @@ impl Seat {
             return Err(TurnedAway::Pages);
         }
         let of_source = open.get(&source).copied().unwrap_or(0);
-        if of_source >= shared.places.bounds.pages_of_one_source {
+        if of_source >= shared.slots.bounds.pages_of_one_source {
             return Err(TurnedAway::SourcePages);
         }
         open.insert(source, of_source + 1);
@@ -229,10 +229,10 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ViewerSlot {
     fn drop(&mut self) {
         let mut open = self.shared.viewers.by_source();
-        let left = open.get_mut(&self.source).expect("a seat that was taken is counted");
+        let left = open.get_mut(&self.source).expect("a slot that was taken is counted");
         *left -= 1;
         if *left == 0 {
             open.remove(&self.source);
@@ -258,7 +258,7 @@ mod tests {
             gate: HostGate::new(address, []),
             commands,
             patterns: Vec::new(),
-            places: Arc::new(Places::new(bounds)),
+            slots: Arc::new(Slots::new(bounds)),
         }))
     }
 
@@ -267,17 +267,18 @@ mod tests {
     }
 
     fn turned_away(shared: &Shared, why: TurnedAway) -> u64 {
-        let counts = shared.places.tally.turned_away_counts();
+        let counts = shared.slots.tally.turned_away_counts();
         counts.iter().find(|(reason, _)| *reason == why).unwrap().1
     }
 
     #[test]
     fn there_are_so_many_seats_and_one_that_is_left_is_free_again() {
         let shared = shared(MAX_PAGES);
-        let mut seats: Vec<_> = (0..MAX_PAGES).map(|_| Seat::take(&shared, source(1)).unwrap()).collect();
-        assert_eq!(Seat::take(&shared, source(2)).err(), Some(TurnedAway::Pages));
+        let mut seats: Vec<_> =
+            (0..MAX_PAGES).map(|_| ViewerSlot::take(&shared, source(1)).unwrap()).collect();
+        assert_eq!(ViewerSlot::take(&shared, source(2)).err(), Some(TurnedAway::Pages));
         let left = seats.pop().unwrap().number;
-        let next = Seat::take(&shared, source(2)).unwrap();
+        let next = ViewerSlot::take(&shared, source(2)).unwrap();
         assert!(next.number > left, "a number is nobody else's again");
         drop((seats, next));
         assert_eq!((shared.viewers.open(), turned_away(&shared, TurnedAway::Pages)), (0, 1));
@@ -286,11 +287,11 @@ mod tests {
     #[test]
     fn one_address_has_its_share_of_the_seats_and_leaves_the_rest() {
         let shared = shared(2);
-        let mut seats: Vec<_> = (0..2).map(|_| Seat::take(&shared, source(1)).unwrap()).collect();
-        assert_eq!(Seat::take(&shared, source(1)).err(), Some(TurnedAway::SourcePages));
-        assert!(Seat::take(&shared, source(2)).is_ok());
+        let mut seats: Vec<_> = (0..2).map(|_| ViewerSlot::take(&shared, source(1)).unwrap()).collect();
+        assert_eq!(ViewerSlot::take(&shared, source(1)).err(), Some(TurnedAway::SourcePages));
+        assert!(ViewerSlot::take(&shared, source(2)).is_ok());
         seats.pop();
-        assert!(Seat::take(&shared, source(1)).is_ok(), "a place that was left is free");
+        assert!(ViewerSlot::take(&shared, source(1)).is_ok(), "a place that was left is free");
         assert_eq!(turned_away(&shared, TurnedAway::SourcePages), 1);
     }
 }

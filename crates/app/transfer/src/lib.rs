@@ -25,9 +25,9 @@ mod line;
 mod listing;
 mod outcome;
 mod patience;
-mod places;
 mod receive;
 mod send;
+mod slots;
 mod store;
 
 pub use entry::{Entry, Kind, UnsafeName};
@@ -35,9 +35,9 @@ pub use failure::Failure;
 pub use listing::{Content, LeftOut, Listing, ListingError};
 pub use outcome::{Notice, Outcome, Tally};
 pub use patience::Patience;
-pub use places::{Place, Places, Taken};
 pub use receive::{Receiver, Whereto};
 pub use send::Sender;
+pub use slots::{SlotId, Slots, Taken};
 pub use store::{PARTIAL_FOLDER, Store};
 
 /// The version of the protocol; the two ends must have the same.

@@ -524,7 +524,7 @@ impl Receiver {
 
     /// Tells whether the socket has a place for one more stream, or this one has a place already.
     #[must_use]
-    pub fn has_place_for(&self, stream: StreamId) -> bool {
+    pub fn has_slot_for(&self, stream: StreamId) -> bool {
         let is_unknown = |stream: &Stream| stream.description().is_none();
         self.streams.len() < MAX_STREAMS
             || self.streams.contains_key(&stream)
@@ -532,7 +532,7 @@ impl Receiver {
     }
 
     /// Makes a place for a new stream; tells whether there is one.
-    fn make_place(&mut self) -> bool {
+    fn free_slot(&mut self) -> bool {
         if self.streams.len() < MAX_STREAMS {
             return true;
         }
@@ -556,7 +556,7 @@ impl Receiver {
         act: impl FnOnce(&mut Stream, &mut Surroundings<'_>),
     ) {
         if !self.streams.contains_key(&id) {
-            if !self.make_place() {
+            if !self.free_slot() {
                 self.stats.too_many_streams += 1;
                 return;
             }

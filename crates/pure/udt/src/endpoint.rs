@@ -595,7 +595,7 @@ impl Endpoint {
         self.replace(now, key);
         let Some(listener) = &self.listener else { return };
         let is_wanted = is_sound(handshake) && handshake.socket_type == Some(listener.config.socket_type);
-        if !is_wanted || listener.is_full() && !self.make_place(from) {
+        if !is_wanted || listener.is_full() && !self.free_slot(from) {
             self.stats.refused += 1;
             let refusal = Handshake { request: Request::Reject, ..*handshake };
             return self.answer(from, handshake.socket, Body::Handshake(refusal));
@@ -647,15 +647,15 @@ impl Endpoint {
 
     /// Makes a place for a client by ending the newest half-open connection of the address that has most places, if that
     /// one has more than the client's; tells whether it did.
-    fn make_place(&mut self, from: SocketAddr) -> bool {
+    fn free_slot(&mut self, from: SocketAddr) -> bool {
         let Some(listener) = &self.listener else { return false };
         let source = |id: SocketId| self.look(id).map(|connection| Source::of(connection.address.ip()));
-        let mut places: BTreeMap<Source, usize> = BTreeMap::new();
-        for source in listener.places().filter_map(source) {
-            *places.entry(source).or_default() += 1;
+        let mut slots: BTreeMap<Source, usize> = BTreeMap::new();
+        for source in listener.slots().filter_map(source) {
+            *slots.entry(source).or_default() += 1;
         }
-        let own = places.get(&Source::of(from.ip())).copied().unwrap_or(0);
-        let held = |id: SocketId| source(id).and_then(|source| places.get(&source).copied()).unwrap_or(0);
+        let own = slots.get(&Source::of(from.ip())).copied().unwrap_or(0);
+        let held = |id: SocketId| source(id).and_then(|source| slots.get(&source).copied()).unwrap_or(0);
         // Of several it is the newest: the older ones have waited for longer, and their time is nearly over.
         let most = listener.half_open().max_by_key(|id| held(*id)).filter(|id| held(*id) > own + 1);
         let Some(id) = most else { return false };

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use serde_json::json;
 use tallycast::udt::{Address, Connection, EndpointStats, Listener, Source, WaitError};
-use transfer::{Failure, Notice, Place, Places, Receiver, Store, Taken, Tally, Whereto};
+use transfer::{Failure, Notice, Receiver, SlotId, Slots, Store, Taken, Tally, Whereto};
 
 use super::reliable::{LOOK, Meter, Screen, TransportArguments, WATCH, Words, raw};
 use crate::Outcome;
@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         stop: &stop,
         ending: Mutex::default(),
         is_over: AtomicBool::new(false),
-        hall: Mutex::new(Hall { places: Places::new(MOST_CONNECTIONS), served: BTreeMap::new() }),
+        hall: Mutex::new(Hall { slots: Slots::new(MOST_CONNECTIONS), served: BTreeMap::new() }),
     };
     service.serve(&listener)?;
     let ending = service.ending.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -119,8 +119,8 @@ struct Service<'a> {
 
 /// Those who are served.
 struct Hall {
-    places: Places<Option<Source>>,
-    served: BTreeMap<Place, Served>,
+    slots: Slots<Option<Source>>,
+    served: BTreeMap<SlotId, Served>,
 }
 
 /// One who is served.
@@ -154,8 +154,8 @@ impl Service<'_> {
                 self.tell_strangers(&mut told, listener.stats());
                 match listener.accept(Some(WATCH)) {
                     Ok(connection) => {
-                        if let Some((place, served)) = self.place(connection) {
-                            scope.spawn(move || self.session(place, &served));
+                        if let Some((slot, served)) = self.slot(connection) {
+                            scope.spawn(move || self.session(slot, &served));
                         }
                     }
                     Err(WaitError::TimedOut) => {}
@@ -171,20 +171,20 @@ impl Service<'_> {
     }
 
     /// Gives a newcomer a place, or sends it away.
-    fn place(&self, connection: Connection) -> Option<(Place, Served)> {
+    fn slot(&self, connection: Connection) -> Option<(SlotId, Served)> {
         let address = connection.peer_address();
         let peer = address.map_or_else(String::new, |address| format!("udt://{address}"));
         let (connection, meter, is_sent_away) =
             (Arc::new(connection), Arc::new(Meter::new()), Arc::default());
         let served = Served { peer, connection, meter, is_sent_away };
-        let (place, gone) = self.hall().take(address.map(|address| Source::of(address.ip())), &served);
+        let (slot, gone) = self.hall().take(address.map(|address| Source::of(address.ip())), &served);
         if let Some(gone) = gone {
             self.send_away(&gone, "it was idle while others wait");
         }
-        if place.is_none() {
+        if slot.is_none() {
             self.send_away(&served, &format!("all {MOST_CONNECTIONS} places are taken"));
         }
-        Some((place?, served))
+        Some((slot?, served))
     }
 
     /// Ends a connection; its sender may come again.
@@ -248,7 +248,7 @@ impl Service<'_> {
     }
 
     /// What one connection brings.
-    fn session(&self, place: Place, served: &Served) {
+    fn session(&self, slot: SlotId, served: &Served) {
         let Served { peer, connection, meter, is_sent_away } = served;
         connection.set_receive_timeout(Some(LOOK));
         connection.set_send_timeout(Some(LOOK));
@@ -256,12 +256,12 @@ impl Service<'_> {
         let mut tally = Tally::default();
         let mut notice = |notice: Notice<'_>| {
             meter.notice(&notice);
-            self.hall().note(place, &notice);
+            self.hall().note(slot, &notice);
             self.screen.notice(peer, &notice);
         };
         let stop = || self.is_over() || is_sent_away.load(Ordering::Relaxed);
         let received = self.receiver.receive(&**connection, &stop, &mut tally, &mut notice);
-        self.hall().leave(place);
+        self.hall().leave(slot);
         let error = received.as_ref().err().map(ToString::to_string);
         if let Some(error) = &error {
             let text = || format!("warning: {peer}: {error}");
@@ -290,33 +290,33 @@ impl Service<'_> {
 
 impl Hall {
     /// Takes a place for a newcomer; returns who gives way to it, too.
-    fn take(&mut self, source: Option<Source>, served: &Served) -> (Option<Place>, Option<Served>) {
-        let (place, gone) = match self.places.take(Instant::now(), source) {
-            Taken::Free(place) => (place, None),
-            Taken::InsteadOf { place, gone } => (place, self.served.remove(&gone)),
+    fn take(&mut self, source: Option<Source>, served: &Served) -> (Option<SlotId>, Option<Served>) {
+        let (slot, gone) = match self.slots.take(Instant::now(), source) {
+            Taken::Free(slot) => (slot, None),
+            Taken::InsteadOf { slot, gone } => (slot, self.served.remove(&gone)),
             Taken::Full => return (None, None),
         };
-        self.served.insert(place, served.clone());
-        (Some(place), gone)
+        self.served.insert(slot, served.clone());
+        (Some(slot), gone)
     }
 
     /// Returns those who offered nothing in time, whose places are free now.
     fn overdue(&mut self) -> Vec<Served> {
-        let overdue = self.places.overdue(Instant::now());
-        overdue.iter().filter_map(|place| self.served.remove(place)).collect()
+        let overdue = self.slots.overdue(Instant::now());
+        overdue.iter().filter_map(|slot| self.served.remove(slot)).collect()
     }
 
     /// Takes note of what a transfer notices.
-    fn note(&mut self, place: Place, notice: &Notice<'_>) {
+    fn note(&mut self, slot: SlotId, notice: &Notice<'_>) {
         match notice {
-            Notice::Listed { .. } => self.places.offered(Instant::now(), place),
-            _ => self.places.moved(Instant::now(), place),
+            Notice::Listed { .. } => self.slots.offered(Instant::now(), slot),
+            _ => self.slots.moved(Instant::now(), slot),
         }
     }
 
-    fn leave(&mut self, place: Place) {
-        self.places.leave(place);
-        self.served.remove(&place);
+    fn leave(&mut self, slot: SlotId) {
+        self.slots.leave(slot);
+        self.served.remove(&slot);
     }
 
     fn meters(&self) -> Vec<(String, Arc<Meter>)> {

@@ -12,14 +12,14 @@ use tokio::net::{TcpListener, TcpStream};
 use super::Source;
 use super::conduct::Conduct;
 use super::guarded::Guarded;
-use super::places::{Occupant, Places};
+use super::slots::{Occupant, Slots};
 use super::tally::TurnedAway;
 
 /// How long nobody is accepted after the system could not give a connection: it would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a connection is told that is turned away. Whether it hears it is up to its own timing: nobody waits for it.
-const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n\
+const NO_SLOT: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n\
     Retry-After: 30\r\nContent-Length: 111\r\n\r\n\
     {\"error\":\"too many connections are open\",\"help\":\"close some, or see --pages-per-address of tallycast monitor\"}\n";
 
@@ -27,7 +27,7 @@ const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: appl
 #[derive(Debug)]
 pub(crate) struct Gate {
     listener: TcpListener,
-    places: Arc<Places>,
+    slots: Arc<Slots>,
 }
 
 /// Who asks: a connection as the requests on it see it.
@@ -35,32 +35,32 @@ pub(crate) struct Gate {
 pub(crate) struct Caller(Arc<Occupant>);
 
 impl Gate {
-    pub(crate) const fn new(listener: TcpListener, places: Arc<Places>) -> Self {
-        Self { listener, places }
+    pub(crate) const fn new(listener: TcpListener, slots: Arc<Slots>) -> Self {
+        Self { listener, slots }
     }
 
     fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Option<Guarded> {
         let source = Source::of(peer.ip());
-        match self.places.take(source, Instant::now()) {
-            Ok(place) => {
+        match self.slots.take(source, Instant::now()) {
+            Ok(slot) => {
                 // Frames are whole messages: nothing is gained by waiting for more.
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!("a connection stays with Nagle's algorithm: {error}");
                 }
-                Some(Guarded::new(stream, place))
+                Some(Guarded::new(stream, slot))
             }
             Err(why) => {
-                self.places.tally.turned_away(why, &source);
+                self.slots.tally.turned_away(why, &source);
                 // An empty buffer takes it; a connection that is gone does not need it.
-                let _ = stream.into_std().and_then(|mut stream| stream.write_all(NO_PLACE));
+                let _ = stream.into_std().and_then(|mut stream| stream.write_all(NO_SLOT));
                 None
             }
         }
     }
 
     async fn pause(&self, error: &io::Error) {
-        self.places.tally.turned_away(TurnedAway::Descriptors, error);
-        self.places.give_one_up();
+        self.slots.tally.turned_away(TurnedAway::Descriptors, error);
+        self.slots.give_one_up();
         tokio::time::sleep(ACCEPT_PAUSE).await;
     }
 }
@@ -117,7 +117,7 @@ impl Caller {
 
 impl Connected<IncomingStream<'_, Gate>> for Caller {
     fn connect_info(stream: IncomingStream<'_, Gate>) -> Self {
-        Self(Arc::clone(&stream.io().place.occupant))
+        Self(Arc::clone(&stream.io().slot.occupant))
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_word_for_who_is_turned_away_is_an_answer_as_long_as_it_says() {
-        let text = std::str::from_utf8(NO_PLACE).unwrap();
+        let text = std::str::from_utf8(NO_SLOT).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("Content-Length: {}", body.len())), "{}", body.len());
         let said: serde_json::Value = serde_json::from_str(body).unwrap();

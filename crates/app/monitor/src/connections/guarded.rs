@@ -9,14 +9,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep_until};
 
-use super::places::Place;
+use super::slots::Slot;
 use super::tally::Closed;
 
 /// A connection with its place.
 #[derive(Debug)]
 pub(crate) struct Guarded {
     stream: TcpStream,
-    pub(super) place: Place,
+    pub(super) slot: Slot,
     request: Alarm,
     taking: Alarm,
 }
@@ -26,17 +26,17 @@ pub(crate) struct Guarded {
 struct Alarm(Option<Pin<Box<Sleep>>>);
 
 impl Guarded {
-    pub(super) fn new(stream: TcpStream, place: Place) -> Self {
-        Self { stream, place, request: Alarm::default(), taking: Alarm::default() }
+    pub(super) fn new(stream: TcpStream, slot: Slot) -> Self {
+        Self { stream, slot, request: Alarm::default(), taking: Alarm::default() }
     }
 
     /// Has it called when it is to be closed while it waits for a request.
     fn wait_for_request(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
-        if self.place.occupant.call_when_displaced(context.waker()) {
+        if self.slot.occupant.call_when_displaced(context.waker()) {
             return Poll::Ready(displaced());
         }
         let (due, patience) =
-            self.place.occupant.conduct(|conduct| (conduct.request_due(), conduct.patience()));
+            self.slot.occupant.conduct(|conduct| (conduct.request_due(), conduct.patience()));
         // Where nothing is due now it is looked at again later: once an answer is written, nobody reads, or calls.
         let due = due.or_else(|| Some((Instant::now() + patience, Closed::Idle)));
         self.request.poll(due, context).map(|why| self.given_up(why))
@@ -44,7 +44,7 @@ impl Guarded {
 
     /// Has it called when it is to be closed because nothing is taken of what is written.
     fn wait_for_taking(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
-        let due = self.place.occupant.conduct(|conduct| {
+        let due = self.slot.occupant.conduct(|conduct| {
             conduct.is_stuck(Instant::now());
             conduct.taking_due()
         });
@@ -52,7 +52,7 @@ impl Guarded {
     }
 
     fn given_up(&self, why: Closed) -> io::Error {
-        self.place.closed(why);
+        self.slot.closed(why);
         io::ErrorKind::TimedOut.into()
     }
 
@@ -64,7 +64,7 @@ impl Guarded {
     ) -> Poll<io::Result<usize>> {
         match written {
             Poll::Ready(written) => {
-                self.place.occupant.conduct(|conduct| conduct.wrote(Instant::now()));
+                self.slot.occupant.conduct(|conduct| conduct.wrote(Instant::now()));
                 Poll::Ready(written)
             }
             Poll::Pending => self.wait_for_taking(context).map(Err),
@@ -96,7 +96,7 @@ impl AsyncRead for Guarded {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.place.occupant.is_displaced() {
+        if this.slot.occupant.is_displaced() {
             return Poll::Ready(Err(displaced()));
         }
         let before = buffer.filled().len();
@@ -104,7 +104,7 @@ impl AsyncRead for Guarded {
             return this.wait_for_request(context).map(Err);
         };
         if buffer.filled().len() > before {
-            this.place.occupant.conduct(super::conduct::Conduct::read);
+            this.slot.occupant.conduct(super::conduct::Conduct::read);
         }
         Poll::Ready(read)
     }

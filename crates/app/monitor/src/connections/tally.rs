@@ -92,7 +92,7 @@ impl TurnedAway {
                  where many people share one address, raise it with --pages-per-address"
             }
             Self::Connections => {
-                "a connection was turned away: all places are taken\n\
+                "a connection was turned away: all slots are taken\n\
                  more are allowed where the process may open more files: ulimit -n"
             }
             Self::SourcePages => {

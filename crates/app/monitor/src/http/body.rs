@@ -17,12 +17,12 @@ impl FromRequest<Arc<Shared>> for Body {
     type Rejection = Refused;
 
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Refused> {
-        let patience = shared.places.bounds.patience;
+        let patience = shared.slots.bounds.patience;
         let caller = request.extensions().get::<ConnectInfo<Caller>>().cloned();
         let help = format!("send at most {MAX_MESSAGE_BYTES} bytes of JSON, as many as announced");
         let Ok(bytes) = timeout(patience, Bytes::from_request(request, shared)).await else {
             if let Some(ConnectInfo(caller)) = caller {
-                shared.places.tally.closed(Closed::Slow, &caller.source());
+                shared.slots.tally.closed(Closed::Slow, &caller.source());
             }
             return Err(Refused::slow(patience));
         };

@@ -19,7 +19,7 @@ use crate::inherited::Inputs;
 use crate::metrics::{OPENMETRICS, Picture};
 use crate::preview::{self, MAX_SIDE};
 use crate::range::{self, ARROW_STREAM, MAX_GAPS, MAX_POINTS, RangeRequest, Span};
-use crate::shared::{Seat, Shared};
+use crate::shared::{Shared, ViewerSlot};
 
 const JSON: &str = "application/json";
 const SECOND_NS: i64 = 1_000_000_000;
@@ -160,13 +160,13 @@ pub(super) async fn live(
 ) -> Result<Response, Refused> {
     let help = "open it as a WebSocket; docs/protocol/page.md says what it speaks";
     let upgrade = upgrade.map_err(|error| Refused::bad(error.to_string(), help))?;
-    let seat = Seat::take(&shared, caller.source()).map_err(Refused::crowded)?;
+    let slot = ViewerSlot::take(&shared, caller.source()).map_err(Refused::crowded)?;
     caller.live();
     Ok(upgrade
         .max_message_size(MAX_READ_BYTES)
         .max_frame_size(MAX_READ_BYTES)
         .write_buffer_size(WRITE_BUFFER_BYTES)
-        .on_upgrade(move |socket| crate::live::serve(socket, shared, seat)))
+        .on_upgrade(move |socket| crate::live::serve(socket, shared, slot)))
 }
 
 fn typed(media_type: &'static str, body: impl IntoResponse) -> Response {

@@ -383,7 +383,7 @@ impl Agent {
             let was_served = self.elsewhere.get(&(announcement.stream, from.ip())).and_then(|it| it.served);
             let waits = self.directory.waits_since(&announcement.name);
             let waits = waits.filter(|_| was_served != Some(announcement.epoch));
-            if self.ports.get(&token).is_some_and(|port| !port.machine.has_place_for(announcement.stream)) {
+            if self.ports.get(&token).is_some_and(|port| !port.machine.has_slot_for(announcement.stream)) {
                 self.note_unjoined(&announcement, from.ip(), SOCKET_IS_FULL);
                 continue;
             }

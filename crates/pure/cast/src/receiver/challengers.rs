@@ -144,7 +144,7 @@ impl Challengers {
         head: &Numbered,
         bytes: &[u8],
     ) -> Vec<Held> {
-        let Some(dropped) = self.make_place(now, from.ip(), head.epoch) else { return Vec::new() };
+        let Some(dropped) = self.free_slot(now, from.ip(), head.epoch) else { return Vec::new() };
         let Some(challenger) = self.list.iter_mut().find(|it| it.ip == from.ip()) else { return dropped };
         challenger.heard = now;
         challenger.epoch = challenger.epoch.max(head.epoch);
@@ -297,7 +297,7 @@ impl Challengers {
     }
 
     /// Gives an address a place if it has none; returns what was held of the one that had it, or `None` if there is none to have.
-    fn make_place(&mut self, now: Instant, ip: IpAddr, epoch: Epoch) -> Option<Vec<Held>> {
+    fn free_slot(&mut self, now: Instant, ip: IpAddr, epoch: Epoch) -> Option<Vec<Held>> {
         if self.list.iter().any(|challenger| challenger.ip == ip) {
             return Some(Vec::new());
         }

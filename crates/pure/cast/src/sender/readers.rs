@@ -12,7 +12,7 @@ use units::{Instant, ReaderId};
 use wire::Report;
 
 use super::patience::{Patience, SILENT_INTERVALS};
-use super::sources::{Place, Sources};
+use super::sources::{Slot, Sources};
 
 /// The reports' share of the stream's bandwidth (RFC 3550 §6.2).
 const BUDGET_SHARE: f64 = 0.05;
@@ -164,11 +164,11 @@ impl Readers {
 
     /// Makes room for one more reader at `from`, and in the table if it `is_new` there; tells whether there is a place.
     fn make_room(&mut self, from: IpAddr, is_new: bool) -> bool {
-        let leaves = match self.sources.place(from) {
-            Place::None => return false,
-            Place::Of(reader) => Some(reader),
-            Place::Free if !is_new || self.table.len() < MAX_READERS => None,
-            Place::Free => {
+        let leaves = match self.sources.slot(from) {
+            Slot::None => return false,
+            Slot::Of(reader) => Some(reader),
+            Slot::Free if !is_new || self.table.len() < MAX_READERS => None,
+            Slot::Free => {
                 let silent = || self.by_silence.first().map(|(_, reader)| *reader);
                 self.sources.longest_silent().or_else(silent)
             }

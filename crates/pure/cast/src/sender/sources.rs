@@ -34,7 +34,7 @@ struct Source {
 
 /// Whether there is a place for one more reader at an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum Slot {
     Free,
     /// If this unproven reader leaves.
     Of(ReaderId),
@@ -50,12 +50,12 @@ impl Source {
 
 impl Sources {
     /// Returns the place that one more reader at `from` would take.
-    pub(super) fn place(&self, from: IpAddr) -> Place {
-        let Some(source) = self.by_address.get(&from) else { return Place::Free };
+    pub(super) fn slot(&self, from: IpAddr) -> Slot {
+        let Some(source) = self.by_address.get(&from) else { return Slot::Free };
         if source.proven + source.unproven.len() < MAX_READERS_PER_SOURCE {
-            return Place::Free;
+            return Slot::Free;
         }
-        source.unproven.first().map_or(Place::None, |(_, reader)| Place::Of(*reader))
+        source.unproven.first().map_or(Slot::None, |(_, reader)| Slot::Of(*reader))
     }
 
     /// Returns the unproven reader that has been silent for longest.
@@ -124,15 +124,15 @@ mod tests {
         for reader in 0..last {
             sources.add(HERE, heard(reader), ReaderId(reader), false);
         }
-        assert_eq!(sources.place(HERE), Place::Free);
+        assert_eq!(sources.slot(HERE), Slot::Free);
         sources.add(HERE, heard(last), ReaderId(last), false);
-        assert_eq!((sources.place(HERE), sources.place(THERE)), (Place::Of(ReaderId(0)), Place::Free));
+        assert_eq!((sources.slot(HERE), sources.slot(THERE)), (Slot::Of(ReaderId(0)), Slot::Free));
         assert_eq!(sources.counted(), MAX_UNPROVEN_COUNTED);
         for reader in 0..=last {
             sources.remove(HERE, heard(reader), ReaderId(reader), false);
             sources.add(HERE, heard(1_000), ReaderId(reader), true);
         }
-        assert_eq!((sources.place(HERE), sources.longest_silent()), (Place::None, None));
+        assert_eq!((sources.slot(HERE), sources.longest_silent()), (Slot::None, None));
         assert_eq!(sources.counted(), MAX_READERS_PER_SOURCE);
         for reader in 0..=last {
             sources.remove(HERE, heard(1_000), ReaderId(reader), true);

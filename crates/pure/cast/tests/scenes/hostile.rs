@@ -551,7 +551,7 @@ fn streams_made_up_at_the_group_of_a_true_one_give_way_until_they_are_described(
         let stream = wire::stream_id(&other.name, &other.schema);
         victim.send_description(&other, Numbered { stream, ..victim.head });
     }
-    assert!(victim.receiver.has_place_for(real) && !victim.receiver.has_place_for(StreamId(1)));
+    assert!(victim.receiver.has_slot_for(real) && !victim.receiver.has_slot_for(StreamId(1)));
     victim.head.stream = StreamId(1);
     victim.data(1);
     assert_eq!(victim.receiver.stats().too_many_streams, 1);

@@ -44,7 +44,7 @@ impl Listener {
     }
 
     /// Returns the connections that hold a place.
-    pub(crate) fn places(&self) -> impl Iterator<Item = SocketId> {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = SocketId> {
         self.half_open.iter().chain(&self.waiting).copied()
     }
 

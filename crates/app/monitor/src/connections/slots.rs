@@ -46,7 +46,7 @@ impl Bounds {
 
 /// All places.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct Slots {
     pub(crate) bounds: Bounds,
     pub(crate) tally: Tally,
     table: Mutex<Table>,
@@ -75,13 +75,13 @@ struct State {
 
 /// A connection's place; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Slot {
     number: u64,
     pub(super) occupant: Arc<Occupant>,
-    places: Arc<Places>,
+    slots: Arc<Slots>,
 }
 
-impl Places {
+impl Slots {
     pub(crate) fn new(bounds: Bounds) -> Self {
         Self { bounds, tally: Tally::default(), table: Mutex::default() }
     }
@@ -92,7 +92,7 @@ impl Places {
     }
 
     /// Takes a place for a new connection; that of another one, where there is none.
-    pub(super) fn take(self: &Arc<Self>, source: Source, now: Instant) -> Result<Place, TurnedAway> {
+    pub(super) fn take(self: &Arc<Self>, source: Source, now: Instant) -> Result<Slot, TurnedAway> {
         let mut table = self.lock();
         if table.occupants.len() >= self.bounds.connections + MOST_LEAVING {
             return Err(TurnedAway::Connections);
@@ -112,7 +112,7 @@ impl Places {
         table.next += 1;
         let occupant = Arc::new(Occupant::new(source, Conduct::new(self.bounds.patience, now)));
         table.occupants.insert(number, Arc::clone(&occupant));
-        Ok(Place { number, occupant, places: Arc::clone(self) })
+        Ok(Slot { number, occupant, slots: Arc::clone(self) })
     }
 
     /// Lets the connection that has waited longest give up its place, if one waits.
@@ -194,16 +194,16 @@ impl Occupant {
     }
 }
 
-impl Place {
+impl Slot {
     /// Counts that the connection is closed.
     pub(super) fn closed(&self, why: Closed) {
-        self.places.tally.closed(why, &self.occupant.source);
+        self.slots.tally.closed(why, &self.occupant.source);
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
-        self.places.lock().occupants.remove(&self.number);
+        self.slots.lock().occupants.remove(&self.number);
     }
 }
 
@@ -215,9 +215,9 @@ mod tests {
         Source::of([192, 0, 2, last].into())
     }
 
-    fn places(connections: usize, of_one_source: usize) -> Arc<Places> {
+    fn slots(connections: usize, of_one_source: usize) -> Arc<Slots> {
         let patience = Duration::from_secs(30);
-        Arc::new(Places::new(Bounds { connections, of_one_source, pages_of_one_source: 1, patience }))
+        Arc::new(Slots::new(Bounds { connections, of_one_source, pages_of_one_source: 1, patience }))
     }
 
     fn later(seconds: u64) -> Instant {
@@ -235,48 +235,48 @@ mod tests {
 
     #[test]
     fn one_source_has_its_share_and_the_others_have_places() {
-        let places = places(8, 3);
+        let slots = slots(8, 3);
         let busy = |last| {
-            let place = places.take(source(last), later(0)).unwrap();
-            place.occupant.conduct(Conduct::serving);
-            place
+            let slot = slots.take(source(last), later(0)).unwrap();
+            slot.occupant.conduct(Conduct::serving);
+            slot
         };
         let _mine = [busy(1), busy(1), busy(1)];
-        assert_eq!(places.take(source(1), later(0)).unwrap_err(), TurnedAway::SourceConnections);
+        assert_eq!(slots.take(source(1), later(0)).unwrap_err(), TurnedAway::SourceConnections);
         let _others = [busy(2), busy(2), busy(2), busy(3), busy(3)];
-        assert_eq!(places.take(source(4), later(0)).unwrap_err(), TurnedAway::Connections);
-        assert_eq!(places.taken(), 8);
+        assert_eq!(slots.take(source(4), later(0)).unwrap_err(), TurnedAway::Connections);
+        assert_eq!(slots.taken(), 8);
         drop(_others);
-        assert_eq!(places.taken(), 3);
-        assert!(places.take(source(4), later(0)).is_ok(), "a place that was left is free");
+        assert_eq!(slots.taken(), 3);
+        assert!(slots.take(source(4), later(0)).is_ok(), "a place that was left is free");
     }
 
     #[test]
     fn who_waits_longest_gives_its_place_to_a_newcomer_of_its_source() {
-        let places = places(8, 3);
-        let [old, older, busy] = [2, 1, 0].map(|seconds| places.take(source(1), later(seconds)).unwrap());
+        let slots = slots(8, 3);
+        let [old, older, busy] = [2, 1, 0].map(|seconds| slots.take(source(1), later(seconds)).unwrap());
         busy.occupant.conduct(Conduct::serving);
-        let elsewhere = places.take(source(2), later(0)).unwrap();
-        let new = places.take(source(1), later(3)).unwrap();
+        let elsewhere = slots.take(source(2), later(0)).unwrap();
+        let new = slots.take(source(1), later(3)).unwrap();
         let displaced = [&old, &older, &busy, &elsewhere, &new].map(|it| it.occupant.is_displaced());
         assert_eq!(displaced, [false, true, false, false, false]);
-        let counts = places.tally.closed_counts();
+        let counts = slots.tally.closed_counts();
         assert_eq!(counts.iter().find(|(why, _)| *why == Closed::Displaced).unwrap().1, 1);
     }
 
     #[test]
     fn where_all_places_are_taken_the_source_that_has_most_gives_one_up() {
-        let places = places(4, 3);
-        let many = [3, 2, 1].map(|seconds| places.take(source(1), later(seconds)).unwrap());
-        let one = places.take(source(2), later(0)).unwrap();
-        let new = places.take(source(3), later(4)).unwrap();
+        let slots = slots(4, 3);
+        let many = [3, 2, 1].map(|seconds| slots.take(source(1), later(seconds)).unwrap());
+        let one = slots.take(source(2), later(0)).unwrap();
+        let new = slots.take(source(3), later(4)).unwrap();
         assert_eq!(many.each_ref().map(|it| it.occupant.is_displaced()), [false, false, true]);
         assert!(!one.occupant.is_displaced() && !new.occupant.is_displaced());
         // Two sources with one each: the one with two gives up its second.
-        let newer = places.take(source(4), later(5)).unwrap();
+        let newer = slots.take(source(4), later(5)).unwrap();
         assert_eq!(many.each_ref().map(|it| it.occupant.is_displaced()), [false, true, true]);
         assert_eq!(
-            places.take(source(2), later(6)).unwrap_err(),
+            slots.take(source(2), later(6)).unwrap_err(),
             TurnedAway::Connections,
             "as many as others"
         );
@@ -285,12 +285,12 @@ mod tests {
 
     #[test]
     fn those_that_are_leaving_are_bounded_too() {
-        let places = places(1, 1);
+        let slots = slots(1, 1);
         let kept: Vec<_> =
-            (0..=MOST_LEAVING as u64).map(|it| places.take(source(1), later(it)).unwrap()).collect();
-        assert_eq!(places.take(source(1), later(99)).unwrap_err(), TurnedAway::Connections);
-        assert_eq!(places.taken(), 1 + MOST_LEAVING);
+            (0..=MOST_LEAVING as u64).map(|it| slots.take(source(1), later(it)).unwrap()).collect();
+        assert_eq!(slots.take(source(1), later(99)).unwrap_err(), TurnedAway::Connections);
+        assert_eq!(slots.taken(), 1 + MOST_LEAVING);
         drop(kept);
-        assert!(places.take(source(1), later(99)).is_ok());
+        assert!(slots.take(source(1), later(99)).is_ok());
     }
 }

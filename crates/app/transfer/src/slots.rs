@@ -1,0 +1,181 @@
+//! Who may bring something at once: a bounded number of places, shared among neighbours.
+//!
+//! A place is for a sender that brings something. One that offers nothing in time loses it. Where all are taken, a
+//! newcomer gets that of a neighbour who has more of them than the newcomer's and has not offered anything, or that of
+//! a sender for which nothing has moved for long; otherwise it has to come again.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// A sender that has offered nothing for so long after it connected loses its place. The list is the first that it says,
+/// and that of a million entries takes less over 10 Mbit/s.
+const OFFERS_WITHIN: Duration = Duration::from_secs(120);
+/// A sender that holds a place for so long without having offered anything gives way to others.
+const GIVES_WAY_UNOFFERED: Duration = Duration::from_secs(2);
+/// A sender for which nothing has moved for so long gives way to others, and may go on later where it was: files are
+/// mostly written out, and looked through again at the other end, in less.
+const GIVES_WAY_IDLE: Duration = Duration::from_secs(30);
+
+/// A sender's place.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct SlotId(u64);
+
+/// The places of senders from neighbours `S`.
+#[derive(Debug)]
+pub struct Slots<S> {
+    most: usize,
+    next: u64,
+    holders: BTreeMap<SlotId, Holder<S>>,
+}
+
+#[derive(Debug)]
+struct Holder<S> {
+    source: S,
+    has_offered: bool,
+    /// When something last moved, or it came.
+    moved: Instant,
+}
+
+/// What a newcomer gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// A place that was free.
+    Free(SlotId),
+    /// The place of another sender, whose connection is to be ended.
+    InsteadOf {
+        /// The newcomer's place.
+        slot: SlotId,
+        /// The one that gives way.
+        gone: SlotId,
+    },
+    /// None.
+    Full,
+}
+
+impl<S: Copy + Ord> Slots<S> {
+    /// Makes so many places.
+    #[must_use]
+    pub const fn new(most: usize) -> Self {
+        Self { most, next: 0, holders: BTreeMap::new() }
+    }
+
+    /// Takes a place for a newcomer.
+    pub fn take(&mut self, now: Instant, source: S) -> Taken {
+        if self.holders.len() < self.most {
+            return Taken::Free(self.hold(now, source));
+        }
+        let Some(gone) = self.gives_way(now, source) else { return Taken::Full };
+        self.leave(gone);
+        Taken::InsteadOf { slot: self.hold(now, source), gone }
+    }
+
+    /// Takes note that a sender has offered something.
+    pub fn offered(&mut self, now: Instant, slot: SlotId) {
+        if let Some(holder) = self.holders.get_mut(&slot) {
+            (holder.has_offered, holder.moved) = (true, now);
+        }
+    }
+
+    /// Takes note that something moved.
+    pub fn moved(&mut self, now: Instant, slot: SlotId) {
+        if let Some(holder) = self.holders.get_mut(&slot) {
+            holder.moved = now;
+        }
+    }
+
+    /// Frees a place.
+    pub fn leave(&mut self, slot: SlotId) {
+        self.holders.remove(&slot);
+    }
+
+    /// Frees and returns the places of those who offered nothing in time.
+    pub fn overdue(&mut self, now: Instant) -> Vec<SlotId> {
+        let is_overdue =
+            |holder: &Holder<S>| !holder.has_offered && now.duration_since(holder.moved) >= OFFERS_WITHIN;
+        let overdue: Vec<SlotId> =
+            self.holders.iter().filter(|(_, holder)| is_overdue(holder)).map(|(slot, _)| *slot).collect();
+        overdue.iter().for_each(|slot| self.leave(*slot));
+        overdue
+    }
+
+    fn hold(&mut self, now: Instant, source: S) -> SlotId {
+        let slot = SlotId(self.next);
+        self.next += 1;
+        self.holders.insert(slot, Holder { source, has_offered: false, moved: now });
+        slot
+    }
+
+    /// Returns the place that gives way to a newcomer: of the neighbour that has most of those that may, the one for
+    /// which nothing has moved for longest.
+    fn gives_way(&self, now: Instant, source: S) -> Option<SlotId> {
+        let held = |source: S| self.holders.values().filter(|holder| holder.source == source).count();
+        let own = held(source);
+        let may_go = |holder: &Holder<S>| {
+            let idle = now.duration_since(holder.moved);
+            let has_more = held(holder.source) > own + 1;
+            idle >= GIVES_WAY_IDLE || !holder.has_offered && idle >= GIVES_WAY_UNOFFERED && has_more
+        };
+        let going = self.holders.iter().filter(|(_, holder)| may_go(holder));
+        let order = |holder: &Holder<S>| (held(holder.source), now.duration_since(holder.moved));
+        going.max_by_key(|(_, holder)| order(holder)).map(|(slot, _)| *slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Slots that are all taken by one neighbour.
+    fn full(start: Instant, most: usize) -> (Slots<u8>, Vec<SlotId>) {
+        let mut slots = Slots::new(most);
+        let mut take = |_| match slots.take(start, 1) {
+            Taken::Free(slot) => slot,
+            other => panic!("{other:?}"),
+        };
+        let ids = (0..most).map(&mut take).collect();
+        (slots, ids)
+    }
+
+    #[test]
+    fn a_sender_that_offers_nothing_loses_its_place_in_two_minutes() {
+        let start = Instant::now();
+        let (mut slots, ids) = full(start, 2);
+        slots.offered(start, ids[1]);
+        assert_eq!(slots.overdue(start + OFFERS_WITHIN - MS), []);
+        assert_eq!(slots.overdue(start + OFFERS_WITHIN), [ids[0]]);
+        assert_eq!(slots.overdue(start + OFFERS_WITHIN * 9), []);
+        assert!(matches!(slots.take(start + OFFERS_WITHIN, 2), Taken::Free(_)));
+    }
+
+    #[test]
+    fn a_neighbour_with_many_silent_senders_gives_way_to_one_with_fewer() {
+        let start = Instant::now();
+        let (mut slots, ids) = full(start, 3);
+        slots.offered(start, ids[0]);
+        let soon = start + GIVES_WAY_UNOFFERED;
+        assert_eq!(slots.take(soon - MS, 2), Taken::Full, "it may still be about to offer something");
+        assert!(matches!(slots.take(soon, 2), Taken::InsteadOf { gone, .. } if ids[1..].contains(&gone)));
+        // Two of one against one of the other: none has a right to another's place.
+        assert_eq!(slots.take(soon, 2), Taken::Full);
+        assert_eq!(slots.take(soon, 1), Taken::Full);
+        assert!(matches!(slots.take(soon, 3), Taken::InsteadOf { .. }), "two against none");
+        assert_eq!(slots.take(soon, 4), Taken::Full, "one against none");
+    }
+
+    #[test]
+    fn a_sender_for_which_nothing_moves_gives_way_and_one_that_moves_does_not() {
+        let start = Instant::now();
+        let (mut slots, ids) = full(start, 2);
+        for slot in &ids {
+            slots.offered(start, *slot);
+        }
+        slots.moved(start + MS, ids[0]);
+        let later = start + GIVES_WAY_IDLE;
+        assert_eq!(slots.take(later - MS, 1), Taken::Full);
+        assert!(matches!(slots.take(later, 1), Taken::InsteadOf { gone, .. } if gone == ids[1]));
+        slots.leave(ids[0]);
+        assert!(matches!(slots.take(later, 1), Taken::Free(_)));
+    }
+}
