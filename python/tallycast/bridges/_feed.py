@@ -1,7 +1,7 @@
 """Turns a peer's updates into the samples, holes and epochs of one stream.
 
 A `Feed` gets what came from the peer and says what to do: begin an epoch, send, skip, end it, tell the user. It has no clock, no
-network and no publisher (`_outlet` does what it says), so that every decision about a hole can be tested by itself.
+network and no publisher (`_feed_publisher` does what it says), so that every decision about a hole can be tested by itself.
 
 Rules:
 

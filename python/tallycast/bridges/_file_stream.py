@@ -16,7 +16,7 @@ import numpy as np
 import tallycast as tc
 
 from ._feed import Form, Times, Values
-from ._outlet import Outlet
+from ._feed_publisher import FeedPublisher
 
 #: Times from the year 2000 on are moments in UTC; smaller ones count from the beginning of the recording.
 EARLIEST_MOMENT_NS = 946_684_800_000_000_000
@@ -38,10 +38,10 @@ class Place:
 class FileStream:
     """One stream of one file."""
 
-    def __init__(self, place: Place, outlet: Outlet, *, regular: bool) -> None:
+    def __init__(self, place: Place, publisher: FeedPublisher, *, regular: bool) -> None:
         self._place = place
-        self._outlet = outlet
-        self._feed = outlet.feed
+        self._publisher = publisher
+        self._feed = publisher.feed
         #: Rows come at the rate of the stream.
         self._regular = regular
         #: What is added to times that count from the start of something.
@@ -59,32 +59,32 @@ class FileStream:
         if times_ns is not None:
             if self._offset_ns is None:
                 self._offset_ns = 0 if int(times_ns[0]) >= EARLIEST_MOMENT_NS else time.time_ns() - int(times_ns[0])
-            self._outlet.do(self._feed.rows(form, values, times_ns + self._offset_ns, now_ns))
+            self._publisher.do(self._feed.rows(form, values, times_ns + self._offset_ns, now_ns))
         elif self._regular:
-            self._outlet.do(self._feed.update(form, values, None, now_ns))
+            self._publisher.do(self._feed.update(form, values, None, now_ns))
         else:
             arrived = np.full(len(values), time.time_ns(), dtype=np.int64)
-            self._outlet.do(self._feed.update(form, values, int(arrived[0]), now_ns, times_ns=arrived))
+            self._publisher.do(self._feed.update(form, values, int(arrived[0]), now_ns, times_ns=arrived))
 
     def refuse(self, why: str) -> None:
         """Takes the news of a row that is none."""
-        self._outlet.do(self._feed.refuse(why, time.monotonic_ns()))
+        self._publisher.do(self._feed.refuse(why, time.monotonic_ns()))
 
     def away(self, why: str) -> None:
         """Takes the news that something may be missing from here on."""
-        self._outlet.do(self._feed.away(why, time.time_ns()))
+        self._publisher.do(self._feed.away(why, time.time_ns()))
 
     def back(self) -> None:
         """Takes the news that nothing is missing after all."""
-        self._outlet.do(self._feed.back(time.time_ns()))
+        self._publisher.do(self._feed.back(time.time_ns()))
 
     def say(self, event: str, text: str) -> None:
         """Tells the user."""
-        self._outlet.say(event, text)
+        self._publisher.say(event, text)
 
     def close(self) -> dict[str, Any]:
         """Ends the stream; returns its account."""
-        return self._outlet.close(time.time_ns())
+        return self._publisher.close(time.time_ns())
 
     @property
     def keeps_state(self) -> bool:

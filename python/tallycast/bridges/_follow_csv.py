@@ -10,7 +10,7 @@ from typing import Any
 from ._csv_tail import CsvTail, Rows, TableOptions
 from ._feed import Form
 from ._file_stream import OTHER_FILE, FileStream, Place
-from ._outlet import Outlet
+from ._feed_publisher import FeedPublisher
 
 #: So much is read at once.
 PIECE_BYTES = 1 << 20
@@ -35,9 +35,9 @@ class _Open:
 class CsvFollower:
     """One CSV file as one stream."""
 
-    def __init__(self, place: Place, outlet: Outlet, options: TableOptions, *, regular: bool) -> None:
+    def __init__(self, place: Place, publisher: FeedPublisher, options: TableOptions, *, regular: bool) -> None:
         self._path = place.path
-        self._stream = FileStream(place, outlet, regular=regular)
+        self._stream = FileStream(place, publisher, regular=regular)
         self._options = options
         self._tail = CsvTail(options)
         self._open: _Open | None = None

@@ -14,7 +14,7 @@ import numpy as np
 
 from ._feed import Form
 from ._file_stream import OTHER_FILE, FileStream, Place
-from ._outlet import Outlet
+from ._feed_publisher import FeedPublisher
 from ._payload import TIME_UNITS
 from ._run import needed
 
@@ -53,7 +53,7 @@ class Hdf5Follower:
         self,
         place: Place,
         dataset: str,
-        outlet: Outlet,
+        publisher: FeedPublisher,
         *,
         channel: str,
         unit: str | None,
@@ -64,7 +64,7 @@ class Hdf5Follower:
         self._h5py = needed("h5py", "hdf5")
         self._path = place.path
         self._dataset = dataset
-        self._stream = FileStream(place, outlet, regular=regular)
+        self._stream = FileStream(place, publisher, regular=regular)
         self._channel = channel
         self._unit = unit
         self._time = time_dataset

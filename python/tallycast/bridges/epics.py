@@ -21,7 +21,7 @@ from ._epics_serve import IocProcess, P4pServer, PutSink, PvServer, Served, Serv
 from ._epics_update import BAD_FROM, Meta, Pv, Reading
 from ._feed import Feed
 from ._outflow import Outflow, Route
-from ._outlet import Declaration, Outlet
+from ._feed_publisher import Declaration, FeedPublisher
 from ._softioc import TYPES
 
 IN_KEYS = frozenset(
@@ -99,11 +99,11 @@ class Incoming(_run.Direction):
     def __init__(self, specs: Sequence[Entry], args: argparse.Namespace, reporter: _run.Reporter) -> None:
         self.inbox: _run.Inbox[Event] = _run.Inbox()
         self._pvs: list[Pv] = []
-        self._outlets: list[Outlet] = []
+        self._publishers: list[FeedPublisher] = []
         self._clients: dict[str, Union[ChannelAccess, PvAccess]] = {}
         for spec in specs:
             self._pvs.append(_pv_of(spec))
-            self._outlets.append(Outlet(self._pvs[-1].feed, _declaration(spec, args), reporter))
+            self._publishers.append(FeedPublisher(self._pvs[-1].feed, _declaration(spec, args), reporter))
         for sender, spec in enumerate(specs):
             protocol, name = address(spec["pv"])
             self.client(protocol).follow(sender, name)
@@ -116,15 +116,15 @@ class Incoming(_run.Direction):
 
     def take(self, sender: int, dropped: int, event: Event) -> None:
         """Takes one event of a PV."""
-        pv, outlet, now_ns, wall_ns = self._pvs[sender], self._outlets[sender], time.monotonic_ns(), time.time_ns()
+        pv, publisher, now_ns, wall_ns = self._pvs[sender], self._publishers[sender], time.monotonic_ns(), time.time_ns()
         if dropped:
-            outlet.do(pv.feed.lost(dropped, "this bridge was too slow", now_ns))
+            publisher.do(pv.feed.lost(dropped, "this bridge was too slow", now_ns))
         if isinstance(event, Meta):
             pv.meta(event)
         elif isinstance(event, Reading):
-            outlet.do(pv.reading(event, now_ns))
+            publisher.do(pv.reading(event, now_ns))
         else:
-            outlet.do(pv.feed.away(event, wall_ns))
+            publisher.do(pv.feed.away(event, wall_ns))
 
     def finish(self) -> None:
         """Takes leave of the IOCs."""
@@ -134,7 +134,7 @@ class Incoming(_run.Direction):
 
     def accounts(self) -> list[dict[str, Any]]:
         """Ends everything that was followed."""
-        return [outlet.close(time.time_ns()) for outlet in self._outlets]
+        return [publisher.close(time.time_ns()) for publisher in self._publishers]
 
 
 def address(text: str) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from ._feed import Feed
 from ._file_stream import FileStream, Place
 from ._follow_csv import CsvFollower
 from ._follow_hdf5 import Hdf5Follower
-from ._outlet import Declaration, Outlet
+from ._feed_publisher import Declaration, FeedPublisher
 from ._payload import DTYPES, TIME_UNITS
 
 #: Options that are keys of an entry.
@@ -117,16 +117,16 @@ def follower_of(
     state = spec.get("state")
     place = Place(path, begin if state is None else "resume", state)
     rate = _entries.number(spec, "rate")
-    outlet = Outlet(Feed(spec["file"], rate), _declaration(spec, args, stopping), reporter)
+    publisher = FeedPublisher(Feed(spec["file"], rate), _declaration(spec, args, stopping), reporter)
     time_unit = _entries.one_of(spec, "time_unit", [*TIME_UNITS, "iso"], "s") if "time_unit" in spec else None
     if dataset is None:
-        return CsvFollower(place, outlet, _table(spec, time_unit), regular=rate is not None)
+        return CsvFollower(place, publisher, _table(spec, time_unit), regular=rate is not None)
     if time_unit == "iso":
         raise tc.ConfigError(f"times of an HDF5 file are numbers\nset time_unit to one of {', '.join(TIME_UNITS)}")
     return Hdf5Follower(
         place,
         dataset,
-        outlet,
+        publisher,
         channel=spec.get("channel", dataset.rsplit("/", 1)[-1]),
         unit=spec.get("unit"),
         time_dataset=spec.get("time"),

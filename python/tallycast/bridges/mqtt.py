@@ -21,7 +21,7 @@ from ._entries import Entry
 from ._feed import Feed, Form
 from ._mqtt_client import Connected, Lost, Message, MqttClient, MqttEvent, MqttSink, Refused, Server
 from ._outflow import Outflow, Route
-from ._outlet import Declaration, Outlet
+from ._feed_publisher import Declaration, FeedPublisher
 from ._payload import DTYPES, TIME_UNITS, PayloadError, PayloadFormat
 
 #: Options that are keys of an ``[[in]]``.
@@ -204,7 +204,7 @@ class Incoming(_run.Direction):
                 "retained",
                 f"{self._retained} retained messages were not used as samples (--retained take)",
             )
-        return [topic.outlet.close(time.time_ns()) for topic in self._topics.values()]
+        return [topic.publisher.close(time.time_ns()) for topic in self._topics.values()]
 
     def _message(self, message: Message, dropped: int) -> None:
         """Takes a message, and how many before it were dropped here."""
@@ -216,21 +216,21 @@ class Incoming(_run.Direction):
             return
         now_ns = time.monotonic_ns()
         if dropped:
-            found.outlet.do(found.feed.lost(dropped, "this bridge was too slow", now_ns))
+            found.publisher.do(found.feed.lost(dropped, "this bridge was too slow", now_ns))
         found.take(message, now_ns)
 
     def _gone(self, why: str) -> None:
         """Takes the news that the broker is not there."""
         self._away = why
         for topic in self._topics.values():
-            topic.outlet.do(topic.feed.away(why, time.time_ns()))
+            topic.publisher.do(topic.feed.away(why, time.time_ns()))
 
     def _back(self, kept: bool) -> None:
         """Takes the news that the broker is there; ``kept``: it has kept what came meanwhile, with QoS 1 and 2."""
         self._away = None
         for topic in self._topics.values():
             if kept and topic.subscription.qos > 0:
-                topic.outlet.do(topic.feed.back(time.time_ns()))
+                topic.publisher.do(topic.feed.back(time.time_ns()))
 
     def _topic(self, name: str) -> _Topic | None:
         if name in self._topics:
@@ -243,7 +243,7 @@ class Incoming(_run.Direction):
                 raise tc.BridgeError(
                     f"more than {MAX_TOPICS} topics match\nname a narrower pattern than {subscription.topic}"
                 )
-            if any(it.outlet.declaration.stream == stream for it in self._topics.values()):
+            if any(it.publisher.declaration.stream == stream for it in self._topics.values()):
                 raise tc.ConfigError(f"two topics map to the stream {stream}\nput {{1}} or {{topic}} into its name")
             self._topics[name] = _Topic(name, stream, subscription, self._args, self._reporter)
             return self._topics[name]
@@ -261,7 +261,7 @@ class _Topic:
         # Without times in the messages their arrival tells no hole: only count and rate give times then.
         self._has_times = subscription.format.time is not None
         self.feed = Feed(name, self._rate if self._has_times else None)
-        self.outlet = Outlet(
+        self.publisher = FeedPublisher(
             self.feed,
             Declaration(
                 stream,
@@ -280,7 +280,7 @@ class _Topic:
         try:
             content = self.subscription.format.read(message.payload)
         except PayloadError as error:
-            self.outlet.do(self.feed.refuse(str(error), now_ns))
+            self.publisher.do(self.feed.refuse(str(error), now_ns))
             if self._next is not None:
                 self._next += 1
             return
@@ -290,25 +290,25 @@ class _Topic:
         if t_ns is None and self._rate is None:
             t_ns = message.arrived_ns
         form = Form(self.subscription.channels, self.subscription.format.dtype, (), (("topic", message.topic),))
-        self.outlet.do(self.feed.update(form, content.values, t_ns, now_ns))
+        self.publisher.do(self.feed.update(form, content.values, t_ns, now_ns))
 
     def _in_order(self, sequence: int, samples: int, now_ns: int) -> bool:
         """Compares with the sender's count; False for a message that came before."""
         expected, self._next = self._next, sequence + samples
         if expected is None or sequence == expected:
-            self.outlet.do(self.feed.back(time.time_ns()))
+            self.publisher.do(self.feed.back(time.time_ns()))
             return True
         if sequence > expected:
             if self.feed.is_away:
-                self.outlet.do(self.feed.back(time.time_ns(), sequence - expected))
+                self.publisher.do(self.feed.back(time.time_ns(), sequence - expected))
             else:
-                self.outlet.do(self.feed.lost(sequence - expected, "by the sender's count", now_ns))
+                self.publisher.do(self.feed.lost(sequence - expected, "by the sender's count", now_ns))
             return True
         if sequence + samples <= expected and expected - sequence <= samples:
             self._next = expected
-            self.outlet.do(self.feed.seen_again())
+            self.publisher.do(self.feed.seen_again())
             return False
-        self.outlet.do(self.feed.restarted(f"the sender counts from {sequence} where {expected} was next"))
+        self.publisher.do(self.feed.restarted(f"the sender counts from {sequence} where {expected} was next"))
         return True
 
 

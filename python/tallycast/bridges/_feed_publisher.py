@@ -41,7 +41,7 @@ class Declaration:
     labels: dict[str, str] = field(default_factory=dict)
 
 
-class Outlet:
+class FeedPublisher:
     """One stream with its feed."""
 
     def __init__(self, feed: Feed, declaration: Declaration, reporter: Reporter) -> None:
