@@ -88,7 +88,7 @@ pub struct HostStream {
     pub subscription: Subscription,
     /// Who writes the ring.
     pub writer: RingWriter,
-    /// The bell that is rung when something was written.
+    /// The doorbell that the ring's writer rings.
     pub doorbell: Arc<Doorbell>,
     /// Tells whether the writer is alive.
     pub liveness: Arc<Liveness>,

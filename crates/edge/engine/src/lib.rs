@@ -1,7 +1,7 @@
 //! The agents that drive the pure stream machines over sockets and rings; they own the data path's threads.
 //!
 //! A node of `tallycast` has at most one [`SendAgent`] and one [`ReceiveAgent`]. Each is a thread with a duty cycle: take
-//! what came, give every machine its turn, sleep until the earliest deadline or the next event. What passes
+//! what came, poll every machine, sleep until the earliest deadline or the next event. What passes
 //! between an agent and the rest of the process goes through rings of [records](record): a reader can neither
 //! slow the agent nor another reader.
 //!

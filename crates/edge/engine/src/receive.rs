@@ -1,6 +1,6 @@
 //! The receiving agent: one thread that takes every stream a process reads from the network to its rings.
 //!
-//! It listens to announcements, joins the groups of streams that are wanted, each with a socket of its own
+//! It listens to announcements, joins the groups of selected streams, each with a socket of its own
 //! (so that a socket's drop counter speaks of one group), drives a [`cast::Receiver`] behind each, and
 //! writes what comes out into one ring per stream. Start with [`ReceiveAgent::start`].
 
@@ -137,7 +137,7 @@ pub struct StreamAccountView {
     pub age: Duration,
 }
 
-/// Wanted streams that a process could not join.
+/// Selected streams that a process could not join.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct UnjoinedStreams {
     /// The first of them by name, each with the reason; also those that were joined later.
@@ -184,7 +184,7 @@ impl ReceiveAgent {
         let registry = Arc::new(Registry::default());
         let waker = AgentWaker::new()?;
         let (tuning, stop) = (config.thread, || Command::Stop);
-        // Whoever wants its thread to be a particular one wants it to do the work.
+        // A thread that was given a processor or a priority does all the work itself.
         let allows_inline = tuning == ThreadTuning::default();
         let (commands, taken) = mpsc::channel();
         let agent = Agent::open(config, taken, waker.clone(), Arc::clone(&registry))?;
@@ -210,7 +210,7 @@ impl ReceiveAgent {
         self.thread.tell(Command::Select(pattern, agent::waits_since(from)));
     }
 
-    /// Takes one [`ReceiveAgent::select`] back; streams that nobody wants any more are left, where losses wait for
+    /// Takes one [`ReceiveAgent::select`] back; streams that no pattern selects any more are left, where losses wait for
     /// evidence at the publisher's next tally.
     pub fn deselect(&self, pattern: StreamPattern) {
         self.thread.tell(Command::Deselect(pattern));
@@ -229,7 +229,7 @@ impl ReceiveAgent {
         self.thread.tell(Command::Unlisten(address));
     }
 
-    /// Waits until every stream that is not wanted any more has been left, and its last word lies in its ring:
+    /// Waits until every stream that is not selected any more has been left, and its last word lies in its ring:
     /// as long as evidence may take to come, two seconds by default, and mostly not at all.
     ///
     /// Returns what the sockets had to tell then, also those that are closed now.
@@ -263,7 +263,7 @@ impl ReceiveAgent {
         self.ask(Command::Ports).unwrap_or_default()
     }
 
-    /// Returns the wanted streams that could not be joined for want of addresses, descriptors, memory or memberships, and
+    /// Returns the selected streams that could not be joined for want of addresses, descriptors, memory or memberships, and
     /// what became of groups whose announcements were not believed.
     #[must_use]
     pub fn unjoined(&self) -> UnjoinedStreams {
@@ -288,7 +288,7 @@ impl ReceiveAgent {
         self.registry.generation()
     }
 
-    /// Returns the bell that rings when any ring was written to.
+    /// Returns the doorbell that the agent rings after writing to any of its rings.
     #[must_use]
     pub fn doorbell(&self) -> &Doorbell {
         &self.registry.doorbell
@@ -310,7 +310,7 @@ impl Attendance {
     }
 
     /// Calls `look` until it returns something, and sleeps in between until there is news in any of the agent's rings, or
-    /// one of the `other` bells is rung.
+    /// one of the `other` doorbells is rung.
     ///
     /// Returns `None` when `timeout` has passed and `look` still found nothing; it is called at least once, and must not ask
     /// the agent for anything: the only reader of an agent does the agent's work in its own thread while it waits.

@@ -545,7 +545,7 @@ impl Driver {
         Ok(false)
     }
 
-    /// Sends what there is to send, for one turn; returns when to come back, and whether to end.
+    /// Sends what one duty cycle may send; returns when to come back, and whether to end.
     fn send(&mut self) -> (Option<Instant>, bool) {
         let mut trains = 0;
         let shared = Arc::clone(&self.shared);

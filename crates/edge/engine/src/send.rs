@@ -1,6 +1,6 @@
 //! The sending agent: one thread that takes every publisher of a process from its ring to the network.
 //!
-//! A publisher writes into an [`Publication`]; the agent drives a [`cast::Sender`] for each over a socket of its
+//! A publisher writes into a [`Publication`]; the agent drives a [`cast::Sender`] for each over a socket of its
 //! own, receives the readers' reports, and announces the streams. Start with [`SendAgent::start`].
 
 mod departures;
@@ -41,7 +41,7 @@ use send_path::{Polled, SendPath};
 
 /// Reports are small and few: the default buffer holds hundreds.
 const REPORT_BUFFER_BYTES: usize = 1 << 20;
-/// How many batches of reports are taken before the publishers have their turn: a flood of them, forged or not,
+/// The most batches of reports that are taken before the publishers are polled: a flood of them, forged or not,
 /// does not stop the streams.
 const MAX_REPORT_BATCHES_PER_DUTY_CYCLE: usize = 4;
 /// How often publishers are told what the kernel was seen to free: before their next tally but one.
@@ -50,7 +50,7 @@ const DROP_LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_REMEMBERED: usize = 4_096;
 const WAKEUP: u64 = 0;
 const REPORTS: u64 = 1;
-/// A socket whose send buffer was full: every lane has its turn whichever it is.
+/// A socket whose send buffer was full: every send path is polled, whichever it is.
 const ROOM: u64 = 2;
 /// An interface or an address of this host has changed.
 const LINKS: u64 = 3;
@@ -126,12 +126,12 @@ pub enum SendError {
     Ended,
 }
 
-/// The handle of the sending agent; dropping it ends the agent once every outlet has ended.
+/// The handle of the sending agent; dropping it ends the agent once every publication has ended.
 pub struct SendAgent {
     thread: AgentThread<Command>,
     waker: AgentWaker,
     report_port: u16,
-    /// The agent's thread runs as the others do: whether a publisher sends in its place makes no difference but in time.
+    /// The agent's thread runs as the others do: publishers may send inline, which makes no difference but in time.
     allows_inline_send: bool,
 }
 
@@ -146,7 +146,7 @@ enum Command {
     Stop,
 }
 
-/// What lanes need to know of their agent.
+/// The agent's settings that a send path needs.
 struct Surroundings {
     interface: Option<Interface>,
     ttl: Option<u8>,
@@ -197,7 +197,7 @@ impl SendAgent {
         Ok(Self { thread, waker, report_port, allows_inline_send: tuning == ThreadTuning::default() })
     }
 
-    /// Opens a publisher's way out.
+    /// Opens a publication, and its send path to the network.
     ///
     /// # Errors
     /// [`SendError`] if the settings make no sense or its socket cannot be opened.
@@ -216,7 +216,7 @@ impl SendAgent {
             Ok(inline_sender) if self.allows_inline_send => publication.allow_inline_send(inline_sender),
             Ok(_) => {}
             Err(error) => {
-                // Nobody will ever finish this outlet: dropping it must not wait for that.
+                // No agent will ever finish this publication: dropping it must not wait for that.
                 shared.end();
                 return Err(error);
             }
@@ -329,7 +329,7 @@ impl Agent {
         }
     }
 
-    /// Does what is to be done now; breaks off when there is nothing left to do ever, and need not sleep first to see it.
+    /// Runs a duty cycle; breaks off when there is nothing left to do ever, without sleeping first.
     fn duty_cycle_unless_ended(
         &mut self,
         commands: &mpsc::Receiver<Command>,
@@ -339,7 +339,7 @@ impl Agent {
         if has_ended { ControlFlow::Break(()) } else { ControlFlow::Continue(deadline) }
     }
 
-    /// Gives every publisher its turn; returns when the next one is due, `None` for at once.
+    /// Polls every publisher's send path; returns when the next one is due, `None` for at once.
     fn duty_cycle(&mut self, commands: &mpsc::Receiver<Command>) -> Option<Instant> {
         self.take_commands(commands);
         let more_reports = self.take_reports();
@@ -370,7 +370,7 @@ impl Agent {
                 Ok(Polled::Until(deadline)) => {
                     next = next.map(|next| deadline.map_or(next, |deadline| deadline.min(next)));
                 }
-                // Its publisher, who wakes this agent if something is left when it is done.
+                // Its publisher sends inline, and wakes this agent if something is left when it is done.
                 Err(Unavailable::InUse) => {}
                 Err(Unavailable::Poisoned) => {
                     tracing::error!("a stream ends: its publisher panicked while it sent");
@@ -388,7 +388,7 @@ impl Agent {
             return;
         }
         self.waker.falling_asleep(deadline);
-        // What came before this line was written before the bell was asked: look for all of it once more.
+        // What was written before this line did not call the waker: look for all of it once more.
         let mut by_waker = false;
         if let Ok(command) = commands.try_recv() {
             self.take(command);
@@ -518,7 +518,7 @@ impl Agent {
         }
     }
 
-    /// Posts a letter to every publisher of a stream.
+    /// Posts a message to the send path of every publisher of a stream.
     fn post(&self, stream: StreamId, message: impl Fn() -> Message) {
         self.send_paths
             .iter()
@@ -527,7 +527,7 @@ impl Agent {
     }
 }
 
-/// Lets the poller tell when a socket has room again, as long as somebody waits for it.
+/// Registers a full socket with the poller for as long as its send path waits for room.
 fn watch_for_room(poller: &Poller, send_path: &mut SendPath) {
     let waits = send_path.waits_for_socket();
     if waits == send_path.is_watched {
@@ -540,7 +540,7 @@ fn watch_for_room(poller: &Poller, send_path: &mut SendPath) {
     };
     match changed {
         Ok(()) => send_path.is_watched = waits,
-        // Then the lane looks again when its time is over.
+        // Then the send path looks again when its time is over.
         Err(error) => tracing::debug!("a full socket cannot be watched: {error}"),
     }
 }

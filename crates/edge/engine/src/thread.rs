@@ -1,4 +1,4 @@
-//! The handle of an agent's thread: commands go in, a bell wakes it, dropping the handle waits for its end.
+//! The handle of an agent's thread: a command queue, a waker, and a drop that waits for the thread's end.
 
 use std::io;
 use std::sync::mpsc;
@@ -103,7 +103,7 @@ impl<C: Send + 'static> AgentThread<C> {
 }
 
 impl<C> AgentThread<C> {
-    /// Hands the agent a command. One that has ended takes no wishes: whoever waits for an answer sees that.
+    /// Queues a command for the agent. An agent that has ended drops it, and a caller that waits for an answer gets none.
     pub(crate) fn tell(&self, command: C) {
         let _ = self.commands.send(command);
         self.waker.wake();

@@ -6,7 +6,7 @@ use ring::sync::{AtomicU64, Ordering, fence};
 use sys::Wakeup;
 use units::Instant;
 
-/// A bell at an agent's door.
+/// Wakes an agent's thread that sleeps in its poller.
 #[derive(Clone)]
 pub(crate) struct AgentWaker {
     inner: Arc<Inner>,
@@ -51,9 +51,9 @@ impl AgentWaker {
         fence(Ordering::SeqCst);
     }
 
-    /// The agent is awake; `by_waker` if its poller named the bell.
+    /// Marks the agent as awake; `by_waker` if its poller reported the waker.
     ///
-    /// A bell that is rung in this very moment ends the next sleep.
+    /// A wake-up that comes at this very moment ends the next sleep.
     pub(crate) fn awake(&self, by_waker: bool) {
         self.inner.asleep.store(0, Ordering::Relaxed);
         if by_waker {

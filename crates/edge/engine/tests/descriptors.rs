@@ -52,7 +52,7 @@ fn without_descriptors_no_port_opens_and_what_stands_goes_on() {
         drop(files.pop().expect("a port needs fewer than there are"));
         left += 1;
     };
-    assert!(left > 2, "a port has a socket, a bell and a poller");
+    assert!(left > 2, "a port has a socket, a waker and a poller");
     drop((port, files));
     client.send(socket, b"still here", None).expect("the connection holds");
     let mut bytes = [0; 16];

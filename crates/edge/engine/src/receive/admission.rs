@@ -37,7 +37,7 @@ pub(super) struct Admission {
     counts: AdmissionCounts,
 }
 
-/// How often announced groups were left or not joined although somebody wanted them.
+/// How often announced groups were left or not joined although they were selected.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AdmissionCounts {
     /// Left because no description came. Units: groups.

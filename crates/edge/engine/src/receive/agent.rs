@@ -36,8 +36,8 @@ const FIRST_PORT: PortToken = 3;
 /// The most addresses that are kept for streams whose publishers fell silent without a last word: a quarter of all, so that room
 /// is left for those that come.
 const MAX_SILENT_PORTS: usize = 256;
-/// How many batches one socket gives before the others have their turn, and about how many bytes: what was received is to
-/// be read while a processor's own cache still has it.
+/// The most batches, and about the most bytes, that one socket is read for in a duty cycle, so that the others are read
+/// too: what was received is to be read while a processor's own cache still has it.
 const MAX_BATCHES_PER_DUTY_CYCLE: usize = 4;
 const MAX_BYTES_PER_DUTY_CYCLE: usize = 1 << 18;
 /// How often ports are looked through for those where nothing comes any more.
@@ -50,7 +50,7 @@ const MAX_UNJOINED_NAMED: usize = 256;
 const MAX_REFUSALS_SAID: usize = 64;
 /// So many announcements without a stream are said: a few are publishers that ended at once.
 const UNPROVEN_WORTH_A_WARNING: u64 = 16;
-/// Why a stream finds no place at the socket of its group.
+/// Why a stream finds no free slot at the socket of its group.
 const SOCKET_IS_FULL: &str =
     "as many streams as a socket takes come in there already: let their publishers use several groups";
 /// How often the host's rings are looked at for a stream that is announced and not received.
@@ -101,9 +101,9 @@ pub(super) struct Agent {
     /// Streams that were looked for on this host, by who announces them.
     elsewhere: BTreeMap<(StreamId, IpAddr), Elsewhere>,
     reply: ReplySockets,
-    /// Something may be left: a wish was taken back, or an account of a stream nobody wants has ended since.
+    /// Something may be left: a pattern was deselected, or an account of a stream that is not selected has ended since.
     leaving: bool,
-    /// Who waits until all that is not wanted has been left.
+    /// Callers that wait until all that is not selected has been left.
     waiting: Vec<mpsc::Sender<Vec<PortStatus>>>,
     /// What others of this host see the kernel free.
     drop_news: DropNews,
@@ -119,7 +119,7 @@ pub(super) struct Agent {
     /// Which announced groups are joined.
     admission: Admission,
     warned_of_unproven: bool,
-    /// Wanted streams that could not be joined.
+    /// Selected streams that could not be joined.
     unjoined: UnjoinedStreams,
     stopping: bool,
 }
@@ -187,19 +187,19 @@ impl Agent {
         (!busy).then_some(deadline)
     }
 
-    /// As [`Self::duty_cycle`]; breaks off when it was told to stop, and need not sleep first to see it.
+    /// Runs [`Self::duty_cycle`]; breaks off once the agent was told to stop, without sleeping first.
     pub(super) fn duty_cycle_unless_stopped(&mut self) -> ControlFlow<(), Option<Instant>> {
         let deadline = self.duty_cycle();
         if self.stopping { ControlFlow::Break(()) } else { ControlFlow::Continue(deadline) }
     }
 
-    /// Sleeps until something comes, or is due; not if the agent `is_handed_over` by somebody else.
+    /// Sleeps until something comes, or is due; not if the agent `is_handed_over` to another thread.
     pub(super) fn sleep(&mut self, deadline: Instant, is_handed_over: impl FnOnce() -> bool) {
         if self.config.thread.idle.stays_awake() {
             return;
         }
         self.waker.falling_asleep(deadline);
-        // What came before this line was written before the bell was asked: look once more.
+        // What was written before this line did not call the waker: look once more.
         let is_awaited = match self.commands.try_recv() {
             Ok(command) => {
                 self.take(command);
@@ -346,7 +346,7 @@ impl Agent {
         }
     }
 
-    /// Joins the groups of announced streams that are wanted, and asks for their descriptions.
+    /// Joins the groups of announced streams that are selected, and asks for their descriptions.
     fn join_selected(&mut self) {
         // What came in the meantime is proof.
         self.note_proven();
@@ -469,7 +469,7 @@ impl Agent {
         }
     }
 
-    /// Notes that a wanted stream cannot be joined for want of something, and says it once.
+    /// Notes that a selected stream cannot be joined for want of something, and says it once.
     fn note_unjoined(&mut self, announcement: &Announcement, by: IpAddr, why: &str) {
         if !self.refused.insert((announcement.stream, by)) {
             return;
@@ -543,7 +543,7 @@ impl Agent {
         }
     }
 
-    /// Leaves groups that had their time to prove themselves, and gives others their turn.
+    /// Leaves groups that had their time to prove themselves, and joins others that wait.
     fn look_at_unproven(&mut self, now: Instant) {
         if now < self.next_proof_look {
             return;
@@ -703,7 +703,7 @@ impl Agent {
         next
     }
 
-    /// Tells every machine what is wanted now: accounts of streams that nobody wants any more are cut.
+    /// Tells every machine what is selected now: accounts of streams that no pattern selects any more are cut.
     fn apply_selection(&mut self) {
         // Whoever leaves takes what has been told by now, and knows whether more is to be told.
         self.hear_drops();
@@ -716,7 +716,7 @@ impl Agent {
         }
     }
 
-    /// Once no stream waits for a last word: closes the rings of those that nobody wants any more, and the ports
+    /// Once no stream waits for a last word: closes the rings of those that no pattern selects any more, and the ports
     /// where nothing is to come.
     fn leave_unselected(&mut self) {
         let now = clock::monotonic();

@@ -1,4 +1,4 @@
-//! Which streams are announced, and which of them are wanted.
+//! The streams that are announced, and which of them are selected.
 //!
 //! An announcement proves nothing, so what several addresses announce of one stream is kept side by side: whoever sends in
 //! another's name, of however late an epoch, leads readers to one more group at most and hides nothing.
@@ -42,7 +42,7 @@ struct Kept {
     since: Instant,
 }
 
-/// Announced streams and wishes.
+/// Announced streams, and the patterns that select among them.
 pub(super) struct Directory {
     announced: BTreeMap<(StreamId, IpAddr), Kept>,
     /// How many of them each address announces.
@@ -65,7 +65,7 @@ impl Directory {
         }
     }
 
-    /// Takes an announcement in; tells whether the stream is wanted.
+    /// Takes an announcement in; tells whether the stream is selected.
     pub(super) fn heard(&mut self, now: Instant, announcement: Announcement, from: SocketAddr) -> bool {
         let is_selected = self.selection.wants(&announcement.name);
         let key = (announcement.stream, from.ip());
@@ -105,9 +105,9 @@ impl Directory {
         self.selection.add(pattern);
     }
 
-    /// Takes back one wish.
+    /// Takes back one selected pattern.
     pub(super) fn deselect(&mut self, pattern: &StreamPattern) {
-        // Of several who wish the same the last is as good as any: a wish that stays keeps the earliest time.
+        // Of several equal patterns the last goes: those that stay keep the earliest time.
         if let Some(index) = self.selected_patterns.iter().rposition(|(known, _)| known == pattern) {
             self.selected_patterns.remove(index);
         }
@@ -136,7 +136,7 @@ impl Directory {
         self.announced.contains_key(&(stream, address))
     }
 
-    /// Returns what is announced of the wanted streams, by whichever address.
+    /// Returns what is announced of the selected streams, by whichever address.
     pub(super) fn selected(&self) -> impl Iterator<Item = &Announced> {
         let announced = self.announced.values().map(|kept| &kept.announced);
         announced.filter(|announced| self.selects(&announced.announcement.name))

@@ -1,10 +1,11 @@
-//! Who drives the agent: its own thread, or the reader that would only wait for it.
+//! Inline driving: the agent is driven by its own thread, or by the reader that would only wait for it.
 //!
 //! A reader that sleeps until the agent's thread has received something is woken behind it: two threads wake up, one after
 //! the other, for one datagram. And what one thread writes into a ring for another to read is in no cache any more when that
-//! gets round to it. The only reader of a process can spare itself both. While it waits it has the *watch*: it does in its
-//! own thread what the agent's would do, which keeps out of the way, and relieves it when it is away for longer than the
-//! receive buffers allow (leader and followers, after Schmidt et al., *Pattern-Oriented Software Architecture* 2).
+//! gets round to it. The only reader of a process can spare itself both. While it waits it drives the agent *inline*: it runs
+//! the duty cycles in its own thread, and the agent's thread keeps out of the way. The agent is handed over to that thread
+//! when the reader is away for longer than the receive buffers allow (leader and followers, after Schmidt et al.,
+//! *Pattern-Oriented Software Architecture* 2).
 
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicUsize;
@@ -18,7 +19,7 @@ use units::Instant;
 use super::agent::Agent;
 use crate::waker::AgentWaker;
 
-/// How long a reader may be away at most before the agent's thread does its work.
+/// The longest time that a reader may be away before the agent is handed over to its own thread.
 const MAX_HANDOVER_DELAY: Duration = Duration::from_millis(1);
 /// The shortest such time: to look round more often would keep a processor busy, since setting a timer takes one or two
 /// microseconds, and on some virtual machines more than twenty.
@@ -31,18 +32,18 @@ const MAX_RESTS: u32 = RESTS + 1;
 /// While a reader has waited for so long the agent's thread need not look round until it is called.
 const LONG_INLINE_DRIVE: Duration = Duration::from_millis(100);
 
-/// Who has the watch.
+/// The thread that drives the agent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DrivenBy {
     /// The agent's thread.
     OwnThread,
-    /// A reader, since then.
+    /// A reader, which began at this instant.
     Reader(Instant),
-    /// A reader, who went away then.
+    /// A reader, which went away at this instant.
     ReaderAway(Instant),
 }
 
-/// An agent, and who drives it.
+/// An agent that its own thread shares with the only reader of a process.
 pub(super) struct SharedAgent {
     /// `None` once the agent has ended.
     agent: Mutex<Option<Agent>>,
@@ -50,16 +51,16 @@ pub(super) struct SharedAgent {
     waker: AgentWaker,
     /// A [`DrivenBy`].
     driven_by: AtomicU64,
-    /// How long a reader may be away, in nanoseconds; 0 where its receive buffers allow no absence.
+    /// How long a reader may be away before the hand-over, in nanoseconds; 0 where its receive buffers allow no absence.
     handover_delay: AtomicU64,
-    /// Where the agent's thread rests while a reader has the watch.
+    /// Held by the agent's thread while it rests because a reader drives the agent.
     rest: Mutex<()>,
     called: Condvar,
     /// For how long it rests, in nanoseconds.
     rests_for: AtomicU64,
     /// How many readers the agent has in this process.
     readers: AtomicUsize,
-    /// Whether readers may have the watch at all.
+    /// Whether readers may drive the agent inline at all.
     allows_inline: bool,
 }
 
@@ -78,7 +79,7 @@ impl SharedAgent {
         }
     }
 
-    /// What the agent's thread does: drives the agent while no reader does, until it is stopped.
+    /// Runs the agent's thread: drives the agent while no reader does, until it is stopped.
     pub(super) fn run(&self) {
         let _end = EndOfThread(self);
         let is_handed_over = || self.driven_by() != DrivenBy::OwnThread;
@@ -98,7 +99,7 @@ impl SharedAgent {
         }
     }
 
-    /// Has the watch until `look` finds something or `deadline` has come; `None` at the deadline, or if the agent has ended.
+    /// Drives the agent until `look` finds something or `deadline` has come; `None` at the deadline, or if the agent has ended.
     pub(super) fn drive_until<T>(
         &self,
         deadline: Option<Instant>,
@@ -142,8 +143,8 @@ impl SharedAgent {
         }
     }
 
-    /// Tells whether a reader may have the watch: the only one, at an agent whose thread is like any other, unless nobody may
-    /// be away from it and the thread is at work.
+    /// Tells whether a reader may drive the agent: the only one, if the agent's thread runs like any other, and unless no
+    /// absence is allowed and the thread is at work.
     pub(super) fn may_be_driven_inline(&self) -> bool {
         let is_at_work = || self.driven_by() == DrivenBy::OwnThread && self.waker.sleeps_until().is_none();
         let may_leave = || !self.handover_delay().is_zero();
@@ -171,7 +172,7 @@ impl SharedAgent {
         Duration::from_nanos(self.handover_delay.load(Ordering::Relaxed))
     }
 
-    /// Keeps the agent's thread out of the way of a reader that has the watch, or left it a moment ago.
+    /// Keeps the agent's thread out of the way of a reader that drives the agent, or went away a moment ago.
     fn wait_for_handover(&self) {
         loop {
             let (now, driven_by, handover_delay) =
@@ -200,8 +201,8 @@ impl SharedAgent {
     fn rest(&self, time: Duration, seen: DrivenBy) {
         let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         self.rests_for.store(nanos(time), Ordering::Relaxed);
-        // Here how long, then who has the watch; where a standing ends it is the other way round, so that one of the two sees
-        // the other.
+        // Here first how long, then who drives; where inline driving ends it is the other way round, so that one of the two
+        // sees the other.
         fence(Ordering::SeqCst);
         if self.driven_by() == seen {
             let _ = self.called.wait_timeout(rest, time);
@@ -211,16 +212,16 @@ impl SharedAgent {
 
     /// Wakes the agent's thread while it keeps out of the way.
     fn call(&self) {
-        // Whoever rests has looked for the last time who has the watch, and waits; or has yet to look.
+        // The thread that rests has looked for the last time who drives the agent, and waits; or has yet to look.
         drop(self.rest.lock().unwrap_or_else(PoisonError::into_inner));
         self.called.notify_one();
     }
 }
 
-/// A reader's watch, from its wish to have it until it goes away, however that happens.
+/// One span of inline driving, from the reader's request until the reader goes away, also by a panic.
 struct InlineDrive<'w> {
     shared: &'w SharedAgent,
-    /// How long the reader may be away then; `None` if the agent's thread is to go on at once.
+    /// How long the reader may be away afterwards; `None` hands the agent over to its thread at once.
     handover_delay: Option<Duration>,
 }
 
@@ -248,8 +249,8 @@ impl Drop for InlineDrive<'_> {
     }
 }
 
-/// Returns how long a reader may be away when nobody may be for longer than `spare`: the agent's thread rests first, before it
-/// sees that it is. `None` where that is not worth it.
+/// Returns the hand-over delay if the sockets may stay unread for `spare`: the agent's thread rests first, before it sees
+/// that the reader is away. `None` where inline driving is not worth it.
 fn handover_delay_within(spare: Duration) -> Option<Duration> {
     let handover_delay = (spare / (MAX_RESTS + 1)).min(MAX_HANDOVER_DELAY);
     (handover_delay >= MIN_HANDOVER_DELAY).then_some(handover_delay)
@@ -260,7 +261,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The end of the agent with its thread, also by a panic: its readers get what there is, and who asks gets no answer.
+/// Ends the agent with its thread, also by a panic: readers get what there is, and callers that wait get no answer.
 struct EndOfThread<'w>(&'w SharedAgent);
 
 impl Drop for EndOfThread<'_> {

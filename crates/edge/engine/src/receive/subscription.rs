@@ -1,4 +1,4 @@
-//! Where a stream comes in: the ring that local readers read, and the writing end of it.
+//! Subscriptions: the ring of a received stream that local readers read, and its writing end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -24,8 +24,8 @@ const MIN_RING_BYTES: usize = 1 << 18;
 const MAX_RING_BYTES: usize = 1 << 26;
 /// What all rings of a process hold together: rates are claims, and memory is not.
 const RING_BUDGET_BYTES: usize = 1 << 29;
-/// How far into the memory of a ring may be written before its beginning is used again: with what one turn adds and what it
-/// was received into, a processor's own cache of 2 MiB holds that. Source: measured, `docs/measured.md`.
+/// How far into the memory of a ring may be written before its beginning is used again: with what one duty cycle adds and
+/// what it was received into, a processor's own cache of 2 MiB holds that. Source: measured, `docs/measured.md`.
 const REWIND_BYTES: u64 = 1 << 19;
 /// The most epochs whose totals are kept; a receiver has fewer of which records may still come.
 const MAX_EPOCHS: usize = 8;
@@ -74,7 +74,7 @@ impl Registry {
 /// Names a port for as long as the agent runs.
 pub(super) type PortToken = u64;
 
-/// The writing ends of all inlets, owned by the agent.
+/// The writing ends of all subscriptions, owned by the agent.
 ///
 /// A stream may come in at several ports, such as a group and an address of this host. It is received at the one
 /// where its account began first, until that account ends: delivered twice, nothing would add up.
@@ -99,10 +99,10 @@ struct StreamRing {
     writer: Writer,
     /// What readers in other processes can look up.
     page: LedgerPage,
-    /// Written to since the bell was rung last.
+    /// Written to since the doorbell was rung last.
     written: bool,
     ring_bytes: usize,
-    /// Where it comes in, while it has open accounts there.
+    /// The port at which the stream comes in, while it has open accounts there.
     port: Option<PortToken>,
     open_accounts: usize,
     /// The epochs that are or were current, the newest last.
@@ -427,7 +427,7 @@ impl StreamRing {
     }
 }
 
-/// Returns how large a ring may be that is wanted so large, when so much of the budget is left: a power of two,
+/// Returns how large a ring may be of the `requested` size when so much of the budget is left: a power of two,
 /// and never too small for the records of a datagram.
 fn affordable(requested: usize, budget: usize) -> usize {
     let largest = budget.checked_ilog2().map_or(0, |exponent| 1 << exponent);

@@ -1,7 +1,7 @@
-//! A lane as the agent and its publisher share it: one of them has it at a time, and neither waits for the other.
+//! A send path behind a lock that its agent and its publisher share: one of them holds it, and neither waits for the other.
 //!
-//! A publisher that sends by itself may have its lane nearly always, and may be kept from running while it has it. What
-//! others have to say to the lane meanwhile lies in its letter box, which whoever takes the lane next reads first.
+//! A publisher that sends inline may hold the lock nearly always, and may be kept from running while it does. Messages to
+//! the send path wait in its mailbox meanwhile, which the next holder of the lock empties first.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
@@ -14,9 +14,9 @@ use wire::{Report, Request};
 
 use super::send_path::SendPath;
 
-/// More letters than this are lost, as datagrams may be that find a buffer full: readers repeat what they say.
+/// The most messages in a mailbox; more are lost, as datagrams are that find a buffer full: readers repeat what they say.
 const MAX_MESSAGES: usize = 256;
-/// Of these so many are for what comes from the network: a flood of it keeps nothing out that this host has to say.
+/// The most of these that come from the network: a flood of them keeps no message of this host out.
 const MAX_NETWORK_MESSAGES: usize = MAX_MESSAGES / 2;
 
 pub(super) struct GuardedSendPath {
@@ -26,7 +26,7 @@ pub(super) struct GuardedSendPath {
     epoch: Epoch,
 }
 
-/// What is for a lane.
+/// A message to a send path.
 pub(super) enum Message {
     /// A reader's report, where it came from, and the size of its datagram.
     Report(Box<Report>, IpAddr, usize),
@@ -44,12 +44,12 @@ pub(super) enum Message {
     Readers(mpsc::Sender<Vec<ReaderReport>>),
 }
 
-/// Why a lane is not to be had.
+/// Why a send path cannot be locked at this moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unavailable {
-    /// Somebody else has it, who sees to everything that is due.
+    /// Another thread holds it, and sees to everything that is due.
     InUse,
-    /// Whoever had it last panicked.
+    /// The thread that held it last panicked.
     Poisoned,
 }
 
@@ -67,26 +67,27 @@ impl GuardedSendPath {
         self.epoch
     }
 
-    /// Does something with the lane, unless somebody else has it.
+    /// Calls `act` with the send path, unless another thread holds it.
     ///
-    /// A publisher looks afterwards whether it [has letters](Self::has_messages): they are for the agent then.
+    /// A publisher checks afterwards whether it [has messages](Self::has_messages): the agent handles them then.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut SendPath) -> T) -> Result<T, Unavailable> {
         let mut send_path = self.try_lock()?;
         self.handle_messages(&mut send_path);
         Ok(act(&mut send_path))
     }
 
-    /// Tells whether the agent must have a turn before it sleeps; while a publisher has the lane it need not, who wakes it.
+    /// Tells whether the agent must poll the send path before it sleeps. While the publisher holds it the agent need not: the
+    /// publisher wakes it.
     pub(super) fn needs_poll(&self) -> bool {
         self.try_lock().is_ok_and(|send_path| send_path.needs_poll() || self.has_messages())
     }
 
-    /// Tells whether letters wait. Who posted one and found the lane taken did so before the lane was given back, or took it.
+    /// Tells whether messages wait. A thread that posted one and found the send path locked did so before it was unlocked.
     pub(super) fn has_messages(&self) -> bool {
         !self.mailbox().is_empty()
     }
 
-    /// Puts a letter into the box; it is read at once if nobody has the lane.
+    /// Puts a message into the mailbox; it is handled at once if no thread holds the send path.
     pub(super) fn post(&self, message: Message) {
         let mut mailbox = self.mailbox();
         let is_of_network = matches!(message, Message::Report(..) | Message::Request(_));
@@ -94,12 +95,12 @@ impl GuardedSendPath {
             mailbox.push(message);
         }
         drop(mailbox);
-        // Whoever has the lane sees the letter when it gives the lane back.
+        // The holder of the send path sees the message when it unlocks.
         let _ = self.with(|_| ());
     }
 
     fn handle_messages(&self, send_path: &mut SendPath) {
-        // Not within the loop, which would keep the box from whoever posts.
+        // Not within the loop, which would keep the mailbox locked for threads that post.
         let messages = std::mem::take(&mut *self.mailbox());
         for message in messages {
             match message {
@@ -125,7 +126,7 @@ impl GuardedSendPath {
     }
 
     fn mailbox(&self) -> MutexGuard<'_, Vec<Message>> {
-        // Nobody does anything with them under this lock that could panic but for want of memory.
+        // Nothing that is done under this lock panics but for want of memory.
         self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -134,6 +135,6 @@ impl GuardedSendPath {
 impl GuardedSendPath {
     /// Holds the lane until the guard is dropped.
     pub(super) fn hold(&self) -> MutexGuard<'_, SendPath> {
-        self.try_lock().expect("a send_path that nobody has")
+        self.try_lock().expect("a send path that no thread holds")
     }
 }

@@ -1,4 +1,4 @@
-//! The publisher's short way to the network: samples for an agent that sleeps leave by the publisher's own thread.
+//! Inline sending: while the agent sleeps, samples are sent by the publisher's own thread.
 //!
 //! Waking the agent takes longer than sending a datagram, and what the agent takes out of the ring it has to fetch from another
 //! processor's cache. A publisher that writes few samples again at once leaves the sending to the agent, who then finds more than one
@@ -22,7 +22,7 @@ const MAX_BYTES: usize = 16 * 1024;
 /// A publisher that writes again within this time would be held up by sending; waking the agent takes about as long.
 const MIN_PAUSE: Duration = Duration::from_micros(10);
 
-/// A publisher's hold on its own lane. The lane ends with its agent, not with this.
+/// A publisher's handle of its own send path, which ends with the agent, not with this.
 pub(super) struct InlineSender {
     send_path: Weak<GuardedSendPath>,
     announce_to: Option<SocketAddr>,
@@ -84,7 +84,7 @@ impl InlineSender {
         }
     }
 
-    /// Lets `act` have a turn with the lane, if so many bytes are its publisher's to send; `None` if it had none.
+    /// Calls `act` with the send path if the publisher may send so many bytes inline; `None` if it did not send.
     fn try_poll<T>(
         &mut self,
         size_bytes: usize,
@@ -99,7 +99,7 @@ impl InlineSender {
             return None;
         }
         let had = self.send_path.upgrade()?.with(|send_path| {
-            // Once the lane is held: the agent may have had a turn before.
+            // Once the send path is locked: the agent may have polled it before.
             let now = clock::monotonic();
             act(send_path, now).map(|had| (had, now))
         });
@@ -111,7 +111,7 @@ impl InlineSender {
     /// Wakes the agent unless it may sleep on: nothing is left to do before it wakes by itself.
     fn leave(&self, polled: &Polled, waker: &AgentWaker) {
         let has_messages = self.send_path.upgrade().is_some_and(|send_path| send_path.has_messages());
-        // An agent that has woken up since sees before it sleeps again that there was a turn.
+        // An agent that has woken up since sees before it sleeps again that the send path was polled.
         let in_time = |due: Option<Instant>| {
             waker.sleeps_until().is_none_or(|until| due.is_none_or(|due| until <= due))
         };

@@ -1,7 +1,7 @@
 //! The publisher's end of its ring: where samples go in, and what the agent reports back.
 //!
 //! The ring is the hub: readers of this host read the same records from shared memory as the sending agent does
-//! on their way to the network. An outlet may have both, or either.
+//! on their way to the network. A publication may have both, or either.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -23,7 +23,7 @@ use crate::ledger_page::{LedgerPage, write_page};
 use crate::record::{BLOCK_HEAD_BYTES, BlockRecord, Record, kind};
 use crate::waker::AgentWaker;
 
-/// What an outlet is made for.
+/// The settings of a publication.
 #[derive(Clone, Debug)]
 pub struct PublicationConfig {
     /// Name, schema and station; the agent fills in its report port.
@@ -69,7 +69,7 @@ pub enum SocketFull {
 /// The publisher's end: dropping it ends the epoch with a final tally.
 pub struct Publication {
     writer: Option<Writer>,
-    /// The way to the network, where there is one.
+    /// The agent that sends to the network, where there is one.
     link: Option<Link>,
     /// Where readers of this host find the ring, if they read it too.
     host: Option<OnHost>,
@@ -115,7 +115,7 @@ pub(crate) struct PublicationShared {
     room: Doorbell,
 }
 
-/// What the agent last said of an outlet.
+/// The state of a publication as the agent last reported it.
 #[derive(Clone, Debug, Default)]
 pub struct PublicationStatus {
     /// What became of everything so far.
@@ -175,7 +175,7 @@ impl Publication {
         publication
     }
 
-    /// From now on sends few samples itself rather than wake the agent for them.
+    /// Lets the publisher send few samples inline from now on rather than wake the agent for them.
     pub(super) fn allow_inline_send(&mut self, inline_sender: InlineSender) {
         if let Some(link) = &mut self.link {
             link.inline_sender = Some(inline_sender);
@@ -351,7 +351,7 @@ impl Publication {
     }
 
     fn put(&mut self, kind: u16, parts: &[&[u8]]) -> Result<(), RecordTooLarge> {
-        let writer = self.writer.as_mut().expect("an publication in use has its writer");
+        let writer = self.writer.as_mut().expect("a publication in use has its writer");
         writer.write(kind, self.totals, parts).map(|_| ())
     }
 
@@ -498,7 +498,7 @@ impl PublicationShared {
 
     /// Tells whether the publisher has closed its ring.
     pub(super) fn is_closed(&self) -> bool {
-        // Relaxed: the bell's fences stand between this and its counterpart, as for the ring's own head.
+        // Relaxed: the waker's fences stand between this and its counterpart, as for the ring's own head.
         self.closed.load(Ordering::Relaxed) != 0
     }
 

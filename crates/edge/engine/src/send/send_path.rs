@@ -1,4 +1,4 @@
-//! One publisher inside the sending agent: from its ring through the machine to the socket.
+//! The send path of one publisher: from its ring through the machine to the socket.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -33,9 +33,9 @@ const ANNOUNCE_SPREAD: f64 = 0.2;
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 /// Multicast stays in the local network unless told otherwise.
 const MULTICAST_TTL: u8 = 1;
-/// How many trains one publisher sends before the others have their turn.
+/// The most trains that one publisher sends in a duty cycle, so that the others send too.
 const MAX_TRAINS_PER_DUTY_CYCLE: usize = 8;
-/// The same for a publisher's own thread: a train, and a look at whether that was all.
+/// The most trains that a publisher's own thread sends: a train, and a look at whether that was all.
 const MAX_INLINE_TRAINS: usize = 2;
 /// To how many addresses a publisher sends itself.
 const MAX_QUICK_DESTINATIONS: usize = 4;
@@ -44,7 +44,7 @@ const MAX_NUMBERS_PER_NOTICE: usize = 1 << 20;
 /// How long datagrams wait for a send buffer of which nothing leaves: a device that is stuck, and no slow one.
 const MAX_HELD: Duration = Duration::from_secs(5);
 
-/// One publisher's way out.
+/// One publisher's path from its ring to the network.
 pub(super) struct SendPath {
     machine: Sender,
     reader: Reader,
@@ -70,7 +70,7 @@ pub(super) struct SendPath {
     departures: Departures,
     /// Numbers that were refused, until the machine has been told.
     refused: Vec<Refused>,
-    /// What its socket is made with.
+    /// The settings that the socket is made with.
     egress: Egress,
     /// Parts of `train` that found it full and wait, and since when.
     held: Vec<Part>,
@@ -79,7 +79,7 @@ pub(super) struct SendPath {
     gave_up: bool,
     /// The agent's poller tells when the socket has room.
     pub(super) is_watched: bool,
-    /// The publisher's thread had a turn since the agent's last: what is due next has changed.
+    /// The publisher's thread polled it since the agent last did: what is due next has changed.
     was_polled_inline: bool,
     injection: f64,
     warned: Vec<Stage>,
@@ -90,7 +90,7 @@ pub(super) struct SendPath {
     device: Option<u32>,
 }
 
-/// What a lane's socket is made with, and made again when its interface has changed.
+/// The settings that a send path's socket is made with, and made again when its interface has changed.
 struct Egress {
     options: SendOptions,
     unicast_ttl: Option<u8>,
@@ -118,7 +118,7 @@ struct Refused {
     why: Refusal,
 }
 
-/// What a turn left to do.
+/// What a poll left to do.
 pub(super) enum Polled {
     /// There is more to do at once.
     Busy,
@@ -230,12 +230,12 @@ impl SendPath {
         &self.socket
     }
 
-    /// Tells whether the agent must have a turn before it sleeps.
+    /// Tells whether the agent must poll it before it sleeps.
     pub(super) fn needs_poll(&self) -> bool {
         self.was_polled_inline || self.has_input()
     }
 
-    /// Tells whether the publisher has written or said something since the last turn that can be followed now.
+    /// Tells whether the publisher has written or said something since the last poll that can be followed now.
     pub(super) fn has_input(&self) -> bool {
         if self.waits_for_socket() {
             return false;
@@ -314,20 +314,20 @@ impl SendPath {
         }
     }
 
-    /// Does what is to be done now, within bounds that leave the other publishers their turn.
+    /// Sends what is due now, within bounds that leave the other publishers their share.
     pub(super) fn poll(&mut self, now: Instant, announce_to: Option<SocketAddr>) -> Polled {
         self.was_polled_inline = false;
         self.announce(now, announce_to);
         self.send_what_is_due(now, MAX_TRAINS_PER_DUTY_CYCLE)
     }
 
-    /// Tells whether a turn would hold a publisher up: more waits than so many bytes, or goes to many.
+    /// Tells whether a poll would hold a publisher up: more waits than so many bytes, or goes to many.
     pub(super) fn is_long_work(&self, max_bytes: usize) -> bool {
         self.reader.lag_bytes() > 2 * max_bytes as u64 || self.destinations.len() > MAX_QUICK_DESTINATIONS
     }
 
-    /// The same for the publisher's own thread, a train or two of it. What takes the agent's poller is left to the agent, who
-    /// sees that there was a turn.
+    /// Sends a train or two from the publisher's own thread. What takes the agent's poller is left to the agent, which
+    /// sees that there was a poll.
     pub(super) fn poll_inline(&mut self, now: Instant, announce_to: Option<SocketAddr>) -> Polled {
         self.was_polled_inline = true;
         self.announce(now, announce_to);
@@ -335,8 +335,8 @@ impl SendPath {
         self.left_to_agent(polled)
     }
 
-    /// The same with samples out of their publisher's hands, all trains that are due; returns how many bytes of them it took:
-    /// none where others wait before them.
+    /// Sends all trains that are due from the publisher's own thread, with samples that it passes directly; returns how many
+    /// bytes of them were taken: none where others wait before them.
     pub(super) fn poll_with(
         &mut self,
         now: Instant,
@@ -378,7 +378,7 @@ impl SendPath {
         (samples.bytes.len() - rest.len(), self.left_to_agent(polled))
     }
 
-    /// Returns what a publisher's turn left to do: the agent's poller is needed while the socket is full.
+    /// Returns what an inline poll left to do: the agent's poller is needed while the socket is full.
     fn left_to_agent(&self, polled: Polled) -> Polled {
         if self.waits_for_socket() { Polled::Busy } else { polled }
     }
@@ -398,7 +398,7 @@ impl SendPath {
         self.end_poll(now, idle)
     }
 
-    /// Tells what a turn left to do after which the machine is idle for so long, or is not.
+    /// Returns what a poll left to do after which the machine is idle for so long, or is not.
     #[expect(clippy::option_option, reason = "there may be no deadline")]
     fn end_poll(&mut self, now: Instant, idle: Option<Option<Instant>>) -> Polled {
         self.tell_status(now);
@@ -430,7 +430,7 @@ impl SendPath {
                 self.lapped(now, totals);
                 false
             }
-            // The next turn sees what is the matter.
+            // The next poll sees what is the matter.
             Err(_) => false,
         }
     }
@@ -726,7 +726,7 @@ impl SendPath {
 }
 
 impl Drop for SendPath {
-    /// Whether its epoch is over or its agent comes to grief: nobody shall wait for this lane.
+    /// Ends the publication, whether the epoch is over or the agent has failed: no publisher waits for this send path.
     fn drop(&mut self) {
         self.shared.end();
     }

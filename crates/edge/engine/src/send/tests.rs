@@ -211,7 +211,7 @@ fn a_send_path_takes_samples_injection_and_the_end_as_input() {
 fn a_command_that_comes_while_falling_asleep_is_not_slept_over() {
     let mut agent = Agent::open(send_config(), false, AgentWaker::new().unwrap()).unwrap();
     let (tell, commands) = mpsc::channel();
-    // As if it had come behind the last look at the commands, and the bell had rung while all were awake.
+    // As if it had come behind the last look at the commands, and the waker had been called while all were awake.
     tell.send(Command::Stop).unwrap();
     agent.sleep(Some(clock::monotonic() + WATCHDOG), &commands);
     assert!(agent.stopping);
@@ -298,6 +298,6 @@ fn announcements_begin_often_and_go_on_every_second() {
         assert!(pause.abs_diff(expected) <= expected / 10 + 1, "{announced:?}");
     }
     assert!((7..=8).contains(&announced.len()), "{announced:?}");
-    // The lane goes first, or nobody would end the publisher.
+    // The send path goes first, or nothing would end the publisher.
     drop(send_path);
 }

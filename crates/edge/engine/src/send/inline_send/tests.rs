@@ -15,7 +15,7 @@ use crate::send::publication::{Link, Publication, PublicationConfig};
 use crate::send::send_path::SendPath;
 use crate::send::tests::{listener, opened, publication_config};
 
-/// A publisher, its lane, and the bell of an agent without a thread.
+/// A publisher, its send path, and the waker of an agent without a thread.
 struct Scene {
     publication: Publication,
     send_path: Option<Arc<GuardedSendPath>>,
@@ -25,7 +25,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Sets up a publisher whose lane had its first turn.
+    /// Sets up a publisher whose send path was polled once.
     fn new(change: impl FnOnce(&mut PublicationConfig)) -> Self {
         let (listener, address) = listener();
         listener.set_nonblocking(true).unwrap();
@@ -85,7 +85,7 @@ impl Scene {
 }
 
 impl Drop for Scene {
-    /// Ends the lane first: nobody else would end the publisher.
+    /// Ends the send path first: nothing else would end the publisher.
     fn drop(&mut self) {
         self.send_path = None;
     }
@@ -181,7 +181,7 @@ fn a_publisher_that_writes_again_at_once_leaves_it_to_the_agent() {
 #[test]
 fn few_samples_behind_a_hole_that_waits_in_the_ring_leave_with_it() {
     let mut scene = Scene::new(|_| ());
-    // Its bell rings while the agent is awake, which has not come to it yet.
+    // Wakes the agent while it is awake and has not come to this publisher yet.
     scene.publication.skip(3).unwrap();
     scene.sleeps(Duration::ZERO);
     scene.write(8);
