@@ -1,7 +1,7 @@
 //! Waking readers that wait, at next to no cost while nobody does.
 //!
-//! A bell has two words. Whoever is about to sleep *arms* it; whoever has written something disarms it if it is
-//! armed, counts, and wakes everybody who sleeps at the count. A word that says "armed" rather than a number
+//! A doorbell has two words. A reader that is about to sleep *arms* it; a writer that has written disarms it if it is
+//! armed, counts, and wakes every reader that sleeps at the count. The word says "armed" rather than a number
 //! of sleepers, because a reader that is killed in its sleep would leave a number up for ever.
 
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use crate::sync::{Ordering, fence};
 use crate::word::{Word, sleep, wake};
 
-/// How long one sleep lasts at most at a bell that other processes arm too: one of them could disarm it.
+/// The longest sleep at a doorbell that other processes arm too: one of them could disarm it.
 const MAX_SHARED_SLEEP: Duration = Duration::from_millis(100);
 
-/// How long one sleep lasts at a bell that this process may not arm.
+/// The longest sleep at a doorbell that this process may not arm.
 const UNARMED_SLEEP: Duration = Duration::from_millis(1);
 
 /// How many looks a spinning reader takes between two looks at the clock.
@@ -25,12 +25,12 @@ pub enum Idle {
     Spin,
     /// Lets other threads run between two looks.
     Yield,
-    /// Sleeps until the bell rings.
+    /// Sleeps until the doorbell rings.
     #[default]
     Sleep,
 }
 
-/// A bell that writers ring and readers sleep at; one bell may serve any number of rings.
+/// Wakes readers that sleep; its writers ring it, and one doorbell may serve any number of rings.
 ///
 /// Ringing is apart from writing, so that a writer rings once per batch.
 ///
@@ -38,7 +38,7 @@ pub enum Idle {
 pub struct Doorbell {
     /// Not 0 while somebody sleeps or is about to; `None` where this process may not say so.
     armed: Option<Word>,
-    /// How often the bell was rung while somebody waited.
+    /// How often the doorbell was rung while a reader waited.
     rung: Word,
     max_sleep: Duration,
 }
@@ -50,13 +50,13 @@ impl Default for Doorbell {
 }
 
 impl Doorbell {
-    /// Makes a bell for the threads of this process.
+    /// Makes a doorbell for the threads of this process.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes a bell of words that other processes know too.
+    /// Makes a doorbell of words that other processes know too.
     #[cfg(not(loom))]
     pub(crate) const fn shared(armed: Option<Word>, rung: Word) -> Self {
         let max_sleep = if armed.is_some() { MAX_SHARED_SLEEP } else { UNARMED_SLEEP };
@@ -66,21 +66,21 @@ impl Doorbell {
     /// Wakes everybody who waits. To be called after writing.
     pub fn ring(&self) {
         let Some(armed) = &self.armed else { return };
-        // The writer wrote, then looks for sleepers; a sleeper arms the bell, then looks for what was written.
+        // The writer wrote, then looks for sleepers; a sleeper arms the doorbell, then looks for what was written.
         // With a sequentially consistent fence on both sides at least one of the two sees the other.
         fence(Ordering::SeqCst);
         if armed.value().load(Ordering::Relaxed) != 0 {
             armed.value().store(0, Ordering::Relaxed);
-            // Release: a sleeper that finds the new count finds the bell disarmed, and arms it again.
+            // Release: a sleeper that finds the new count finds the doorbell disarmed, and arms it again.
             self.rung.value().fetch_add(1, Ordering::Release);
             wake(&self.rung);
         }
     }
 
-    /// Calls `look` until it returns something, sleeping in between until the bell rings.
+    /// Calls `look` until it returns something, sleeping in between until the doorbell rings.
     ///
     /// Returns `None` when `timeout` has passed and `look` still found nothing; it is called at least once,
-    /// and once after the time is over. A bell rung during `look` is never missed.
+    /// and once after the time is over. A doorbell rung during `look` is never missed.
     pub fn wait_until<T>(&self, timeout: Duration, look: impl FnMut() -> Option<T>) -> Option<T> {
         wait_any(&[self], Idle::Sleep, timeout, look)
     }
@@ -94,7 +94,7 @@ impl Doorbell {
             fence(Ordering::SeqCst);
             // Acquire pairs with the release in `ring`.
             let rung = self.rung.value().load(Ordering::Acquire);
-            // A bell rung in between was disarmed by that: sleeping at its new count nobody would be woken.
+            // A doorbell rung in between was disarmed by that: a reader that slept at its new count would not be woken.
             if armed.value().load(Ordering::Relaxed) != 0 {
                 return rung;
             }
@@ -102,7 +102,7 @@ impl Doorbell {
     }
 }
 
-/// Calls `look` until it returns something, waiting in between, as `idle` says, until one of the bells rings.
+/// Calls `look` until it returns something, waiting in between, as `idle` says, until one of the doorbells rings.
 ///
 /// Returns `None` when `timeout` has passed and `look` still found nothing; it is called at least once, and
 /// once after the time is over.

@@ -65,7 +65,7 @@ pub(crate) struct Control {
     /// Where a late or lapped reader begins, always the start of a record.
     resume: u64,
     reserved_after_intent: [u64; 14],
-    /// How often the bell was rung for readers that wait; the low 32 bits, at which they sleep.
+    /// How often the doorbell was rung for readers that wait; the low 32 bits, at which they sleep.
     rung: u64,
     /// Counts changes of the ledger page, odd while it is being written.
     page_sequence: u64,

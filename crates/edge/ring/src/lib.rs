@@ -6,7 +6,7 @@
 //! carries two running totals of its writer, so that a lapped reader knows what it missed by a difference.
 //!
 //! Not here: what records mean (that is `engine`), and sleeping in the ring itself: a [`Doorbell`] wakes
-//! whoever waits, and one bell serves any number of rings. Start with [`ring()`] for the threads of one process,
+//! readers that wait, and one doorbell serves any number of rings. Start with [`ring()`] for the threads of one process,
 //! with [`shared`] between processes; both have the same image in memory, drawn in `docs/formats/ring.md`.
 //!
 //! ```

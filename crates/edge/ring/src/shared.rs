@@ -249,7 +249,7 @@ impl SharedRing {
         &self.ring
     }
 
-    /// Returns the bell that its writer rings.
+    /// Returns the doorbell that its writer rings.
     #[must_use]
     pub const fn doorbell(&self) -> &Arc<Doorbell> {
         &self.doorbell

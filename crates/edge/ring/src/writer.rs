@@ -182,7 +182,7 @@ impl Writer {
 
     /// Wakes the readers of a ring in shared memory that sleep; to be called after writing, once per batch.
     ///
-    /// A ring on the heap has no bell of its own.
+    /// A ring on the heap has no doorbell of its own.
     #[cfg(not(loom))]
     pub fn ring_doorbell(&self) {
         if let Some(file) = &self.file {

@@ -33,7 +33,7 @@ impl Range {
     }
 }
 
-/// A mapping whose faults are caught, until the end of the watch.
+/// Catches the faults of a mapping until it is taken out again.
 pub(super) struct Watch {
     place: Option<&'static Range>,
 }
@@ -53,7 +53,7 @@ impl Watch {
         Self { place }
     }
 
-    /// Ends the watch; to be called before the mapping is given back.
+    /// Stops catching faults; to be called before the mapping is given back.
     pub(super) fn end(&mut self) {
         if let Some(range) = self.place.take() {
             range.start.store(0, Ordering::Release);
