@@ -1,7 +1,7 @@
 //! The same by iceoryx2, with the same messages, copied in and copied out.
 //!
-//! Its subscriber has as many places as the ring has room for; where they are taken its publisher waits, as it does by
-//! default. Asleep, it is woken by its event service, a second call beside the sample's.
+//! Its subscriber has a slot for as many messages as fit into the ring; where they are taken its publisher waits, as it does
+//! by default. Asleep, it is woken by its event service, a second call beside the sample's.
 
 use std::hint::{black_box, spin_loop};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::latency::{Exchange, RING_BYTES, Wait};
 use crate::place::{Standing, stand_on};
 use crate::side::{argument, stand_by, tell, wait_for_word};
 
-/// The places of a subscriber: as many messages as a ring holds, within what its queues are made for.
+/// The most slots of a subscriber: as many messages as a ring holds, within what its queues are made for.
 const MAX_SLOTS: usize = 4096;
 
 /// The first byte of the last message.
@@ -32,7 +32,7 @@ const LOOKS_PER_CLOCK: u32 = 1 << 20;
 /// So many messages between two looks at the clock.
 const MESSAGES_PER_CLOCK: usize = 16;
 
-/// One direction of a name of its own.
+/// One direction, as a service under its own name.
 struct Channel {
     node: Node<ipc::Service>,
     name: String,

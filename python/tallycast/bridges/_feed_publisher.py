@@ -1,4 +1,4 @@
-"""Does what a `Feed` says: opens, feeds and closes the publishers of one stream, and keeps their totals."""
+"""Publishes what a `Feed` says: opens, feeds and closes the publishers of one stream, and keeps their totals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Declaration:
 
 
 class FeedPublisher:
-    """One stream with its feed."""
+    """Publishes one stream as its feed says."""
 
     def __init__(self, feed: Feed, declaration: Declaration, reporter: Reporter) -> None:
         self.feed = feed

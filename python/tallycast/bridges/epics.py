@@ -116,7 +116,8 @@ class Incoming(_run.Direction):
 
     def take(self, sender: int, dropped: int, event: Event) -> None:
         """Takes one event of a PV."""
-        pv, publisher, now_ns, wall_ns = self._pvs[sender], self._publishers[sender], time.monotonic_ns(), time.time_ns()
+        pv, publisher = self._pvs[sender], self._publishers[sender]
+        now_ns, wall_ns = time.monotonic_ns(), time.time_ns()
         if dropped:
             publisher.do(pv.feed.lost(dropped, "this bridge was too slow", now_ns))
         if isinstance(event, Meta):

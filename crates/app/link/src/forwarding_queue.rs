@@ -1,4 +1,4 @@
-//! One direction of the path at work: the virtual network's machine, what it has let through so far and what became of it.
+//! The forwarding queue of one direction: the emulated path, the datagrams that it has let through, and their account.
 //!
 //! No clock is read here: a driver says when datagrams come, asks when the next is due, and takes it then.
 
@@ -10,7 +10,7 @@ use units::Instant;
 
 use crate::account::Account;
 
-/// One direction of the path; `T` is what a driver keeps of a datagram until it is due.
+/// Forwards datagrams in one direction; `T` is what a driver keeps of a datagram until it is due.
 pub(crate) struct ForwardingQueue<T> {
     path: Path,
     /// When the last one entered: the machine's time does not go back.

@@ -1,9 +1,9 @@
-//! Who may be connected, for how long, and how many from one address: what keeps neighbours that are hostile or broken from
-//! taking the server's places and the descriptors that streams need.
+//! Limits of connections: how many, how many from one address, and for how long, so that neighbours that are hostile or
+//! broken take neither the server's slots nor the descriptors that streams need.
 //!
-//! A connection has a [`Slot`] from when it is taken until it is closed, and the place knows what it is doing: waiting for a
+//! A connection has a [`Slot`] from when it is taken until it is closed, and the slot knows what it is doing: waiting for a
 //! request, being served, or live as a page. Waiting, and not taking what is sent, have a bound; a connection that waits gives its
-//! place to a newcomer where places are short. [`Liveness`] is the same for pages. Start with [`Gate`].
+//! slot to a newcomer where slots are short. [`Liveness`] is the same for pages. Start with [`Gate`].
 
 mod conduct;
 mod gate;

@@ -171,7 +171,7 @@ pub(crate) struct Viewers {
     counts: [AtomicU64; 2],
 }
 
-/// A viewer's place; given back when dropped.
+/// A viewer's slot; given back when dropped.
 pub(crate) struct ViewerSlot {
     pub(crate) number: u64,
     pub(crate) source: Source,
@@ -196,7 +196,7 @@ impl Viewers {
 }
 
 impl ViewerSlot {
-    /// Takes a place, if there is one and the source has its share not yet; counts it otherwise.
+    /// Takes a slot, if one is free and the source has less than its share; counts the refusal otherwise.
     pub(crate) fn take(shared: &Arc<Shared>, source: Source) -> Result<Self, TurnedAway> {
         let taken = Self::count_in(&mut shared.viewers.by_source(), shared, source);
         taken.inspect_err(|why| shared.slots.tally.turned_away(*why, &source))?;
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(ViewerSlot::take(&shared, source(1)).err(), Some(TurnedAway::SourcePages));
         assert!(ViewerSlot::take(&shared, source(2)).is_ok());
         seats.pop();
-        assert!(ViewerSlot::take(&shared, source(1)).is_ok(), "a place that was left is free");
+        assert!(ViewerSlot::take(&shared, source(1)).is_ok(), "a slot that was left is free");
         assert_eq!(turned_away(&shared, TurnedAway::SourcePages), 1);
     }
 }

@@ -63,7 +63,7 @@ pub(crate) struct BlockView {
     gaps: BTreeMap<Arc<StreamName>, Vec<StreamGap>>,
     /// Newest blocks that have been picked and not been handed over.
     picked: BTreeMap<Arc<StreamName>, Delivery>,
-    /// Whose turn it was last.
+    /// The stream whose block was handed over last.
     last_served: Option<Arc<StreamName>>,
 }
 
@@ -122,7 +122,7 @@ impl Subscriber {
     /// Returns the newest block of a stream, in turn of all that have one, and passes over those before it; `None` when none
     /// has come within `patience`.
     ///
-    /// What is passed over was delivered, as far as the account goes: it was this reader's wish.
+    /// Blocks that are passed over count as delivered: this reader asked for the newest only.
     pub fn newest_block(&mut self, patience: Duration) -> Option<Delivery> {
         let first = if self.view.picked.is_empty() { self.next_block(patience) } else { None };
         let more = std::iter::from_fn(|| self.next_block(Duration::ZERO)).take(MAX_PASSED_OVER);
@@ -171,7 +171,7 @@ impl BlockView {
         None
     }
 
-    /// Takes the picked block of the stream behind the one before, so that a fast stream does not keep others from their turn.
+    /// Takes the picked block of the stream behind the one before, so that a fast stream does not hold the others up.
     fn next_picked(&mut self) -> Option<Delivery> {
         let behind = (self.last_served.take().map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         let stream = self.picked.range(behind).next().or_else(|| self.picked.first_key_value())?.0;

@@ -29,7 +29,7 @@ use crate::reader_epoch::{ReaderEpoch, Times};
 use host::HostEnd;
 pub(crate) use resumed::Rest;
 
-/// How many records one stream gives before the others have their turn.
+/// The most records that one stream gives in a poll, so that the others are read too.
 const MAX_RECORDS_PER_POLL: usize = 256;
 /// How many bytes of samples it gives before that: a small piece may complete a large sample.
 const MAX_BYTES_PER_POLL: usize = 1 << 20;

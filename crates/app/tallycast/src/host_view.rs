@@ -101,7 +101,7 @@ pub(crate) struct Found {
     pub(crate) start: Start,
 }
 
-/// What a subscriber asks for when it looks round.
+/// The selection of a subscriber that looks for streams on this host.
 pub(crate) struct HostSelection<'a> {
     /// All patterns.
     pub(crate) patterns: &'a [StreamPattern],
@@ -151,7 +151,7 @@ impl HostView {
         due
     }
 
-    /// Forgets what was passed over: wishes have changed.
+    /// Forgets what was passed over: the selection has changed.
     pub(crate) fn look_at_all_again(&mut self) {
         self.passed.clear();
         self.next_look = Instant::now();
@@ -199,7 +199,7 @@ impl HostView {
         left.iter().any(|left| !self.lying.contains_key(&left.file_number))
     }
 
-    /// Returns the streams that can be read here now and are wanted, the publishers' rings before the agent's;
+    /// Returns the selected streams that can be read here now, the publishers' rings before the agent's;
     /// those that it `reads` already are left alone.
     pub(crate) fn find(
         &mut self,
@@ -248,7 +248,7 @@ impl HostView {
         found
     }
 
-    /// Opens a ring if it is wanted; remembers it if it was not waited for.
+    /// Opens a ring if its stream is selected; remembers it if it was not waited for.
     fn open(
         &mut self,
         name: &RingName,

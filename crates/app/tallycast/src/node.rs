@@ -149,7 +149,7 @@ pub enum NodeError {
         "the bus {0} is limited to this host and has no addresses\nomit --to and --from, or use a udp:// bus"
     )]
     NoNetwork(Box<Bus>),
-    /// A wish that concerns datagrams, on a bus that has none.
+    /// An option that concerns datagrams, on a bus that has none.
     #[error(
         "planted loss and sending on demand concern datagrams, and the bus {0} is limited to this host\nomit --loss and --send, or use a udp:// bus"
     )]
@@ -341,7 +341,7 @@ impl Node {
         agent.map_or_else(Vec::new, |agent| agent.ports())
     }
 
-    /// Returns the streams that this process wanted from the network and could not join: addresses, descriptors, memory or
+    /// Returns the streams that this process selected on the network and could not join: addresses, descriptors, memory or
     /// memberships were used up. Those that it joined later are among them, because what they sent before was missed.
     #[must_use]
     pub fn unjoined(&self) -> UnjoinedStreams {

@@ -107,7 +107,7 @@ pub enum PublishError {
         /// What fits when nothing waits.
         queue_bytes: usize,
     },
-    /// The sending agent came to grief: nothing is sent any more.
+    /// The sending agent has failed: nothing is sent any more.
     #[error("the sending agent has failed\nsee the log for the reason, and open the publisher on a new node")]
     Ended,
     /// A new epoch cannot begin; the one before has ended.
@@ -148,7 +148,7 @@ pub struct EarlierEpochs {
 /// ```
 pub struct Publisher {
     publication: Option<Publication>,
-    /// Keeps the sending agent alive until the outlet, dropped before it, has ended.
+    /// Keeps the sending agent alive until the publication, dropped before it, has ended.
     node: Node,
     name: StreamName,
     schema: Schema,

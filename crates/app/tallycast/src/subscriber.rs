@@ -21,7 +21,7 @@ use crate::host_view::{HostView, Reach, Start};
 use ended::complete;
 use ending::Ends;
 
-/// Bytes of samples that are taken from the rings before they are handed over.
+/// The most bytes of samples that one poll takes from the rings before they are handed over.
 const MAX_BYTES_PER_POLL: usize = 1 << 26;
 
 /// A reader of every stream that matches its patterns, also of those that come later.
@@ -56,7 +56,7 @@ pub struct Subscriber {
     refused: BTreeSet<StreamId>,
     /// The socket accounts of the streams that are being left, which go with them.
     leaving: SocketAccounts,
-    /// The stream whose turn comes first next time.
+    /// The stream that is read first next time.
     next_stream: Option<StreamId>,
     pub(crate) view: BlockView,
 }
@@ -91,7 +91,7 @@ const MAX_RESTING: usize = 4_096;
 /// The accounts of this process's sockets, by stream and epoch.
 type SocketAccounts = BTreeMap<(StreamId, Epoch), StreamAccountView>;
 
-/// What a subscriber is made of.
+/// The settings of a subscriber.
 pub(crate) struct SubscriberConfig {
     pub(crate) reader: String,
     pub(crate) patterns: Vec<StreamPattern>,
@@ -148,7 +148,7 @@ impl Subscriber {
             if let Some(event) = self.queue.pop_front() {
                 return Some(event);
             }
-            // A turn may bring nothing to tell although there is more to read.
+            // A poll may bring nothing to tell although there is more to read.
             if self.pump() || self.flows.values_mut().any(Flow::is_ready) {
                 continue;
             }
@@ -269,7 +269,7 @@ impl Subscriber {
         self.read_what_was_left(&mut take);
         self.deselect_all();
         self.leave_what_others_read();
-        // A turn may bring nothing to tell although there is more to read.
+        // A poll may bring nothing to tell although there is more to read.
         while self.pump() || self.flows.values_mut().any(Flow::is_ready) {
             self.queue.drain(..).for_each(&mut take);
         }

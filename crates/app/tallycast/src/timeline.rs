@@ -33,13 +33,13 @@ pub(crate) struct Run {
 }
 
 impl Timeline {
-    /// Returns by how much `wanted` lies before the newest sample; zero if it does not.
+    /// Returns by how much `requested` lies before the newest sample; zero if it does not.
     pub(crate) fn lead_over(&self, requested: WallTime) -> Duration {
         let lead_ns = self.newest.map_or(0, |newest| newest.nanos_since(requested));
         Duration::from_nanos(u64::try_from(lead_ns).unwrap_or(0))
     }
 
-    /// Returns which of the next `samples`, the first of them taken at `wanted`, go first, and with which time.
+    /// Returns which of the next `samples`, the first of them taken at `requested`, go first, and with which time.
     ///
     /// `of_block` are the samples of the block that they are the rest of.
     pub(crate) fn next_run(&self, rate: SampleRate, requested: WallTime, samples: u64, of_block: u64) -> Run {
@@ -55,7 +55,7 @@ impl Timeline {
         Run { first, samples: if is_last { samples } else { run } }
     }
 
-    /// Returns in how many runs a block goes at most whose first sample was taken at `wanted`.
+    /// Returns the most runs in which a block goes whose first sample was taken at `requested`.
     pub(crate) fn most_runs(&self, requested: WallTime, of_block: u64) -> usize {
         let is_cut = self.lead_over(requested) > Duration::ZERO;
         let runs = if is_cut { of_block.div_ceil(run_samples(of_block)) } else { 1 };

@@ -1,26 +1,26 @@
-//! Who may bring something at once: a bounded number of places, shared among neighbours.
+//! Slots of senders that transfer at once: a bounded number, shared among neighbours.
 //!
-//! A place is for a sender that brings something. One that offers nothing in time loses it. Where all are taken, a
+//! A slot is for a sender that transfers something. One that offers nothing in time loses it. Where all are taken, a
 //! newcomer gets that of a neighbour who has more of them than the newcomer's and has not offered anything, or that of
 //! a sender for which nothing has moved for long; otherwise it has to come again.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// A sender that has offered nothing for so long after it connected loses its place. The list is the first that it says,
+/// A sender that has offered nothing for so long after it connected loses its slot. The list is the first that it says,
 /// and that of a million entries takes less over 10 Mbit/s.
 const OFFERS_WITHIN: Duration = Duration::from_secs(120);
-/// A sender that holds a place for so long without having offered anything gives way to others.
+/// A sender that holds a slot for so long without having offered anything gives way to others.
 const GIVES_WAY_UNOFFERED: Duration = Duration::from_secs(2);
 /// A sender for which nothing has moved for so long gives way to others, and may go on later where it was: files are
 /// mostly written out, and looked through again at the other end, in less.
 const GIVES_WAY_IDLE: Duration = Duration::from_secs(30);
 
-/// A sender's place.
+/// Identifies a sender's slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SlotId(u64);
 
-/// The places of senders from neighbours `S`.
+/// The slots of senders from neighbours `S`.
 #[derive(Debug)]
 pub struct Slots<S> {
     most: usize,
@@ -39,11 +39,11 @@ struct Holder<S> {
 /// What a newcomer gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
-    /// A place that was free.
+    /// A slot that was free.
     Free(SlotId),
-    /// The place of another sender, whose connection is to be ended.
+    /// The slot of another sender, whose connection is to be ended.
     InsteadOf {
-        /// The newcomer's place.
+        /// The newcomer's slot.
         slot: SlotId,
         /// The one that gives way.
         gone: SlotId,
@@ -53,13 +53,13 @@ pub enum Taken {
 }
 
 impl<S: Copy + Ord> Slots<S> {
-    /// Makes so many places.
+    /// Makes a table of `most` slots.
     #[must_use]
     pub const fn new(most: usize) -> Self {
         Self { most, next: 0, holders: BTreeMap::new() }
     }
 
-    /// Takes a place for a newcomer.
+    /// Takes a slot for a newcomer.
     pub fn take(&mut self, now: Instant, source: S) -> Taken {
         if self.holders.len() < self.most {
             return Taken::Free(self.hold(now, source));
@@ -83,12 +83,12 @@ impl<S: Copy + Ord> Slots<S> {
         }
     }
 
-    /// Frees a place.
+    /// Frees a slot.
     pub fn leave(&mut self, slot: SlotId) {
         self.holders.remove(&slot);
     }
 
-    /// Frees and returns the places of those who offered nothing in time.
+    /// Frees and returns the slots of senders that offered nothing in time.
     pub fn overdue(&mut self, now: Instant) -> Vec<SlotId> {
         let is_overdue =
             |holder: &Holder<S>| !holder.has_offered && now.duration_since(holder.moved) >= OFFERS_WITHIN;
@@ -105,7 +105,7 @@ impl<S: Copy + Ord> Slots<S> {
         slot
     }
 
-    /// Returns the place that gives way to a newcomer: of the neighbour that has most of those that may, the one for
+    /// Returns the slot that gives way to a newcomer: of the neighbour that has most of those that may, the one for
     /// which nothing has moved for longest.
     fn gives_way(&self, now: Instant, source: S) -> Option<SlotId> {
         let held = |source: S| self.holders.values().filter(|holder| holder.source == source).count();
@@ -157,7 +157,7 @@ mod tests {
         let soon = start + GIVES_WAY_UNOFFERED;
         assert_eq!(slots.take(soon - MS, 2), Taken::Full, "it may still be about to offer something");
         assert!(matches!(slots.take(soon, 2), Taken::InsteadOf { gone, .. } if ids[1..].contains(&gone)));
-        // Two of one against one of the other: none has a right to another's place.
+        // Two of one against one of the other: none has a right to another's slot.
         assert_eq!(slots.take(soon, 2), Taken::Full);
         assert_eq!(slots.take(soon, 1), Taken::Full);
         assert!(matches!(slots.take(soon, 3), Taken::InsteadOf { .. }), "two against none");

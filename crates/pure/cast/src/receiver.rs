@@ -44,7 +44,7 @@ use run::Run;
 use stream::{Arrival, Stream, Surroundings};
 pub use waiting::WaitsSince;
 
-/// The most streams at one socket. A new one takes the place of the one that was heard of first and is not described yet;
+/// The most streams at one socket. A new one takes the slot of the one that was heard of first and is not described yet;
 /// where all are, its datagrams are counted and dropped.
 const MAX_STREAMS: usize = 1_024;
 /// The furthest position that is heard: at a thousand million elements a second a publisher comes there in eighteen years. Beyond
@@ -522,7 +522,7 @@ impl Receiver {
         self.streams.values().filter_map(Stream::next_deadline).min()
     }
 
-    /// Tells whether the socket has a place for one more stream, or this one has a place already.
+    /// Tells whether the socket has a free slot for a stream, or the stream has one already.
     #[must_use]
     pub fn has_slot_for(&self, stream: StreamId) -> bool {
         let is_unknown = |stream: &Stream| stream.description().is_none();
@@ -531,7 +531,7 @@ impl Receiver {
             || self.streams.values().any(is_unknown)
     }
 
-    /// Makes a place for a new stream; tells whether there is one.
+    /// Frees a slot for a new stream; tells whether there is one.
     fn free_slot(&mut self) -> bool {
         if self.streams.len() < MAX_STREAMS {
             return true;

@@ -148,7 +148,7 @@ pub struct EndpointStats {
     pub refused: u64,
     /// Connections of clients that said nothing after their handshake, and were given up.
     pub half_open: u64,
-    /// Connections of that kind that gave way, while all places were taken, to a client of an address with fewer.
+    /// Connections of that kind that gave way, while all slots were taken, to a client of an address with fewer.
     pub displaced: u64,
     /// Connections that ended because their peer began anew with other numbers.
     pub replaced: u64,
@@ -193,7 +193,7 @@ impl Endpoint {
     /// Waits for clients, of whom at most `backlog` wait to be [accepted](Self::accept) or have still to show that they
     /// heard the answer to their handshake. There is one listener at a port.
     ///
-    /// Where all places are taken, a client of an address that has fewer of them than another one takes the place of that
+    /// Where all slots are taken, a client of an address that has fewer of them than another one takes the slot of that
     /// one's newest connection whose peer has said nothing yet; otherwise it is refused.
     ///
     /// Returns none if there is one already.
@@ -347,7 +347,7 @@ impl Endpoint {
         self.sockets.len()
     }
 
-    /// Tells whether a socket waits for its turn: then it is time to [poll](Self::poll).
+    /// Tells whether a socket has something to send: then it is time to [poll](Self::poll).
     #[must_use]
     pub fn needs_poll(&self) -> bool {
         !self.ready.is_empty() || !self.answers.is_empty()
@@ -645,7 +645,7 @@ impl Endpoint {
         self.make_ready(id);
     }
 
-    /// Makes a place for a client by ending the newest half-open connection of the address that has most places, if that
+    /// Frees a slot for a client by ending the newest half-open connection of the address that has most slots, if that
     /// one has more than the client's; tells whether it did.
     fn free_slot(&mut self, from: SocketAddr) -> bool {
         let Some(listener) = &self.listener else { return false };

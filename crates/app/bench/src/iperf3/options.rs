@@ -1,4 +1,4 @@
-//! What a server and a client are told to do, and quantities as iperf3's letters take them.
+//! The options of a server and a client, and quantities as iperf3's short options take them.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub enum Family {
     V6,
 }
 
-/// What a client is told. `Default` is what iperf3 does without letters.
+/// The options of a client. `Default` is what iperf3 does without options.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// The server's name or address.

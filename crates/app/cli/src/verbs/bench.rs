@@ -93,11 +93,11 @@ enum What {
     },
 }
 
-/// The word that makes either end speak iperf3's protocol, with iperf3's own letters.
+/// The option that makes either end speak iperf3's protocol, with iperf3's own short options.
 const IPERF3: &str = "--iperf3";
 
-/// Reads `bench … --iperf3 …` as the verb that has iperf3's letters: some of them mean another thing there, and most
-/// have no meaning beside the rest.
+/// Reads `bench … --iperf3 …` as the verb with iperf3's short options: some of them mean another thing there, and most
+/// cannot be combined with the other options.
 pub(crate) fn as_iperf3(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.collect();
     let bench = arguments.iter().position(|word| word == "bench");

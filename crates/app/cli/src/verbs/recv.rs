@@ -129,7 +129,7 @@ struct Served {
     peer: String,
     connection: Arc<Connection>,
     meter: Arc<Meter>,
-    /// Its place is another's now.
+    /// Another sender has its slot now.
     is_sent_away: Arc<AtomicBool>,
 }
 
@@ -170,7 +170,7 @@ impl Service<'_> {
         })
     }
 
-    /// Gives a newcomer a place, or sends it away.
+    /// Gives a newcomer a slot, or sends it away.
     fn slot(&self, connection: Connection) -> Option<(SlotId, Served)> {
         let address = connection.peer_address();
         let peer = address.map_or_else(String::new, |address| format!("udt://{address}"));
@@ -182,7 +182,7 @@ impl Service<'_> {
             self.send_away(&gone, "it was idle while others wait");
         }
         if slot.is_none() {
-            self.send_away(&served, &format!("all {MOST_CONNECTIONS} places are taken"));
+            self.send_away(&served, &format!("all {MOST_CONNECTIONS} slots are taken"));
         }
         Some((slot?, served))
     }
@@ -289,7 +289,7 @@ impl Service<'_> {
 }
 
 impl Hall {
-    /// Takes a place for a newcomer; returns who gives way to it, too.
+    /// Takes a slot for a newcomer; returns also the sender that gives way to it.
     fn take(&mut self, source: Option<Source>, served: &Served) -> (Option<SlotId>, Option<Served>) {
         let (slot, gone) = match self.slots.take(Instant::now(), source) {
             Taken::Free(slot) => (slot, None),
@@ -300,7 +300,7 @@ impl Hall {
         (Some(slot), gone)
     }
 
-    /// Returns those who offered nothing in time, whose places are free now.
+    /// Returns the senders that offered nothing in time, whose slots are free now.
     fn overdue(&mut self) -> Vec<Served> {
         let overdue = self.slots.overdue(Instant::now());
         overdue.iter().filter_map(|slot| self.served.remove(slot)).collect()

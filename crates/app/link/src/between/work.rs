@@ -20,7 +20,7 @@ const READS_PER_TURN: usize = 64;
 /// How many pieces leave one end before the other has its turn.
 const WRITES_PER_TURN: usize = 64;
 
-/// The path at work. Lane 0 leads from end 0 to end 1, lane 1 back.
+/// The path at work. Queue 0 leads from end 0 to end 1, queue 1 back.
 pub(super) struct Work {
     options: BetweenOptions,
     ends: [Tun; 2],
@@ -123,7 +123,7 @@ impl Work {
         }
     }
 
-    /// Writes what of a lane is due and goes in one piece; tells whether there was any.
+    /// Writes the packets of one direction that are due and go in one piece; tells whether there were any.
     fn write_one(&mut self, direction: usize) -> bool {
         let Self { ends, queues, polices, driver, joined, leaving, .. } = self;
         let queue = &mut queues[direction];

@@ -1,4 +1,4 @@
-//! The listener: takes connections as far as there are places, and says no to the others.
+//! The listener: takes connections as far as there are slots, and says no to the others.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ const NO_SLOT: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: appli
     Retry-After: 30\r\nContent-Length: 111\r\n\r\n\
     {\"error\":\"too many connections are open\",\"help\":\"close some, or see --pages-per-address of tallycast monitor\"}\n";
 
-/// A listener with its places.
+/// A listener with its slots.
 #[derive(Debug)]
 pub(crate) struct Gate {
     listener: TcpListener,

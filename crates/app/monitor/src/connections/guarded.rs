@@ -12,7 +12,7 @@ use tokio::time::{Sleep, sleep_until};
 use super::slots::Slot;
 use super::tally::Closed;
 
-/// A connection with its place.
+/// A connection with its slot.
 #[derive(Debug)]
 pub(crate) struct Guarded {
     stream: TcpStream,

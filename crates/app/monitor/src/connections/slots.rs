@@ -1,8 +1,8 @@
-//! The places of connections: how many there are, how many one source has of them, and who gives one up.
+//! The slots of connections: how many there are, how many one source has of them, and which one is freed.
 //!
-//! A newcomer whose source has its share takes the place of that source's connection that has waited longest for a request. Where
-//! all places are taken, the source that has the most gives one up in the same way, if it has more than the newcomer's. So who holds
-//! connections open and asks for nothing takes no place from those who ask.
+//! A newcomer whose source has its share takes the slot of that source's connection that has waited longest for a request. Where
+//! all slots are taken, the source that has the most gives one up in the same way, if it has more than the newcomer's. So a source
+//! that holds connections open and asks for nothing takes no slot from those that ask.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use super::tally::{Closed, Tally, TurnedAway};
 const MOST_CONNECTIONS: usize = 1_024;
 /// Connections take at most one in so many descriptors. The rest is for sockets of streams, memory, files of the archive.
 const SHARE_OF_DESCRIPTORS: u64 = 2;
-/// Those that were told to give up their place leave within moments; with more of them than this, nobody is taken.
+/// Connections that were told to give up their slot leave within moments; with more of them than this, none is taken.
 const MOST_LEAVING: usize = 32;
 
 /// The bounds of connections.
@@ -44,7 +44,7 @@ impl Bounds {
     }
 }
 
-/// All places.
+/// All slots.
 #[derive(Debug)]
 pub(crate) struct Slots {
     pub(crate) bounds: Bounds,
@@ -58,7 +58,7 @@ struct Table {
     occupants: BTreeMap<u64, Arc<Occupant>>,
 }
 
-/// Who holds a place.
+/// The connection that holds a slot.
 #[derive(Debug)]
 pub(super) struct Occupant {
     pub(super) source: Source,
@@ -73,7 +73,7 @@ struct State {
     reader: Option<Waker>,
 }
 
-/// A connection's place; given back when dropped.
+/// A connection's slot; given back when dropped.
 #[derive(Debug)]
 pub(super) struct Slot {
     number: u64,
@@ -91,7 +91,7 @@ impl Slots {
         self.lock().occupants.len()
     }
 
-    /// Takes a place for a new connection; that of another one, where there is none.
+    /// Takes a slot for a new connection; that of another one, where none is free.
     pub(super) fn take(self: &Arc<Self>, source: Source, now: Instant) -> Result<Slot, TurnedAway> {
         let mut table = self.lock();
         if table.occupants.len() >= self.bounds.connections + MOST_LEAVING {
@@ -115,7 +115,7 @@ impl Slots {
         Ok(Slot { number, occupant, slots: Arc::clone(self) })
     }
 
-    /// Lets the connection that has waited longest give up its place, if one waits.
+    /// Lets the connection that has waited longest give up its slot, if one waits.
     pub(super) fn give_one_up(&self) {
         if let Some(waiting) = self.lock().longest_waiting(|_| Some(0)) {
             self.displace(&waiting);
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(slots.taken(), 8);
         drop(_others);
         assert_eq!(slots.taken(), 3);
-        assert!(slots.take(source(4), later(0)).is_ok(), "a place that was left is free");
+        assert!(slots.take(source(4), later(0)).is_ok(), "a slot that was left is free");
     }
 
     #[test]

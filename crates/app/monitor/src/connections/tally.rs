@@ -13,7 +13,7 @@ pub(crate) enum Closed {
     Stalled,
     /// A page that answered no ping.
     Silent,
-    /// It waited, and a newcomer got its place.
+    /// It waited, and a newcomer got its slot.
     Displaced,
 }
 
@@ -22,11 +22,11 @@ pub(crate) enum Closed {
 pub(crate) enum TurnedAway {
     /// Its source has its share of connections.
     SourceConnections,
-    /// All places of connections are taken.
+    /// All slots of connections are taken.
     Connections,
     /// Its source has its share of pages.
     SourcePages,
-    /// All places of pages are taken.
+    /// All slots of pages are taken.
     Pages,
     /// The process, or the system, has no descriptor for it.
     Descriptors,

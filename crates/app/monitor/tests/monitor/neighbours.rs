@@ -129,7 +129,7 @@ fn a_page_that_answers_no_ping_gives_its_place_back() {
     closed(page);
     assert!(closed_count(address, "silent") >= 1);
     let viewers = || (count(address, "tallycast_monitor_viewers{}") == 0).then_some(());
-    wait_for("free place", viewers);
+    wait_for("free slot", viewers);
 }
 
 /// Returns a text frame of a page. Source: RFC 6455 §5.2; a mask of zeros leaves the text as it is.

@@ -1,4 +1,4 @@
-//! What an app's function is given: its turn, what came in, and where to write.
+//! The arguments of an app's function: the cycle, the inputs that came, and the outputs to write.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -106,7 +106,7 @@ impl Flow {
         Some((RingName { stream: self.stream(), writer }, &host.liveness))
     }
 
-    /// Returns the bell of another process's ring.
+    /// Returns the doorbell of another process's ring.
     pub(crate) fn doorbell(&self) -> Option<&Arc<Doorbell>> {
         self.host.as_ref().map(|host| &host.doorbell)
     }

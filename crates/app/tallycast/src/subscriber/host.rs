@@ -5,7 +5,7 @@ use crate::event::Event;
 use crate::flow::Flow;
 use crate::host_view::{Found, HostSelection, HostView, Reach, Start};
 
-/// Turns enough for as much as may be left for one reader, while others write on.
+/// Polls enough for as much as may be left for one reader, while others write on.
 const MAX_POLLS_FOR_LEFT: usize = 1 << 16;
 
 impl Subscriber {
@@ -36,7 +36,7 @@ impl Subscriber {
         }
     }
 
-    /// Reads what can be read on this host and is wanted; sees to flows whose writers were killed.
+    /// Reads the selected streams that can be read on this host; sees to flows whose writers were killed.
     pub(super) fn look_at_host(&mut self) {
         let Some(host) = &mut self.host else { return };
         for flow in self.flows.values_mut() {

@@ -109,7 +109,7 @@ fn the_newest_block_of_each_stream_passes_over_those_before_it() {
         names.push(block.stream.to_string());
     }
     assert_eq!(names, ["lab/a", "lab/b"]);
-    // A stream that goes on does not keep the other from its turn.
+    // A stream that goes on does not hold the other up.
     for publisher in &mut publishers {
         publisher.send(&[0.0]).unwrap();
     }

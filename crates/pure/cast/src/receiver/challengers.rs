@@ -32,7 +32,7 @@ const SPREAD: Duration = Duration::from_millis(250);
 const MAX_CHALLENGERS: usize = 4;
 /// Those that had their time without a proof are remembered, so many of them: they give way to others, and not to each other.
 const MAX_USELESS: usize = 16;
-/// A challenger that has been silent for this long gives its place to another, and so does one that has had its time without a proof.
+/// A challenger that has been silent for this long gives its slot to another, and so does one that has had its time without a proof.
 const MAX_SILENCE: Duration = Duration::from_secs(10);
 /// The most datagrams that are held, and their bytes: about a second of a thousand small ones.
 pub(super) const MAX_HELD: usize = 1_024;
@@ -135,8 +135,8 @@ impl Challengers {
         self.list.is_empty()
     }
 
-    /// Holds a datagram, if its address gets a place; of too many the oldest give way of the address that has most. Returns what
-    /// was held of an address that had to give its place.
+    /// Holds a datagram, if its address gets a slot; of too many the oldest give way of the address that has most. Returns what
+    /// was held of an address that had to give up its slot.
     pub(super) fn hold(
         &mut self,
         now: Instant,
@@ -296,7 +296,7 @@ impl Challengers {
         core::mem::take(&mut self.held).into()
     }
 
-    /// Gives an address a place if it has none; returns what was held of the one that had it, or `None` if there is none to have.
+    /// Gives an address a slot if it has none; returns what was held of the one that had it, or `None` if no slot can be freed.
     fn free_slot(&mut self, now: Instant, ip: IpAddr, epoch: Epoch) -> Option<Vec<Held>> {
         if self.list.iter().any(|challenger| challenger.ip == ip) {
             return Some(Vec::new());

@@ -100,7 +100,7 @@ pub(super) struct Arrival<'a> {
 }
 
 impl Arrival<'_> {
-    /// What time and wishes bring.
+    /// No datagram: time has passed, or the selection has changed.
     pub(super) const NONE: Self =
         Self { from: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), bytes: &[] };
 }
@@ -355,7 +355,7 @@ impl Stream {
         self.selection_changed(with);
     }
 
-    /// Listens or stops listening, as the wishes are now.
+    /// Listens or stops listening, as the selection is now.
     ///
     /// A reader that stops while losses wait for evidence listens on until the publisher's next tally, which tells
     /// of all that was withheld below it, and until its drop reporter has reported what the kernel freed: cut there, the account

@@ -129,7 +129,7 @@ impl Readers {
     /// Takes a report in; tells whether the reader is new.
     ///
     /// Reports are cumulative and the last wins. Beyond [`MAX_READERS`], and beyond what its address may have, a new
-    /// reader takes the place of an unproven one, the longest silent first.
+    /// reader takes the slot of an unproven one, the longest silent first.
     pub(super) fn heard(&mut self, now: Instant, arrived: Arrived<'_>) -> bool {
         let Arrived { report, from, size_bytes, .. } = arrived;
         let known = self.table.get(&report.reader);
@@ -141,7 +141,7 @@ impl Readers {
         let has_moved = known.is_some_and(|known| known.from != from);
         let first = known.map_or((now, report.datagrams.next), |known| known.first);
         let is_proven = known.is_some_and(|known| known.is_proven || known.goes_on(now, &arrived));
-        // The place is made before the old one is given up: what is refused changes nothing.
+        // The new slot is found before the old one is given up: what is refused changes nothing.
         if (is_new || has_moved) && !self.make_room(from, is_new) {
             self.stats.too_many += 1;
             return false;
@@ -162,7 +162,7 @@ impl Readers {
         is_new
     }
 
-    /// Makes room for one more reader at `from`, and in the table if it `is_new` there; tells whether there is a place.
+    /// Makes room for one more reader at `from`, and in the table if it `is_new` there; tells whether there is a slot.
     fn make_room(&mut self, from: IpAddr, is_new: bool) -> bool {
         let leaves = match self.sources.slot(from) {
             Slot::None => return false,
@@ -345,7 +345,7 @@ mod tests {
         assert!((longer - 2.6).abs() < 1e-6, "26 readers instead of 10: {longer}");
         assert_eq!(readers.stats().displaced, 100_000 - 256);
         assert!((0..10).all(|reader| readers.knows(ReaderId(1_000_000 + reader))), "who went on stays");
-        // A real reader at the forger's address gets a place all the same, and keeps it.
+        // A real reader at the forger's address gets a slot all the same, and keeps it.
         hear_from(&mut readers, at(4), 66, 2_000_000, 10);
         hear_from(&mut readers, at(5), 66, 2_000_000, 11);
         for reader in 0..1_000 {

@@ -2,7 +2,7 @@
 //!
 //! A reader is *proven* once it has gone on: it has reported twice, at least the shortest interval apart, and heard
 //! datagrams of the stream meanwhile. A forger that keeps that up costs as much as so many readers; one that only makes up
-//! names takes a few places at its address, which the next proven reader takes back.
+//! names takes a few slots of its address, which the next proven reader takes back.
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ struct Source {
     unproven: BTreeSet<(Instant, ReaderId)>,
 }
 
-/// Whether there is a place for one more reader at an address.
+/// The slot for one more reader at an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Slot {
     Free,
@@ -49,7 +49,7 @@ impl Source {
 }
 
 impl Sources {
-    /// Returns the place that one more reader at `from` would take.
+    /// Returns the slot that one more reader at `from` would take.
     pub(super) fn slot(&self, from: IpAddr) -> Slot {
         let Some(source) = self.by_address.get(&from) else { return Slot::Free };
         if source.proven + source.unproven.len() < MAX_READERS_PER_SOURCE {

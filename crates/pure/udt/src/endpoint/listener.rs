@@ -43,7 +43,7 @@ impl Listener {
         self.waiting.pop_front()
     }
 
-    /// Returns the connections that hold a place.
+    /// Returns the connections that hold a slot.
     pub(crate) fn slots(&self) -> impl Iterator<Item = SocketId> {
         self.half_open.iter().chain(&self.waiting).copied()
     }
@@ -64,7 +64,7 @@ impl Listener {
         self.forget_half_open(socket)
     }
 
-    /// Frees the place of a connection whose peer has said nothing; tells whether it had one.
+    /// Frees the slot of a connection whose peer has said nothing; tells whether it had one.
     pub(crate) fn forget_half_open(&mut self, socket: SocketId) -> bool {
         let before = self.half_open.len();
         self.half_open.retain(|it| *it != socket);

@@ -21,7 +21,7 @@ const SOCKET: u64 = 0;
 /// How many datagrams are written before they are handed over.
 const BURST: usize = 32;
 
-/// Where messages come in.
+/// The receiving end of a connection.
 struct MessageReceiver {
     socket: ReceiveSocket,
     poller: Poller,
@@ -31,7 +31,7 @@ struct MessageReceiver {
     how: Wait,
 }
 
-/// Where messages go out.
+/// The sending end of a connection.
 struct MessageSender {
     socket: SendSocket,
     to: SocketAddr,

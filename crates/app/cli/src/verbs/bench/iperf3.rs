@@ -1,4 +1,4 @@
-//! `tallycast bench iperf3`: the letters of iperf3, as a server for its clients and as a client of its servers.
+//! `tallycast bench iperf3`: iperf3's options, as a server for its clients and as a client of its servers.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,4 +1,4 @@
-//! Quantities as users of iperf3 write them: decimal rates, binary sizes, seconds without a unit.
+//! The notation of quantities that users of iperf3 know: decimal rates, binary sizes, seconds without a unit.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use bench::throughput::Rate;
 
 use crate::quantity;
 
-/// Says that a text is no quantity of the kind wanted.
+/// Says that a text is not a quantity of the expected kind.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{text}` is not {wanted}")]
 pub(super) struct NotationError {
@@ -60,7 +60,7 @@ impl FromStr for CpuPair {
     }
 }
 
-/// Reads a number with a letter for its scale; `None` if it is none, negative, or too large.
+/// Reads a number with a suffix for its scale; `None` if it is not a number, negative, or too large.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "compared with the range before")]
 fn scaled(text: &str, base: u64) -> Option<u64> {
     let text = text.trim();

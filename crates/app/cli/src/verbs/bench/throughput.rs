@@ -1,4 +1,4 @@
-//! `tallycast bench`, `tallycast bench throughput`: the arguments of a measurement between two ends, in iperf3's letters.
+//! `tallycast bench`, `tallycast bench throughput`: the arguments of a measurement between two ends, after iperf3's.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
