@@ -16,4 +16,4 @@ mod turn;
 
 pub use account::{ExchangeAccount, ExchangeCounts, ExchangeLawError};
 pub use message::{Assembly, Came, LARGEST_MESSAGE_BYTES, PIECE_HEADER_BYTES, Piece, pieces};
-pub use turn::{LARGEST_OF_SOURCE_003, Turn, Until, sizes};
+pub use turn::{LARGEST_OF_PETRI_2007, Turn, Until, sizes};

@@ -35,7 +35,7 @@ impl Node for Part {
     fn receive(&mut self, now: Instant, arrival: &Arrival<'_>) {
         if let Self::Reader { assembly, settled } = self {
             let _ = assembly.accept(now, assembly.cut().read(arrival.bytes));
-            *settled |= assembly.is_settled(&Limits::SOURCE_004);
+            *settled |= assembly.is_settled(&Limits::SCOLLO);
         }
     }
 
@@ -146,7 +146,7 @@ fn the_account_of_every_scene_adds_up_and_is_what_the_log_says() {
             late: account.callbacks.reader.late,
         };
         assert_eq!(found, told);
-        let verdict = Limits::SOURCE_004.judge(&account);
+        let verdict = Limits::SCOLLO.judge(&account);
         assert!(!settled || verdict != Verdict::Good, "it was settled, and yet {account:?} is good");
         early += u32::from(settled);
         match verdict {

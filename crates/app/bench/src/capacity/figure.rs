@@ -5,7 +5,7 @@ use probe::Summary;
 
 use super::options::Structure;
 use super::report::{Point, Report};
-use crate::source_002;
+use crate::udp_notes;
 
 /// For each size of datagrams two figures: packets a second, and processor time.
 pub(crate) fn charts(report: &Report) -> Vec<Chart> {
@@ -60,7 +60,7 @@ fn points(
 
 /// Returns the source's own curve of processes.
 fn of_source(payload: u64) -> Option<Series> {
-    let figures = source_002::FIGURES.iter();
+    let figures = udp_notes::FIGURES.iter();
     let of_payload =
         figures.filter(|it| it.structure == Structure::OwnProcesses && it.payload_bytes == payload);
     let points: Vec<_> =

@@ -15,8 +15,8 @@ use crate::host_state::HostState;
 use crate::processor_time::Shares;
 use crate::report::noise::{Elsewhere, spreads};
 use crate::report::{Conclusion, End, Row, RowNames, Start, State, Used};
-use crate::source_002;
 use crate::throughput::{Account, Rate};
+use crate::udp_notes;
 
 /// What kind of object it is.
 pub const FORMAT: &str = "tallycast.bench.capacity";
@@ -357,7 +357,7 @@ impl Builder {
         report.points.retain(|point| !point.runs.is_empty());
         report.points.iter_mut().for_each(|point| point.judge_noise(same_host));
         report.rows = report.points.iter().flat_map(Point::rows).collect();
-        report.conclusions = source_002::conclude(&report.points, same_host);
+        report.conclusions = udp_notes::conclude(&report.points, same_host);
         report.end.close(State::of(self.is_broken_off, was_interrupted));
         if same_host {
             self.note(

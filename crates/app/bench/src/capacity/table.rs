@@ -7,8 +7,8 @@ use probe::Summary;
 use super::options::{Calls, Structure};
 use super::report::{Point, Report, Settings};
 use crate::report::{quantity_text, write_conclusions};
-use crate::source_002;
 use crate::throughput::Account;
+use crate::udp_notes;
 
 /// What marks a noisy point, and one at which the senders were the limit.
 const NOISY: &str = "~";
@@ -35,7 +35,7 @@ impl Cells {
         let noisy = if point.noise.is_empty() { "" } else { NOISY };
         let at_least = if point.is_limited_by_senders() { AT_LEAST } else { "" };
         let rate = text(point.packets_per_second(), |it| quantity_text::grouped(it.median));
-        let source = source_002::figure(point.structure, point.workers, point.payload_bytes);
+        let source = udp_notes::figure(point.structure, point.workers, point.payload_bytes);
         Self {
             rate: format!("{noisy}{at_least}{rate}"),
             spread: text(point.packets_per_second(), |it| {

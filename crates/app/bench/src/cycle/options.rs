@@ -115,7 +115,7 @@ impl Default for Options {
             repeats: 3,
             limit: 1_000_000,
             step: 2,
-            limits: Limits::SOURCE_004,
+            limits: Limits::SCOLLO,
             datagram_bytes: LARGEST_DATAGRAM_BYTES,
             receive_buffer: Buffer::System,
             end_of_run: EndOfRun::WhenSettled,

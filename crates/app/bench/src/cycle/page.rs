@@ -8,7 +8,7 @@ use drawing::canvas::{STYLE, escaped};
 
 use super::report::{Outcome, Point, Report, Run};
 use crate::report::quantity_text::grouped;
-use crate::source_004::{self, Comparison};
+use crate::scollo::{self, Comparison};
 
 /// Writes the page.
 ///
@@ -39,7 +39,7 @@ pub(super) fn page(report: &Report) -> Result<String, FigureError> {
 
 impl Report {
     fn caption(&self, cpus: Option<f64>) -> &'static str {
-        if self.source.is_some() { source_004::figures(cpus) } else { "" }
+        if self.source.is_some() { scollo::figures(cpus) } else { "" }
     }
 
     fn circumstances(&self) -> String {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::cycle::report::tests::example;
     use crate::report::Forms as _;
-    use crate::source_004::{Grid, compare};
+    use crate::scollo::{Grid, compare};
 
     #[test]
     fn a_page_needs_nothing_beside_it_and_escapes_what_it_is_told() {

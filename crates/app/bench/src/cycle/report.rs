@@ -14,7 +14,7 @@ use super::{csv, figure, page};
 use crate::host::Host;
 use crate::host_state::Link;
 use crate::report::{Forms, Row};
-use crate::source_004::Comparison;
+use crate::scollo::Comparison;
 
 /// What kind of object it is.
 pub const FORMAT: &str = "tallycast.bench.cycle";

@@ -128,7 +128,7 @@ fn indented(reason: &str) -> String {
 mod tests {
     use super::*;
     use crate::cycle::report::tests::example;
-    use crate::source_004::{Grid, compare};
+    use crate::scollo::{Grid, compare};
 
     #[test]
     fn the_interface_that_datagrams_go_by_is_named_with_its_mtu_and_offloads() {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use probe::pingpong::{LARGEST_MESSAGE_BYTES, LARGEST_OF_SOURCE_003, PIECE_HEADER_BYTES, sizes};
+use probe::pingpong::{LARGEST_MESSAGE_BYTES, LARGEST_OF_PETRI_2007, PIECE_HEADER_BYTES, sizes};
 use serde::{Deserialize, Serialize};
 
 use crate::range::{OutOfRange, in_range};
@@ -93,7 +93,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             systems: vec![System::Tcp(None), System::Udp],
-            sizes: sizes(LARGEST_OF_SOURCE_003),
+            sizes: sizes(LARGEST_OF_PETRI_2007),
             time: Duration::from_millis(500),
             exchanges: 100_000,
             repeats: 3,

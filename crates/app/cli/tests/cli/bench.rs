@@ -53,7 +53,7 @@ fn every_run_between_two_processes_adds_up_and_its_verdict_follows() {
     for (transport, run) in runs(&report) {
         let account = &run.account;
         assert_eq!(account.check(), Ok(()), "{transport}: {run:?}");
-        assert_eq!(run.verdict, Limits::SOURCE_004.judge(account), "{transport}");
+        assert_eq!(run.verdict, Limits::SCOLLO.judge(account), "{transport}");
         assert_eq!((account.pieces.wrong, account.pieces.foreign), (0, 0), "{transport}");
         assert!(run.verdict != Verdict::Good || account.cycles.sent == 20, "{transport}: {run:?}");
         let pieces = match transport {
@@ -81,7 +81,7 @@ fn whole_runs_send_every_cycle_and_small_datagrams_make_many_pieces() {
         assert_eq!(run.account.check(), Ok(()));
         assert_eq!(run.account.cycles.sent, 20);
         assert_eq!(run.account.pieces.handed, 20 * run.multiplicity.div_ceil(364));
-        let limits = Limits { late_allowed: 5, ..Limits::SOURCE_004 };
+        let limits = Limits { late_allowed: 5, ..Limits::SCOLLO };
         assert_eq!(run.verdict, limits.judge(&run.account));
     }
 }
@@ -314,7 +314,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is() {
     assert!(refusal(&["--png", "/nonexistent/x.png"]).contains("name a file in a writable folder"));
     let output = run(&["bench", "reproduce", "005"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("004"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("scollo"));
 }
 
 #[test]
@@ -328,8 +328,8 @@ fn a_process_of_a_run_says_what_it_did_not_expect() {
 #[test]
 fn the_schema_knows_every_outcome_and_nothing_else() {
     let (mut report, _) = report(&[&SMALL[..], &["--transports", "shm"]].concat());
-    let grid = bench::source_004::Grid::Short;
-    report.source = Some(bench::source_004::compare(&report, grid));
+    let grid = bench::scollo::Grid::Short;
+    report.source = Some(bench::scollo::compare(&report, grid));
     report.end.notes.push("a note".to_owned());
     let mut failed = report.points[0].clone();
     failed.outcome = Outcome::Failed { reason: "why".to_owned() };

@@ -84,7 +84,7 @@ fn a_measurement_that_is_ended_early_prints_what_it_has() {
 
 #[test]
 fn a_reproduction_that_is_ended_early_prints_what_it_has() {
-    let bench = Running::start(&["bench", "reproduce", "001", "--full", "-J"]);
+    let bench = Running::start(&["bench", "reproduce", "gu-grossman-2005", "--full", "-J"]);
     wait_for("its server", || (!bench.children().is_empty()).then_some(()));
     bench.signal(Signal::INT);
     let (_, lines) = bench.wait();
@@ -109,7 +109,7 @@ fn what_cannot_be_is_refused_with_the_way_out() {
     );
     assert!(refusal(&["-b", "0"]).contains("-b in bits a second must be from 1"));
     assert!(refusal(&["--transports", "sctp"]).contains("udp, tcp, stream"));
-    let output = run(&["bench", "reproduce", "003", "--netns", "--mtu", "9000"]);
+    let output = run(&["bench", "reproduce", "petri-2007", "--netns", "--mtu", "9000"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && said.contains("MTUs of its own"), "{output:?}");
 }

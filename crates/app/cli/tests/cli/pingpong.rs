@@ -119,7 +119,7 @@ fn a_document_done_again_and_ended_early_still_names_its_table_and_conclusions()
     let udt: Vec<_> = report.table.iter().filter(|line| line.what.starts_with("udtpp")).collect();
     assert!(udt.len() == 4 && udt.iter().all(|line| line.remark.contains("not yet here")), "{udt:?}");
     assert_eq!(report.conclusions.len(), 8);
-    let alone = refusal(&["bench", "reproduce", "004", "-c", "127.0.0.1"]);
+    let alone = refusal(&["bench", "reproduce", "scollo", "-c", "127.0.0.1"]);
     assert!(alone.contains("two processes of one host"), "{alone}");
 }
 

@@ -35,7 +35,7 @@ pub enum Verdict {
 
 impl Limits {
     /// The limits of document 004.
-    pub const SOURCE_004: Self = Self { late_allowed: 0, complete_ppm: 999_500 };
+    pub const SCOLLO: Self = Self { late_allowed: 0, complete_ppm: 999_500 };
 
     /// Returns how many of `cycles` must come complete.
     #[must_use]
@@ -69,7 +69,7 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self::SOURCE_004
+        Self::SCOLLO
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn both_sides_of_the_completeness_limit() {
-        let limits = Limits::SOURCE_004;
+        let limits = Limits::SCOLLO;
         assert_eq!(limits.complete_needed(1_000), 999, "floor(0.9995 · 1000)");
         assert_eq!(limits.judge(&run(1_000, 999, (0, 0))), Verdict::Good);
         assert_eq!(limits.judge(&run(1_000, 998, (0, 0))), Verdict::Incomplete);
@@ -119,26 +119,26 @@ mod tests {
     #[test]
     fn both_sides_of_the_lateness_limit_on_either_side() {
         for (allowed, good, bad) in [(0, (0, 0), (0, 1)), (0, (0, 0), (1, 0)), (2, (1, 1), (1, 2))] {
-            let limits = Limits { late_allowed: allowed, ..Limits::SOURCE_004 };
+            let limits = Limits { late_allowed: allowed, ..Limits::SCOLLO };
             assert_eq!(limits.judge(&run(1_000, 1_000, good)), Verdict::Good);
             assert_eq!(limits.judge(&run(1_000, 1_000, bad)), Verdict::Late);
         }
-        assert_eq!(Limits::SOURCE_004.judge(&run(1_000, 0, (1, 0))), Verdict::LateAndIncomplete);
+        assert_eq!(Limits::SCOLLO.judge(&run(1_000, 0, (1, 0))), Verdict::LateAndIncomplete);
     }
 
     #[test]
     fn whole_numbers_of_cycles_are_not_lost_to_rounding() {
-        let needed = |cycles| Limits::SOURCE_004.complete_needed(cycles);
+        let needed = |cycles| Limits::SCOLLO.complete_needed(cycles);
         assert_eq!(
             [needed(1), needed(100), needed(1_999), needed(2_000), needed(10_000)],
             [0, 99, 1_998, 1_999, 9_995]
         );
-        assert_eq!(Limits::SOURCE_004.lost_allowed(u32::MAX), 2_147_484);
+        assert_eq!(Limits::SCOLLO.lost_allowed(u32::MAX), 2_147_484);
     }
 
     #[test]
     fn a_run_that_was_ended_early_is_never_good() {
-        let limits = Limits::SOURCE_004;
+        let limits = Limits::SCOLLO;
         assert_eq!(limits.judge(&run(999, 999, (0, 0))), Verdict::Undecided);
         assert_eq!(limits.judge(&run(10, 8, (0, 0))), Verdict::Incomplete);
         assert_eq!(limits.judge(&run(10, 9, (0, 0))), Verdict::Undecided);

@@ -5,7 +5,7 @@ use core::time::Duration;
 use units::Instant;
 
 /// The largest message of source 003. Units: bytes.
-pub const LARGEST_OF_SOURCE_003: u64 = 9_288_586;
+pub const LARGEST_OF_PETRI_2007: u64 = 9_288_586;
 
 /// The factor between two sizes of a curve: coarse enough for a short measurement, fine enough to see where it bends.
 const STEP: u64 = 4;
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_curve_of_the_source_ends_with_its_largest_message_exactly() {
-        let sizes = sizes(LARGEST_OF_SOURCE_003);
+        let sizes = sizes(LARGEST_OF_PETRI_2007);
         assert_eq!(
             sizes,
             [1, 4, 16, 64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 9_288_586]

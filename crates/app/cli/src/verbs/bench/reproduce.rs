@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::bail;
+use bench::petri_2007::{self, Path};
 use bench::report::{Ends, Grid, Reproduction, State, Watch};
-use bench::source_003::{self, Path};
-use bench::{Cable, Namespaces, source_000, source_001, source_002, source_004};
+use bench::{Cable, Namespaces, gu_grossman, scollo, udp_notes, w7x_monitoring};
 use clap::{Args, ValueEnum};
 
 use super::handout::Handout;
@@ -45,39 +45,41 @@ pub(crate) struct Arguments {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Document {
     /// When a receiver loses datagrams, and what helps
-    #[value(name = "000")]
-    Reliability,
+    #[value(name = "w7x-monitoring", alias = "000")]
+    W7xMonitoring,
     /// What UDP and TCP take of a processor, and the delay in the end systems
-    #[value(name = "001")]
-    Costs,
+    #[value(name = "gu-grossman-2005", alias = "001")]
+    GuGrossman2005,
     /// The receive capacity of a host: by processes at ports of their own, by threads at one socket
-    #[value(name = "002")]
-    Capacity,
+    #[value(name = "udp-notes", alias = "002")]
+    UdpNotes,
     /// TCP and UDT over 10 Gbit/s: messages there and back, parallel streams
-    #[value(name = "003")]
-    LongPath,
+    #[value(name = "petri-2007", alias = "003")]
+    Petri2007,
     /// Data exchange in middleware by UDP and shared memory: the largest array every cycle
-    #[value(name = "004")]
-    Exchange,
+    #[value(name = "scollo", alias = "004")]
+    Scollo,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let grid = if arguments.full { Grid::Full } else { Grid::Short };
     match arguments.document {
-        Document::Reliability => {
-            with_server(arguments, |ends, watch| Ok(source_000::reproduce(grid, ends, watch)))
+        Document::W7xMonitoring => {
+            with_server(arguments, |ends, watch| Ok(w7x_monitoring::reproduce(grid, ends, watch)))
         }
-        Document::Costs => with_server(arguments, |ends, watch| Ok(source_001::measure(grid, ends, watch))),
-        Document::Capacity => {
-            with_server(arguments, |ends, watch| Ok(source_002::reproduce(grid, ends, watch)?))
+        Document::GuGrossman2005 => {
+            with_server(arguments, |ends, watch| Ok(gu_grossman::measure(grid, ends, watch)))
         }
-        Document::LongPath => long_path(grid, arguments),
-        Document::Exchange => {
+        Document::UdpNotes => {
+            with_server(arguments, |ends, watch| Ok(udp_notes::reproduce(grid, ends, watch)?))
+        }
+        Document::Petri2007 => long_path(grid, arguments),
+        Document::Scollo => {
             if !arguments.other_end.is_this_host() {
                 bail!("document 004 is about two processes of one host\nleave -c, -B and --netns out");
             }
-            output::measure(&source_004::options(grid), &arguments.handout, |report| {
-                report.source = Some(source_004::compare(report, grid));
+            output::measure(&scollo::options(grid), &arguments.handout, |report| {
+                report.source = Some(scollo::compare(report, grid));
             })
         }
     }
@@ -96,13 +98,13 @@ fn long_path(grid: Grid, arguments: &Arguments) -> anyhow::Result<Outcome> {
         // Namespaces that cannot be made are no reason to measure nothing, unless they were asked for.
         let has_namespaces =
             end.is_netns() || (end.is_this_host() && Namespaces::make(Cable::default()).is_ok());
-        let both = source_003::MTUS.map(Some);
+        let both = petri_2007::MTUS.map(Some);
         let mtus = if has_namespaces { &both[..] } else { &[None] };
         let mut lay = |mtu: Option<u32>| -> Result<Box<dyn Path>, String> {
             let place = if mtu.is_some() { Place::in_namespaces(mtu) } else { Place::of(end) };
             Ok(Box::new(place.map_err(|error| format!("{error:#}"))?))
         };
-        Ok(source_003::measure(grid, mtus, &controls, &mut lay, watch))
+        Ok(petri_2007::measure(grid, mtus, &controls, &mut lay, watch))
     })?;
     judge(&report)
 }

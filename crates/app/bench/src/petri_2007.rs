@@ -17,7 +17,7 @@ use crate::report::{
 use crate::throughput::{self, Interval, RunReport};
 
 /// The largest message of the document's programs. Units: bytes.
-const LARGEST: u64 = probe::pingpong::LARGEST_OF_SOURCE_003;
+const LARGEST: u64 = probe::pingpong::LARGEST_OF_PETRI_2007;
 
 /// The MTUs of the document.
 pub const MTUS: [u32; 2] = [1_500, 9_000];
