@@ -82,7 +82,7 @@ pub fn compare(report: &Report, grid: Grid) -> Comparison {
         more_cpu(report),
         limit_reached(report),
     ];
-    let measured = || report.points.iter().filter(|point| point.multiplicity().is_some());
+    let measured = || report.points.iter().filter(|point| point.elements().is_some());
     Comparison {
         document: "004".to_owned(),
         grid,
@@ -112,7 +112,7 @@ impl<'a> Pairs<'a> {
     fn of(report: &'a Report) -> Self {
         let of = |transport| {
             let points = report.points.iter().filter(move |point: &&Point| point.transport == transport);
-            points.filter(|point| point.multiplicity().is_some())
+            points.filter(|point| point.elements().is_some())
         };
         let partner = |udp: &Point| {
             of(Transport::Shm).find(|shm| shm.cpus == udp.cpus && shm.cycle_time_ns == udp.cycle_time_ns)
@@ -227,9 +227,9 @@ fn break_even(pairs: &Pairs<'_>) -> Conclusion {
 
 fn spread(pairs: &Pairs<'_>) -> Conclusion {
     let (pairs, without) = (&pairs.carrying, pairs.without_nothing());
-    let width = |point: &Point| point.multiplicity().map_or(0.0, |it| it.max - it.min);
+    let width = |point: &Point| point.elements().map_or(0.0, |it| it.max - it.min);
     let share_of_median = |point: &Point| {
-        point.multiplicity().filter(|it| it.median > 0.0).map_or(0.0, |it| (it.max - it.min) / it.median)
+        point.elements().filter(|it| it.median > 0.0).map_or(0.0, |it| (it.max - it.min) / it.median)
     };
     let wider = pairs.iter().filter(|pair| width(pair.shm) > width(pair.udp)).count();
     let mean = |of: &dyn Fn(&Pair<'_>) -> f64| mean(&pairs.iter().map(of).collect::<Vec<_>>()) * 100.0;
@@ -249,7 +249,7 @@ fn more_cpu(report: &Report) -> Conclusion {
     let gain = |transport| {
         let of = |cpus: f64| {
             let points = report.points.iter().filter(move |point| point.transport == transport);
-            points.filter(move |point| point.cpus == Some(cpus) && point.multiplicity().is_some())
+            points.filter(move |point| point.cpus == Some(cpus) && point.elements().is_some())
         };
         let gains = of(0.3).filter_map(|less| {
             let more = of(1.5).find(|more| more.cycle_time_ns == less.cycle_time_ns)?;
@@ -305,7 +305,7 @@ fn ratio(a: &Point, b: &Point) -> Option<f64> {
 }
 
 fn median(point: &Point) -> f64 {
-    point.multiplicity().map_or(0.0, |spread| spread.median)
+    point.elements().map_or(0.0, |spread| spread.median)
 }
 
 fn extremes(values: &[f64]) -> (f64, f64) {

@@ -23,7 +23,7 @@ pub(super) fn table(report: &Report) -> String {
                 point.transport,
                 point.cycle_time_ns,
                 cell(point.cpus),
-                search.multiplicity,
+                search.elements,
                 search.runs.len(),
                 cell(search.elsewhere_cpus),
             );

@@ -100,7 +100,7 @@ mod tests {
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert!(svg.contains("cycle time [ms]") && svg.contains("largest array [u32 elements]"));
         let searches: usize = report.points.iter().map(|point| point.searches().len()).sum();
-        let medians = report.points.iter().filter(|point| point.multiplicity().is_some()).count();
+        let medians = report.points.iter().filter(|point| point.elements().is_some()).count();
         // In the example all are noisy: a median is a dot with a hole.
         let in_legend = 2;
         assert_eq!(svg.matches("<circle").count(), searches + 2 * medians + in_legend);

@@ -38,7 +38,8 @@ pub(super) struct Task {
     pub(super) transport: Transport,
     /// Where the two meet; made by whichever is prepared first.
     pub(super) endpoint: String,
-    pub(super) multiplicity: u32,
+    #[serde(rename = "multiplicity")]
+    pub(super) elements: u32,
     pub(super) cycles: u32,
     pub(super) cycle_time: Duration,
     /// The largest piece, header included.

@@ -18,7 +18,7 @@ const LARGEST_DATAGRAM_BYTES: usize = 65_507;
 const SMALLEST_DATAGRAM_BYTES: usize = HEADER_BYTES + 4;
 
 /// The largest array: with its ring a gigabyte of memory.
-const LARGEST_MULTIPLICITY: u32 = 1 << 26;
+const MAX_ELEMENTS: u32 = 1 << 26;
 
 /// How often a quota is given anew unless told otherwise: as Docker's.
 const QUOTA_PERIOD: Duration = Duration::from_millis(100);
@@ -44,7 +44,7 @@ pub struct Options {
     pub cycles: u32,
     /// Searches at each point.
     pub repeats: u32,
-    /// The largest multiplicity to try. Units: elements of four bytes.
+    /// The largest number of elements to try. Units: elements of four bytes each.
     pub limit: u32,
     /// A search ends when what holds and what does not are so close. Units: elements.
     pub step: u32,
@@ -140,7 +140,7 @@ impl Options {
         in_range("the quota's period in µs", self.quota_period.as_micros(), 1_000..=1_000_000)?;
         in_range("--cycles", self.cycles.into(), 1..=MOST_CYCLES.into())?;
         in_range("--repeat", self.repeats.into(), 1..=10_000)?;
-        in_range("--limit", self.limit.into(), 1..=LARGEST_MULTIPLICITY.into())?;
+        in_range("--limit", self.limit.into(), 1..=MAX_ELEMENTS.into())?;
         in_range("--step", self.step.into(), 1..=self.limit.max(2).into())?;
         in_range("the complete share in millionths", self.limits.complete_ppm.into(), 0..=1_000_000)?;
         let datagrams = SMALLEST_DATAGRAM_BYTES as u128..=LARGEST_DATAGRAM_BYTES as u128;

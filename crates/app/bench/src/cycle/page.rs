@@ -87,7 +87,7 @@ fn row(point: &Point) -> String {
     let head =
         format!("<tr><td>{cpus}</td><td>{cycle_time:?}</td><td class=\"word\">{}</td>", point.transport);
     let tail = match &point.outcome {
-        Outcome::Measured { multiplicity: it, noise, broken_off, .. } => format!(
+        Outcome::Measured { elements: it, noise, broken_off, .. } => format!(
             "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"word\">{}</td>\
              <td class=\"word noisy\">{}</td></tr>\n",
             grouped(it.median),

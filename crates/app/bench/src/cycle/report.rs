@@ -78,7 +78,7 @@ pub struct Settings {
     pub cycles: u32,
     /// Searches at each point.
     pub repeats: u32,
-    /// The largest multiplicity that was to be tried.
+    /// The largest number of elements that was to be tried.
     pub limit: u32,
     /// How close a search comes.
     pub step: u32,
@@ -114,8 +114,9 @@ pub struct Point {
 pub enum Outcome {
     /// Something was measured.
     Measured {
-        /// Median and spread of the searches' multiplicities.
-        multiplicity: Spread,
+        /// Median and spread of the searches' element counts.
+        #[serde(rename = "multiplicity")]
+        elements: Spread,
         /// Why the point is not to be relied on; empty when all was quiet.
         noise: Vec<String>,
         /// Every search.
@@ -153,12 +154,13 @@ pub struct Spread {
     pub runs: u64,
 }
 
-/// One search for the largest multiplicity.
+/// One search for the largest number of elements.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Search {
     /// The largest that held; 0 if none did.
-    pub multiplicity: u64,
+    #[serde(rename = "multiplicity")]
+    pub elements: u64,
     /// What the search ended with.
     pub found: Found,
     /// How many processors others kept busy meanwhile; null where the kernel does not say.
@@ -171,7 +173,7 @@ pub struct Search {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Found {
-    /// No multiplicity that was tried held.
+    /// No number of elements that was tried held.
     Nothing,
     /// The largest that held.
     Largest,
@@ -179,12 +181,13 @@ pub enum Found {
     Limit,
 }
 
-/// One run at one multiplicity.
+/// One run with one number of elements.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// Elements in a cycle.
-    pub multiplicity: u64,
+    #[serde(rename = "multiplicity")]
+    pub elements: u64,
     /// The judge's word.
     #[serde(with = "VerdictWords")]
     pub verdict: Verdict,
@@ -284,11 +287,11 @@ impl Outcome {
     /// # Panics
     /// If there are none.
     pub(super) fn of(searches: Vec<Search>, broken_off: Option<String>) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "multiplicities are far below 2^53")]
-        let sizes: Vec<f64> = searches.iter().map(|search| search.multiplicity as f64).collect();
+        #[expect(clippy::cast_precision_loss, reason = "element counts are far below 2^53")]
+        let sizes: Vec<f64> = searches.iter().map(|search| search.elements as f64).collect();
         let summary = Summary::of(&sizes).expect("a point has at least one search");
         let noise = noise(&summary, &searches);
-        Self::Measured { multiplicity: Spread::of(&summary), noise, searches, broken_off }
+        Self::Measured { elements: Spread::of(&summary), noise, searches, broken_off }
     }
 }
 
@@ -302,9 +305,9 @@ impl Spread {
 impl Point {
     /// Returns median and spread, if the point was measured.
     #[must_use]
-    pub const fn multiplicity(&self) -> Option<&Spread> {
+    pub const fn elements(&self) -> Option<&Spread> {
         match &self.outcome {
-            Outcome::Measured { multiplicity, .. } => Some(multiplicity),
+            Outcome::Measured { elements, .. } => Some(elements),
             Outcome::Skipped { .. } | Outcome::Failed { .. } => None,
         }
     }
@@ -357,7 +360,7 @@ impl Point {
     }
 
     pub(super) fn row(&self) -> Option<Row> {
-        let spread = self.multiplicity()?;
+        let spread = self.elements()?;
         Some(Row {
             bench: "cycle".to_owned(),
             case: self.case(),

@@ -47,7 +47,7 @@ pub struct Progress {
     /// The quota.
     pub cpus: CpuLimit,
     /// What is being tried. Units: elements.
-    pub multiplicity: u64,
+    pub elements: u64,
 }
 
 /// Says why a point could not be measured.
@@ -129,7 +129,7 @@ impl Place {
 
     fn progress(&self, point: (usize, usize), options: &Options) -> Progress {
         let Self { transport, cycle_time, cpus } = *self;
-        Progress { point, repeat: (0, options.repeats), transport, cycle_time, cpus, multiplicity: 0 }
+        Progress { point, repeat: (0, options.repeats), transport, cycle_time, cpus, elements: 0 }
     }
 }
 
@@ -192,13 +192,13 @@ impl Bench<'_> {
         let mut bisection = Bisection::new(self.options.limit.into(), self.options.step.into());
         let mut runs: Vec<Run> = Vec::new();
         let found = loop {
-            let multiplicity = match bisection.next() {
-                Next::Try(multiplicity) => multiplicity,
+            let elements = match bisection.next() {
+                Next::Try(elements) => elements,
                 Next::Done(found) => break found,
             };
-            progress.multiplicity = multiplicity;
+            progress.elements = elements;
             self.watch.progress(progress);
-            let run = self.run(place, multiplicity, &mut limited)?;
+            let run = self.run(place, elements, &mut limited)?;
             let verdict = run.verdict;
             runs.push(run);
             match verdict {
@@ -215,7 +215,7 @@ impl Bench<'_> {
         };
         let ours = runs.iter().map(|run| run.writer_cpu_ns + run.reader_cpu_ns).sum();
         Ok(Some(Search {
-            multiplicity: found.size(),
+            elements: found.size(),
             found: Found::from(found),
             elsewhere_cpus: elsewhere.cpus(Duration::from_nanos(ours)),
             runs,
@@ -223,13 +223,8 @@ impl Bench<'_> {
     }
 
     /// Runs once.
-    fn run(
-        &mut self,
-        place: &Place,
-        multiplicity: u64,
-        limited: &mut LimitedPair,
-    ) -> Result<Run, SearchError> {
-        let task = self.task(place, u32::try_from(multiplicity).unwrap_or(u32::MAX))?;
+    fn run(&mut self, place: &Place, elements: u64, limited: &mut LimitedPair) -> Result<Run, SearchError> {
+        let task = self.task(place, u32::try_from(elements).unwrap_or(u32::MAX))?;
         let LimitedPair { pair, group } = limited;
         let quota = place.cpus.quota(self.options.quota_period);
         let lead = quota.map_or(options::LEAD, |quota| quota.lead());
@@ -251,7 +246,7 @@ impl Bench<'_> {
         let throttled_periods = periods.map(|(before, after): (Throttled, _)| after.since(&before).periods);
         let verdict = self.options.limits.judge(&account);
         Ok(Run {
-            multiplicity,
+            elements,
             verdict,
             account,
             writer_cpu_ns,
@@ -261,17 +256,17 @@ impl Bench<'_> {
         })
     }
 
-    fn task(&mut self, place: &Place, multiplicity: u32) -> Result<Task, CutError> {
+    fn task(&mut self, place: &Place, elements: u32) -> Result<Task, CutError> {
         self.runs_begun = self.runs_begun.wrapping_add(1);
-        let unit_bytes = place.transport.unit_bytes(self.options, multiplicity);
-        let cut = Cut::new(self.runs_begun, multiplicity, unit_bytes)?;
+        let unit_bytes = place.transport.unit_bytes(self.options, elements);
+        let cut = Cut::new(self.runs_begun, elements, unit_bytes)?;
         let limits = &self.options.limits;
         Ok(Task {
             role: Role::Writer,
             run: self.runs_begun,
             transport: place.transport,
             endpoint: String::new(),
-            multiplicity,
+            elements,
             cycles: self.options.cycles,
             cycle_time: place.cycle_time,
             unit_bytes,
@@ -310,10 +305,10 @@ impl From<probe::Found> for Found {
 
 impl fmt::Display for Progress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { point, repeat, transport, cycle_time, cpus, multiplicity } = self;
+        let Self { point, repeat, transport, cycle_time, cpus, elements } = self;
         write!(
             formatter,
-            "point {} of {}: {transport}, {cycle_time:?}, CPUs {cpus}; repeat {} of {}, trying {multiplicity} elements",
+            "point {} of {}: {transport}, {cycle_time:?}, CPUs {cpus}; repeat {} of {}, trying {elements} elements",
             point.0 + 1,
             point.1,
             repeat.0 + 1,
@@ -327,7 +322,7 @@ mod tests {
     use super::*;
 
     fn search() -> Search {
-        Search { multiplicity: 7, found: Found::Largest, elsewhere_cpus: None, runs: Vec::new() }
+        Search { elements: 7, found: Found::Largest, elsewhere_cpus: None, runs: Vec::new() }
     }
 
     #[test]

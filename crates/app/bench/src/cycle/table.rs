@@ -96,18 +96,14 @@ fn write_point(formatter: &mut fmt::Formatter<'_>, point: &Point) -> fmt::Result
     let cycle_time = format!("{:?}", Duration::from_nanos(point.cycle_time_ns));
     write!(formatter, "{cpus:>6}  {cycle_time:>10}  {:9}  ", point.transport)?;
     match &point.outcome {
-        Outcome::Measured { multiplicity, noise, searches, .. } => {
+        Outcome::Measured { elements, noise, searches, .. } => {
             let most = if searches.iter().any(|it| it.found == Found::Limit) { "≥ " } else { "" };
-            let spread = format!("({} – {most}{})", grouped(multiplicity.min), grouped(multiplicity.max));
+            let spread = format!("({} – {most}{})", grouped(elements.min), grouped(elements.max));
             let mark = if noise.is_empty() { "" } else { NOISY };
-            let median = format!("{mark}{}", grouped(multiplicity.median));
-            let rate = megabytes_per_s(multiplicity, point.cycle_time_ns);
+            let median = format!("{mark}{}", grouped(elements.median));
+            let rate = megabytes_per_s(elements, point.cycle_time_ns);
             let failures = point.failures();
-            writeln!(
-                formatter,
-                "{median:>12}  {spread:>25}  {:>7}  {rate:>8.1}  {failures}",
-                multiplicity.runs
-            )
+            writeln!(formatter, "{median:>12}  {spread:>25}  {:>7}  {rate:>8.1}  {failures}", elements.runs)
         }
         Outcome::Skipped { reason } => writeln!(formatter, "skipped: {}", indented(reason)),
         Outcome::Failed { reason } => writeln!(formatter, "failed: {}", indented(reason)),
@@ -116,8 +112,8 @@ fn write_point(formatter: &mut fmt::Formatter<'_>, point: &Point) -> fmt::Result
 
 /// Returns what the median carries. Units: 10⁶ bytes of elements per second.
 #[expect(clippy::cast_precision_loss, reason = "cycle times are far below 2^53 ns")]
-fn megabytes_per_s(multiplicity: &Spread, cycle_time_ns: u64) -> f64 {
-    multiplicity.median * 4.0 * 1_000.0 / cycle_time_ns as f64
+fn megabytes_per_s(elements: &Spread, cycle_time_ns: u64) -> f64 {
+    elements.median * 4.0 * 1_000.0 / cycle_time_ns as f64
 }
 
 fn indented(reason: &str) -> String {

@@ -100,8 +100,8 @@ impl Transport {
     }
 
     /// Returns the largest piece of a run, header included.
-    pub(super) fn unit_bytes(self, options: &Options, multiplicity: u32) -> usize {
-        let whole = HEADER_BYTES + multiplicity as usize * 4;
+    pub(super) fn unit_bytes(self, options: &Options, elements: u32) -> usize {
+        let whole = HEADER_BYTES + elements as usize * 4;
         match self {
             Self::Udp => options.datagram_bytes.min(whole),
             Self::Shm => whole,
@@ -158,7 +158,7 @@ mod tests {
 
     /// Sends all cycles of a run before the reader takes any of them; returns its account and the kernel's drops.
     fn overrun(task: &Task) -> (Account, Option<u64>) {
-        let cut = Cut::new(task.run, task.multiplicity, task.unit_bytes).unwrap();
+        let cut = Cut::new(task.run, task.elements, task.unit_bytes).unwrap();
         let schedule = Schedule {
             start: clock::monotonic(),
             cycle_time: Duration::from_secs(3_600),
@@ -196,15 +196,15 @@ mod tests {
 
     fn task(transport: Transport, run: u32) -> Task {
         let options = Options { receive_buffer: crate::cycle::Buffer::Bytes(1 << 16), ..Options::default() };
-        let multiplicity = 20_000;
-        let unit_bytes = transport.unit_bytes(&options, multiplicity);
-        let cut = Cut::new(run, multiplicity, unit_bytes).unwrap();
+        let elements = 20_000;
+        let unit_bytes = transport.unit_bytes(&options, elements);
+        let cut = Cut::new(run, elements, unit_bytes).unwrap();
         Task {
             role: Role::Writer,
             run,
             transport,
             endpoint: String::new(),
-            multiplicity,
+            elements,
             cycles: 50,
             cycle_time: Duration::from_millis(1),
             unit_bytes,

@@ -82,7 +82,7 @@ fn serve_runs(told: &Receiver<ToWorker>) -> Result<(), WorkerError> {
 
 /// Is the writer of one run.
 fn write(task: &Task, told: &Receiver<ToWorker>) -> Result<(), WorkerError> {
-    let cut = Cut::new(task.run, task.multiplicity, task.unit_bytes)?;
+    let cut = Cut::new(task.run, task.elements, task.unit_bytes)?;
     let Opened { mut end, endpoint, notes } = transport::open_send(task)?;
     // Touched before the run: the first cycle is not to pay for the kernel's pages.
     let mut memory = vec![0xff; cut.cycle_bytes()];
@@ -115,7 +115,7 @@ fn send_cycle(
 
 /// Is the reader of one run.
 fn read(task: &Task, told: &Receiver<ToWorker>) -> Result<(), WorkerError> {
-    let cut = Cut::new(task.run, task.multiplicity, task.unit_bytes)?;
+    let cut = Cut::new(task.run, task.elements, task.unit_bytes)?;
     let Opened { mut end, endpoint, notes } = transport::open_receive(task)?;
     say(&FromWorker::Ready { endpoint, notes })?;
     let Some(start_ns) = wait_for_start(told)? else { return Ok(()) };
@@ -243,8 +243,8 @@ mod tests {
     fn a_cycle_is_called_back_after_it_was_compared() {
         // 16 MiB in one piece, as through shared memory: no processor compares that in 20 µs, and reading a clock
         // takes a small part of them.
-        let (multiplicity, comparison) = (1 << 22, Duration::from_micros(20));
-        let cut = Cut::new(1, multiplicity, usize::MAX).unwrap();
+        let (elements, comparison) = (1 << 22, Duration::from_micros(20));
+        let cut = Cut::new(1, elements, usize::MAX).unwrap();
         let mut memory = Vec::new();
         let mut end = Held(cut.write(0, &mut memory).next().map(<[u8]>::to_vec));
         let cycle_time = Duration::from_secs(3_600);

@@ -37,8 +37,8 @@ fn udp_ahead_is_a_break_even() {
 #[test]
 fn a_point_that_carried_nothing_has_no_ratio() {
     let mut report = example_report();
-    let Outcome::Measured { multiplicity, .. } = &mut report.points[0].outcome else { panic!() };
-    multiplicity.median = 0.0;
+    let Outcome::Measured { elements, .. } = &mut report.points[0].outcome else { panic!() };
+    elements.median = 0.0;
     let comparison = compare(&report, Grid::Short);
     let here = &comparison.conclusions[0].here;
     assert_eq!(
@@ -54,8 +54,8 @@ fn set_medians(report: &mut Report, transports: &[Transport], medians: &[f64]) {
     for transport in transports {
         let points = report.points.iter_mut().filter(|point| point.transport == *transport);
         for (point, median) in points.zip(medians) {
-            let Outcome::Measured { multiplicity, .. } = &mut point.outcome else { panic!() };
-            multiplicity.median = *median;
+            let Outcome::Measured { elements, .. } = &mut point.outcome else { panic!() };
+            elements.median = *median;
         }
     }
 }

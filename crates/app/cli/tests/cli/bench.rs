@@ -58,15 +58,15 @@ fn every_run_between_two_processes_adds_up_and_its_verdict_follows() {
         assert!(run.verdict != Verdict::Good || account.cycles.sent == 20, "{transport}: {run:?}");
         let pieces = match transport {
             // Of 16,372 elements each, behind a header of 16 bytes.
-            Transport::Udp => run.multiplicity.div_ceil(16_372),
+            Transport::Udp => run.elements.div_ceil(16_372),
             Transport::Shm => 1,
         };
         assert_eq!(account.pieces.handed, pieces * account.cycles.sent, "{transport}: {run:?}");
     }
     for search in report.points.iter().flat_map(|point| point.searches()) {
         let good = search.runs.iter().filter(|run| run.verdict == Verdict::Good);
-        assert_eq!(search.multiplicity, good.map(|run| run.multiplicity).max().unwrap_or(0));
-        assert_eq!(search.found == Found::Limit, search.multiplicity == 40_000);
+        assert_eq!(search.elements, good.map(|run| run.elements).max().unwrap_or(0));
+        assert_eq!(search.found == Found::Limit, search.elements == 40_000);
     }
 }
 
@@ -80,7 +80,7 @@ fn whole_runs_send_every_cycle_and_small_datagrams_make_many_pieces() {
     for (_, run) in runs(&report) {
         assert_eq!(run.account.check(), Ok(()));
         assert_eq!(run.account.cycles.sent, 20);
-        assert_eq!(run.account.pieces.handed, 20 * run.multiplicity.div_ceil(364));
+        assert_eq!(run.account.pieces.handed, 20 * run.elements.div_ceil(364));
         let limits = Limits { late_allowed: 5, ..Limits::SCOLLO };
         assert_eq!(run.verdict, limits.judge(&run.account));
     }

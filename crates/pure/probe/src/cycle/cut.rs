@@ -25,7 +25,7 @@ const ELEMENT_FACTOR: u32 = 0x6a09_e667;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
     run: u32,
-    multiplicity: u32,
+    elements: u32,
     elements_per_piece: u32,
 }
 
@@ -67,24 +67,24 @@ pub enum Content {
 }
 
 impl Cut {
-    /// Cuts an array of `multiplicity` elements into pieces of at most `unit_bytes` with their header.
+    /// Cuts an array of so many `elements` into pieces of at most `unit_bytes` with their header.
     ///
     /// # Errors
     /// [`CutError`] if there is no element to send, or no room for one.
-    pub fn new(run: u32, multiplicity: u32, unit_bytes: usize) -> Result<Self, CutError> {
+    pub fn new(run: u32, elements: u32, unit_bytes: usize) -> Result<Self, CutError> {
         let room = unit_bytes.saturating_sub(HEADER_BYTES) / ELEMENT_BYTES;
-        let elements_per_piece = u32::try_from(room).unwrap_or(u32::MAX).min(multiplicity);
-        match (multiplicity, elements_per_piece) {
+        let elements_per_piece = u32::try_from(room).unwrap_or(u32::MAX).min(elements);
+        match (elements, elements_per_piece) {
             (0, _) => Err(CutError::Empty),
             (_, 0) => Err(CutError::UnitTooSmall { unit_bytes }),
-            _ => Ok(Self { run, multiplicity, elements_per_piece }),
+            _ => Ok(Self { run, elements, elements_per_piece }),
         }
     }
 
     /// Returns how many pieces a cycle has.
     #[must_use]
     pub const fn pieces(&self) -> u32 {
-        self.multiplicity.div_ceil(self.elements_per_piece)
+        self.elements.div_ceil(self.elements_per_piece)
     }
 
     /// Returns the size of the largest piece, header included. Units: bytes.
@@ -96,7 +96,7 @@ impl Cut {
     /// Returns the size of all pieces of a cycle, headers included. Units: bytes.
     #[must_use]
     pub const fn cycle_bytes(&self) -> usize {
-        self.pieces() as usize * HEADER_BYTES + self.multiplicity as usize * ELEMENT_BYTES
+        self.pieces() as usize * HEADER_BYTES + self.elements as usize * ELEMENT_BYTES
     }
 
     /// Writes all pieces of a cycle into `into`, one behind the other; returns them.
@@ -118,19 +118,19 @@ impl Cut {
     /// Finds out what arrived.
     #[must_use]
     pub fn read(&self, bytes: &[u8]) -> Content {
-        let Some((header, elements)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+        let Some((header, payload)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return Content::Foreign;
         };
         let [run, cycle, first, count] = words(*header);
-        if run != self.run || first >= self.multiplicity || !first.is_multiple_of(self.elements_per_piece) {
+        if run != self.run || first >= self.elements || !first.is_multiple_of(self.elements_per_piece) {
             return Content::Foreign;
         }
         let place = Place { cycle, piece: first / self.elements_per_piece };
-        if count != self.count(first) || elements.len() != count as usize * ELEMENT_BYTES {
+        if count != self.count(first) || payload.len() != count as usize * ELEMENT_BYTES {
             return Content::Wrong(place);
         }
         // No early end: a loop without branches is the faster one where everything is right.
-        let (chunks, _) = elements.as_chunks::<ELEMENT_BYTES>();
+        let (chunks, _) = payload.as_chunks::<ELEMENT_BYTES>();
         let difference = (first..).zip(chunks).fold(0, |difference, (index, chunk)| {
             difference | (u32::from_le_bytes(*chunk) ^ element(cycle, index))
         });
@@ -139,19 +139,19 @@ impl Cut {
 
     fn write_piece(&self, place: Place, bytes: &mut [u8]) {
         let first = place.piece * self.elements_per_piece;
-        let (header, elements) = bytes.split_at_mut(HEADER_BYTES);
+        let (header, payload) = bytes.split_at_mut(HEADER_BYTES);
         let values = [self.run, place.cycle, first, self.count(first)];
         for (word, value) in header.as_chunks_mut::<ELEMENT_BYTES>().0.iter_mut().zip(values) {
             *word = value.to_le_bytes();
         }
-        for (index, word) in (first..).zip(elements.as_chunks_mut::<ELEMENT_BYTES>().0) {
+        for (index, word) in (first..).zip(payload.as_chunks_mut::<ELEMENT_BYTES>().0) {
             *word = element(place.cycle, index).to_le_bytes();
         }
     }
 
     /// Returns how many elements the piece that begins at `first` has.
     const fn count(&self, first: u32) -> u32 {
-        let left = self.multiplicity - first;
+        let left = self.elements - first;
         if left < self.elements_per_piece { left } else { self.elements_per_piece }
     }
 }
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn an_array_that_fits_is_one_piece_and_one_element_more_makes_two() {
-        let cut = |multiplicity| Cut::new(1, multiplicity, 65_507).unwrap();
+        let cut = |elements| Cut::new(1, elements, 65_507).unwrap();
         assert_eq!((cut(16_372).pieces(), cut(16_373).pieces()), (1, 2));
         let sizes: Vec<_> = pieces(&cut(16_373), 0).iter().map(Vec::len).collect();
         assert_eq!(sizes, [65_504, 20]);
@@ -231,16 +231,16 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_and_covers_the_array(
-            multiplicity in 1_u32..5_000,
+            elements in 1_u32..5_000,
             unit_bytes in 20_usize..3_000,
             cycle in any::<u32>(),
         ) {
-            let cut = Cut::new(1, multiplicity, unit_bytes).unwrap();
+            let cut = Cut::new(1, elements, unit_bytes).unwrap();
             let written = pieces(&cut, cycle);
             prop_assert_eq!(written.len(), cut.pieces() as usize);
             prop_assert!(written.iter().all(|piece| piece.len() <= unit_bytes));
-            let elements: usize = written.iter().map(|piece| (piece.len() - HEADER_BYTES) / 4).sum();
-            prop_assert_eq!(elements, multiplicity as usize);
+            let sent: usize = written.iter().map(|piece| (piece.len() - HEADER_BYTES) / 4).sum();
+            prop_assert_eq!(sent, elements as usize);
             for (index, piece) in (0..).zip(&written) {
                 prop_assert_eq!(cut.read(piece), Content::Right(Place { cycle, piece: index }));
             }

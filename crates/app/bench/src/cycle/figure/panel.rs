@@ -178,9 +178,9 @@ impl Curve {
             .filter_map(|point| {
                 Some(Column {
                     cycle_time_ms: point.cycle_time_ns as f64 / 1e6,
-                    median: point.multiplicity()?.median,
+                    median: point.elements()?.median,
                     noisy: !point.noise().is_empty(),
-                    sizes: point.searches().iter().map(|search| search.multiplicity as f64).collect(),
+                    sizes: point.searches().iter().map(|search| search.elements as f64).collect(),
                 })
             })
             .collect();

@@ -9,8 +9,8 @@ pub(crate) fn example() -> Report {
         cpus: vec![crate::cycle::CpuLimit::Millicpus(300)],
         ..Options::default()
     };
-    let run = |multiplicity, verdict| Run {
-        multiplicity,
+    let run = |elements, verdict| Run {
+        elements,
         verdict,
         account: Account::default(),
         writer_cpu_ns: 1,
@@ -18,11 +18,11 @@ pub(crate) fn example() -> Report {
         dropped_by_socket: Some(3),
         throttled_periods: Some(4),
     };
-    let search = |multiplicity, found| Search {
-        multiplicity,
+    let search = |elements, found| Search {
+        elements,
         found,
         elsewhere_cpus: Some(0.7),
-        runs: vec![run(multiplicity, Verdict::Good), run(multiplicity + 2, Verdict::LateAndIncomplete)],
+        runs: vec![run(elements, Verdict::Good), run(elements + 2, Verdict::LateAndIncomplete)],
     };
     let point = |transport, cycle_time_ns, sizes: [u64; 3], found| Point {
         transport,
@@ -55,8 +55,8 @@ pub(crate) fn example() -> Report {
     Report { format: FORMAT.to_owned(), version: VERSION, start, points, rows, source: None, end }
 }
 
-fn search(multiplicity: u64, elsewhere_cpus: Option<f64>) -> Search {
-    Search { multiplicity, found: Found::Largest, elsewhere_cpus, runs: Vec::new() }
+fn search(elements: u64, elsewhere_cpus: Option<f64>) -> Search {
+    Search { elements, found: Found::Largest, elsewhere_cpus, runs: Vec::new() }
 }
 
 fn noise_of(searches: Vec<Search>) -> Vec<String> {

@@ -35,12 +35,11 @@ fn in_words(duration: Duration) -> String {
 }
 
 fn outcome(report: &Report) -> anyhow::Result<Outcome> {
-    let measured = report.points.iter().filter(|point| point.multiplicity().is_some()).count();
+    let measured = report.points.iter().filter(|point| point.elements().is_some()).count();
     if measured == 0 && report.end.state == State::Complete {
         bail!("no point could be measured\nthe report says why for each");
     }
-    let whole =
-        report.points.iter().all(|point| point.multiplicity().is_some() && point.broken_off().is_none());
+    let whole = report.points.iter().all(|point| point.elements().is_some() && point.broken_off().is_none());
     let is_whole = whole && report.end.state == State::Complete;
     Ok(if is_whole { Outcome::Fine } else { Outcome::Found })
 }
