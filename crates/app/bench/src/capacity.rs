@@ -20,7 +20,7 @@ mod worker;
 
 pub use client::{CapacityError, measure};
 pub(crate) use figure::charts;
-pub use options::{Calls, MOST_WORKERS, Options, OptionsError, Structure};
+pub use options::{Calls, MOST_WORKERS, Options, OptionsError, ThreadingModel};
 pub use report::{FORMAT, Point, Port, Report, Run, Settings, Socket, VERSION};
 pub use server::TEST;
 pub use worker::{WorkerError, serve as serve_worker};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use probe::Contrast;
 
-use crate::capacity::{self, CapacityError, Options, Point, Report, Structure};
+use crate::capacity::{self, CapacityError, Options, Point, Report, ThreadingModel};
 use crate::control::Patience;
 use crate::report::{Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Reproduction, Watch};
 
@@ -17,7 +17,7 @@ use crate::report::{Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Repr
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Figure {
     /// What received.
-    pub structure: Structure,
+    pub threading_model: ThreadingModel,
     /// How many.
     pub workers: u32,
     /// Bytes in each datagram.
@@ -31,12 +31,12 @@ pub struct Figure {
 /// All of the source's figures: its models 1, 2 and 3.
 pub const FIGURES: [Figure; 10] = {
     const fn own(workers: u32, payload_bytes: u64, packets_per_second: f64, cpu: Option<f64>) -> Figure {
-        let structure = Structure::OwnProcesses;
-        Figure { structure, workers, payload_bytes, packets_per_second, cpu_percent: cpu }
+        let threading_model = ThreadingModel::OwnProcesses;
+        Figure { threading_model, workers, payload_bytes, packets_per_second, cpu_percent: cpu }
     }
     const fn shared(workers: u32, packets_per_second: f64, cpu: f64) -> Figure {
-        let structure = Structure::SharedThreads;
-        Figure { structure, workers, payload_bytes: 1, packets_per_second, cpu_percent: Some(cpu) }
+        let threading_model = ThreadingModel::SharedThreads;
+        Figure { threading_model, workers, payload_bytes: 1, packets_per_second, cpu_percent: Some(cpu) }
     }
     [
         own(1, 1, 791_676.1, Some(100.0)),
@@ -57,9 +57,10 @@ const IDLE_PERCENT: f64 = 10.0;
 
 /// Returns the source's figure of a point, if it has one.
 #[must_use]
-pub fn figure(structure: Structure, workers: u32, payload_bytes: u64) -> Option<Figure> {
-    let is_it =
-        |it: &Figure| (it.structure, it.workers, it.payload_bytes) == (structure, workers, payload_bytes);
+pub fn figure(threading_model: ThreadingModel, workers: u32, payload_bytes: u64) -> Option<Figure> {
+    let is_it = |it: &Figure| {
+        (it.threading_model, it.workers, it.payload_bytes) == (threading_model, workers, payload_bytes)
+    };
     FIGURES.into_iter().find(is_it)
 }
 
@@ -69,12 +70,12 @@ pub fn options(grid: Grid) -> Options {
     match grid {
         Grid::Short => Options {
             payloads: vec![1, 100],
-            structures: vec![Structure::OwnProcesses, Structure::SharedThreads],
+            threading_models: vec![ThreadingModel::OwnProcesses, ThreadingModel::SharedThreads],
             duration: Duration::from_millis(500),
             ..Options::default()
         },
         Grid::Full => Options {
-            structures: Structure::ALL.to_vec(),
+            threading_models: ThreadingModel::ALL.to_vec(),
             duration: Duration::from_secs(10),
             repeats: 5,
             ..Options::default()
@@ -104,11 +105,12 @@ fn assemble(mut it: Reproduction, report: &Report, facts: Vec<Conclusion>) -> Re
 
 /// Puts one figure of the source beside ours: packets a second, and the receivers' processor time.
 fn beside(report: &Report, figure: &Figure) -> Vec<Beside> {
-    let Figure { structure, workers, payload_bytes, packets_per_second, cpu_percent } = *figure;
-    let point = report.point(structure, workers, payload_bytes);
+    let Figure { threading_model, workers, payload_bytes, packets_per_second, cpu_percent } = *figure;
+    let point = report.point(threading_model, workers, payload_bytes);
     let line = |metric: &str, unit: &str, source: Option<f64>| {
-        let is_of_point =
-            |point: &Point, case: &str, system: &str| point.case() == case && structure.name() == system;
+        let is_of_point = |point: &Point, case: &str, system: &str| {
+            point.case() == case && threading_model.name() == system
+        };
         let is_here = |row: &&crate::Row| {
             row.metric == metric && point.is_some_and(|point| is_of_point(point, &row.case, &row.system))
         };
@@ -117,7 +119,7 @@ fn beside(report: &Report, figure: &Figure) -> Vec<Beside> {
             _ => "",
         };
         Beside {
-            what: format!("{} B, {workers} {structure}", payload_bytes),
+            what: format!("{} B, {workers} {threading_model}", payload_bytes),
             metric: metric.to_owned(),
             unit: unit.to_owned(),
             source,
@@ -145,16 +147,16 @@ pub fn conclude(points: &[Point], same_host: bool) -> Vec<Conclusion> {
 }
 
 fn processes_beat_threads(points: &[Point]) -> Conclusion {
-    let own = of(points, Structure::OwnProcesses).filter(|own| own.workers > 1);
+    let own = of(points, ThreadingModel::OwnProcesses).filter(|own| own.workers > 1);
     let pairs =
-        own.filter_map(|own| Some((own, partner(points, own, Structure::SharedThreads, own.workers)?)));
+        own.filter_map(|own| Some((own, partner(points, own, ThreadingModel::SharedThreads, own.workers)?)));
     let source = "build several processes at different ports, not several threads at one port";
     judge(source, "more by processes at ports of their own than by as many threads at one socket", pairs)
 }
 
 fn threads_lose(points: &[Point]) -> Conclusion {
-    let two = of(points, Structure::SharedThreads).filter(|point| point.workers == 2);
-    let pairs = two.filter_map(|two| Some((partner(points, two, two.structure, 1)?, two)));
+    let two = of(points, ThreadingModel::SharedThreads).filter(|point| point.workers == 2);
+    let pairs = two.filter_map(|two| Some((partner(points, two, two.threading_model, 1)?, two)));
     let source = "with more threads at one socket less is received: they fight for its lock, and each datagram wakes all";
     judge(source, "more by one thread than by two at one socket", pairs)
 }
@@ -195,7 +197,7 @@ fn processes_gain_little(points: &[Point], same_host: bool) -> Conclusion {
 
 /// Pairs the point with the most processes with that of one, for datagrams of a size.
 fn most_and_one(points: &[Point], payload_bytes: u64) -> impl Iterator<Item = (&Point, &Point)> {
-    let own = of(points, Structure::OwnProcesses).filter(move |it| it.payload_bytes == payload_bytes);
+    let own = of(points, ThreadingModel::OwnProcesses).filter(move |it| it.payload_bytes == payload_bytes);
     own.filter(|point| point.workers == 1).filter_map(|one| Some((most(points, one)?, one)))
 }
 
@@ -204,7 +206,7 @@ fn most_and_one(points: &[Point], payload_bytes: u64) -> impl Iterator<Item = (&
 fn loss_falls(points: &[Point]) -> Conclusion {
     let source = "with the number of processes markedly less is lost";
     let (mut here, mut contrasts, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
-    for one in of(points, Structure::OwnProcesses).filter(|point| point.workers == 1) {
+    for one in of(points, ThreadingModel::OwnProcesses).filter(|point| point.workers == 1) {
         let size = one.payload_bytes;
         let Some(most) = most(points, one) else { continue };
         let Some((alone, together)) = one.lost_percent().zip(most.lost_percent()) else {
@@ -232,7 +234,7 @@ fn processors_idle(points: &[Point], same_host: bool) -> Conclusion {
     };
     let idle = shares.idle + shares.iowait;
     let here =
-        format!("at the peak, {} {}, {idle:.0} % of a processor was idle", best.structure, best.case());
+        format!("at the peak, {} {}, {idle:.0} % of a processor was idle", best.threading_model, best.case());
     match same_host {
         true => {
             let why = format!("both ends are on one host, without a network card; {here}");
@@ -275,18 +277,23 @@ fn judge<'a>(source: &str, found: &str, pairs: impl Iterator<Item = (&'a Point, 
     comparisons.conclude(source, &here)
 }
 
-fn of(points: &[Point], structure: Structure) -> impl Iterator<Item = &Point> {
-    points.iter().filter(move |point| point.structure == structure)
+fn of(points: &[Point], threading_model: ThreadingModel) -> impl Iterator<Item = &Point> {
+    points.iter().filter(move |point| point.threading_model == threading_model)
 }
 
-/// Returns the point of another structure or number with datagrams of the same size.
-fn partner<'a>(points: &'a [Point], to: &Point, structure: Structure, workers: u32) -> Option<&'a Point> {
-    of(points, structure).find(|it| it.workers == workers && it.payload_bytes == to.payload_bytes)
+/// Returns the point of another threading model or number with datagrams of the same size.
+fn partner<'a>(
+    points: &'a [Point],
+    to: &Point,
+    threading_model: ThreadingModel,
+    workers: u32,
+) -> Option<&'a Point> {
+    of(points, threading_model).find(|it| it.workers == workers && it.payload_bytes == to.payload_bytes)
 }
 
 /// Returns the point like this with the most receivers, if they are more.
 fn most<'a>(points: &'a [Point], like: &Point) -> Option<&'a Point> {
-    let alike = of(points, like.structure).filter(|it| it.payload_bytes == like.payload_bytes);
+    let alike = of(points, like.threading_model).filter(|it| it.payload_bytes == like.payload_bytes);
     alike.max_by_key(|point| point.workers).filter(|most| most.workers > like.workers)
 }
 

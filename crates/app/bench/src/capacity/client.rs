@@ -7,7 +7,7 @@ use probe::flow::{FlowReceiver, Numbering, SocketDrops};
 use sys::OpenError;
 
 use super::message::{Plan, Received, SocketCount, Word};
-use super::options::{Options, OptionsError, Places, Structure};
+use super::options::{Options, OptionsError, Places, ThreadingModel};
 use super::report::{Builder, Report, Run};
 use super::send::{Senders, Sent, Task};
 use super::server::NAME;
@@ -150,7 +150,7 @@ impl Client<'_> {
     }
 
     fn task(&self, plan: &Plan, endpoints: Vec<SocketAddr>) -> Task {
-        let deals = plan.structure.places() == Places::OnePort;
+        let deals = plan.threading_model.places() == Places::OnePort;
         let sockets_each =
             if deals { (SOCKETS_PER_RECEIVER * plan.workers).div_ceil(self.senders) } else { 1 };
         let payload_bytes = plan.payload_bytes;
@@ -226,14 +226,18 @@ impl Client<'_> {
 
 /// Returns the points of a grid, in the order of measuring.
 fn plans(options: &Options) -> Vec<Plan> {
-    let structures = Structure::ALL.into_iter().filter(|it| options.structures.contains(it));
-    let of_structure = |structure| {
+    let threading_models = ThreadingModel::ALL.into_iter().filter(|it| options.threading_models.contains(it));
+    let of_model = |threading_model| {
         options.payloads.iter().flat_map(move |payload| {
             let payload_bytes = *payload;
-            options.workers.iter().map(move |workers| Plan { structure, workers: *workers, payload_bytes })
+            options.workers.iter().map(move |workers| Plan {
+                threading_model,
+                workers: *workers,
+                payload_bytes,
+            })
         })
     };
-    structures.flat_map(of_structure).collect()
+    threading_models.flat_map(of_model).collect()
 }
 
 /// Closes an account for each endpoint: sockets and receivers that share it have one together.
@@ -326,10 +330,11 @@ mod tests {
 
     #[test]
     fn points_stand_in_the_order_of_reports() {
-        use Structure::{OwnProcesses, ReuseportThreads};
-        let structures = vec![ReuseportThreads, OwnProcesses];
-        let options = Options { structures, payloads: vec![1, 100], workers: vec![2], ..Options::default() };
-        let plans: Vec<_> = plans(&options).iter().map(|it| (it.structure, it.payload_bytes)).collect();
+        use ThreadingModel::{OwnProcesses, ReuseportThreads};
+        let threading_models = vec![ReuseportThreads, OwnProcesses];
+        let options =
+            Options { threading_models, payloads: vec![1, 100], workers: vec![2], ..Options::default() };
+        let plans: Vec<_> = plans(&options).iter().map(|it| (it.threading_model, it.payload_bytes)).collect();
         assert_eq!(
             plans,
             [(OwnProcesses, 1), (OwnProcesses, 100), (ReuseportThreads, 1), (ReuseportThreads, 100)]

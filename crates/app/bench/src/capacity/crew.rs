@@ -69,7 +69,7 @@ pub(super) struct Ready {
 impl Crew {
     /// Opens all sockets and begins to receive at them.
     pub(super) fn begin(task: &Task) -> Result<(Self, Ready), CrewError> {
-        if task.plan.structure.is_of_processes() {
+        if task.plan.threading_model.is_of_processes() {
             let (processes, ready) = begin_processes(task)?;
             Ok((Self::Processes(processes), ready))
         } else {
@@ -94,7 +94,7 @@ impl Crew {
 impl Task {
     /// Returns where the next receiver receives, when the first did at `first`.
     fn place(&self, first: Option<SocketAddr>) -> Place {
-        let is_shared = self.plan.structure.places() == Places::OnePort;
+        let is_shared = self.plan.threading_model.places() == Places::OnePort;
         Place {
             address: first.filter(|_| is_shared).unwrap_or(self.address),
             is_shared,
@@ -126,7 +126,7 @@ pub(super) struct Threads {
 impl Threads {
     fn begin(task: &Task) -> Result<(Self, Ready), CrewError> {
         let plan = &task.plan;
-        let sockets = if plan.structure.places() == Places::OneSocket { 1 } else { plan.workers };
+        let sockets = if plan.threading_model.places() == Places::OneSocket { 1 } else { plan.workers };
         let mut ready = Ready::default();
         let mut crew = Self { sockets: Vec::new(), threads: Vec::new(), ending: Arc::default() };
         for _ in 0..sockets {

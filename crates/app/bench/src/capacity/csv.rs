@@ -14,7 +14,8 @@ pub(super) fn table(report: &Report) -> String {
     let mut text = HEADER.to_owned();
     for point in &report.points {
         for (index, run) in point.runs.iter().enumerate() {
-            let _ = write!(text, "{},{},{},{index},", point.structure, point.workers, point.payload_bytes);
+            let _ =
+                write!(text, "{},{},{},{index},", point.threading_model, point.workers, point.payload_bytes);
             write_run(&mut text, run);
         }
     }

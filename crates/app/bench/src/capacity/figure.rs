@@ -3,7 +3,7 @@
 use drawing::{Axis, COLOURS, Chart, Series};
 use probe::Summary;
 
-use super::options::Structure;
+use super::options::ThreadingModel;
 use super::report::{Point, Report};
 use crate::udp_notes;
 
@@ -17,11 +17,11 @@ pub(crate) fn charts(report: &Report) -> Vec<Chart> {
 
 fn of_payload(report: &Report, payload: u64) -> [Chart; 2] {
     let series = |of: fn(&Point) -> Option<Summary>| -> Vec<Series> {
-        let structures = Structure::ALL.into_iter().zip(COLOURS.into_iter().cycle());
-        let lines = structures.map(|(structure, colour)| Series {
-            name: structure.name().to_owned(),
+        let threading_models = ThreadingModel::ALL.into_iter().zip(COLOURS.into_iter().cycle());
+        let lines = threading_models.map(|(threading_model, colour)| Series {
+            name: threading_model.name().to_owned(),
             colour,
-            points: points(report, structure, payload, of),
+            points: points(report, threading_model, payload, of),
         });
         lines.filter(|series| !series.points.is_empty()).collect()
     };
@@ -46,23 +46,24 @@ fn of_payload(report: &Report, payload: u64) -> [Chart; 2] {
 
 fn points(
     report: &Report,
-    structure: Structure,
+    threading_model: ThreadingModel,
     payload: u64,
     of: fn(&Point) -> Option<Summary>,
 ) -> Vec<drawing::Point> {
-    let of_structure = |point: &&Point| (point.structure, point.payload_bytes) == (structure, payload);
+    let of_model =
+        |point: &&Point| (point.threading_model, point.payload_bytes) == (threading_model, payload);
     let place = |point: &Point| {
         let Summary { median, min, max, .. } = of(point)?;
         Some(drawing::Point { x: f64::from(point.workers), y: median, extremes: Some((min, max)) })
     };
-    report.points.iter().filter(of_structure).filter_map(place).collect()
+    report.points.iter().filter(of_model).filter_map(place).collect()
 }
 
 /// Returns the source's own curve of processes.
 fn of_source(payload: u64) -> Option<Series> {
     let figures = udp_notes::FIGURES.iter();
-    let of_payload =
-        figures.filter(|it| it.structure == Structure::OwnProcesses && it.payload_bytes == payload);
+    let of_payload = figures
+        .filter(|it| it.threading_model == ThreadingModel::OwnProcesses && it.payload_bytes == payload);
     let points: Vec<_> =
         of_payload.map(|it| drawing::Point::plain(f64::from(it.workers), it.packets_per_second)).collect();
     let name = "own-processes, source 002".to_owned();

@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::options::{Calls, Structure};
+use super::options::{Calls, ThreadingModel};
 use crate::processor_time::Shares;
 use crate::report::Used;
 
@@ -40,7 +40,8 @@ pub(super) enum Word {
 /// What the receivers of a run are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Plan {
-    pub(super) structure: Structure,
+    #[serde(rename = "structure")]
+    pub(super) threading_model: ThreadingModel,
     pub(super) workers: u32,
     pub(super) payload_bytes: usize,
 }

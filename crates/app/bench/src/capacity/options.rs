@@ -24,7 +24,8 @@ pub struct Options {
     /// How many receive.
     pub workers: Vec<u32>,
     /// What they are, and what they receive at.
-    pub structures: Vec<Structure>,
+    #[serde(rename = "structures")]
+    pub threading_models: Vec<ThreadingModel>,
     /// How fast all senders together are to be; without it as fast as they go.
     pub rate: Option<Rate>,
     /// Threads that send; without it one for each processor of the client's host, or for every two of a host that has
@@ -55,7 +56,7 @@ pub enum Calls {
 /// What receives, and at what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Structure {
+pub enum ThreadingModel {
     /// Processes, each with a port of its own.
     OwnProcesses,
     /// Threads of one process, each with a port of its own.
@@ -68,7 +69,7 @@ pub enum Structure {
     ReuseportThreads,
 }
 
-/// What the receivers of a structure receive at.
+/// What the receivers of a threading model receive at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Places {
     /// Each at a port of its own.
@@ -98,7 +99,11 @@ impl Default for Options {
         Self {
             payloads: vec![1, 100, 1_472],
             workers: vec![1, 2, 4, 8],
-            structures: vec![Structure::OwnProcesses, Structure::SharedThreads, Structure::ReuseportThreads],
+            threading_models: vec![
+                ThreadingModel::OwnProcesses,
+                ThreadingModel::SharedThreads,
+                ThreadingModel::ReuseportThreads,
+            ],
             rate: None,
             senders: None,
             duration: Duration::from_secs(1),
@@ -118,7 +123,7 @@ impl Options {
         let lists = [
             ("--payloads", self.payloads.len()),
             ("--workers", self.workers.len()),
-            ("--structures", self.structures.len()),
+            ("--threading-models", self.threading_models.len()),
         ];
         for (name, len) in lists {
             if len == 0 {
@@ -149,13 +154,13 @@ impl Options {
     pub fn longest(&self) -> Duration {
         // Making and ending eight processes, and the quiet in which the tail of a run is waited for.
         const BESIDE_A_RUN: Duration = Duration::from_millis(600);
-        let points = self.payloads.len() * self.workers.len() * self.structures.len();
+        let points = self.payloads.len() * self.workers.len() * self.threading_models.len();
         let runs = u32::try_from(points).unwrap_or(u32::MAX).saturating_mul(self.repeats);
         (self.duration + BESIDE_A_RUN).saturating_mul(runs)
     }
 }
 
-impl Structure {
+impl ThreadingModel {
     /// All of them, in the order of reports.
     pub const ALL: [Self; 5] = [
         Self::OwnProcesses,
@@ -202,7 +207,7 @@ impl Structure {
     }
 }
 
-impl fmt::Display for Structure {
+impl fmt::Display for ThreadingModel {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.name())
     }
@@ -225,7 +230,9 @@ mod tests {
         assert!(of(|it| it.payloads = vec![0]).is_err());
         assert_eq!(of(|it| it.workers = vec![MOST_WORKERS]), Ok(()));
         assert!(of(|it| it.workers = vec![MOST_WORKERS + 1]).is_err());
-        assert!(of(|it| it.structures.clear()).unwrap_err().contains("--structures names nothing"));
+        assert!(
+            of(|it| it.threading_models.clear()).unwrap_err().contains("--threading-models names nothing")
+        );
         assert!(of(|it| it.duration = Duration::from_millis(9)).is_err());
         assert!(of(|it| it.senders = Some(0)).is_err());
     }
@@ -237,9 +244,9 @@ mod tests {
     }
 
     #[test]
-    fn structures_have_one_name_everywhere() {
-        for structure in Structure::ALL {
-            assert_eq!(serde_json::to_value(structure).unwrap(), structure.name());
+    fn threading_models_have_one_name_everywhere() {
+        for threading_model in ThreadingModel::ALL {
+            assert_eq!(serde_json::to_value(threading_model).unwrap(), threading_model.name());
         }
     }
 }

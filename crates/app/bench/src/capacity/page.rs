@@ -30,7 +30,8 @@ impl Forms for Report {
         page.heading("The accounts");
         page.paragraph("sent = received + lost at each stage + unexplained, all runs of a point together.");
         let columns = [Column::Word("receivers"), Column::Word("of"), Column::Word("account")];
-        let account = |point: &Point| vec![point.structure.to_string(), point.case(), table::account(point)];
+        let account =
+            |point: &Point| vec![point.threading_model.to_string(), point.case(), table::account(point)];
         page.table(&columns, self.points.iter().map(account));
         Ok(page.end(&[self.cut_runs(), self.end.notes.clone()].concat()))
     }
@@ -49,8 +50,8 @@ fn cells(point: &Point) -> Vec<String> {
     let table::Cells { rate, spread, source, lost, cpu } = table::Cells::of(point);
     let shares = point.runs.last().and_then(|run| run.processors);
     let shares = shares.map_or_else(String::new, |shares| shares.in_words());
-    let (structure, workers) = (point.structure.to_string(), point.workers.to_string());
-    vec![structure, point.payload_bytes.to_string(), workers, rate, spread, source, lost, cpu, shares]
+    let (threading_model, workers) = (point.threading_model.to_string(), point.workers.to_string());
+    vec![threading_model, point.payload_bytes.to_string(), workers, rate, spread, source, lost, cpu, shares]
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use probe::Summary;
 use serde::{Deserialize, Serialize};
 
 use super::message::{Plan, Received};
-use super::options::{Calls, Options, Structure};
+use super::options::{Calls, Options, ThreadingModel};
 use super::send::Sent;
 use crate::day_clock::Moment;
 use crate::host_state::HostState;
@@ -56,7 +56,8 @@ pub struct Settings {
     /// How many receive.
     pub workers: Vec<u32>,
     /// What they are.
-    pub structures: Vec<Structure>,
+    #[serde(rename = "structures")]
+    pub threading_models: Vec<ThreadingModel>,
     /// Datagrams a second of all senders together, where that was asked for; 0 is as fast as they go.
     pub target_packets_per_second: Option<u64>,
     /// Bits a second of all senders together, where that was asked for.
@@ -78,7 +79,8 @@ pub struct Settings {
 #[serde(deny_unknown_fields)]
 pub struct Point {
     /// What receives.
-    pub structure: Structure,
+    #[serde(rename = "structure")]
+    pub threading_model: ThreadingModel,
     /// How many.
     pub workers: u32,
     /// Bytes in each datagram.
@@ -256,7 +258,7 @@ impl Point {
     }
 
     fn rows(&self) -> Vec<Row> {
-        let (case, system) = (self.case(), self.structure.name());
+        let (case, system) = (self.case(), self.threading_model.name());
         let row = |metric: &str, unit: &str, of: fn(&Run) -> Option<f64>| {
             let names = RowNames { bench: "capacity", case: &case, system, metric, unit };
             Row::of(names, &self.whole_runs().filter_map(of).collect::<Vec<_>>())
@@ -301,7 +303,7 @@ impl Builder {
         let (points, rows, conclusions) = (Vec::new(), Vec::new(), Vec::new());
         let format = FORMAT.to_owned();
         let report = Report { format, version: VERSION, start, points, rows, conclusions, end };
-        let planned = options.payloads.len() * options.workers.len() * options.structures.len();
+        let planned = options.payloads.len() * options.workers.len() * options.threading_models.len();
         Self {
             began: Moment::now(),
             report,
@@ -316,9 +318,9 @@ impl Builder {
     }
 
     pub(super) fn begin_point(&mut self, plan: &Plan) {
-        let Plan { structure, workers, payload_bytes } = *plan;
+        let Plan { threading_model, workers, payload_bytes } = *plan;
         let (payload_bytes, runs, noise) = (payload_bytes as u64, Vec::new(), Vec::new());
-        self.report.points.push(Point { structure, workers, payload_bytes, runs, noise });
+        self.report.points.push(Point { threading_model, workers, payload_bytes, runs, noise });
     }
 
     pub(super) fn add(&mut self, run: Run) {
@@ -335,7 +337,7 @@ impl Builder {
             self.planned,
             point.runs.len(),
             self.repeats,
-            point.structure,
+            point.threading_model,
             point.case(),
         )
     }
@@ -372,9 +374,10 @@ impl Builder {
 impl Report {
     /// Returns a point of the grid, if it was measured.
     #[must_use]
-    pub fn point(&self, structure: Structure, workers: u32, payload_bytes: u64) -> Option<&Point> {
+    pub fn point(&self, threading_model: ThreadingModel, workers: u32, payload_bytes: u64) -> Option<&Point> {
         let is_it = |point: &&Point| {
-            (point.structure, point.workers, point.payload_bytes) == (structure, workers, payload_bytes)
+            (point.threading_model, point.workers, point.payload_bytes)
+                == (threading_model, workers, payload_bytes)
         };
         self.points.iter().find(is_it)
     }
@@ -392,7 +395,7 @@ impl Report {
     /// Says which runs are not whole, and what they came to.
     pub(super) fn cut_runs(&self) -> Vec<String> {
         let of_point = |point: &Point| {
-            let name = format!("{} {}", point.structure, point.case());
+            let name = format!("{} {}", point.threading_model, point.case());
             let cut = point.runs.iter().enumerate().filter_map(|(index, run)| {
                 let (trouble, rate) = (run.trouble.as_ref()?, run.packets_per_second);
                 Some(format!(
@@ -409,7 +412,7 @@ impl Report {
     /// Returns why points are not to be relied on, with their names; empty when all was quiet.
     #[must_use]
     pub fn noise(&self) -> Vec<String> {
-        let name = |point: &Point| format!("{} {}", point.structure, point.case());
+        let name = |point: &Point| format!("{} {}", point.threading_model, point.case());
         let noisy = self.points.iter().filter(|point| !point.noise.is_empty());
         noisy.map(|point| format!("{}: {}", name(point), point.noise.join(", "))).collect()
     }
@@ -425,7 +428,7 @@ impl Settings {
         Self {
             payloads: options.payloads.iter().map(|bytes| *bytes as u64).collect(),
             workers: options.workers.clone(),
-            structures: options.structures.clone(),
+            threading_models: options.threading_models.clone(),
             target_packets_per_second: packets,
             target_bitrate: bits,
             senders,

@@ -51,9 +51,9 @@ fn serve(
 
 /// Checks a plan as its options were: each is the client's word.
 fn check(options: &Options, plan: &Plan) -> Result<(), OptionsError> {
-    let Plan { structure, workers, payload_bytes } = *plan;
-    let (workers, payloads, structures) = (vec![workers], vec![payload_bytes], vec![structure]);
-    Options { workers, payloads, structures, ..options.clone() }.check()
+    let Plan { threading_model, workers, payload_bytes } = *plan;
+    let (workers, payloads, threading_models) = (vec![workers], vec![payload_bytes], vec![threading_model]);
+    Options { workers, payloads, threading_models, ..options.clone() }.check()
 }
 
 enum Served {
@@ -85,7 +85,7 @@ fn serve_run(
     let (mut used, processors) = (meter.used(), processors.shares());
     let sockets = crew.end().map_err(told)?;
     let workers_cpu_ns = workers(&sockets).map(|counted| counted.cpu_ns).sum();
-    if plan.structure.is_of_processes() {
+    if plan.threading_model.is_of_processes() {
         used = used.with(workers_cpu_ns);
     }
     let received = Received { sockets, used, workers_cpu_ns, processors, rcvbuf_errors: errors.since() };
@@ -133,7 +133,7 @@ fn told(error: CrewError) -> ServeError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capacity::options::Structure;
+    use crate::capacity::options::ThreadingModel;
     use crate::capacity::receive::QUIET;
     use crate::control::Patience;
     use crate::control::scene::{PATIENT, Scene, WATCHDOG};
@@ -146,7 +146,7 @@ mod tests {
         let scene = Scene::new(&[TEST], PATIENT);
         let mut client = scene.begin(NAME, serde_json::to_value(Options::default()).unwrap());
         let word = |client: &mut Connection| client.hear_word(Instant::now() + WATCHDOG).unwrap().unwrap();
-        let plan = Plan { structure: Structure::OwnThreads, workers: 1, payload_bytes: 1 };
+        let plan = Plan { threading_model: ThreadingModel::OwnThreads, workers: 1, payload_bytes: 1 };
         client.say(&Word::Prepare(plan)).unwrap();
         assert!(matches!(word(&mut client), Word::Ready { .. }));
         let began = Instant::now();
@@ -164,7 +164,7 @@ mod tests {
         let scene = Scene::new(&[TEST], Patience { silence: SILENCE, ..PATIENT });
         let options = Options { duration: Duration::from_millis(10), ..Options::default() };
         let mut client = scene.begin(NAME, serde_json::to_value(options).unwrap());
-        let plan = Plan { structure: Structure::OwnThreads, workers: 1, payload_bytes: 1 };
+        let plan = Plan { threading_model: ThreadingModel::OwnThreads, workers: 1, payload_bytes: 1 };
         client.say(&Word::Prepare(plan)).unwrap();
         let _: Word = client.hear_word(Instant::now() + WATCHDOG).unwrap().unwrap();
         client.say(&Word::Start).unwrap();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use probe::Summary;
 
-use super::options::{Calls, Structure};
+use super::options::{Calls, ThreadingModel};
 use super::report::{Point, Report, Settings};
 use crate::report::{quantity_text, write_conclusions};
 use crate::throughput::Account;
@@ -35,7 +35,7 @@ impl Cells {
         let noisy = if point.noise.is_empty() { "" } else { NOISY };
         let at_least = if point.is_limited_by_senders() { AT_LEAST } else { "" };
         let rate = text(point.packets_per_second(), |it| quantity_text::grouped(it.median));
-        let source = udp_notes::figure(point.structure, point.workers, point.payload_bytes);
+        let source = udp_notes::figure(point.threading_model, point.workers, point.payload_bytes);
         Self {
             rate: format!("{noisy}{at_least}{rate}"),
             spread: text(point.packets_per_second(), |it| {
@@ -54,15 +54,19 @@ impl Report {
         format!("{}\n{}", self.start.hosts_in_words(), self.start.test_start.in_words())
     }
 
-    fn write_structure(&self, formatter: &mut fmt::Formatter<'_>, structure: Structure) -> fmt::Result {
+    fn write_threading_model(
+        &self,
+        formatter: &mut fmt::Formatter<'_>,
+        threading_model: ThreadingModel,
+    ) -> fmt::Result {
         let workers = &self.start.test_start.workers;
-        writeln!(formatter, "\n{structure}: {}", structure.in_words())?;
+        writeln!(formatter, "\n{threading_model}: {}", threading_model.in_words())?;
         let numbers = workers.iter().map(|workers| format!("{workers:>20}")).collect::<String>();
         writeln!(formatter, "{:>7}  {:14}{numbers}", "PAYLOAD", "RECEIVERS")?;
         for payload in &self.start.test_start.payloads {
             let points: Vec<Option<Cells>> = workers
                 .iter()
-                .map(|workers| self.point(structure, *workers, *payload).map(Cells::of))
+                .map(|workers| self.point(threading_model, *workers, *payload).map(Cells::of))
                 .collect();
             let mut head = format!("{payload} B");
             let lines: [(&str, Cell); 5] = [
@@ -108,19 +112,27 @@ impl fmt::Display for Report {
     /// Writes the hosts, every point with its spread, its loss and its processor time, the accounts and conclusions.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}", self.circumstances())?;
-        let measured = |structure: &Structure| self.points.iter().any(|it| it.structure == *structure);
-        for structure in Structure::ALL.into_iter().filter(measured) {
-            self.write_structure(formatter, structure)?;
+        let measured = |threading_model: &ThreadingModel| {
+            self.points.iter().any(|it| it.threading_model == *threading_model)
+        };
+        for threading_model in ThreadingModel::ALL.into_iter().filter(measured) {
+            self.write_threading_model(formatter, threading_model)?;
         }
         self.write_marks(formatter)?;
         writeln!(formatter, "\naccounts in datagrams, all runs of a point together:")?;
         for point in &self.points {
-            writeln!(formatter, "  {:19} {:16} {}", point.structure, point.case(), account(point))?;
+            writeln!(formatter, "  {:19} {:16} {}", point.threading_model, point.case(), account(point))?;
         }
         writeln!(formatter, "\nall processors of the receivers' host, in percent of one:")?;
         for point in &self.points {
             if let Some(shares) = point.runs.last().and_then(|run| run.processors) {
-                writeln!(formatter, "  {:19} {:16} {}", point.structure, point.case(), shares.in_words())?;
+                writeln!(
+                    formatter,
+                    "  {:19} {:16} {}",
+                    point.threading_model,
+                    point.case(),
+                    shares.in_words()
+                )?;
             }
         }
         writeln!(formatter)?;
@@ -182,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_point_that_lost_nothing_is_a_lower_bound() {
-        let cells = Cells::of(&point(Structure::OwnThreads, 1, 100, 1_000, 0));
+        let cells = Cells::of(&point(ThreadingModel::OwnThreads, 1, 100, 1_000, 0));
         assert_eq!((cells.rate.as_str(), cells.source.as_str()), ("≥1,001", ""));
     }
 }

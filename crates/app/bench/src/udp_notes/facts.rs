@@ -133,7 +133,7 @@ fn drops_are_readable(points: &[Point]) -> Conclusion {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capacity::{Structure, example_point};
+    use crate::capacity::{ThreadingModel, example_point};
 
     #[test]
     fn the_largest_datagram_goes_and_one_more_byte_does_not() {
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_hosts_count_agrees_where_it_is_exactly_ours() {
-        let mut points = vec![example_point(Structure::OwnProcesses, 1, 1, 1_000, 7)];
+        let mut points = vec![example_point(ThreadingModel::OwnProcesses, 1, 1, 1_000, 7)];
         let agreement = |points: &[Point]| drops_are_readable(points).agreement;
         assert_eq!(agreement(&points), Agreement::Agrees);
         points[0].runs[1].rcvbuf_errors = Some(8);
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(agreement(&points), Agreement::Agrees);
         points[0].runs.iter_mut().for_each(|run| run.rcvbuf_errors = None);
         assert_eq!(agreement(&points), Agreement::NotMeasured);
-        let nothing = vec![example_point(Structure::OwnProcesses, 1, 1, 1_000, 0)];
+        let nothing = vec![example_point(ThreadingModel::OwnProcesses, 1, 1, 1_000, 0)];
         assert!(drops_are_readable(&nothing).here.contains("nothing found the buffer full"));
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::capacity::{example, example_point as point};
 use crate::report::check_against_schema;
-use Structure::{OwnProcesses, SharedThreads};
+use ThreadingModel::{OwnProcesses, SharedThreads};
 
 fn agreements(points: &[Point]) -> Vec<Agreement> {
     conclude(points, true).into_iter().map(|it| it.agreement).collect()
@@ -101,7 +101,7 @@ fn threads_ahead_are_a_difference_and_alike_is_not_more() {
 fn where_the_senders_were_the_limit_nothing_is_concluded() {
     let points: Vec<Point> = sources()
         .into_iter()
-        .map(|it| point(it.structure, it.workers, it.payload_bytes, 700_000, 0))
+        .map(|it| point(it.threading_model, it.workers, it.payload_bytes, 700_000, 0))
         .collect();
     let conclusions = conclude(&points, true);
     assert!(conclusions.iter().all(|it| it.agreement == Agreement::NotMeasured), "{conclusions:?}");

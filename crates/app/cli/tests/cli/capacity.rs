@@ -1,7 +1,7 @@
 //! `tallycast bench capacity`: real datagrams to real receivers, few of them. No test says how many came a second, which
 //! the machine decides; each says that the account closes and that the report follows from it.
 
-use bench::capacity::{Report, Structure};
+use bench::capacity::{Report, ThreadingModel};
 use bench::report::State;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -47,25 +47,25 @@ fn check_accounts(report: &Report) {
         assert_eq!(run.account.received, sum(|port| port.account.received));
         let receivers: usize =
             run.ports.iter().flat_map(|port| &port.sockets).map(|socket| socket.received.len()).sum();
-        assert_eq!(receivers, point.workers as usize, "{} {}", point.structure, point.case());
+        assert_eq!(receivers, point.workers as usize, "{} {}", point.threading_model, point.case());
     }
 }
 
 #[test]
 fn every_structure_closes_its_accounts_and_has_its_ports_and_sockets() {
-    let all = Structure::ALL.map(Structure::name).join(",");
-    let (report, code) = report(&["--payloads", "1,100", "--workers", "2", "--structures", &all]);
+    let all = ThreadingModel::ALL.map(ThreadingModel::name).join(",");
+    let (report, code) = report(&["--payloads", "1,100", "--workers", "2", "--threading-models", &all]);
     assert_eq!((code, report.end.state, report.points.len()), (Some(0), State::Complete, 10));
     check_accounts(&report);
     for point in &report.points {
-        let (ports, sockets) = match point.structure {
-            Structure::OwnProcesses | Structure::OwnThreads => (2, 1),
-            Structure::SharedThreads => (1, 1),
-            Structure::ReuseportProcesses | Structure::ReuseportThreads => (1, 2),
+        let (ports, sockets) = match point.threading_model {
+            ThreadingModel::OwnProcesses | ThreadingModel::OwnThreads => (2, 1),
+            ThreadingModel::SharedThreads => (1, 1),
+            ThreadingModel::ReuseportProcesses | ThreadingModel::ReuseportThreads => (1, 2),
         };
         let run = &point.runs[0];
-        assert_eq!(run.ports.len(), ports, "{}", point.structure);
-        assert!(run.ports.iter().all(|port| port.sockets.len() == sockets), "{}", point.structure);
+        assert_eq!(run.ports.len(), ports, "{}", point.threading_model);
+        assert!(run.ports.iter().all(|port| port.sockets.len() == sockets), "{}", point.threading_model);
         assert_eq!(run.account.lost.values().sum::<u64>() + run.account.unexplained, run.account.missing());
     }
     assert!(report.start.same_host);
@@ -77,7 +77,7 @@ fn what_finds_the_buffer_full_is_counted_by_socket_and_host_alike() {
     // Each train is far more than the smallest buffer holds, and comes there in one piece: no receiver can have all of it,
     // also of a single one. One sender has no more on its way than the kernel's queue of a processor holds.
     let flood = ["-b", "0", "--gso", "--payloads", "1000", "--workers", "1", "--senders", "1"];
-    let flood = [&flood[..], &["--structures", "own-threads", "-w", "1"]].concat();
+    let flood = [&flood[..], &["--threading-models", "own-threads", "-w", "1"]].concat();
     let output = run(&[&SHORT[..6], &flood, &["--json"]].concat());
     let report: Report = serde_json::from_slice(&output.stdout).unwrap();
     check_accounts(&report);
@@ -93,7 +93,7 @@ fn what_finds_the_buffer_full_is_counted_by_socket_and_host_alike() {
 fn trains_and_single_calls_close_the_same_account() {
     for calls in ["--gso", "--single-calls"] {
         let (report, code) =
-            report(&[calls, "--payloads", "65507,1", "--workers", "1", "--structures", "own-threads"]);
+            report(&[calls, "--payloads", "65507,1", "--workers", "1", "--threading-models", "own-threads"]);
         assert_eq!(code, Some(0), "{calls}");
         check_accounts(&report);
     }
@@ -130,7 +130,7 @@ fn what_cannot_be_measured_is_refused_with_the_way_out() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(refusal(&["--payloads", "65508"]).contains("from 1 to 65507, not 65508"));
-    assert!(refusal(&["--structures", "forked"]).contains("own-processes"));
+    assert!(refusal(&["--threading-models", "forked"]).contains("own-processes"));
     assert!(refusal(&["--workers", "0"]).contains("--workers must be from 1"));
 }
 
@@ -140,7 +140,7 @@ fn files_stand_beside_the_report() {
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (html, png, csv) = (path("a.html"), path("a.png"), path("a.csv"));
     let files = ["--html", &html, "--png", &png, "--csv", &csv];
-    let small = ["--payloads", "100", "--workers", "1", "--structures", "own-threads"];
+    let small = ["--payloads", "100", "--workers", "1", "--threading-models", "own-threads"];
     let (report, code) = report(&[&small[..], &files].concat());
     assert_eq!(code, Some(0));
     assert!(std::fs::read_to_string(&html).unwrap().contains("<svg"));

@@ -46,19 +46,19 @@ pub(crate) fn run(received: u64, dropped: u64, cpu_percent: f64) -> Run {
 
 /// Returns a point with three runs of nearly one rate.
 pub(crate) fn point(
-    structure: Structure,
+    threading_model: ThreadingModel,
     workers: u32,
     payload_bytes: u64,
     rate: u64,
     dropped: u64,
 ) -> Point {
     let runs = [0, 1, 2].map(|more| run(rate + more, dropped, 90.0)).to_vec();
-    Point { structure, workers, payload_bytes, runs, noise: Vec::new() }
+    Point { threading_model, workers, payload_bytes, runs, noise: Vec::new() }
 }
 
 /// Returns a report of the source's own points: processes gain, threads at one socket lose.
 pub(crate) fn example() -> Report {
-    use Structure::{OwnProcesses, SharedThreads};
+    use ThreadingModel::{OwnProcesses, SharedThreads};
     let host = HostState::look(Ipv4Addr::LOCALHOST.into());
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 7_430));
     let options = Options { payloads: vec![1], workers: vec![1, 2], ..Options::default() };
@@ -85,7 +85,7 @@ fn every_point_has_a_row_for_each_figure_and_the_account_of_each_run_adds_up() {
 
 #[test]
 fn who_lost_next_to_nothing_was_limited_by_the_senders() {
-    let of = |dropped| point(Structure::OwnProcesses, 1, 1, 100_000, dropped).is_limited_by_senders();
+    let of = |dropped| point(ThreadingModel::OwnProcesses, 1, 1, 100_000, dropped).is_limited_by_senders();
     assert!(of(0) && of(100));
     assert!(!of(101));
 }
@@ -101,7 +101,7 @@ fn points_without_a_run_are_left_out_and_a_wide_spread_is_noise() {
     let host = HostState::look(Ipv4Addr::LOCALHOST.into());
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 7_430));
     let mut builder = Builder::new(&Options::default(), 1, peer, host.clone(), host);
-    let plan = Plan { structure: Structure::OwnProcesses, workers: 1, payload_bytes: 1 };
+    let plan = Plan { threading_model: ThreadingModel::OwnProcesses, workers: 1, payload_bytes: 1 };
     builder.begin_point(&plan);
     builder.add(run(100, 0, 1.0));
     builder.add(run(200, 0, 1.0));
@@ -112,7 +112,7 @@ fn points_without_a_run_are_left_out_and_a_wide_spread_is_noise() {
         report.noise(),
         ["own-processes 1B/1workers: rates of 1B/1workers spread over 67 % of their median"]
     );
-    assert!(report.point(Structure::OwnProcesses, 2, 1).is_none());
+    assert!(report.point(ThreadingModel::OwnProcesses, 2, 1).is_none());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use bench::capacity::{self, Calls, Options, Report, Structure};
+use bench::capacity::{self, Calls, Options, Report, ThreadingModel};
 use bench::control::Patience;
 use bench::report::State;
 use bench::throughput::Rate;
@@ -17,7 +17,7 @@ use crate::Outcome;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast bench capacity                                    the grid of source 002 on this host, in three minutes
-  tallycast bench capacity --payloads 1 --workers 1,2 --structures own-processes,shared-threads
+  tallycast bench capacity --payloads 1 --workers 1,2 --threading-models own-processes,shared-threads
   tallycast bench capacity -c 192.0.2.7 --html capacity.html  the receivers are on another host, at a server there
   tallycast bench capacity -b 200kpps --workers 4             not as fast as the senders go
 
@@ -38,12 +38,13 @@ pub(crate) struct Arguments {
     /// What receives
     #[arg(
         long,
-        value_name = "STRUCTURE,…",
+        alias = "structures",
+        value_name = "MODEL,…",
         value_delimiter = ',',
-        value_parser = structure,
+        value_parser = threading_model,
         default_value = "own-processes,shared-threads,reuseport-threads"
     )]
-    structures: Vec<Structure>,
+    threading_models: Vec<ThreadingModel>,
     /// How fast all senders together are to be: 100M, or 200kpps; 0 is as fast as they go
     #[arg(short, long, value_name = "RATE", value_parser = notation::rate)]
     bitrate: Option<Rate>,
@@ -86,7 +87,7 @@ impl Arguments {
         Options {
             payloads: self.payloads.clone(),
             workers: self.workers.clone(),
-            structures: self.structures.clone(),
+            threading_models: self.threading_models.clone(),
             rate: self.bitrate,
             senders: self.senders,
             duration: self.time,
@@ -101,10 +102,10 @@ impl Arguments {
     }
 }
 
-fn structure(name: &str) -> Result<Structure, String> {
-    let names = || Structure::ALL.map(Structure::name).join(", ");
-    let found = Structure::ALL.into_iter().find(|structure| structure.name() == name);
-    found.ok_or_else(|| format!("there is no such structure\nchoose of: {}", names()))
+fn threading_model(name: &str) -> Result<ThreadingModel, String> {
+    let names = || ThreadingModel::ALL.map(ThreadingModel::name).join(", ");
+    let found = ThreadingModel::ALL.into_iter().find(|threading_model| threading_model.name() == name);
+    found.ok_or_else(|| format!("unknown threading model\nchoose of: {}", names()))
 }
 
 fn judge(report: &Report) -> anyhow::Result<Outcome> {
