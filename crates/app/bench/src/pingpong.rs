@@ -24,6 +24,6 @@ pub use message::Evidence;
 pub use options::{Options, OptionsError, System, Wait};
 #[cfg(test)]
 pub(crate) use report::tests::report_of;
-pub use report::{Account, End, FORMAT, Report, Session, Settings, Skipped, Start, TurnReport, VERSION};
+pub use report::{Account, End, FORMAT, Report, Session, Settings, SizeStepReport, Skipped, Start, VERSION};
 pub(crate) use report::{HALF_ROUND_TRIP, RATE};
 pub use server::TEST;

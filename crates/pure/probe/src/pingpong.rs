@@ -4,7 +4,7 @@
 //! time from the first byte handed over to the last that came back; half of it is the time of a message, and the
 //! size divided by it the rate, as source 003 has both.
 //!
-//! [`sizes`] are those of a curve; a [`Turn`] says when a size has been exchanged often enough; over datagrams a
+//! [`sizes`] are those of a curve; a [`SizeStep`] says when a size has been exchanged often enough; over datagrams a
 //! message is cut into [`Piece`]s and put together by an [`Assembly`]; at the end [`ExchangeCounts`] of the near end
 //! and the count of the far end meet in an [`ExchangeAccount`].
 //!
@@ -12,8 +12,8 @@
 
 mod account;
 mod message;
-mod turn;
+mod size_step;
 
 pub use account::{ExchangeAccount, ExchangeCounts, ExchangeLawError};
 pub use message::{Assembly, Came, LARGEST_MESSAGE_BYTES, PIECE_HEADER_BYTES, Piece, pieces};
-pub use turn::{LARGEST_OF_PETRI_2007, Turn, Until, sizes};
+pub use size_step::{LARGEST_OF_PETRI_2007, SizeStep, Until, sizes};

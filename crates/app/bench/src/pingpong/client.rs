@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use probe::Percentiles;
-use probe::pingpong::{ExchangeCounts, ExchangeLawError, Turn, Until};
+use probe::pingpong::{ExchangeCounts, ExchangeLawError, SizeStep, Until};
 use sys::{clock, scheduling};
 
 use super::attendance::Attendance;
@@ -139,7 +139,7 @@ impl<'a> Client<'a> {
             }
             let message_bytes = u32::try_from(*size).expect("sizes were checked");
             watch.progress(&|| format!("run {}: {size} bytes over {system}", run + 1));
-            let measured = self.turn(&mut *near, message_bytes, watch)?;
+            let measured = self.size_step(&mut *near, message_bytes, watch)?;
             trouble.clone_from(&measured.trouble);
             let was_cut = measured.was_cut;
             self.builder.add(run, system, message_bytes, measured);
@@ -199,26 +199,26 @@ impl<'a> Client<'a> {
     }
 
     /// Exchanges one size.
-    fn turn(
+    fn size_step(
         &mut self,
         near: &mut dyn Near,
         message_bytes: u32,
         watch: &dyn Watch,
     ) -> Result<Measured, PingpongError> {
-        self.connection.say(&Word::Turn { message_bytes, first: self.next })?;
+        self.connection.say(&Word::SizeStep { message_bytes, first: self.next })?;
         match self.word()? {
-            Word::Turned => {}
+            Word::SizeStepBegun => {}
             other => return Err(self.unexpected(&other).into()),
         }
         let (mut counts, mut times, mut trouble) = (ExchangeCounts::default(), Vec::new(), None);
         let mut attendance = Attendance::new(&mut self.connection, watch);
         let mut was_cut = false;
         let sent_again = near.retransmits();
-        let mut turn = Turn::begin(
+        let mut size_step = SizeStep::begin(
             Until { time: self.options.time, exchanges: self.options.exchanges },
             clock::monotonic(),
         );
-        while !was_cut && turn.goes_on(clock::monotonic()) {
+        while !was_cut && size_step.goes_on(clock::monotonic()) {
             if !attendance.goes_on() {
                 was_cut = true;
                 break;
@@ -227,7 +227,7 @@ impl<'a> Client<'a> {
             self.next += 1;
             counts.sent += 1;
             let outcome = near.exchange(exchange, message_bytes, &mut attendance);
-            let is_measured = turn.exchanged(clock::monotonic());
+            let is_measured = size_step.exchanged(clock::monotonic());
             match outcome {
                 Ok(Exchanged::Completed(time)) => {
                     counts.completed += 1;
@@ -247,7 +247,7 @@ impl<'a> Client<'a> {
                 }
             }
         }
-        let answered = match attendance.end().and_then(|()| self.end_turn()) {
+        let answered = match attendance.end().and_then(|()| self.end_size_step()) {
             Ok(answered) => Some(answered),
             Err(error) if counts.sent == 0 => return Err(error.into()),
             // The server is gone: what was exchanged is known of this end alone.
@@ -265,11 +265,11 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Returns how many messages of the turn the server answered.
-    fn end_turn(&mut self) -> Result<u64, ControlError> {
-        self.connection.say(&Word::TurnEnd)?;
+    /// Returns how many messages of the size step the server answered.
+    fn end_size_step(&mut self) -> Result<u64, ControlError> {
+        self.connection.say(&Word::SizeStepEnd)?;
         match self.word()? {
-            Word::TurnEnded { answered } => Ok(answered),
+            Word::SizeStepEnded { answered } => Ok(answered),
             other => Err(self.unexpected(&other)),
         }
     }
@@ -326,8 +326,8 @@ mod tests {
     use crate::control::scene::{PATIENT, Scene};
     use crate::report::State;
 
-    /// Ends the server in the middle of the first turn: the wish to end is looked at before the run, before the size, and
-    /// then in the turn.
+    /// Ends the server in the middle of the first size step: the wish to end is looked at before the run, before the size, and
+    /// then in the size step.
     struct Saboteur {
         looks: AtomicU32,
         end: &'static AtomicBool,
@@ -352,11 +352,14 @@ mod tests {
             let options = Options { systems, sizes, time, exchanges: 10_000_000, ..Options::default() };
             let mut watch = Saboteur { looks: AtomicU32::new(0), end: scene.end };
             let report = measure(&options, scene.address, PATIENT, &mut watch).unwrap();
-            let [turn] = &report.turns[..] else { panic!("{:?}", report.turns) };
-            assert!(turn.account.adds_up() && turn.account.sent > 0, "{turn:?}");
+            let [size_step] = &report.size_steps[..] else { panic!("{:?}", report.size_steps) };
+            assert!(size_step.account.adds_up() && size_step.account.sent > 0, "{size_step:?}");
             // Nobody can tell on which way the last one was lost.
-            assert_eq!((turn.account.lost_there, turn.account.lost_back), (0, 0), "{turn:?}");
-            assert!(turn.trouble.as_ref().is_some_and(|it| it.contains("the server was ended")), "{turn:?}");
+            assert_eq!((size_step.account.lost_there, size_step.account.lost_back), (0, 0), "{size_step:?}");
+            assert!(
+                size_step.trouble.as_ref().is_some_and(|it| it.contains("the server was ended")),
+                "{size_step:?}"
+            );
             assert_eq!((report.end.state, report.end.rows.len()), (State::BrokenOff, 0));
         }
     }

@@ -82,21 +82,21 @@ pub(super) trait Near {
 
 /// The end that answers.
 pub(super) trait Far: Send {
-    /// Answers a message, if one comes before this end looks up; `turn` says of what size it is, and hears that it is
+    /// Answers a message, if one comes before this end looks up; `size_step` says of what size it is, and hears that it is
     /// whole before it is answered.
-    fn answer(&mut self, turn: &dyn Answering) -> Result<(), LinkError>;
+    fn answer(&mut self, size_step: &dyn Answering) -> Result<(), LinkError>;
 
     fn evidence(&self) -> Evidence;
 
     fn notes(&self) -> Vec<String>;
 }
 
-/// What a far end has to know of the turn it is in.
+/// What a far end has to know of the size step it is in.
 pub(super) trait Answering {
-    /// Returns the size of the turn's messages.
+    /// Returns the size of the size step's messages.
     fn message_bytes(&self) -> u32;
 
-    /// Takes note of a message that is whole; tells whether it is of this turn and to be answered.
+    /// Takes note of a message that is whole; tells whether it is of this size step and to be answered.
     fn came(&self, exchange: Option<u64>) -> bool;
 
     /// Tells whether nothing more is to be answered.
@@ -166,7 +166,7 @@ impl Task<'_> {
     }
 }
 
-/// A far end, which is to end with its turn.
+/// A far end, which is to end with its size step.
 struct Answerer<'a>(&'a dyn Answering);
 
 impl Attending for Answerer<'_> {

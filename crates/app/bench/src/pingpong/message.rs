@@ -4,16 +4,16 @@
 //! client                                server
 //!   Prepare { run, system, .. }    ─▶             makes the far end of the way
 //!                                  ◀─   Ready { endpoint, token }          or Refused
-//!   Turn { message_bytes, first }  ─▶             answers messages of that size from now on
-//!                                  ◀─   Turned
-//!   TurnEnd                        ─▶
-//!                                  ◀─   TurnEnded { answered }             what it answered
+//!   SizeStep { message_bytes, first }  ─▶             answers messages of that size from now on
+//!                                  ◀─   SizeStepBegun
+//!   SizeStepEnd                        ─▶
+//!                                  ◀─   SizeStepEnded { answered }             what it answered
 //!   Finish                         ─▶             closes the far end
 //!                                  ◀─   Finished { .. }
 //! ```
 //!
-//! Turns follow each other on one way, ways on one control connection, until the client says good-bye. A client that cannot
-//! make its end of a way finishes it instead of a turn; where the far end cannot be made either, its refusal may cross that.
+//! Size steps follow each other on one way, ways on one control connection, until the client says good-bye. A client that cannot
+//! make its end of a way finishes it instead of a size step; where the far end cannot be made either, its refusal may cross that.
 
 use std::net::SocketAddr;
 
@@ -25,15 +25,39 @@ use crate::report::Used;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Word {
-    Prepare { run: u32, system: System, piece_bytes: u32, endpoint: Option<SocketAddr> },
-    Ready { endpoint: SocketAddr, token: u64 },
-    Refused { reason: String },
-    Turn { message_bytes: u32, first: u64 },
-    Turned,
-    TurnEnd,
-    TurnEnded { answered: u64 },
+    Prepare {
+        run: u32,
+        system: System,
+        piece_bytes: u32,
+        endpoint: Option<SocketAddr>,
+    },
+    Ready {
+        endpoint: SocketAddr,
+        token: u64,
+    },
+    Refused {
+        reason: String,
+    },
+    #[serde(rename = "turn")]
+    SizeStep {
+        message_bytes: u32,
+        first: u64,
+    },
+    #[serde(rename = "turned")]
+    SizeStepBegun,
+    #[serde(rename = "turn_end")]
+    SizeStepEnd,
+    #[serde(rename = "turn_ended")]
+    SizeStepEnded {
+        answered: u64,
+    },
     Finish,
-    Finished { used: Used, evidence: Evidence, failure: Option<String>, notes: Vec<String> },
+    Finished {
+        used: Used,
+        evidence: Evidence,
+        failure: Option<String>,
+        notes: Vec<String>,
+    },
 }
 
 impl Word {

@@ -3,7 +3,7 @@
 use drawing::{Column, FigureError, Page};
 
 use super::figure;
-use super::report::{Report, TurnReport};
+use super::report::{Report, SizeStepReport};
 use crate::report::page::{circumstances, medians};
 use crate::report::{Times, quantity_text};
 
@@ -35,21 +35,21 @@ pub(super) fn page(report: &Report) -> Result<String, FigureError> {
         Column::Number("rate"),
         Column::Warning(""),
     ];
-    page.table(&columns, report.turns.iter().map(cells));
+    page.table(&columns, report.size_steps.iter().map(cells));
     let skipped = report.end.skipped.iter().map(|it| format!("{} was left out: {}", it.system, it.reason));
     let notes: Vec<String> = skipped.chain(report.end.notes.iter().cloned()).collect();
     Ok(page.end(&notes))
 }
 
-fn cells(turn: &TurnReport) -> Vec<String> {
-    let account = &turn.account;
+fn cells(size_step: &SizeStepReport) -> Vec<String> {
+    let account = &size_step.account;
     let time = |of: fn(&Times) -> f64| {
-        turn.half_round_trip.as_ref().map_or(String::new(), |times| format!("{:.1}", of(times)))
+        size_step.half_round_trip.as_ref().map_or(String::new(), |times| format!("{:.1}", of(times)))
     };
     vec![
-        (turn.run + 1).to_string(),
-        turn.system.clone(),
-        turn.message_bytes.to_string(),
+        (size_step.run + 1).to_string(),
+        size_step.system.clone(),
+        size_step.message_bytes.to_string(),
         account.sent.to_string(),
         account.completed.to_string(),
         account.lost_there.to_string(),
@@ -60,7 +60,7 @@ fn cells(turn: &TurnReport) -> Vec<String> {
         time(|it| it.p99_us),
         time(|it| it.p999_us),
         time(|it| it.max_us),
-        turn.bits_per_second.map_or(String::new(), quantity_text::rate),
-        turn.trouble.clone().unwrap_or_default(),
+        size_step.bits_per_second.map_or(String::new(), quantity_text::rate),
+        size_step.trouble.clone().unwrap_or_default(),
     ]
 }

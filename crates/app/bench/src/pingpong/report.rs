@@ -42,7 +42,8 @@ pub struct Report {
     /// When, where and what.
     pub start: Start,
     /// Every size of every run, in the order of measuring.
-    pub turns: Vec<TurnReport>,
+    #[serde(rename = "turns")]
+    pub size_steps: Vec<SizeStepReport>,
     /// What came of it.
     pub end: End,
 }
@@ -74,7 +75,7 @@ pub struct Settings {
 /// One size over one system in one run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TurnReport {
+pub struct SizeStepReport {
     /// Which run, from 0.
     pub run: u32,
     /// What carried the messages.
@@ -89,7 +90,7 @@ pub struct TurnReport {
     pub bits_per_second: Option<f64>,
     /// Segments that TCP sent again, the client's alone.
     pub retransmits: Option<u64>,
-    /// Why the turn is short; null if it is not.
+    /// Why the size step is short; null if it is not.
     pub trouble: Option<String>,
 }
 
@@ -167,7 +168,7 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// What one turn came to.
+/// What one size step came to.
 pub(super) struct Measured {
     pub(super) account: ExchangeAccount,
     pub(super) round_trips: Option<Percentiles>,
@@ -215,19 +216,20 @@ impl Builder {
             notes: Vec::new(),
             load_1min: None,
         };
-        let report = Report { format: FORMAT.to_owned(), version: VERSION, start, turns: Vec::new(), end };
+        let report =
+            Report { format: FORMAT.to_owned(), version: VERSION, start, size_steps: Vec::new(), end };
         Self { began: Moment::now(), broken_off: false, report }
     }
 
     pub(super) const fn has_any(&self) -> bool {
-        !self.report.turns.is_empty()
+        !self.report.size_steps.is_empty()
     }
 
     pub(super) fn add(&mut self, run: u32, system: &System, message_bytes: u32, measured: Measured) {
         let Measured { account, round_trips, retransmits, trouble, was_cut } = measured;
         self.broken_off |= trouble.is_some();
         let trouble = trouble.or_else(|| was_cut.then(|| "it was ended early".to_owned()));
-        self.report.turns.push(TurnReport {
+        self.report.size_steps.push(SizeStepReport {
             run,
             system: system.to_string(),
             message_bytes: message_bytes.into(),
@@ -314,9 +316,15 @@ impl Builder {
 }
 
 impl Report {
-    /// Returns every turn of one size over one system.
-    pub(super) fn turns_of(&self, system: &str, message_bytes: u64) -> impl Iterator<Item = &TurnReport> {
-        self.turns.iter().filter(move |turn| turn.system == system && turn.message_bytes == message_bytes)
+    /// Returns every size step of one size over one system.
+    pub(super) fn size_steps_of(
+        &self,
+        system: &str,
+        message_bytes: u64,
+    ) -> impl Iterator<Item = &SizeStepReport> {
+        self.size_steps
+            .iter()
+            .filter(move |size_step| size_step.system == system && size_step.message_bytes == message_bytes)
     }
 
     /// Returns the median row of a metric, if there is one.
@@ -327,21 +335,22 @@ impl Report {
     }
 
     fn rows(&self) -> Vec<Row> {
-        /// Picks a figure of a turn.
-        type Pick = fn(&TurnReport) -> Option<f64>;
+        /// Picks a figure of a size step.
+        type Pick = fn(&SizeStepReport) -> Option<f64>;
         let metrics: [(&str, &str, Pick); 5] = [
-            (HALF_ROUND_TRIP, "µs", |turn| Some(turn.half_round_trip?.p50_us)),
-            ("half_round_trip_p99", "µs", |turn| Some(turn.half_round_trip?.p99_us)),
-            ("half_round_trip_p999", "µs", |turn| Some(turn.half_round_trip?.p999_us)),
-            (RATE, "bit/s", |turn| turn.bits_per_second),
-            ("lost_percent", "%", |turn| Some(turn.account.lost_percent())),
+            (HALF_ROUND_TRIP, "µs", |size_step| Some(size_step.half_round_trip?.p50_us)),
+            ("half_round_trip_p99", "µs", |size_step| Some(size_step.half_round_trip?.p99_us)),
+            ("half_round_trip_p999", "µs", |size_step| Some(size_step.half_round_trip?.p999_us)),
+            (RATE, "bit/s", |size_step| size_step.bits_per_second),
+            ("lost_percent", "%", |size_step| Some(size_step.account.lost_percent())),
         ];
         let mut rows = Vec::new();
         for system in &self.start.test_start.systems {
             for size in &self.start.test_start.sizes {
                 for (metric, unit, pick) in metrics {
-                    // A turn that broke off has times too, but of a way that was breaking; one that was ended early has too few.
-                    let whole = self.turns_of(system, *size).filter(|turn| turn.trouble.is_none());
+                    // A size step that broke off has times too, but of a way that was breaking; one that was ended early has too few.
+                    let whole =
+                        self.size_steps_of(system, *size).filter(|size_step| size_step.trouble.is_none());
                     let values: Vec<f64> = whole.filter_map(pick).collect();
                     let case = case(*size);
                     let names = RowNames { bench: "pingpong", case: &case, system, metric, unit };

@@ -173,13 +173,13 @@ fn tend(
     loop {
         match connection.hear_word(std::time::Instant::now() + LISTEN)? {
             None => {}
-            Some(Word::Turn { message_bytes, first }) => {
-                *shared.turn() = Turn { message_bytes, first, answered: 0 };
-                connection.say(&Word::Turned)?;
+            Some(Word::SizeStep { message_bytes, first }) => {
+                *shared.size_step() = SizeStep { message_bytes, first, answered: 0 };
+                connection.say(&Word::SizeStepBegun)?;
             }
-            Some(Word::TurnEnd) => {
-                let answered = shared.turn().answered;
-                connection.say(&Word::TurnEnded { answered })?;
+            Some(Word::SizeStepEnd) => {
+                let answered = shared.size_step().answered;
+                connection.say(&Word::SizeStepEnded { answered })?;
             }
             Some(Word::Finish) => return Ok(()),
             Some(other) => return Err(unexpected(connection, &other)),
@@ -215,35 +215,35 @@ fn answer(mut far: Box<dyn Far>, shared: &SharedState, cpu: Option<usize>) -> En
 /// What the two threads of a server share.
 #[derive(Default)]
 struct SharedState {
-    turn: Mutex<Turn>,
+    size_step: Mutex<SizeStep>,
     is_to_end: AtomicBool,
 }
 
-/// A turn, and how many of its messages were answered.
+/// A size step, and how many of its messages were answered.
 #[derive(Clone, Copy, Default)]
-struct Turn {
+struct SizeStep {
     message_bytes: u32,
     first: u64,
     answered: u64,
 }
 
 impl SharedState {
-    fn turn(&self) -> MutexGuard<'_, Turn> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    fn size_step(&self) -> MutexGuard<'_, SizeStep> {
+        self.size_step.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Answering for SharedState {
     fn message_bytes(&self) -> u32 {
-        self.turn().message_bytes
+        self.size_step().message_bytes
     }
 
     fn came(&self, exchange: Option<u64>) -> bool {
-        let mut turn = self.turn();
-        // One of the turn before, which was given up, is nobody's any more.
-        let is_of_turn = exchange.is_none_or(|exchange| exchange >= turn.first);
-        turn.answered += u64::from(is_of_turn);
-        is_of_turn
+        let mut size_step = self.size_step();
+        // One of the size step before, which was given up, is nobody's any more.
+        let is_of_size_step = exchange.is_none_or(|exchange| exchange >= size_step.first);
+        size_step.answered += u64::from(is_of_size_step);
+        is_of_size_step
     }
 
     fn is_to_end(&self) -> bool {

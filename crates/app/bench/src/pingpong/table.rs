@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::options::Wait;
-use super::report::{HALF_ROUND_TRIP, RATE, Report, Start, TurnReport};
+use super::report::{HALF_ROUND_TRIP, RATE, Report, SizeStepReport, Start};
 use crate::report::noise;
 use crate::report::quantity_text::{self, counted};
 
@@ -55,9 +55,9 @@ impl fmt::Display for Report {
         }
         self.write_source_table(formatter)?;
         self.write_account(formatter)?;
-        for turn in &self.turns {
-            if let Some(trouble) = &turn.trouble {
-                let TurnReport { run, system, message_bytes, .. } = turn;
+        for size_step in &self.size_steps {
+            if let Some(trouble) = &size_step.trouble {
+                let SizeStepReport { run, system, message_bytes, .. } = size_step;
                 writeln!(
                     formatter,
                     "run {}, {message_bytes} B over {system}, is not whole: {trouble}",
@@ -78,13 +78,13 @@ impl fmt::Display for Report {
 
 impl Report {
     fn write_size(&self, formatter: &mut fmt::Formatter<'_>, system: &str, size: u64) -> fmt::Result {
-        let turns: Vec<_> = self.turns_of(system, size).collect();
-        if turns.is_empty() {
+        let size_steps: Vec<_> = self.size_steps_of(system, size).collect();
+        if size_steps.is_empty() {
             return Ok(());
         }
-        let (sent, lost) = turns
-            .iter()
-            .fold((0, 0), |(sent, lost), turn| (sent + turn.account.sent, lost + turn.account.lost()));
+        let (sent, lost) = size_steps.iter().fold((0, 0), |(sent, lost), size_step| {
+            (sent + size_step.account.sent, lost + size_step.account.lost())
+        });
         let row = |metric| self.row(system, size, metric);
         let number = |metric| row(metric).map_or("–".to_owned(), |row| format!("{:.1}", row.median));
         // Other work disturbs all sizes; one whose runs lie apart only itself.
@@ -97,8 +97,11 @@ impl Report {
         let rates = row(RATE).map_or(String::new(), |row| {
             format!("({} – {})", quantity_text::rate(row.min), quantity_text::rate(row.max))
         });
-        let longest =
-            turns.iter().filter_map(|turn| turn.half_round_trip).map(|it| it.max_us).fold(0.0, f64::max);
+        let longest = size_steps
+            .iter()
+            .filter_map(|size_step| size_step.half_round_trip)
+            .map(|it| it.max_us)
+            .fold(0.0, f64::max);
         writeln!(
             formatter,
             "{system:14} {size:>11}  {:>11} {spread:>25} {:>11} {:>11} {longest:>11.1}  {rate:>11} {rates:>31}  {lost}/{sent}",
@@ -132,11 +135,16 @@ impl Report {
     /// Writes what became of all exchanges.
     fn write_account(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for system in &self.start.test_start.systems {
-            let turns = || self.turns.iter().filter(|turn| turn.system == *system).map(|turn| turn.account);
-            if turns().next().is_none() {
+            let size_steps = || {
+                self.size_steps
+                    .iter()
+                    .filter(|size_step| size_step.system == *system)
+                    .map(|size_step| size_step.account)
+            };
+            if size_steps().next().is_none() {
                 continue;
             }
-            let sum = |of: fn(super::Account) -> u64| turns().map(of).sum::<u64>();
+            let sum = |of: fn(super::Account) -> u64| size_steps().map(of).sum::<u64>();
             let drops = |of: fn(&super::Session) -> u64| {
                 self.end.sessions.iter().filter(|it| it.system == *system).map(of).sum::<u64>()
             };

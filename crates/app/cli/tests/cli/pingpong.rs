@@ -35,14 +35,14 @@ fn refusal(arguments: &[&str]) -> String {
 
 /// Checks that every exchange is in one place, and that TCP lost none.
 fn check_accounts(report: &Report) {
-    for turn in &report.turns {
-        assert!(turn.account.adds_up() && turn.account.sent > 0, "{turn:?}");
-        assert_eq!(turn.account.unexplained, 0, "{turn:?}");
-        assert!(turn.system == "udp" || turn.account.lost() == 0, "{turn:?}");
-        assert_eq!(turn.half_round_trip.is_some(), turn.bits_per_second.is_some());
-        if let Some(times) = turn.half_round_trip {
+    for size_step in &report.size_steps {
+        assert!(size_step.account.adds_up() && size_step.account.sent > 0, "{size_step:?}");
+        assert_eq!(size_step.account.unexplained, 0, "{size_step:?}");
+        assert!(size_step.system == "udp" || size_step.account.lost() == 0, "{size_step:?}");
+        assert_eq!(size_step.half_round_trip.is_some(), size_step.bits_per_second.is_some());
+        if let Some(times) = size_step.half_round_trip {
             assert!(times.min_us <= times.p50_us && times.p50_us <= times.max_us, "{times:?}");
-            assert!(times.count <= turn.account.completed);
+            assert!(times.count <= size_step.account.completed);
         }
     }
 }
@@ -51,7 +51,7 @@ fn check_accounts(report: &Report) {
 fn every_exchange_of_every_size_is_accounted_for_over_tcp_and_in_datagrams() {
     for more in [&[][..], &["--busy-poll"], &["--datagram", "1472", "-w", "4M"]] {
         let (report, code) = report(more);
-        assert_eq!((code, report.end.state, report.turns.len()), (Some(0), State::Complete, 2 * 2 * 3));
+        assert_eq!((code, report.end.state, report.size_steps.len()), (Some(0), State::Complete, 2 * 2 * 3));
         check_accounts(&report);
         assert_eq!(report.end.sessions.len(), 4);
         let over_tcp = report.row("tcp", 1, "half_round_trip").unwrap();
@@ -103,7 +103,7 @@ fn a_ping_pong_that_is_ended_early_reports_what_it_has() {
     let (status, lines) = bench.wait();
     let report = read(&lines[0]);
     assert_eq!((status.code(), report.end.state), (Some(1), State::Interrupted));
-    assert!(report.turns.iter().all(|turn| turn.account.adds_up()));
+    assert!(report.size_steps.iter().all(|size_step| size_step.account.adds_up()));
 }
 
 #[test]

@@ -83,7 +83,7 @@ impl Messages {
                 Some(count) => {
                     received += count;
                     moved = clock::monotonic();
-                    // Not one byte of a message is sent before the turn with its size has begun at both ends.
+                    // Not one byte of a message is sent before the size step with its size has begun at both ends.
                     match received.cmp(&((expected.message_bytes)() as usize)) {
                         Ordering::Less => {}
                         Ordering::Equal => return Ok(Moved::Whole),
@@ -223,10 +223,10 @@ impl TcpFar {
 struct TcpAnswering(Messages);
 
 impl Far for TcpAnswering {
-    fn answer(&mut self, turn: &dyn Answering) -> Result<(), LinkError> {
-        let expected = Expected { message_bytes: &|| turn.message_bytes(), begins_by: None };
-        if self.0.receive(&expected, &mut Answerer(turn))? == Moved::Whole && turn.came(None) {
-            self.0.send(turn.message_bytes(), &mut Answerer(turn))?;
+    fn answer(&mut self, size_step: &dyn Answering) -> Result<(), LinkError> {
+        let expected = Expected { message_bytes: &|| size_step.message_bytes(), begins_by: None };
+        if self.0.receive(&expected, &mut Answerer(size_step))? == Moved::Whole && size_step.came(None) {
+            self.0.send(size_step.message_bytes(), &mut Answerer(size_step))?;
         }
         Ok(())
     }

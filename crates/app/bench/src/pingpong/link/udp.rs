@@ -276,16 +276,16 @@ impl UdpFar {
 }
 
 impl Far for UdpFar {
-    fn answer(&mut self, turn: &dyn Answering) -> Result<(), LinkError> {
+    fn answer(&mut self, size_step: &dyn Answering) -> Result<(), LinkError> {
         loop {
             if let Some((exchange, message_bytes)) = self.receiver.take()? {
-                if turn.came(Some(exchange)) {
+                if size_step.came(Some(exchange)) {
                     let until = clock::monotonic() + self.timeout;
-                    self.sender.send(exchange, message_bytes, until, &mut Answerer(turn))?;
+                    self.sender.send(exchange, message_bytes, until, &mut Answerer(size_step))?;
                 }
                 return Ok(());
             }
-            if turn.is_to_end() {
+            if size_step.is_to_end() {
                 return Ok(());
             }
             if !self.receiver.batch.is_full() {

@@ -78,7 +78,7 @@ fn a_message_takes_half_of_the_round_trip_and_its_rate_is_its_size_over_all_of_i
 #[test]
 fn every_exchange_has_a_place_in_the_account_and_in_the_table() {
     let report = example();
-    assert!(report.turns.iter().all(|turn| turn.account.adds_up()));
+    assert!(report.size_steps.iter().all(|size_step| size_step.account.adds_up()));
     let text = report.to_string();
     let udp = "account of udp in exchanges: 20 sent = 16 completed + 2 lost there + 2 lost back + 0 unexplained; \
                datagrams dropped by full receive buffers: 12 at the server, 0 at the client";
@@ -87,7 +87,7 @@ fn every_exchange_has_a_place_in_the_account_and_in_the_table() {
 }
 
 #[test]
-fn a_turn_that_broke_enters_no_median_and_what_was_left_out_is_said() {
+fn a_size_step_that_broke_enters_no_median_and_what_was_left_out_is_said() {
     let options = Options { sizes: vec![1], ..Options::default() };
     let host = HostState::look(Ipv4Addr::LOCALHOST.into());
     let mut builder = Builder::new(&options, (Ipv4Addr::LOCALHOST, 7).into(), host.clone(), host, 1_448);
@@ -104,7 +104,7 @@ fn a_turn_that_broke_enters_no_median_and_what_was_left_out_is_said() {
 }
 
 #[test]
-fn a_turn_that_was_ended_early_is_shown_and_enters_no_median() {
+fn a_size_step_that_was_ended_early_is_shown_and_enters_no_median() {
     let options = Options { sizes: vec![1], systems: vec![System::Udp], ..Options::default() };
     let host = HostState::look(Ipv4Addr::LOCALHOST.into());
     let mut builder = Builder::new(&options, (Ipv4Addr::LOCALHOST, 7).into(), host.clone(), host, 1_448);
@@ -112,9 +112,9 @@ fn a_turn_that_was_ended_early_is_shown_and_enters_no_median() {
     builder.add(1, &System::Udp, 1, Measured { was_cut: true, ..measured(900, 1, 4) });
     let report = builder.finish(true);
     assert_eq!(report.row("udp", 1, HALF_ROUND_TRIP).map(|row| (row.median, row.runs)), Some((10.0, 1)));
-    assert_eq!(report.turns[1].trouble.as_deref(), Some("it was ended early"));
+    assert_eq!(report.size_steps[1].trouble.as_deref(), Some("it was ended early"));
     assert!(report.to_string().contains("run 2, 1 B over udp, is not whole: it was ended early"));
-    assert!(report.turns[1].account.adds_up());
+    assert!(report.size_steps[1].account.adds_up());
     assert_eq!(report.end.state, State::Interrupted);
 }
 
@@ -125,7 +125,7 @@ fn the_report_goes_into_every_form_and_comes_back() {
     assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
     let csv = report.to_csv();
     let columns = csv.lines().next().unwrap().split(',').count();
-    assert_eq!(csv.lines().count(), 1 + report.turns.len());
+    assert_eq!(csv.lines().count(), 1 + report.size_steps.len());
     assert!(csv.lines().all(|line| line.split(',').count() == columns), "{csv}");
     assert_eq!(&report.to_png().unwrap()[1..4], b"PNG");
     let page = report.to_html().unwrap();

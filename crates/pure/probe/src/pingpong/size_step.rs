@@ -8,16 +8,16 @@ use units::Instant;
 pub const LARGEST_OF_PETRI_2007: u64 = 9_288_586;
 
 /// The factor between two sizes of a curve: coarse enough for a short measurement, fine enough to see where it bends.
-const STEP: u64 = 4;
+const FACTOR: u64 = 4;
 
 /// Returns the sizes of a curve: powers of four from one byte on, and the largest itself.
 #[must_use]
 pub fn sizes(largest: u64) -> Vec<u64> {
-    let powers = core::iter::successors(Some(1), |size: &u64| size.checked_mul(STEP));
+    let powers = core::iter::successors(Some(1), |size: &u64| size.checked_mul(FACTOR));
     powers.take_while(|size| *size < largest).chain([largest]).collect()
 }
 
-/// How long a size is exchanged: until one of both is reached, but [`Turn::FEWEST`] times in any case.
+/// How long a size is exchanged: until one of both is reached, but [`SizeStep::FEWEST`] times in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Until {
     /// So long.
@@ -30,7 +30,7 @@ pub struct Until {
 ///
 /// Those at the beginning are not measured: a connection is only then as fast as it gets. They are in the account.
 #[derive(Clone, Copy, Debug)]
-pub struct Turn {
+pub struct SizeStep {
     until: Until,
     began: Instant,
     unmeasured: u64,
@@ -38,7 +38,7 @@ pub struct Turn {
     is_measuring: bool,
 }
 
-impl Turn {
+impl SizeStep {
     /// How often a size is measured, however long it takes: fewer have no median.
     pub const FEWEST: u64 = 3;
     /// How many exchanges of a size are not measured, at most; at least one is not.
@@ -93,49 +93,49 @@ mod tests {
     #[test]
     fn a_slow_size_is_measured_often_enough_for_a_median() {
         let until = Until { time: Duration::from_millis(1), exchanges: 100 };
-        let mut turn = Turn::begin(until, Instant::ORIGIN);
+        let mut size_step = SizeStep::begin(until, Instant::ORIGIN);
         let (mut now, mut measured) = (Instant::ORIGIN, 0);
-        while turn.goes_on(now) {
+        while size_step.goes_on(now) {
             now += Duration::from_secs(1);
-            measured += u64::from(turn.exchanged(now));
+            measured += u64::from(size_step.exchanged(now));
         }
-        assert_eq!(measured, Turn::FEWEST);
+        assert_eq!(measured, SizeStep::FEWEST);
     }
 
     #[test]
     fn what_is_not_measured_is_one_exchange_of_slow_ones_and_ten_of_fast_ones() {
         let unmeasured = |takes: Duration| {
             let until = Until { time: Duration::from_millis(500), exchanges: 1_000 };
-            let mut turn = Turn::begin(until, Instant::ORIGIN);
+            let mut size_step = SizeStep::begin(until, Instant::ORIGIN);
             let (mut now, mut unmeasured) = (Instant::ORIGIN, 0);
-            while turn.goes_on(now) {
+            while size_step.goes_on(now) {
                 now += takes;
-                unmeasured += u64::from(!turn.exchanged(now));
+                unmeasured += u64::from(!size_step.exchanged(now));
             }
             unmeasured
         };
         // A tenth of the time is 50 ms.
         assert_eq!(unmeasured(Duration::from_millis(60)), 1);
         assert_eq!(unmeasured(Duration::from_millis(20)), 3);
-        assert_eq!(unmeasured(Duration::from_micros(50)), Turn::UNMEASURED);
+        assert_eq!(unmeasured(Duration::from_micros(50)), SizeStep::UNMEASURED);
     }
 
     proptest! {
         #[test]
-        fn a_turn_ends_by_count_or_by_time_and_not_before(
+        fn a_size_step_ends_by_count_or_by_time_and_not_before(
             exchanges in 1_u64..500,
             millis in 1_u64..100,
             takes_us in 1_u64..2_000,
         ) {
             let until = Until { time: Duration::from_millis(millis), exchanges };
-            let mut turn = Turn::begin(until, Instant::ORIGIN);
+            let mut size_step = SizeStep::begin(until, Instant::ORIGIN);
             let (mut now, mut measured) = (Instant::ORIGIN, 0);
-            while turn.goes_on(now) {
+            while size_step.goes_on(now) {
                 now += Duration::from_micros(takes_us);
-                measured += u64::from(turn.exchanged(now));
+                measured += u64::from(size_step.exchanged(now));
             }
-            prop_assert!(measured >= Turn::FEWEST.min(exchanges.max(Turn::FEWEST)));
-            prop_assert!(measured <= exchanges.max(Turn::FEWEST));
+            prop_assert!(measured >= SizeStep::FEWEST.min(exchanges.max(SizeStep::FEWEST)));
+            prop_assert!(measured <= exchanges.max(SizeStep::FEWEST));
             let is_over = now.since(Instant::ORIGIN) >= until.time;
             prop_assert!(measured >= exchanges || is_over);
         }
