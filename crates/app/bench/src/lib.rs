@@ -9,11 +9,11 @@
 //!
 //! Not here: the methods (`probe`), arguments and terminals (`cli`).
 
-mod burn;
 pub mod capacity;
 mod child;
 pub mod control;
 pub mod cost;
+mod cpu_load;
 pub mod cycle;
 mod day_clock;
 mod feed;
@@ -47,8 +47,8 @@ mod without_effect;
 #[path = "../../cli/tests/cli/schema.rs"]
 mod schema;
 
-pub use burn::{Burned, Load};
 pub use child::Program;
+pub use cpu_load::{AppliedLoad, CpuLoad};
 pub use drawing::FigureError;
 pub use feed::{Fed, Feed};
 pub use host::Host;

@@ -68,11 +68,11 @@ impl Plan {
         };
         let rates = kilo_units.iter().map(|kilo| Rate::Units(kilo * 1_000)).collect();
         Self {
-            sizes: Options { payloads, burns_ppm: vec![0, LOAD_PPM], ..base.clone() },
-            rates: Options { payloads: vec![64], burns_ppm: vec![LOAD_PPM], rates, ..base.clone() },
+            sizes: Options { payloads, cpu_loads_ppm: vec![0, LOAD_PPM], ..base.clone() },
+            rates: Options { payloads: vec![64], cpu_loads_ppm: vec![LOAD_PPM], rates, ..base.clone() },
             normal: Options {
                 payloads: vec![64, 1_472],
-                burns_ppm: vec![LOAD_PPM],
+                cpu_loads_ppm: vec![LOAD_PPM],
                 rates: vec![NORMAL_RATE],
                 ..base
             },
@@ -192,24 +192,26 @@ fn conclude(found: Found<'_>) -> Vec<Conclusion> {
 fn small_lose_most(points: &[Point]) -> Conclusion {
     let source = "small datagrams lose most";
     let pairs = without_remedy(points).filter_map(|point| {
-        let alike =
-            || without_remedy(points).filter(|it| it.burn_percent.to_bits() == point.burn_percent.to_bits());
+        let alike = || {
+            without_remedy(points)
+                .filter(|it| it.cpu_load_percent.to_bits() == point.cpu_load_percent.to_bits())
+        };
         let (least, most) =
             (alike().map(|it| it.payload_bytes).min()?, alike().map(|it| it.payload_bytes).max()?);
         let is_smallest = point.payload_bytes == least && least < most;
         Some((point, alike().find(|it| it.payload_bytes == most)?)).filter(|_| is_smallest)
     });
-    compare(source, pairs, |point| format!("{} B, load {} %", point.payload_bytes, point.burn_percent))
+    compare(source, pairs, |point| format!("{} B, load {} %", point.payload_bytes, point.cpu_load_percent))
 }
 
 fn load_loses(points: &[Point]) -> Conclusion {
     let source = "high loss goes with high load of the processors";
-    let loaded = without_remedy(points).filter(|point| point.burn_percent > 0.0);
+    let loaded = without_remedy(points).filter(|point| point.cpu_load_percent > 0.0);
     let pairs = loaded.filter_map(|loaded| {
-        let is_partner = |it: &&Point| it.burn_percent <= 0.0 && it.payload_bytes == loaded.payload_bytes;
+        let is_partner = |it: &&Point| it.cpu_load_percent <= 0.0 && it.payload_bytes == loaded.payload_bytes;
         Some((loaded, without_remedy(points).find(is_partner)?))
     });
-    compare(source, pairs, |point| format!("{} B, load {} %", point.payload_bytes, point.burn_percent))
+    compare(source, pairs, |point| format!("{} B, load {} %", point.payload_bytes, point.cpu_load_percent))
 }
 
 /// Judges the larger buffer where the receiver keeps up on average: what waits longer while it cannot run is not lost.
@@ -281,9 +283,9 @@ fn remedied(points: &[Point]) -> Conclusion {
     }
     let (mut here, mut holds, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for point in points.iter().filter(|it| it.receive_buffer_bytes.is_some()) {
-        let name = format!("{} B at {}, load {} %", point.payload_bytes, rate(point), point.burn_percent);
+        let name = format!("{} B at {}, load {} %", point.payload_bytes, rate(point), point.cpu_load_percent);
         let is_partner = |it: &&Point| {
-            let place = |it: &Point| (it.payload_bytes, it.rate, it.burn_percent.to_bits());
+            let place = |it: &Point| (it.payload_bytes, it.rate, it.cpu_load_percent.to_bits());
             it.receive_buffer_bytes.is_none() && place(it) == place(point)
         };
         let Some(lost) = point.lost_percent() else {

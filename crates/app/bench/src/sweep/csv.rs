@@ -51,7 +51,7 @@ fn settings(point: &Point) -> String {
         point.payload_bytes,
         cell(bits),
         cell(packets),
-        point.burn_percent,
+        point.cpu_load_percent,
     )
 }
 
@@ -71,7 +71,7 @@ fn write_run(table: &mut String, point: &Point, index: usize, run: &Run) {
         cell(elsewhere),
         cell(account.map(|it| it.unexplained)),
         cell(run.lost_percent()),
-        cell(run.burned.map(|burned| burned.cpu_percent())),
+        cell(run.applied_load.map(|applied_load| applied_load.cpu_percent())),
         run.client_cpu_percent,
         cell(run.server_cpu_percent),
         cell(point.highest.map(|found| found.bits_per_second)),

@@ -44,24 +44,27 @@ pub(crate) fn charts(report: &Report) -> Vec<Chart> {
         if places.len() < 2 {
             continue;
         }
-        for burn in burns(report) {
-            let points: Vec<&Point> =
-                report.points.iter().filter(|point| point.burn_percent.to_bits() == burn.to_bits()).collect();
-            charts.push(throughput(over, burn, &points));
-            charts.push(loss(over, burn, &points));
+        for cpu_load in cpu_loads(report) {
+            let points: Vec<&Point> = report
+                .points
+                .iter()
+                .filter(|point| point.cpu_load_percent.to_bits() == cpu_load.to_bits())
+                .collect();
+            charts.push(throughput(over, cpu_load, &points));
+            charts.push(loss(over, cpu_load, &points));
         }
     }
     charts
 }
 
-fn burns(report: &Report) -> Vec<f64> {
-    let mut burns: Vec<f64> = report.points.iter().map(|point| point.burn_percent).collect();
-    burns.sort_by(f64::total_cmp);
-    burns.dedup();
-    burns
+fn cpu_loads(report: &Report) -> Vec<f64> {
+    let mut cpu_loads: Vec<f64> = report.points.iter().map(|point| point.cpu_load_percent).collect();
+    cpu_loads.sort_by(f64::total_cmp);
+    cpu_loads.dedup();
+    cpu_loads
 }
 
-fn throughput(over: Over, burn: f64, points: &[&Point]) -> Chart {
+fn throughput(over: Over, cpu_load: f64, points: &[&Point]) -> Chart {
     let megabits = |summary: Option<Summary>| summary.map(|it| scaled(&it, 1e-6));
     let mut series = Vec::new();
     for (index, line) in lines(over, points).into_iter().enumerate() {
@@ -89,11 +92,11 @@ fn throughput(over: Over, burn: f64, points: &[&Point]) -> Chart {
             }
         }
     }
-    let (title, y) = (format!("{}, {}", over.title, load(burn)), Axis::linear("payload [Mbit/s]", 0.01));
+    let (title, y) = (format!("{}, {}", over.title, load(cpu_load)), Axis::linear("payload [Mbit/s]", 0.01));
     Chart { title, x: Axis::logarithmic(over.axis), y, series }
 }
 
-fn loss(over: Over, burn: f64, points: &[&Point]) -> Chart {
+fn loss(over: Over, cpu_load: f64, points: &[&Point]) -> Chart {
     let lines = lines(over, points).into_iter().enumerate();
     let series = lines.map(|(index, line)| {
         let on_line: Vec<&Point> =
@@ -101,7 +104,7 @@ fn loss(over: Over, burn: f64, points: &[&Point]) -> Chart {
         one(over, &on_line, line, 2 * index + 1, |point| point.lost_percent().map(|it| scaled(&it, 1.0)))
     });
     Chart {
-        title: format!("Loss, {}", load(burn)),
+        title: format!("Loss, {}", load(cpu_load)),
         x: Axis::logarithmic(over.axis),
         y: Axis::linear("datagrams lost [%]", 0.01),
         series: series.collect(),
@@ -146,8 +149,8 @@ fn buffers(point: &Point) -> String {
     format!("buffers {send}/{receive}")
 }
 
-fn load(burn: f64) -> String {
-    if burn > 0.0 { format!("with {burn} % load") } else { "without load".to_owned() }
+fn load(cpu_load: f64) -> String {
+    if cpu_load > 0.0 { format!("with {cpu_load} % load") } else { "without load".to_owned() }
 }
 
 fn scaled(summary: &Summary, by: f64) -> [f64; 3] {

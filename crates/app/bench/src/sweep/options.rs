@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::burn::Load;
+use crate::cpu_load::CpuLoad;
 use crate::throughput::{self, LossFree, Protocol, Rate};
 
 /// The most points of a grid.
@@ -23,9 +23,9 @@ pub struct Options {
     /// How fast to send.
     pub rates: Vec<Rate>,
     /// For which part of the time the receiver's host is kept busy with other work, in millionths.
-    pub burns_ppm: Vec<u32>,
+    pub cpu_loads_ppm: Vec<u32>,
     /// How many threads do that work; none is one for each processor.
-    pub burn_workers: Option<u32>,
+    pub cpu_load_workers: Option<u32>,
     /// How long a run measures.
     pub duration: Duration,
     /// Runs of each point.
@@ -59,7 +59,7 @@ pub struct Place {
     /// How fast to send.
     pub rate: Rate,
     /// How busy the receiver's host is kept, in millionths of the time.
-    pub burn_ppm: u32,
+    pub cpu_load_ppm: u32,
 }
 
 /// Says which option cannot be.
@@ -73,7 +73,7 @@ pub enum OptionsError {
     #[error("the grid has {0} points, more than {MOST_POINTS}\nname fewer buffers, payloads, rates or loads")]
     TooMany(u128),
     /// Threads for a load that nobody asked for.
-    #[error("--burn-workers has no effect without a load\nadd --burn 50%, or leave it out")]
+    #[error("--cpu-load-workers has no effect without a load\nadd --cpu-load 50%, or leave it out")]
     WorkersWithoutLoad,
     /// A point of the grid cannot be measured.
     #[error("a point of the grid cannot be: {0}")]
@@ -88,8 +88,8 @@ impl Default for Options {
             receive_buffers: vec![None],
             payloads: vec![64, 256, 1_024, 1_472],
             rates: vec![Rate::Bits(0)],
-            burns_ppm: vec![0],
-            burn_workers: None,
+            cpu_loads_ppm: vec![0],
+            cpu_load_workers: None,
             duration: Duration::from_secs(1),
             repeats: 3,
             loss_below: None,
@@ -110,7 +110,7 @@ impl Options {
             ("--receive-buffers", self.receive_buffers.len()),
             ("--payloads", self.payloads.len()),
             ("--rates", self.rates.len()),
-            ("--burn", self.burns_ppm.len()),
+            ("--cpu-load", self.cpu_loads_ppm.len()),
         ];
         for (name, len) in lists {
             if len == 0 {
@@ -121,7 +121,7 @@ impl Options {
         if points > MOST_POINTS {
             return Err(OptionsError::TooMany(points));
         }
-        if self.burn_workers.is_some() && self.burns_ppm.iter().all(|ppm| *ppm == 0) {
+        if self.cpu_load_workers.is_some() && self.cpu_loads_ppm.iter().all(|ppm| *ppm == 0) {
             return Err(OptionsError::WorkersWithoutLoad);
         }
         for place in self.places() {
@@ -141,13 +141,13 @@ impl Options {
             for send_buffer in &self.send_buffers {
                 for receive_buffer in &self.receive_buffers {
                     for payload in &self.payloads {
-                        for burn_ppm in &self.burns_ppm {
+                        for cpu_load_ppm in &self.cpu_loads_ppm {
                             places.push(Place {
                                 send_buffer: *send_buffer,
                                 receive_buffer: *receive_buffer,
                                 payload: *payload,
                                 rate: *rate,
-                                burn_ppm: *burn_ppm,
+                                cpu_load_ppm: *cpu_load_ppm,
                             });
                         }
                     }
@@ -160,7 +160,7 @@ impl Options {
     /// Returns the flow that is measured at a point.
     #[must_use]
     pub fn flow(&self, place: &Place) -> throughput::Options {
-        let load = Load { share_ppm: place.burn_ppm, workers: self.burn_workers };
+        let load = CpuLoad { share_ppm: place.cpu_load_ppm, workers: self.cpu_load_workers };
         throughput::Options {
             protocol: Protocol::Udp,
             rate: Some(self.rate_of_flow(place)),
@@ -170,7 +170,7 @@ impl Options {
             duration: self.duration,
             interval: self.duration,
             repeats: self.repeats,
-            load: (place.burn_ppm > 0).then_some(load),
+            load: (place.cpu_load_ppm > 0).then_some(load),
             gso: self.gso,
             gro: self.gro,
             ..throughput::Options::default()
@@ -211,12 +211,12 @@ mod tests {
         let options = Options {
             receive_buffers: vec![None, Some(1 << 20)],
             payloads: vec![64, 1_472],
-            burns_ppm: vec![0, 500_000],
+            cpu_loads_ppm: vec![0, 500_000],
             ..Options::default()
         };
         let places = options.places();
         assert_eq!((options.check(), places.len()), (Ok(()), 8));
-        assert_eq!((places[0].burn_ppm, places[1].burn_ppm), (0, 500_000));
+        assert_eq!((places[0].cpu_load_ppm, places[1].cpu_load_ppm), (0, 500_000));
         assert_eq!((places[0].payload, places[1].payload, places[2].payload), (64, 64, 1_472));
         assert!(options.flow(&places[0]).load.is_none() && options.flow(&places[1]).load.is_some());
     }
@@ -230,15 +230,18 @@ mod tests {
         };
         assert!(refused(|it| it.payloads = vec![65_508]).contains("from 0 to 65507, not 65508"));
         assert!(refused(|it| it.rates.clear()).contains("--rates names nothing"));
-        assert!(refused(|it| it.burns_ppm = vec![1_000_001]).contains("--burn"));
+        assert!(refused(|it| it.cpu_loads_ppm = vec![1_000_001]).contains("--cpu-load"));
         assert!(refused(|it| it.payloads = vec![100; 10_001]).contains("10001 points"));
         let below = LossBelow { most_ppm: 1_000, step: None };
         let search = Options { loss_below: Some(below), ..Options::default() };
         assert!(search.check().unwrap_err().to_string().contains("needs its limit"));
         let limited = Options { rates: vec![Rate::Bits(1_000_000)], ..search };
         assert_eq!(limited.check(), Ok(()));
-        let workers =
-            |burn| Options { burn_workers: Some(2), burns_ppm: vec![0, burn], ..Options::default() };
+        let workers = |cpu_load| Options {
+            cpu_load_workers: Some(2),
+            cpu_loads_ppm: vec![0, cpu_load],
+            ..Options::default()
+        };
         assert_eq!(workers(0).check(), Err(OptionsError::WorkersWithoutLoad));
         assert_eq!(workers(1).check(), Ok(()));
     }

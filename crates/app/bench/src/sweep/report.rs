@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::granted::Granted;
 use super::options::{Options, Place};
-use crate::burn::Burned;
+use crate::cpu_load::AppliedLoad;
 use crate::report::noise::{Elsewhere, spreads};
 use crate::report::{End, Row, RowNames, Start, State, quantity_text};
 use crate::throughput::{self, Account, Figures, LossFreeFound, Rate};
@@ -48,9 +48,11 @@ pub struct Settings {
     /// How fast to send.
     pub rates: Vec<Rate>,
     /// How busy the receiver's host was kept, in percent of the time.
-    pub burns_percent: Vec<f64>,
+    #[serde(rename = "burns_percent")]
+    pub cpu_loads_percent: Vec<f64>,
     /// How many threads did that; null for one a processor.
-    pub burn_workers: Option<u32>,
+    #[serde(rename = "burn_workers")]
+    pub cpu_load_workers: Option<u32>,
     /// Seconds of each run.
     pub duration: f64,
     /// Runs of each point.
@@ -77,7 +79,8 @@ pub struct Point {
     /// How fast to send.
     pub rate: Rate,
     /// How busy the receiver's host was to be kept, in percent of the time.
-    pub burn_percent: f64,
+    #[serde(rename = "burn_percent")]
+    pub cpu_load_percent: f64,
     /// Every run; of a search those at the rate that it found.
     pub runs: Vec<Run>,
     /// What the kernel granted of the send buffer, before it doubles it: the least in any run, those of a search at other
@@ -110,7 +113,8 @@ pub struct Run {
     /// The same of the server, without the load that was put on; null if it could not tell.
     pub server_cpu_percent: Option<f64>,
     /// The load that was put on, as it was measured; null where there was none.
-    pub burned: Option<Burned>,
+    #[serde(rename = "burned")]
+    pub applied_load: Option<AppliedLoad>,
     /// How many processors others kept busy on the client's host, the load that was put on not counted; null where the
     /// kernel does not say.
     pub client_elsewhere_cpus: Option<f64>,
@@ -132,7 +136,7 @@ impl Run {
             receive_buffer_bytes: flow.and_then(|flow| flow.receive_buffer_bytes),
             client_cpu_percent: run.client_cpu_percent,
             server_cpu_percent: run.server_cpu_percent,
-            burned: run.burned,
+            applied_load: run.applied_load,
             client_elsewhere_cpus: run.client_elsewhere_cpus,
             server_elsewhere_cpus: run.server_elsewhere_cpus,
             trouble: run.trouble.clone(),
@@ -166,7 +170,7 @@ impl Point {
             receive_buffer_bytes: place.receive_buffer.map(|bytes| bytes as u64),
             payload_bytes: place.payload as u64,
             rate: place.rate,
-            burn_percent: f64::from(place.burn_ppm) / 10_000.0,
+            cpu_load_percent: f64::from(place.cpu_load_ppm) / 10_000.0,
             runs,
             granted_send_buffer_bytes: granted.send,
             granted_receive_buffer_bytes: granted.receive,
@@ -200,8 +204,8 @@ impl Point {
 
     /// Returns the same of the load that was put on, in percent of one processor.
     #[must_use]
-    pub fn burned_percent(&self) -> Option<Summary> {
-        self.summary(|run| run.burned.map(|burned| burned.cpu_percent()))
+    pub fn applied_load_percent(&self) -> Option<Summary> {
+        self.summary(|run| run.applied_load.map(|applied_load| applied_load.cpu_percent()))
     }
 
     fn summary(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<Summary> {
@@ -223,7 +227,7 @@ impl Point {
             self.payload_bytes,
             buffer(self.send_buffer_bytes),
             buffer(self.receive_buffer_bytes),
-            self.burn_percent
+            self.cpu_load_percent
         )
     }
 
@@ -238,7 +242,9 @@ impl Point {
             row("sent_bits_per_second", "bit/s", |run| run.sent_bits_per_second),
             row("received_bits_per_second", "bit/s", |run| run.received_bits_per_second),
             row("lost_percent", "%", Run::lost_percent),
-            row("burned_cpu_percent", "%", |run| run.burned.map(|burned| burned.cpu_percent())),
+            row("burned_cpu_percent", "%", |run| {
+                run.applied_load.map(|applied_load| applied_load.cpu_percent())
+            }),
         ];
         rows.into_iter().flatten().collect()
     }
@@ -270,9 +276,9 @@ impl Place {
             Rate::Bits(bits) => quantity_text::rate(bits as f64),
             Rate::Units(units) => format!("{units} a second"),
         };
-        let burn = f64::from(self.burn_ppm) / 10_000.0;
+        let cpu_load = f64::from(self.cpu_load_ppm) / 10_000.0;
         format!(
-            "{} B {rate}, buffers {} and {}, load {burn} %",
+            "{} B {rate}, buffers {} and {}, load {cpu_load} %",
             self.payload,
             buffer(self.send_buffer),
             buffer(self.receive_buffer)
@@ -386,8 +392,8 @@ impl Settings {
             receive_buffers: bytes(&options.receive_buffers),
             payloads: options.payloads.iter().map(|it| *it as u64).collect(),
             rates: options.rates.clone(),
-            burns_percent: options.burns_ppm.iter().map(|ppm| f64::from(*ppm) / 10_000.0).collect(),
-            burn_workers: options.burn_workers,
+            cpu_loads_percent: options.cpu_loads_ppm.iter().map(|ppm| f64::from(*ppm) / 10_000.0).collect(),
+            cpu_load_workers: options.cpu_load_workers,
             duration: options.duration.as_secs_f64(),
             repeats: options.repeats,
             loss_below_ppm: options.loss_below.map(|below| below.most_ppm),

@@ -52,7 +52,7 @@ pub fn measure(
                     break;
                 }
             }
-            Err(error) if place.burn_ppm > 0 && is_refusal(&error) => {
+            Err(error) if place.cpu_load_ppm > 0 && is_refusal(&error) => {
                 builder.leave_out(place, &error.to_string());
                 refused = Some(error);
             }
@@ -125,12 +125,15 @@ mod tests {
     use super::*;
     use crate::control::scene::{PATIENT, Scene, Unwatched};
 
-    fn measure_with(tests: &'static [crate::control::Test], burns_ppm: &[u32]) -> Result<Report, SweepError> {
+    fn measure_with(
+        tests: &'static [crate::control::Test],
+        cpu_loads_ppm: &[u32],
+    ) -> Result<Report, SweepError> {
         let scene = Scene::new(tests, PATIENT);
         let options = Options {
             payloads: vec![64, 128],
             rates: vec![throughput::Rate::Units(100)],
-            burns_ppm: burns_ppm.to_vec(),
+            cpu_loads_ppm: cpu_loads_ppm.to_vec(),
             duration: Duration::from_millis(20),
             repeats: 1,
             ..Options::default()
@@ -141,7 +144,8 @@ mod tests {
     #[test]
     fn points_whose_load_the_server_refuses_are_missing_with_the_reason_and_the_rest_is_there() {
         let report = measure_with(&[throughput::TEST], &[0, 500_000]).unwrap();
-        let measured: Vec<_> = report.points.iter().map(|it| (it.payload_bytes, it.burn_percent)).collect();
+        let measured: Vec<_> =
+            report.points.iter().map(|it| (it.payload_bytes, it.cpu_load_percent)).collect();
         assert_eq!(measured, [(64, 0.0), (128, 0.0)]);
         assert_eq!(report.end.state, State::BrokenOff);
         let notes = report.end.notes.join("|");

@@ -30,7 +30,7 @@ pub(super) fn cells(point: &Point) -> [String; 9] {
         rate(point.rate),
         buffer(point.send_buffer_bytes, point.granted_send_buffer_bytes),
         buffer(point.receive_buffer_bytes, point.granted_receive_buffer_bytes),
-        text(point.burned_percent(), &|value| format!("{value:.0} %")),
+        text(point.applied_load_percent(), &|value| format!("{value:.0} %")),
         text(point.sent(), &quantity_text::rate),
         received,
         spread,
@@ -63,13 +63,13 @@ impl fmt::Display for Report {
         writeln!(
             formatter,
             "{:>8} {:>11} {:>10} {:>10} {:>6} {:>12} {:>13} {:>29} {:>10}",
-            "PAYLOAD", "RATE", "SEND BUF", "RECV BUF", "BURNT", "SENT", "RECEIVED", "(LEAST – MOST)", "LOST"
+            "PAYLOAD", "RATE", "SEND BUF", "RECV BUF", "LOAD", "SENT", "RECEIVED", "(LEAST – MOST)", "LOST"
         )?;
         for point in &self.points {
-            let [payload, rate, send, receive, burned, sent, received, spread, lost] = cells(point);
+            let [payload, rate, send, receive, applied_load, sent, received, spread, lost] = cells(point);
             writeln!(
                 formatter,
-                "{payload:>8} {rate:>11} {send:>10} {receive:>10} {burned:>6} {sent:>12} {received:>13} {spread:>29} {lost:>10}"
+                "{payload:>8} {rate:>11} {send:>10} {receive:>10} {applied_load:>6} {sent:>12} {received:>13} {spread:>29} {lost:>10}"
             )?;
         }
         writeln!(formatter, "\naccounts in datagrams, all runs of a point together:")?;
@@ -122,11 +122,12 @@ pub(super) fn account(point: &Point) -> String {
 
 impl Settings {
     fn in_words(&self) -> String {
-        let burn = match (self.burns_percent.iter().copied().fold(0.0, f64::max), self.burn_workers) {
-            (0.0, _) => "no load put on".to_owned(),
-            (_, None) => "load put on every processor of the receiver's host where it says so".to_owned(),
-            (_, Some(workers)) => format!("load put on by {}", quantity_text::counted(workers, "thread")),
-        };
+        let cpu_load =
+            match (self.cpu_loads_percent.iter().copied().fold(0.0, f64::max), self.cpu_load_workers) {
+                (0.0, _) => "no load put on".to_owned(),
+                (_, None) => "load put on every processor of the receiver's host where it says so".to_owned(),
+                (_, Some(workers)) => format!("load put on by {}", quantity_text::counted(workers, "thread")),
+            };
         let search = self.loss_below_ppm.map_or_else(String::new, |ppm| {
             format!(
                 "; the highest rate at which at most {} % is lost, ≥ where the limit held",
@@ -140,7 +141,7 @@ impl Settings {
             (true, true) => " in trains, received in one piece (--gso, --gro)",
         };
         format!(
-            "UDP{trains}, {} of {} s each, {burn}{search}",
+            "UDP{trains}, {} of {} s each, {cpu_load}{search}",
             quantity_text::counted(self.repeats, "run"),
             self.duration
         )

@@ -334,7 +334,7 @@ mod tests {
 
     fn side(failures: &[&str]) -> SideResult {
         SideResult {
-            burned: None,
+            applied_load: None,
             flows: Vec::new(),
             used: Used::default(),
             processor: crate::processor::Processor::default(),

@@ -21,7 +21,7 @@ use probe::flow::{Delays, FlowAccount, FlowSent, FlowState, FlowTotals};
 use serde::{Deserialize, Serialize};
 
 use super::options::{Rate, Way};
-use crate::burn::Burned;
+use crate::cpu_load::AppliedLoad;
 use crate::processor::Processor;
 use crate::report::Used;
 
@@ -101,7 +101,8 @@ pub(super) struct SideResult {
     pub(super) processor: Processor,
     /// What was put on the host's processors on purpose; it is part of what was used.
     #[serde(default)]
-    pub(super) burned: Option<Burned>,
+    #[serde(rename = "burned")]
+    pub(super) applied_load: Option<AppliedLoad>,
     /// What makes the run no whole one: flows that failed, accounts that do not add up. Each once.
     pub(super) failures: Vec<String>,
     pub(super) notes: Vec<String>,

@@ -7,7 +7,7 @@ use probe::flow::FlowRate;
 use serde::{Deserialize, Serialize};
 use sys::MAX_TRAIN_BYTES;
 
-use crate::burn::{LARGEST_SHARE_PPM, Load, MOST_BURNING};
+use crate::cpu_load::{CpuLoad, LARGEST_SHARE_PPM, MOST_LOAD_THREADS};
 use crate::range::{OutOfRange, in_range};
 use crate::without_effect::WithoutEffect;
 
@@ -54,7 +54,7 @@ pub struct Options {
     /// The send buffer of datagrams, where it is to be another.
     pub send_buffer_bytes: Option<usize>,
     /// Other work that the processors of the server's host are given meanwhile.
-    pub load: Option<Load>,
+    pub load: Option<CpuLoad>,
     /// How long a run measures.
     pub duration: Duration,
     /// How long it runs before that, unmeasured.
@@ -225,8 +225,8 @@ impl Options {
             in_range("a socket buffer in bytes", bytes as u128, 1..=1 << 30)?;
         }
         if let Some(load) = self.load {
-            in_range("--burn in millionths", load.share_ppm.into(), 0..=LARGEST_SHARE_PPM.into())?;
-            in_range("--burn-workers", load.workers.unwrap_or(1).into(), 1..=MOST_BURNING.into())?;
+            in_range("--cpu-load in millionths", load.share_ppm.into(), 0..=LARGEST_SHARE_PPM.into())?;
+            in_range("--cpu-load-workers", load.workers.unwrap_or(1).into(), 1..=MOST_LOAD_THREADS.into())?;
         }
         if let Some(bytes) = self.payload_bytes {
             let range = match self.protocol {

@@ -14,7 +14,7 @@ use super::loss_free::LossFreeFound;
 use super::message::{Account, Count, FlowKey, FlowResult, Live, SideResult, Unit};
 use super::options::{Fragments, Options, Protocol, Rate, Way, Ways};
 use super::{csv, figure, page};
-use crate::burn::Burned;
+use crate::cpu_load::AppliedLoad;
 use crate::day_clock::Moment;
 use crate::host;
 use crate::host_state::HostState;
@@ -213,7 +213,7 @@ pub struct RunReport {
     pub sums: Sums,
     /// Processors that the client kept busy, in percent of one.
     pub client_cpu_percent: f64,
-    /// The same of the server, without what it burned; null if it could not tell.
+    /// The same of the server, without the load that was put on it; null if it could not tell.
     pub server_cpu_percent: Option<f64>,
     /// What the client took of its host's processors.
     pub client_processor: Processor,
@@ -221,7 +221,8 @@ pub struct RunReport {
     pub server_processor: Option<Processor>,
     /// What was put on the processors of the server's host on purpose, as it was measured; not there if nothing was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub burned: Option<Burned>,
+    #[serde(rename = "burned")]
+    pub applied_load: Option<AppliedLoad>,
     /// How many processors others kept busy on the client's host; null where the kernel does not say.
     pub client_elsewhere_cpus: Option<f64>,
     /// The same of the server's host.

@@ -8,8 +8,8 @@ use super::message::{End, Live, SideResult, Word};
 use super::options::{Options, Rate};
 use super::side::{Heard, Partner, Run, Side, SideError, check_cpu};
 use super::transport::{self, Task};
-use crate::burn::Burn;
 use crate::control::{Connection, ControlError, EndWish, Message, ServeError, Test};
+use crate::cpu_load::LoadGenerator;
 use crate::greeting::token;
 
 /// What a server has to know to take part.
@@ -27,7 +27,7 @@ fn serve_without_load(
     let options = checked(parameters)?;
     if options.load.is_some() {
         return Err(ServeError::Refused(
-            "this server keeps no processors busy for its clients\nstart it with --allow-load, or leave --burn out"
+            "this server keeps no processors busy for its clients\nstart it with --allow-load, or leave --cpu-load out"
                 .to_owned(),
         ));
     }
@@ -122,10 +122,10 @@ fn serve_run(
     }
     let flows = listening.connect(&task, endpoints)?;
     let run = Run { options: &sized, rate: *rate, unit_bytes: *unit_bytes, cpu: options.server_cpu };
-    let burn = options.load.map(Burn::begin).transpose().map_err(SideError::Thread)?;
+    let generator = options.load.map(LoadGenerator::begin).transpose().map_err(SideError::Thread)?;
     let side = Side::start(&run, flows)?;
     let (outcome, result) = side.run(connection, &mut Serving { is_wanted_to_end });
-    let result = SideResult { burned: burn.map(Burn::end), ..result };
+    let result = SideResult { applied_load: generator.map(LoadGenerator::end), ..result };
     outcome?;
     Ok(connection.say(&Word::Done(Box::new(result)))?)
 }
@@ -165,14 +165,14 @@ fn told(error: SideError) -> ServeError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::burn::Load;
     use crate::control::scene::{PATIENT, Scene};
+    use crate::cpu_load::CpuLoad;
     use crate::throughput::Protocol;
 
     /// Begins a measurement with load, and says good-bye; returns why the server broke it off, if it did.
     fn trouble(tests: &'static [Test]) -> Option<String> {
         let scene = Scene::new(tests, PATIENT);
-        let load = Some(Load { share_ppm: 500_000, workers: None });
+        let load = Some(CpuLoad { share_ppm: 500_000, workers: None });
         let options = Options { protocol: Protocol::Udp, load, ..Options::default() };
         scene.begin(NAME, serde_json::to_value(options).unwrap()).part();
         scene.ended()

@@ -283,7 +283,7 @@ impl Side {
         failures.dedup();
         let used = self.meter.used();
         let processor = self.processor.taken(Duration::from_nanos(used.cpu_ns));
-        SideResult { flows, used, processor, burned: None, failures, notes }
+        SideResult { flows, used, processor, applied_load: None, failures, notes }
     }
 }
 

@@ -32,7 +32,7 @@ Examples:
   tallycast bench pingpong -c 192.0.2.7 -C all            how long a message takes, from 1 byte to 9 MB
   tallycast bench multicast --receivers 8                 latency and loss of each member of a group
   tallycast bench capacity                                how many datagrams are received a second, by what
-  tallycast bench sweep --burn 0%,50%                     throughput and loss over sizes, with and without load
+  tallycast bench sweep --cpu-load 0%,50%                 throughput and loss over sizes, with and without load
   tallycast bench cycle --cycle-times 1..14ms             the largest array every cycle, UDP and shared memory
   tallycast bench reproduce 004                           a published comparison, done again on this host
 

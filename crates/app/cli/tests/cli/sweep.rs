@@ -34,14 +34,17 @@ fn check_accounts(report: &Report) {
 
 #[test]
 fn every_combination_is_measured_and_its_load_is_told_as_it_was() {
-    let grid = ["--payloads", "64,1472", "--receive-buffers", "system,256K", "--burn", "0%,20%"];
+    let grid = ["--payloads", "64,1472", "--receive-buffers", "system,256K", "--cpu-load", "0%,20%"];
     let (report, code) = report(&[&SHORT[..], &grid].concat());
     assert_eq!((code, report.end.state, report.points.len()), (Some(0), State::Complete, 8));
     check_accounts(&report);
     for point in &report.points {
-        let burned = point.runs[0].burned;
-        assert_eq!(burned.is_some(), point.burn_percent > 0.0, "{}", point.case());
-        assert!(burned.is_none_or(|burned| burned.cpu_ns > 0 && burned.workers >= 1), "{burned:?}");
+        let applied_load = point.runs[0].applied_load;
+        assert_eq!(applied_load.is_some(), point.cpu_load_percent > 0.0, "{}", point.case());
+        assert!(
+            applied_load.is_none_or(|applied_load| applied_load.cpu_ns > 0 && applied_load.workers >= 1),
+            "{applied_load:?}"
+        );
         // What was granted is told: all of what was asked for here, which is no more than any host's limit.
         let granted = point.granted_receive_buffer_bytes.unwrap();
         assert!(
@@ -90,6 +93,8 @@ fn files_stand_beside_the_report_and_what_cannot_be_is_refused() {
     };
     assert!(refusal(&["--payloads", "65508"]).contains("not 65508"));
     assert!(refusal(&["--loss-below", "0.1%"]).contains("needs its limit"));
-    assert!(refusal(&["--burn", "50%", "--burn-workers", "0"]).contains("--burn"));
-    assert!(refusal(&["--burn-workers", "2"]).contains("--burn-workers has no effect without a load"));
+    assert!(refusal(&["--cpu-load", "50%", "--cpu-load-workers", "0"]).contains("--cpu-load"));
+    assert!(
+        refusal(&["--cpu-load-workers", "2"]).contains("--cpu-load-workers has no effect without a load")
+    );
 }

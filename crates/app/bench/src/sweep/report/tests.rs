@@ -29,7 +29,7 @@ pub(crate) fn run(sent: u64, lost: u64) -> Run {
         receive_buffer_bytes: Some(106_496),
         client_cpu_percent: 90.0,
         server_cpu_percent: Some(60.0),
-        burned: None,
+        applied_load: None,
         client_elsewhere_cpus: Some(0.0),
         server_elsewhere_cpus: Some(0.0),
         trouble: None,
@@ -40,11 +40,11 @@ pub(crate) fn run(sent: u64, lost: u64) -> Run {
 pub(crate) fn point(
     payload_bytes: u64,
     receive_buffer_bytes: Option<u64>,
-    burn_percent: f64,
+    cpu_load_percent: f64,
     lost: u64,
 ) -> Point {
-    let burned = Burned { cpu_ns: 980_000_000, elapsed_ns: 1_000_000_000, workers: 2 };
-    let burned = (burn_percent > 0.0).then_some(burned);
+    let applied_load = AppliedLoad { cpu_ns: 980_000_000, elapsed_ns: 1_000_000_000, workers: 2 };
+    let applied_load = (cpu_load_percent > 0.0).then_some(applied_load);
     let granted = run(100_000, lost);
     let receive_granted = receive_buffer_bytes.or(granted.receive_buffer_bytes);
     let send_granted = granted.send_buffer_bytes;
@@ -53,8 +53,8 @@ pub(crate) fn point(
         receive_buffer_bytes,
         payload_bytes,
         rate: Rate::Bits(0),
-        burn_percent,
-        runs: vec![Run { burned, receive_buffer_bytes: receive_granted, ..granted }; 3],
+        cpu_load_percent,
+        runs: vec![Run { applied_load, receive_buffer_bytes: receive_granted, ..granted }; 3],
         granted_send_buffer_bytes: send_granted,
         granted_receive_buffer_bytes: receive_granted,
         highest: None,
@@ -80,8 +80,8 @@ fn every_point_has_a_row_for_each_figure_and_one_for_the_load_where_there_was_so
     assert_eq!(report.rows.len(), 8 * 3 + 4);
     let row = report.rows.iter().find(|row| row.metric == "lost_percent").unwrap();
     assert_eq!((row.case.as_str(), row.median), ("64B/max/send system/receive system/burn 0%", 50.0));
-    let burned = report.rows.iter().find(|row| row.metric == "burned_cpu_percent").unwrap();
-    assert_eq!((burned.median, burned.runs), (98.0, 3));
+    let applied_load = report.rows.iter().find(|row| row.metric == "burned_cpu_percent").unwrap();
+    assert_eq!((applied_load.median, applied_load.runs), (98.0, 3));
 }
 
 #[test]

@@ -25,8 +25,9 @@ pub(super) fn run_report(run: u32, start: &Start, sums: Sums, sides: Sides<'_>) 
         trouble,
         sums,
         client_cpu_percent: ours.used.cpu_percent(),
-        server_cpu_percent: theirs.map(|side| (side.used.cpu_percent() - burned_percent(side)).max(0.0)),
-        burned: theirs.and_then(|side| side.burned),
+        server_cpu_percent: theirs
+            .map(|side| (side.used.cpu_percent() - applied_load_percent(side)).max(0.0)),
+        applied_load: theirs.and_then(|side| side.applied_load),
         client_processor: ours.processor,
         server_processor: theirs.map(|side| side.processor),
         client_elsewhere_cpus: elsewhere.client,
@@ -37,9 +38,9 @@ pub(super) fn run_report(run: u32, start: &Start, sums: Sums, sides: Sides<'_>) 
 }
 
 /// Returns what an end put on its processors on purpose, in percent of one over the time of the run.
-fn burned_percent(side: &SideResult) -> f64 {
-    let Some(burned) = side.burned else { return 0.0 };
-    Used { cpu_ns: burned.cpu_ns, ..side.used }.cpu_percent()
+fn applied_load_percent(side: &SideResult) -> f64 {
+    let Some(applied_load) = side.applied_load else { return 0.0 };
+    Used { cpu_ns: applied_load.cpu_ns, ..side.used }.cpu_percent()
 }
 
 /// Says whether senders were slower than they were to be. What they handed over and the host refused is no fault of

@@ -56,7 +56,14 @@ fn side(key: FlowKey, total: Count, omitted: Count, account: Option<Account>) ->
     };
     let used = Used { cpu_ns: 30_000_000, elapsed_ns: 300_000_000, elsewhere_cpus: Some(0.15) };
     let processor = Processor::default();
-    SideResult { flows: vec![flow], used, processor, burned: None, failures: Vec::new(), notes: Vec::new() }
+    SideResult {
+        flows: vec![flow],
+        used,
+        processor,
+        applied_load: None,
+        failures: Vec::new(),
+        notes: Vec::new(),
+    }
 }
 
 fn account(sent: u64, received: u64) -> Account {

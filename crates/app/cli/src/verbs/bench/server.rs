@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// Let the server end after one client
     #[arg(short = '1', long, requires = "server")]
     one_off: bool,
-    /// Let clients have the server's processors kept busy (`sweep --burn`)
+    /// Let clients have the server's processors kept busy (`sweep --cpu-load`)
     #[arg(long, requires = "server")]
     allow_load: bool,
 }

@@ -17,7 +17,7 @@ use crate::quantity::Probability;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast bench sweep --burn 0%,50% --html sweep.html          over the size of datagrams, without and with load
+  tallycast bench sweep --cpu-load 0%,50% --html sweep.html      over the size of datagrams, without and with load
   tallycast bench sweep --receive-buffers 64K,256K,1M,4M --payloads 1472
   tallycast bench sweep --rates 1G --loss-below 0.1% --receive-buffers 64K,1M --payloads 1472
                                                                  the highest rate at which at most 0.1 % is lost
@@ -43,11 +43,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "RATE,…", value_delimiter = ',', value_parser = notation::rate, default_value = "0")]
     rates: Vec<Rate>,
     /// For which part of the time the processors of the receiver's host are kept busy with other work
-    #[arg(long, value_name = "PART,…", value_delimiter = ',', default_value = "0%")]
-    burn: Vec<Probability>,
+    #[arg(long, alias = "burn", value_name = "PART,…", value_delimiter = ',', default_value = "0%")]
+    cpu_load: Vec<Probability>,
     /// How many threads do that work [default: one a processor]
-    #[arg(long, value_name = "COUNT")]
-    burn_workers: Option<u32>,
+    #[arg(long, alias = "burn-workers", value_name = "COUNT")]
+    cpu_load_workers: Option<u32>,
     /// Let datagrams leave in trains, which the kernel handles in one piece (UDP_SEGMENT)
     #[arg(long)]
     gso: bool,
@@ -96,8 +96,8 @@ impl Arguments {
             receive_buffers: buffers(&self.receive_buffers),
             payloads: self.payloads.clone(),
             rates: self.rates.clone(),
-            burns_ppm: self.burn.iter().copied().map(ppm).collect(),
-            burn_workers: self.burn_workers,
+            cpu_loads_ppm: self.cpu_load.iter().copied().map(ppm).collect(),
+            cpu_load_workers: self.cpu_load_workers,
             duration: self.time,
             repeats: self.repeat,
             loss_below: self.loss_below.map(|most| LossBelow { most_ppm: ppm(most), step: step(smallest) }),

@@ -21,12 +21,12 @@ const PERIOD: Duration = Duration::from_millis(10);
 /// The whole, in millionths.
 pub(crate) const LARGEST_SHARE_PPM: u32 = 1_000_000;
 /// The most threads.
-pub(crate) const MOST_BURNING: u32 = 256;
+pub(crate) const MOST_LOAD_THREADS: u32 = 256;
 
 /// How much a host is to be kept busy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Load {
+pub struct CpuLoad {
     /// For how many millionths of the time each thread works.
     pub share_ppm: u32,
     /// How many threads; none is one for each processor.
@@ -36,7 +36,7 @@ pub struct Load {
 /// What was really taken of the processors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Burned {
+pub struct AppliedLoad {
     /// Processor time of all threads.
     pub cpu_ns: u64,
     /// How long they were at it.
@@ -47,13 +47,13 @@ pub struct Burned {
 
 /// Threads at work. Dropping them ends them.
 #[derive(Debug)]
-pub(crate) struct Burn {
+pub(crate) struct LoadGenerator {
     threads: Vec<JoinHandle<u64>>,
     is_over: Arc<AtomicBool>,
     began: Instant,
 }
 
-impl Burned {
+impl AppliedLoad {
     /// Returns what was taken, in percent of one processor.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "times of a run are far below 2^53 ns")]
@@ -62,34 +62,34 @@ impl Burned {
     }
 }
 
-impl Burn {
+impl LoadGenerator {
     /// Begins. All threads have one timetable: they are busy together.
-    pub(crate) fn begin(load: Load) -> std::io::Result<Self> {
+    pub(crate) fn begin(load: CpuLoad) -> std::io::Result<Self> {
         let began = clock::monotonic();
         let timetable = DutyCycle::new(load.share_ppm, PERIOD, began);
-        let mut burn = Self { threads: Vec::new(), is_over: Arc::default(), began };
-        let workers = load.workers.unwrap_or_else(host::cpus).min(MOST_BURNING);
+        let mut generator = Self { threads: Vec::new(), is_over: Arc::default(), began };
+        let workers = load.workers.unwrap_or_else(host::cpus).min(MOST_LOAD_THREADS);
         for _ in 0..if load.share_ppm == 0 { 0 } else { workers } {
-            let is_over = Arc::clone(&burn.is_over);
-            let thread = std::thread::Builder::new().name("burn".to_owned());
-            burn.threads.push(thread.spawn(move || follow(&timetable, &is_over))?);
+            let is_over = Arc::clone(&generator.is_over);
+            let thread = std::thread::Builder::new().name("cpu-load".to_owned());
+            generator.threads.push(thread.spawn(move || follow(&timetable, &is_over))?);
         }
-        Ok(burn)
+        Ok(generator)
     }
 
     /// Ends; returns what was taken.
-    pub(crate) fn end(mut self) -> Burned {
+    pub(crate) fn end(mut self) -> AppliedLoad {
         self.is_over.store(true, Ordering::Relaxed);
         let threads = std::mem::take(&mut self.threads);
         let workers = u32::try_from(threads.len()).unwrap_or(u32::MAX);
-        let took = threads.into_iter().map(|thread| thread.join().expect("burning does not panic"));
+        let took = threads.into_iter().map(|thread| thread.join().expect("computing does not panic"));
         let cpu_ns = took.sum();
         let elapsed = clock::monotonic().since(self.began);
-        Burned { cpu_ns, elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX), workers }
+        AppliedLoad { cpu_ns, elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX), workers }
     }
 }
 
-impl Drop for Burn {
+impl Drop for LoadGenerator {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
@@ -123,29 +123,30 @@ fn work(until: Instant, is_over: &AtomicBool) {
 mod tests {
     use super::*;
 
-    /// Burns until so much processor time must have been taken, or a watchdog barks.
-    fn burned(load: Load) -> Burned {
-        let burn = Burn::begin(load).unwrap();
-        clock::sleep_until(burn.began + PERIOD * 3);
-        burn.end()
+    /// Keeps processors busy until so much of their time must have been taken, or a watchdog barks.
+    fn applied_load(load: CpuLoad) -> AppliedLoad {
+        let generator = LoadGenerator::begin(load).unwrap();
+        clock::sleep_until(generator.began + PERIOD * 3);
+        generator.end()
     }
 
     #[test]
     fn what_is_taken_is_measured_and_never_more_than_was_asked_for() {
-        let burned = burned(Load { share_ppm: 300_000, workers: Some(2) });
-        assert_eq!(burned.workers, 2);
-        assert!(burned.cpu_ns > 0, "{burned:?}");
+        let applied_load = applied_load(CpuLoad { share_ppm: 300_000, workers: Some(2) });
+        assert_eq!(applied_load.workers, 2);
+        assert!(applied_load.cpu_ns > 0, "{applied_load:?}");
         // Each began at most so many periods, and in each of them was busy for at most its share and one look beyond.
-        let periods = burned.elapsed_ns / u64::try_from(PERIOD.as_nanos()).unwrap() + 1;
+        let periods = applied_load.elapsed_ns / u64::try_from(PERIOD.as_nanos()).unwrap() + 1;
         let most = periods * 2 * 4_000_000;
-        assert!(burned.cpu_ns <= most, "{burned:?}");
+        assert!(applied_load.cpu_ns <= most, "{applied_load:?}");
     }
 
     #[test]
     fn threads_end_with_whoever_has_them() {
-        let burn = Burn::begin(Load { share_ppm: LARGEST_SHARE_PPM, workers: Some(2) }).unwrap();
-        let is_over = Arc::clone(&burn.is_over);
-        drop(burn);
+        let generator =
+            LoadGenerator::begin(CpuLoad { share_ppm: LARGEST_SHARE_PPM, workers: Some(2) }).unwrap();
+        let is_over = Arc::clone(&generator.is_over);
+        drop(generator);
         let watchdog = clock::monotonic() + Duration::from_secs(30);
         while Arc::strong_count(&is_over) > 1 {
             assert!(clock::monotonic() < watchdog, "a thread goes on");
@@ -155,8 +156,8 @@ mod tests {
 
     #[test]
     fn nothing_takes_nothing_and_has_no_thread() {
-        let burned = burned(Load { share_ppm: 0, workers: None });
-        assert_eq!((burned.cpu_ns, burned.workers), (0, 0));
-        assert!((burned.cpu_percent() - 0.0).abs() < f64::EPSILON);
+        let applied_load = applied_load(CpuLoad { share_ppm: 0, workers: None });
+        assert_eq!((applied_load.cpu_ns, applied_load.workers), (0, 0));
+        assert!((applied_load.cpu_percent() - 0.0).abs() < f64::EPSILON);
     }
 }
