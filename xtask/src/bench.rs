@@ -46,19 +46,19 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
 
 /// Builds a measurement in Rust; returns the command that measures.
 fn prepared(name: &str, benches: &Package, metadata: &Metadata) -> anyhow::Result<Command> {
-    let (binaries, beside) = (binaries(benches), beside_the_workspace()?);
+    let (binaries, standalone) = (binaries(benches), standalone_benches()?);
     let mut build = cargo();
     let built = metadata.target_directory.join("release");
     let mut command = Command::new(built.join(name));
     if binaries.contains(&name) {
         build.args(["build", "--release", "--package", &benches.name, "--package", "tallycast-cli"]);
         command.arg("--command").arg(built.join("tallycast"));
-    } else if beside.iter().any(|beside| beside == name) {
-        build.args(["build", "--release", "--manifest-path", &manifest_beside(name), "--target-dir"]);
+    } else if standalone.iter().any(|bench| bench == name) {
+        build.args(["build", "--release", "--manifest-path", &standalone_manifest(name), "--target-dir"]);
         build.arg(&metadata.target_directory);
     } else {
         let names: Vec<&str> =
-            binaries.into_iter().chain(beside.iter().map(String::as_str)).chain([python::NAME]).collect();
+            binaries.into_iter().chain(standalone.iter().map(String::as_str)).chain([python::NAME]).collect();
         bail!("no benchmark is called `{name}`; there are: {}", names.join(", "));
     }
     setup::run_said(&mut build, "building what is measured (the first time takes minutes)")?;
@@ -66,11 +66,11 @@ fn prepared(name: &str, benches: &Package, metadata: &Metadata) -> anyhow::Resul
 }
 
 /// The measurements that are workspaces of their own: `benches/NAME`, whose binary is `NAME`.
-fn beside_the_workspace() -> anyhow::Result<Vec<String>> {
+fn standalone_benches() -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(root().join("benches")).context("benches/ cannot be read")? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if root().join(manifest_beside(&name)).is_file() {
+        if root().join(standalone_manifest(&name)).is_file() {
             names.push(name);
         }
     }
@@ -78,7 +78,7 @@ fn beside_the_workspace() -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-fn manifest_beside(name: &str) -> String {
+fn standalone_manifest(name: &str) -> String {
     format!("benches/{name}/Cargo.toml")
 }
 

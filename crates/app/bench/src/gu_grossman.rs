@@ -15,7 +15,7 @@ use probe::{Contrast, Summary};
 use crate::control::Patience;
 use crate::cost::{self, Metric, Report, SourceCosts, SourceHost};
 use crate::report::{
-    Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Reproduction, Row, State, Watch,
+    Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, Row, State, Watch,
 };
 use crate::sweep;
 use crate::throughput::Protocol;
@@ -197,7 +197,7 @@ fn chart(sizes: &[OfSize]) -> Option<Chart> {
 type OfHost = fn(&SourceHost) -> SourceCosts;
 
 /// Puts the medians of the source's hosts beside ours, each host's own figure in the remark.
-fn table(report: &Report) -> Vec<Beside> {
+fn table(report: &Report) -> Vec<ReferenceFigure> {
     let of_transport = |(protocol, of_host): (Protocol, OfHost)| {
         Metric::ALL.map(|metric| {
             let costs: Vec<(&str, f64)> = report
@@ -208,12 +208,13 @@ fn table(report: &Report) -> Vec<Beside> {
             let values: Vec<f64> = costs.iter().map(|(_, value)| *value).collect();
             let hosts: Vec<String> = costs.iter().map(|(name, value)| format!("{name} {value}")).collect();
             let source = Summary::of(&values).map(|it| it.median);
-            beside(report, protocol, metric, source, &hosts.join(", "))
+            reference_figure(report, protocol, metric, source, &hosts.join(", "))
         })
     };
     let source: [(Protocol, OfHost); 2] =
         [(Protocol::Udp, |host| host.udp), (Protocol::Tcp, |host| host.tcp)];
-    let ours = Metric::ALL.map(|metric| beside(report, Protocol::Stream, metric, None, "not in the source"));
+    let ours = Metric::ALL
+        .map(|metric| reference_figure(report, Protocol::Stream, metric, None, "not in the source"));
     source.into_iter().flat_map(of_transport).chain(ours).collect()
 }
 
@@ -225,10 +226,16 @@ fn cost_of(costs: &SourceCosts, metric: Metric) -> f64 {
     }
 }
 
-fn beside(report: &Report, protocol: Protocol, metric: Metric, source: Option<f64>, remark: &str) -> Beside {
+fn reference_figure(
+    report: &Report,
+    protocol: Protocol,
+    metric: Metric,
+    source: Option<f64>,
+    remark: &str,
+) -> ReferenceFigure {
     let system = protocol.name().to_lowercase();
     let is_it = |row: &&Row| row.system == system && row.metric == metric.name();
-    Beside {
+    ReferenceFigure {
         what: protocol.name().to_owned(),
         metric: metric.name().to_owned(),
         unit: metric.unit().to_owned(),

@@ -12,7 +12,8 @@ use probe::{Contrast, Summary};
 use crate::control::Patience;
 use crate::pingpong::{self, HALF_ROUND_TRIP, RATE, System};
 use crate::report::{
-    Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Reproduction, Row, State, Watch, quantity_text,
+    Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, Row, State, Watch,
+    quantity_text,
 };
 use crate::throughput::{self, Interval, RunReport};
 
@@ -265,7 +266,7 @@ impl Found {
 }
 
 /// Puts table 1 beside ours, then what is measured here and stands in no line of it.
-fn table(found: &[Found], congestion_controls: &[String]) -> Vec<Beside> {
+fn table(found: &[Found], congestion_controls: &[String]) -> Vec<ReferenceFigure> {
     let mut table = Vec::new();
     for (what, mtu, protocol, time_us, mbits) in TABLE {
         let name = format!("{what}, mtu{mtu}, {protocol}");
@@ -273,7 +274,7 @@ fn table(found: &[Found], congestion_controls: &[String]) -> Vec<Beside> {
             let row = found.iter().find(|it| it.is_of(mtu))?.row(protocol, size, metric);
             row.filter(|_| what == "tcppp").cloned()
         };
-        let time = Beside {
+        let time = ReferenceFigure {
             what: name.clone(),
             metric: HALF_ROUND_TRIP.to_owned(),
             unit: "µs".to_owned(),
@@ -281,7 +282,7 @@ fn table(found: &[Found], congestion_controls: &[String]) -> Vec<Beside> {
             here: of(1, HALF_ROUND_TRIP),
             remark: String::new(),
         };
-        let rate = Beside {
+        let rate = ReferenceFigure {
             what: name,
             metric: RATE.to_owned(),
             unit: "bit/s".to_owned(),
@@ -292,7 +293,7 @@ fn table(found: &[Found], congestion_controls: &[String]) -> Vec<Beside> {
         let why = why_not(what, mtu, protocol, found, congestion_controls);
         table.extend([time, rate].map(|line| {
             let remark = if line.here.is_some() { String::new() } else { why.clone() };
-            Beside { remark, ..line }
+            ReferenceFigure { remark, ..line }
         }));
     }
     table.extend(found.iter().flat_map(beyond));
@@ -315,7 +316,7 @@ fn why_not(what: &str, mtu: u32, protocol: &str, found: &[Found], congestion_con
 }
 
 /// Returns what was measured over a path and has no line in the document.
-fn beyond(found: &Found) -> Vec<Beside> {
+fn beyond(found: &Found) -> Vec<ReferenceFigure> {
     let Some(pingpong) = &found.pingpong else { return Vec::new() };
     let in_document = |system: &str| {
         let name = system.strip_prefix("tcp ").unwrap_or("");
@@ -328,7 +329,7 @@ fn beyond(found: &Found) -> Vec<Beside> {
         [(1, HALF_ROUND_TRIP, "µs"), (LARGEST, RATE, "bit/s")].map(|(size, metric, unit)| {
             let here = pingpong.row(system, size, metric).cloned();
             let is_lost = here.is_none() && system == "udp";
-            Beside {
+            ReferenceFigure {
                 what: format!("pingpong, {}, {system}", over(found.mtu)),
                 metric: metric.to_owned(),
                 unit: unit.to_owned(),

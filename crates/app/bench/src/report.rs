@@ -22,7 +22,7 @@ pub use conclusion::{Agreement, Conclusion, Grid};
 pub(crate) use conclusion::{Comparisons, add_conclusions, write_conclusions};
 pub use drawing::Forms;
 pub use envelope::{End, Endpoint, Start, State, Timestamp};
-pub use reproduction::{Beside, Ends, Part, PartOutcome, Reproduction};
+pub use reproduction::{Ends, Part, PartOutcome, ReferenceFigure, Reproduction};
 pub use row::Row;
 pub(crate) use row::{RowNames, Whole, write_rows};
 pub use times::Times;

@@ -11,7 +11,7 @@ use probe::Contrast;
 
 use crate::capacity::{self, CapacityError, Options, Point, Report, ThreadingModel};
 use crate::control::Patience;
-use crate::report::{Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Reproduction, Watch};
+use crate::report::{Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, Watch};
 
 /// A figure of the source.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -95,7 +95,7 @@ pub fn reproduce(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Result<Reprod
 
 fn assemble(mut it: Reproduction, report: &Report, facts: Vec<Conclusion>) -> Reproduction {
     it.measured("capacity", report, &report.rows, &report.noise());
-    it.table = FIGURES.iter().flat_map(|figure| beside(report, figure)).collect();
+    it.table = FIGURES.iter().flat_map(|figure| reference_figure(report, figure)).collect();
     it.conclusions.clone_from(&report.conclusions);
     it.conclusions.extend(facts);
     it.charts = capacity::charts(report);
@@ -104,7 +104,7 @@ fn assemble(mut it: Reproduction, report: &Report, facts: Vec<Conclusion>) -> Re
 }
 
 /// Puts one figure of the source beside ours: packets a second, and the receivers' processor time.
-fn beside(report: &Report, figure: &Figure) -> Vec<Beside> {
+fn reference_figure(report: &Report, figure: &Figure) -> Vec<ReferenceFigure> {
     let Figure { threading_model, workers, payload_bytes, packets_per_second, cpu_percent } = *figure;
     let point = report.point(threading_model, workers, payload_bytes);
     let line = |metric: &str, unit: &str, source: Option<f64>| {
@@ -118,7 +118,7 @@ fn beside(report: &Report, figure: &Figure) -> Vec<Beside> {
             Some(point) if point.is_limited_by_senders() => "the senders were the limit",
             _ => "",
         };
-        Beside {
+        ReferenceFigure {
             what: format!("{} B, {workers} {threading_model}", payload_bytes),
             metric: metric.to_owned(),
             unit: unit.to_owned(),

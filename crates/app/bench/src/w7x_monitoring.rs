@@ -9,7 +9,8 @@ use probe::{Contrast, Summary};
 
 use crate::control::Patience;
 use crate::report::{
-    Agreement, Beside, Comparisons, Conclusion, Ends, Grid, Reproduction, State, Watch, quantity_text,
+    Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, State, Watch,
+    quantity_text,
 };
 use crate::sweep::{self, Options, Point, Report};
 use crate::throughput::Rate;
@@ -149,13 +150,13 @@ fn points(report: Option<&Report>) -> &[Point] {
 }
 
 /// Puts our figures in the place of the source's, which it has drawn and not written down.
-fn table(report: &Report) -> Vec<Beside> {
+fn table(report: &Report) -> Vec<ReferenceFigure> {
     let shown = ["sent_bits_per_second", "received_bits_per_second", "lost_percent"];
     let rows = report.rows.iter().filter(|row| shown.contains(&row.metric.as_str()));
     let clamped = |case: &str| {
         report.points.iter().find(|point| point.case() == case).and_then(Point::clamped_receive_buffer)
     };
-    let beside = |row: &crate::Row| Beside {
+    let reference_figure = |row: &crate::Row| ReferenceFigure {
         what: row.case.clone(),
         metric: row.metric.clone(),
         unit: row.unit.clone(),
@@ -166,7 +167,7 @@ fn table(report: &Report) -> Vec<Beside> {
             None => "figure 6, which names no numbers".to_owned(),
         },
     };
-    rows.map(beside).collect()
+    rows.map(reference_figure).collect()
 }
 
 fn conclude(found: Found<'_>) -> Vec<Conclusion> {

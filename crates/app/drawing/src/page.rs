@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_escapes_what_it_is_told_and_needs_nothing_beside_it() {
+    fn a_page_escapes_its_text_and_is_self_contained() {
         let mut page = Page::new("A <title>", "A & B");
         page.paragraph("a <host>\nanother");
         page.remark("load > 1", Tone::Warning);

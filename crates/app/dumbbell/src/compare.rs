@@ -41,7 +41,7 @@ pub struct Comparison {
     /// Each of them is a run.
     pub seeds: Vec<u64>,
     /// Each control also shares the path with a Reno, to see what that keeps.
-    pub beside_reno: bool,
+    pub against_reno: bool,
 }
 
 /// What a control got: medians over the seeds.
@@ -110,9 +110,9 @@ enum What {
     /// Flows of one control.
     Alone(usize),
     /// One of it and one Reno.
-    BesideReno(usize),
+    AgainstReno(usize),
     /// Two Renos.
-    RenoBesideReno,
+    RenoAgainstReno,
 }
 
 impl Competitor {
@@ -183,7 +183,7 @@ impl Comparison {
             warm_up,
             hosts,
             seeds: vec![1, 2, 3],
-            beside_reno: true,
+            against_reno: true,
         }
     }
 
@@ -201,12 +201,14 @@ impl Comparison {
                 .collect()
         };
         let fair: Vec<f64> =
-            of(What::RenoBesideReno).iter().map(|outcome| outcome.goodput_bits_per_s() / 2.0).collect();
+            of(What::RenoAgainstReno).iter().map(|outcome| outcome.goodput_bits_per_s() / 2.0).collect();
         let standing = |(index, competitor): (usize, &Competitor)| {
             let alone = of(What::Alone(index));
-            let beside = of(What::BesideReno(index));
-            let kept =
-                beside.iter().zip(&fair).map(|(outcome, fair)| outcome.flows[1].goodput_bits_per_s / fair);
+            let against_reno = of(What::AgainstReno(index));
+            let kept = against_reno
+                .iter()
+                .zip(&fair)
+                .map(|(outcome, fair)| outcome.flows[1].goodput_bits_per_s / fair);
             Standing::of(competitor, &alone, kept)
         };
         let standings = self.competitors.iter().enumerate().map(standing).collect();
@@ -218,13 +220,13 @@ impl Comparison {
         let mut jobs = Vec::new();
         for seed in &self.seeds {
             let mut push = |flows, what| jobs.push(Job { run: self.run(flows, *seed), what });
-            if self.beside_reno {
-                push(vec![reno.clone(); 2], What::RenoBesideReno);
+            if self.against_reno {
+                push(vec![reno.clone(); 2], What::RenoAgainstReno);
             }
             for (index, competitor) in self.competitors.iter().enumerate() {
                 push(vec![competitor.flow(); self.flows], What::Alone(index));
-                if self.beside_reno {
-                    push(vec![competitor.flow(), reno.clone()], What::BesideReno(index));
+                if self.against_reno {
+                    push(vec![competitor.flow(), reno.clone()], What::AgainstReno(index));
                 }
             }
         }

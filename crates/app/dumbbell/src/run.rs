@@ -123,7 +123,7 @@ impl Path {
             down = down.lose(self.lost.clone());
         }
         if let Some(others) = self.others {
-            down = down.beside(others);
+            down = down.cross_traffic(others);
         }
         Trunk { down, up: Link::ideal().delay(self.round_trip - half) }
     }

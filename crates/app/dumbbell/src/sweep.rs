@@ -45,7 +45,7 @@ impl Sweep {
         for comparison in &self.comparisons {
             for loss in &self.losses {
                 let path = Path { loss: *loss, ..comparison.path.clone() };
-                let comparison = Comparison { beside_reno: false, path, ..comparison.clone() };
+                let comparison = Comparison { against_reno: false, path, ..comparison.clone() };
                 let report = comparison.play(|part| goes_on((done + part) / total))?;
                 done += 1.0;
                 cells.extend(

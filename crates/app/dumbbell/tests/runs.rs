@@ -97,8 +97,8 @@ fn others_take_their_share() {
         let outcome = play(&Run::new(Path { others, ..path() }, flows(&["udt"]), SECOND * 30));
         outcome.goodput_bits_per_s()
     };
-    let (alone, beside) = (with(None), with(Some(CrossTraffic::poisson(20_000_000))));
-    let left = beside / alone;
+    let (alone, shared) = (with(None), with(Some(CrossTraffic::poisson(20_000_000))));
+    let left = shared / alone;
     assert!((0.4..0.75).contains(&left), "{left} of it is left beside two fifths of others");
 }
 
@@ -123,9 +123,9 @@ fn a_comparison_has_its_table_its_rows_and_its_page() {
     assert!(reno.packets.balance() && reno.packets.lost_in_queue > 0 && reno.packets.lost_on_the_way == 0);
     // What is known of the two: Reno fills the queue and keeps its share beside itself, Vegas gives way to it.
     assert!(reno.queueing_delay_seconds > 4.0 * vegas.queueing_delay_seconds);
-    let [beside_reno, beside_vegas] = [reno, vegas].map(|standing| standing.friendliness_to_reno.unwrap());
-    assert!((0.7..1.3).contains(&beside_reno), "{beside_reno}");
-    assert!(beside_vegas > 1.2, "{beside_vegas}");
+    let [against_reno, against_vegas] = [reno, vegas].map(|standing| standing.friendliness_to_reno.unwrap());
+    assert!((0.7..1.3).contains(&against_reno), "{against_reno}");
+    assert!(against_vegas > 1.2, "{against_vegas}");
     let text = report.to_string();
     assert!(text.starts_with("50.0 Mbit/s, 20ms there and back, queue 125 kB, packets of 1500 bytes, ideal hosts; 2 flows of each"), "{text}");
     assert_eq!(text.lines().count(), 5, "{text}");
@@ -149,7 +149,7 @@ fn a_control_that_asks_for_what_cannot_be_obeyed_is_named() {
     let mut comparison = Comparison::new(path(), vec![Competitor::of("stubborn", Arc::new(Stubborn))]);
     comparison.seeds = vec![1];
     comparison.duration = SECOND;
-    comparison.beside_reno = false;
+    comparison.against_reno = false;
     let report = comparison.play(|_| true).expect("nobody stops it");
     assert!(report.standings[0].absurd_policies > 0);
     assert!(report.standings[0].packets.delivered > 0, "it got the nearest that can be obeyed");

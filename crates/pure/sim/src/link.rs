@@ -236,7 +236,7 @@ impl Link {
 
     /// Lets others send through the bottleneck, too; needs a [`rate`](Self::rate).
     #[must_use]
-    pub fn beside(mut self, others: CrossTraffic) -> Self {
+    pub fn cross_traffic(mut self, others: CrossTraffic) -> Self {
         self.cross_traffic = Some(others);
         self
     }
@@ -345,7 +345,7 @@ impl fmt::Display for Link {
             write!(formatter, ", {rate} bit/s from {at:?}")?;
         }
         if let Some(CrossTraffic { rate_bits_per_s, packet_bytes, pauses }) = self.cross_traffic {
-            write!(formatter, ", beside {rate_bits_per_s} bit/s in packets of {packet_bytes} B")?;
+            write!(formatter, ", cross traffic of {rate_bits_per_s} bit/s in packets of {packet_bytes} B")?;
             if let Some((on, off)) = pauses {
                 write!(formatter, " on {on:?} off {off:?}")?;
             }

@@ -153,10 +153,10 @@ impl Options {
     #[must_use]
     pub fn longest(&self) -> Duration {
         // Making and ending eight processes, and the quiet in which the tail of a run is waited for.
-        const BESIDE_A_RUN: Duration = Duration::from_millis(600);
+        const RUN_OVERHEAD: Duration = Duration::from_millis(600);
         let points = self.payloads.len() * self.workers.len() * self.threading_models.len();
         let runs = u32::try_from(points).unwrap_or(u32::MAX).saturating_mul(self.repeats);
-        (self.duration + BESIDE_A_RUN).saturating_mul(runs)
+        (self.duration + RUN_OVERHEAD).saturating_mul(runs)
     }
 }
 

@@ -139,7 +139,7 @@ mod tests {
     use crate::scollo::{Grid, compare};
 
     #[test]
-    fn a_page_needs_nothing_beside_it_and_escapes_what_it_is_told() {
+    fn a_page_is_self_contained_and_escapes_its_text() {
         let page = example().to_html().unwrap();
         assert!(page.contains("Some &lt;CPU&gt; &amp; more"));
         assert_eq!(page.matches("<svg").count(), 3);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_that_failed_stands_beside_its_point() {
+    fn a_failed_repeat_is_shown_with_its_point() {
         let mut report = example();
         let Outcome::Measured { broken_off, .. } = &mut report.points[0].outcome else { panic!() };
         *broken_off = Some("the <writer> ended".to_owned());

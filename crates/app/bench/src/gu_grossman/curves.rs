@@ -13,7 +13,7 @@ use drawing::Chart;
 use probe::{Contrast, Summary};
 
 use super::{MTU_PAYLOAD, PAYLOADS};
-use crate::report::{Agreement, Beside, Comparisons, Conclusion, Grid, quantity_text};
+use crate::report::{Agreement, Comparisons, Conclusion, Grid, ReferenceFigure, quantity_text};
 use crate::sweep::{self, LossBelow, Options, Point, Report};
 use crate::throughput::{Found, Rate};
 
@@ -282,10 +282,10 @@ pub(super) fn charts(figure: u32, report: &Report) -> impl Iterator<Item = Chart
 }
 
 /// Returns our figures; the source has drawn its own and not written them down.
-pub(super) fn table(figure: u32, report: &Report) -> impl Iterator<Item = Beside> {
+pub(super) fn table(figure: u32, report: &Report) -> impl Iterator<Item = ReferenceFigure> {
     let shown = ["received_bits_per_second", "lost_percent"];
     let rows = report.rows.iter().filter(move |row| shown.contains(&row.metric.as_str()));
-    let found = rows.map(move |row| Beside {
+    let found = rows.map(move |row| ReferenceFigure {
         what: row.case.clone(),
         metric: row.metric.clone(),
         unit: row.unit.clone(),
@@ -294,7 +294,7 @@ pub(super) fn table(figure: u32, report: &Report) -> impl Iterator<Item = Beside
         remark: format!("figure {figure}, which names no numbers"),
     });
     let holes = report.points.iter().filter(|point| point.received().is_none());
-    found.chain(holes.map(move |point| Beside {
+    found.chain(holes.map(move |point| ReferenceFigure {
         what: point.case(),
         metric: "received_bits_per_second".to_owned(),
         unit: "bit/s".to_owned(),

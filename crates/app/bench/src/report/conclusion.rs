@@ -208,8 +208,8 @@ mod tests {
     #[test]
     fn what_could_not_be_compared_is_named_and_alone_it_is_no_verdict() {
         let left_out = ["a hole".to_owned()];
-        let beside = Comparisons::of([More]).conclude_but("it", vec!["found".to_owned()], &left_out);
-        assert_eq!((beside.agreement, &*beside.here), (Agreement::Agrees, "found; left out: a hole"));
+        let named = Comparisons::of([More]).conclude_but("it", vec!["found".to_owned()], &left_out);
+        assert_eq!((named.agreement, &*named.here), (Agreement::Agrees, "found; left out: a hole"));
         let alone = Comparisons::default().conclude_but("it", Vec::new(), &left_out);
         assert_eq!(
             (alone.agreement, &*alone.here),

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_disturbed_a_measurement_is_to_be_seen_beside_its_medians() {
+    fn what_disturbed_a_measurement_is_shown_with_its_medians() {
         let mut page = Page::new("", "");
         circumstances(&mut page, "a <host>\nanother", &["load > 1".to_owned()]);
         medians(&mut page, "Medians", &[Row::example()]);

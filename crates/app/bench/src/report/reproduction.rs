@@ -47,7 +47,7 @@ pub struct Reproduction {
     /// Every measurement, in the order of measuring.
     pub parts: Vec<Part>,
     /// The document's figures beside ours.
-    pub table: Vec<Beside>,
+    pub table: Vec<ReferenceFigure>,
     /// Each conclusion of the document.
     pub conclusions: Vec<Conclusion>,
     /// UTC, in nanoseconds since 1970, when it ended.
@@ -96,7 +96,7 @@ pub enum PartOutcome {
 /// A figure of the document beside ours.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Beside {
+pub struct ReferenceFigure {
     /// What was measured, in the document's words.
     pub what: String,
     /// What of it, such as `bits_per_second`.
@@ -210,7 +210,7 @@ impl Part {
     }
 }
 
-impl Beside {
+impl ReferenceFigure {
     /// Returns what stands in a line of a table: the document's figure, ours with its spread, the remark.
     fn cells(&self) -> [String; 5] {
         let value = |value: f64| quantity_text::value(value, &self.unit);
@@ -342,7 +342,7 @@ pub(crate) mod tests {
         let mut it = Reproduction::begin("999", Grid::Short);
         it.measured("tcp", &"its report", &[Row::example()], &["load <high>".to_owned()]);
         it.skipped("udt", "not yet here".to_owned());
-        let beside = |here, remark: &str| Beside {
+        let reference_figure = |here, remark: &str| ReferenceFigure {
             what: "tcp, MTU 1500".to_owned(),
             metric: "bits_per_second".to_owned(),
             unit: "bit/s".to_owned(),
@@ -350,7 +350,8 @@ pub(crate) mod tests {
             here,
             remark: remark.to_owned(),
         };
-        it.table = vec![beside(Some(Row::example()), ""), beside(None, "no path, no figure")];
+        it.table =
+            vec![reference_figure(Some(Row::example()), ""), reference_figure(None, "no path, no figure")];
         it.conclusions = vec![Conclusion::new("more is more", "1 of 1", Agreement::Agrees)];
         it.end(State::Interrupted)
     }

@@ -163,7 +163,7 @@ mod tests {
     use crate::sweep::report::tests::{example, point};
 
     #[test]
-    fn with_and_without_load_stand_beside_each_other_and_a_line_has_all_its_points() {
+    fn loads_are_shown_side_by_side_and_a_line_has_all_its_points() {
         let charts = charts(&example());
         let titles: Vec<&str> = charts.iter().map(|chart| chart.title.as_str()).collect();
         // One receive buffer has a size, which makes no axis.

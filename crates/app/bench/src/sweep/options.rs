@@ -9,7 +9,7 @@ use crate::throughput::{self, LossFree, Protocol, Rate};
 const MOST_POINTS: u128 = 10_000;
 
 /// What one run takes beside its time: waiting for its tail, and speaking of it.
-const BESIDE_A_RUN: Duration = Duration::from_millis(400);
+const RUN_OVERHEAD: Duration = Duration::from_millis(400);
 
 /// A grid: every combination of what the lists name is a point.
 #[derive(Clone, PartialEq, Debug)]
@@ -198,7 +198,7 @@ impl Options {
     #[must_use]
     pub fn about(&self) -> Duration {
         let runs = u32::try_from(self.places().len()).unwrap_or(u32::MAX).saturating_mul(self.repeats);
-        (self.duration + BESIDE_A_RUN).saturating_mul(runs)
+        (self.duration + RUN_OVERHEAD).saturating_mul(runs)
     }
 }
 

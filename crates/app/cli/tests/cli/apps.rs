@@ -21,7 +21,7 @@ impl Drop for StopAtEnd<'_> {
 }
 
 /// Runs an app with an input that nobody publishes while `look` looks at it.
-fn beside_an_app(bus: &str, look: impl FnOnce()) {
+fn while_an_app_runs(bus: &str, look: impl FnOnce()) {
     let node = Node::open(bus.parse::<Bus>().unwrap()).unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -48,7 +48,7 @@ fn beside_an_app(bus: &str, look: impl FnOnce()) {
 #[test]
 fn an_app_is_drawn_with_what_it_misses_and_the_exit_code_says_so() {
     let bus = private_bus();
-    beside_an_app(&bus, || {
+    while_an_app_runs(&bus, || {
         // The first look may come before the app has missed anything.
         let (drawn, code) = wait_for("an app that starves", || {
             let output = run(&["apps", "--bus", &bus]);
@@ -66,7 +66,7 @@ fn an_app_is_drawn_with_what_it_misses_and_the_exit_code_says_so() {
 fn a_watcher_is_told_of_an_app_when_it_starves_and_when_it_ends() {
     let bus = private_bus();
     let mut watcher = Running::start(&["apps", "--watch", "--json", "--bus", &bus]);
-    beside_an_app(&bus, || {
+    while_an_app_runs(&bus, || {
         let lines = watcher.lines_until(|line| line["state"] == "starving");
         let app = lines.last().unwrap();
         assert_eq!((&app["event"], &app["app"]), (&"app".into(), &"test/engine".into()), "{app}");
@@ -85,7 +85,7 @@ fn see_a_source(bus: &str) {
     let node = Node::open(bus.parse::<Bus>().unwrap()).unwrap();
     let _source = node.publisher("test/pedal").dtype(Dtype::F4).rate(100).open().unwrap();
     let mut watcher = Running::start(&["apps", "--watch", "--json", "--bus", bus]);
-    beside_an_app(bus, || {
+    while_an_app_runs(bus, || {
         let lines = watcher.lines_until(|line| line["inputs"][0]["feeder_state"] == "source");
         assert!(lines.last().unwrap()["inputs"][0]["feeder"].is_null(), "{lines:?}");
     });

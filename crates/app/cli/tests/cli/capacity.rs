@@ -135,7 +135,7 @@ fn what_cannot_be_measured_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn files_stand_beside_the_report() {
+fn files_are_written_with_the_report() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (html, png, csv) = (path("a.html"), path("a.png"), path("a.csv"));

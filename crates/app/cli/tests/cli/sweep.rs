@@ -75,7 +75,7 @@ fn a_search_ends_with_a_rate_at_which_no_more_was_lost_than_allowed() {
 }
 
 #[test]
-fn files_stand_beside_the_report_and_what_cannot_be_is_refused() {
+fn files_are_written_with_the_report_and_what_cannot_be_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (html, png, csv) = (path("a.html"), path("a.png"), path("a.csv"));

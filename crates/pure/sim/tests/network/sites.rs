@@ -107,7 +107,7 @@ fn cross_traffic_takes_its_share_of_rate_and_queue() {
     let run = |others: Option<CrossTraffic>| {
         // Not in step with what is sent: a packet takes 10.06 µs.
         let link = Link::ideal().rate(132_000_000, 50 * 1_538);
-        let link = if let Some(others) = others { link.beside(others) } else { link };
+        let link = if let Some(others) = others { link.cross_traffic(others) } else { link };
         let mut network = Lineup::new(8)
             .publisher(Part::beacon(100_000, micros(100)))
             .group(GROUP)

@@ -152,7 +152,7 @@ fn where_no_rate_held_at_all_that_is_said() {
     report.rows.clear();
     assert!(larger_is_faster(Some(&report)).here.contains("no rate held"));
     assert_eq!(charts(2, &report).count(), 0, "there is nothing but holes");
-    let table: Vec<Beside> = table(2, &report).collect();
+    let table: Vec<ReferenceFigure> = table(2, &report).collect();
     assert_eq!((table.len(), &table[0].here), (2, &None), "a hole keeps its line");
     assert_eq!(table[0].remark, "figure 2; no rate held down to 5.00 Mbit/s");
 }

@@ -38,6 +38,6 @@ pub(crate) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut comparison = arguments.setting.comparison(arguments.rtt, arguments.loss.0)?;
-    comparison.beside_reno = !arguments.without_reno;
+    comparison.against_reno = !arguments.without_reno;
     arguments.results.of(|goes_on| comparison.play(goes_on), |report| &report.standings)
 }
