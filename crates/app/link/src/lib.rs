@@ -5,7 +5,7 @@
 //! without any privilege, and [`Between`] carries all of IP between two network namespaces.
 //!
 //! An emulator that is late, or loses what the model keeps, measures itself. So each run ends with a [`Report`]: what
-//! became of every datagram ([`Account`]), how late the emulator was, and [why](Report::voids) nothing should be concluded
+//! became of every datagram ([`Account`]), how late the emulator was, and [why](Report::invalid_reasons) nothing should be concluded
 //! from it, if so. Not here: what links do (`sim`), system calls (`sys`).
 
 mod account;
@@ -23,7 +23,7 @@ pub use account::{Account, Lost};
 pub use between::{Between, BetweenError, BetweenOptions, USUAL_ADDRESSES, USUAL_MTU, USUAL_NAME};
 pub use conditions::{Conditions, ConditionsError};
 pub use driver::{Manner, Trains};
-pub use police::{Lateness, Void};
+pub use police::{InvalidReason, Lateness};
 pub use relay::{Relay, RelayError, RelayOptions, USUAL_CLIENTS};
 pub use report::{Report, Watch, Way};
 pub use sim::Order;

@@ -27,7 +27,7 @@ pub struct Lateness {
 /// Why a run is no measurement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Void {
+pub enum InvalidReason {
     /// Copies were handed on too late.
     Late {
         /// 999 of 1,000 were no later.
@@ -71,35 +71,35 @@ impl Police {
 }
 
 impl Report {
-    /// Returns why nothing should be concluded from the run; nothing, if it is sound.
+    /// Returns why nothing should be concluded from the run; nothing, if it is valid.
     ///
     /// `late_limit` is what 999 of 1,000 copies may be late by.
     #[must_use]
-    pub fn voids(&self, late_limit: Duration) -> Vec<Void> {
+    pub fn invalid_reasons(&self, late_limit: Duration) -> Vec<InvalidReason> {
         let ways = [&self.there, &self.back];
         let sum = |count: fn(&Account) -> u64| ways.iter().map(|way| count(&way.account)).sum::<u64>();
         let p999 = ways.iter().map(|way| way.lateness.p999).max().unwrap_or_default();
-        let mut voids = Vec::new();
+        let mut invalid = Vec::new();
         if ways.iter().any(|way| !way.account.is_closed()) {
-            voids.push(Void::Unbalanced);
+            invalid.push(InvalidReason::Unbalanced);
         }
         if p999 > late_limit {
-            voids.push(Void::Late { p999, limit: late_limit });
+            invalid.push(InvalidReason::Late { p999, limit: late_limit });
         }
-        let mut note = |count: u64, void: fn(u64) -> Void| {
+        let mut note = |count: u64, reason: fn(u64) -> InvalidReason| {
             if count > 0 {
-                voids.push(void(count));
+                invalid.push(reason(count));
             }
         };
-        note(self.there.unseen + self.back.unseen, Void::Unseen);
-        note(self.there.undelivered + self.back.undelivered, Void::Undelivered);
-        note(sum(|account| account.refused), Void::Refused);
-        note(sum(|account| account.overrun), Void::Overrun);
-        voids
+        note(self.there.unseen + self.back.unseen, InvalidReason::Unseen);
+        note(self.there.undelivered + self.back.undelivered, InvalidReason::Undelivered);
+        note(sum(|account| account.refused), InvalidReason::Refused);
+        note(sum(|account| account.overrun), InvalidReason::Overrun);
+        invalid
     }
 }
 
-impl fmt::Display for Void {
+impl fmt::Display for InvalidReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Late { p999, limit } => {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_run_is_not_void() {
+    fn a_run_that_kept_its_limits_is_valid() {
         let mut police = Police::default();
         let due = Instant::from_nanos(1_000);
         (0..1_000).for_each(|_| police.saw(due, due + LIMIT));
@@ -155,28 +155,34 @@ mod tests {
         police.saw(due, due + Duration::from_secs(1));
         let lateness = police.lateness();
         assert_eq!((lateness.count, lateness.max), (1_001, Duration::from_secs(1)));
-        assert!(report(Way { lateness, ..Way::default() }).voids(lateness.p999).is_empty());
+        assert!(report(Way { lateness, ..Way::default() }).invalid_reasons(lateness.p999).is_empty());
         assert!(lateness.p999 < LIMIT + LIMIT / 30);
     }
 
     #[test]
-    fn everything_that_happens_behind_the_model_voids_a_run() {
+    fn everything_that_happens_behind_the_model_invalidates_a_run() {
         let late = Lateness { p999: LIMIT + Duration::from_nanos(1), ..Lateness::default() };
         let p999 = late.p999;
         assert_eq!(
-            report(Way { lateness: late, ..Way::default() }).voids(LIMIT),
-            [Void::Late { p999, limit: LIMIT }]
+            report(Way { lateness: late, ..Way::default() }).invalid_reasons(LIMIT),
+            [InvalidReason::Late { p999, limit: LIMIT }]
         );
-        assert_eq!(report(Way { unseen: 3, ..Way::default() }).voids(LIMIT), [Void::Unseen(3)]);
-        assert_eq!(report(Way { undelivered: 3, ..Way::default() }).voids(LIMIT), [Void::Undelivered(3)]);
+        assert_eq!(
+            report(Way { unseen: 3, ..Way::default() }).invalid_reasons(LIMIT),
+            [InvalidReason::Unseen(3)]
+        );
+        assert_eq!(
+            report(Way { undelivered: 3, ..Way::default() }).invalid_reasons(LIMIT),
+            [InvalidReason::Undelivered(3)]
+        );
         let refused = Account { taken: 2, refused: 2, ..Account::default() };
-        assert_eq!(report(way(refused)).voids(LIMIT), [Void::Refused(2)]);
+        assert_eq!(report(way(refused)).invalid_reasons(LIMIT), [InvalidReason::Refused(2)]);
         let overrun = Account { taken: 2, overrun: 2, ..Account::default() };
-        assert_eq!(report(way(overrun)).voids(LIMIT), [Void::Overrun(2)]);
+        assert_eq!(report(way(overrun)).invalid_reasons(LIMIT), [InvalidReason::Overrun(2)]);
         let unbalanced = Account { taken: 2, passed: 1, ..Account::default() };
-        assert_eq!(report(way(unbalanced)).voids(LIMIT), [Void::Unbalanced]);
+        assert_eq!(report(way(unbalanced)).invalid_reasons(LIMIT), [InvalidReason::Unbalanced]);
         // Nobody at the far end is the far end's affair.
         let nobody = Account { taken: 2, no_listener: 2, ..Account::default() };
-        assert!(report(way(nobody)).voids(LIMIT).is_empty());
+        assert!(report(way(nobody)).invalid_reasons(LIMIT).is_empty());
     }
 }

@@ -20,7 +20,7 @@ use crate::{Address, Group, NodeId, Port, SiteId, Trunk};
 
 /// How often a node may have its turn in one nanosecond.
 ///
-/// Far above what any sound scene needs (10,000 reports may reach a publisher at once), soon reached by a
+/// Far above what any valid scene needs (10,000 reports may reach a publisher at once), soon reached by a
 /// node that always has one more deadline now, or by two that answer each other over links without delay.
 const MAX_TURNS_PER_INSTANT: u32 = 100_000;
 

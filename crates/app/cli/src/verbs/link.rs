@@ -30,7 +30,7 @@ Examples:
 
 A relay needs no privilege: clients write to its address as they would to the target's. Between two network namespaces,
 which takes root, all of IP passes; make them with `ip netns add`.
-Exit code 1: the run is void, by the emulator's own fault; it is said why. Nothing should be concluded from it.";
+Exit code 1: the run is invalid, by the emulator's own fault; it is said why. Nothing should be concluded from it.";
 
 /// How often the person at the terminal is shown how far it is.
 const LOOK: Duration = Duration::from_millis(100);
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     /// End after this time; without it at Ctrl-C
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     duration: Option<Duration>,
-    /// Void the run if more than one datagram in a thousand is handed on later than this
+    /// Declare the run invalid if more than one datagram in a thousand is handed on later than this
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "200us")]
     late: Duration,
     /// Take and hand on each datagram by itself: for programs that measure the spacing of pairs
@@ -213,13 +213,13 @@ impl Arguments {
     }
 
     fn conclude(&self, report: &Report, ways: &[String; 2]) -> anyhow::Result<Outcome> {
-        let voids = report.voids(self.late);
+        let invalid = report.invalid_reasons(self.late);
         if self.json {
-            print_line(&report::to_json(report, &voids, ways, self.seed))?;
+            print_line(&report::to_json(report, &invalid, ways, self.seed))?;
         } else {
-            report::print(report, &voids, &mut std::io::stdout().lock())?;
+            report::print(report, &invalid, &mut std::io::stdout().lock())?;
         }
-        Ok(if voids.is_empty() { Outcome::Fine } else { Outcome::Found })
+        Ok(if invalid.is_empty() { Outcome::Fine } else { Outcome::Found })
     }
 }
 

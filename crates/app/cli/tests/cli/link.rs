@@ -99,12 +99,12 @@ fn placed_losses_are_exactly_those_and_the_way_back_is_another() {
 }
 
 #[test]
-fn a_run_ends_by_itself_and_says_whether_it_is_sound() {
+fn a_run_ends_by_itself_and_says_whether_it_is_valid() {
     let words = ["link", "--relay", "127.0.0.1:0", "--to", "127.0.0.1:9", "--duration", "50ms"];
     let output = run(&words);
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("there 0 taken in") && said.contains("sound: "), "{said}");
+    assert!(said.contains("there 0 taken in") && said.contains("valid: "), "{said}");
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
         said.starts_with("relaying from 127.0.0.1:") && said.contains("\nthere: 0ns\nback: 0ns"),

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use link::{Account, Lateness, Report, Void, Way};
+use link::{Account, InvalidReason, Lateness, Report, Way};
 use serde_json::{Map, Value, json};
 
 use crate::status_line::size_text;
@@ -22,7 +22,7 @@ pub(crate) fn progress([there, back]: &[Account; 2]) -> String {
 }
 
 /// Writes the report for people.
-pub(crate) fn print(report: &Report, voids: &[Void], output: &mut impl Write) -> io::Result<()> {
+pub(crate) fn print(report: &Report, invalid: &[InvalidReason], output: &mut impl Write) -> io::Result<()> {
     for (name, way) in [("there", &report.there), ("back", &report.back)] {
         writeln!(output, "{name:<6}{}", account_text(&way.account))?;
     }
@@ -43,15 +43,15 @@ pub(crate) fn print(report: &Report, voids: &[Void], output: &mut impl Write) ->
         .map_or_else(String::new, |cost| format!("{cost:.1?} of a processor for each datagram, "));
     let whom = if cost.is_empty() { "a processor" } else { "one" };
     writeln!(output, "{:.1?}: {clients}{away}{cost}{:.1?} waited for {whom}", report.elapsed, report.waited)?;
-    match voids {
-        [] => writeln!(output, "sound: the path was what the model says"),
-        reasons => reasons.iter().try_for_each(|reason| writeln!(output, "void: {reason}")),
+    match invalid {
+        [] => writeln!(output, "valid: the path was what the model says"),
+        reasons => reasons.iter().try_for_each(|reason| writeln!(output, "invalid: {reason}")),
     }
 }
 
 /// Returns the report as one object.
-pub(crate) fn to_json(report: &Report, voids: &[Void], ways: &[String; 2], seed: u64) -> Value {
-    let reasons: Vec<String> = voids.iter().map(ToString::to_string).collect();
+pub(crate) fn to_json(report: &Report, invalid: &[InvalidReason], ways: &[String; 2], seed: u64) -> Value {
+    let reasons: Vec<String> = invalid.iter().map(ToString::to_string).collect();
     json!({
         "event": "report",
         "seconds": report.elapsed.as_secs_f64(),
@@ -63,7 +63,7 @@ pub(crate) fn to_json(report: &Report, voids: &[Void], ways: &[String; 2], seed:
         "ran_ns": nanos(report.ran),
         "waited_ns": nanos(report.waited),
         "cost_ns": report.cost().map(nanos),
-        "is_void": !voids.is_empty(),
+        "is_void": !invalid.is_empty(),
         "void": reasons,
     })
 }
@@ -174,20 +174,21 @@ mod tests {
              late there 6.0µs of half, 80.0µs of 99 %, 150.0µs of 99.9 %, 900.0µs at most\n\
              late back  nothing was handed on\n\
              2.0s: 1 client; 3.0µs of a processor for each datagram, 250.0µs waited for one\n\
-             sound: the path was what the model says\n"
+             valid: the path was what the model says\n"
         );
         let mut text = Vec::new();
-        print(&report(), &[Void::Unseen(3)], &mut text).unwrap();
+        print(&report(), &[InvalidReason::Unseen(3)], &mut text).unwrap();
         assert!(
             String::from_utf8(text)
                 .unwrap()
-                .ends_with("void: 3 datagrams were dropped before the emulator read them\n")
+                .ends_with("invalid: 3 datagrams were dropped before the emulator read them\n")
         );
     }
 
     #[test]
     fn programs_read_every_term() {
-        let report = to_json(&report(), &[Void::Refused(4)], &["10ms".to_owned(), "20ms".to_owned()], 7);
+        let report =
+            to_json(&report(), &[InvalidReason::Refused(4)], &["10ms".to_owned(), "20ms".to_owned()], 7);
         assert_eq!(report["there"]["lost"]["random"], 9);
         assert_eq!(report["there"]["late"]["p999_ns"], 150_000);
         assert_eq!((&report["back"]["conditions"], &report["seed"]), (&"20ms".into(), &7.into()));
