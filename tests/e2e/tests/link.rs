@@ -65,7 +65,7 @@ fn sockets(lan: &Lan) -> [UdpSocket; 2] {
 #[test]
 fn a_round_trip_takes_both_delays_and_no_other_than_the_placed_ones_are_lost() {
     let Some(lan) = lan_or_skip(&["near", "far"]) else { return };
-    let path = path(&lan, &["--delay", "15ms", "--back", "delay=25ms", "--there", "lose=3,4,8"]);
+    let path = path(&lan, &["--delay", "15ms", "--reverse", "delay=25ms", "--forward", "lose=3,4,8"]);
     let [near, far] = sockets(&lan);
     let mut byte = [0];
     for number in 0..3 {
@@ -88,13 +88,13 @@ fn a_round_trip_takes_both_delays_and_no_other_than_the_placed_ones_are_lost() {
         .collect();
     assert_eq!(arrived, [5, 6, 7, 9]);
     let report = report(path);
-    let there = &report["there"];
+    let forward = &report["there"];
     assert_eq!(
-        (&there["taken"], &there["passed"], &there["lost"]["placed"]),
+        (&forward["taken"], &forward["passed"], &forward["lost"]["placed"]),
         (&10.into(), &7.into(), &3.into())
     );
     // A byte in a packet of UDP over IPv4.
-    assert_eq!((&there["taken_bytes"], &there["passed_bytes"]), (&290.into(), &203.into()));
+    assert_eq!((&forward["taken_bytes"], &forward["passed_bytes"]), (&290.into(), &203.into()));
     assert_eq!((&report["back"]["taken"], &report["back"]["passed"]), (&3.into(), &3.into()));
 }
 
@@ -122,10 +122,13 @@ fn the_reliable_transport_crosses_it_byte_for_byte_in_trains_and_without() {
         assert_eq!(receiver.finish().1.code(), Some(0));
         assert!(std::fs::read(to.join("data")).expect("it was delivered") == bytes, "{manner:?}");
         let report = report(path);
-        let (there, of) = (&report["there"], |of: &Value, name: &str| of[name].as_u64().expect("a count"));
-        assert!(of(there, "taken") >= of(&sent["transport"], "sent_packets"), "{sent} {report}");
-        assert!(of(there, "passed") >= of(&received["transport"], "received_packets"), "{received} {report}");
-        assert!(of(&there["lost"], "random") > 0, "{report}");
+        let (forward, of) = (&report["there"], |of: &Value, name: &str| of[name].as_u64().expect("a count"));
+        assert!(of(forward, "taken") >= of(&sent["transport"], "sent_packets"), "{sent} {report}");
+        assert!(
+            of(forward, "passed") >= of(&received["transport"], "received_packets"),
+            "{received} {report}"
+        );
+        assert!(of(&forward["lost"], "random") > 0, "{report}");
     }
 }
 

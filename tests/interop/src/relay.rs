@@ -44,7 +44,7 @@ impl Relay {
         self.watch.stop();
         let thread = self.thread.take().expect("it ends once");
         let report = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        [report.there.account, report.back.account]
+        [report.forward.account, report.reverse.account]
     }
 }
 

@@ -38,9 +38,9 @@ pub struct BetweenOptions {
     /// Its MTU.
     pub mtu: u32,
     /// The path from the first to the second.
-    pub there: Conditions,
+    pub forward: Conditions,
     /// The path from the second to the first.
-    pub back: Conditions,
+    pub reverse: Conditions,
     /// Decides all that is left to chance.
     pub seed: u64,
     /// How a driver works.
@@ -77,8 +77,8 @@ impl Between {
     /// # Errors
     /// [`BetweenError`] says what to do about it.
     pub fn open(options: BetweenOptions) -> Result<Self, BetweenError> {
-        options.there.link()?;
-        options.back.link()?;
+        options.forward.link()?;
+        options.reverse.link()?;
         let [one, other] = &options.namespaces;
         if one == other {
             return Err(BetweenError::Same(one.clone()));
@@ -111,8 +111,8 @@ impl BetweenOptions {
             name: USUAL_NAME.to_owned(),
             addresses: USUAL_ADDRESSES,
             mtu: USUAL_MTU,
-            there: conditions.clone(),
-            back: conditions,
+            forward: conditions.clone(),
+            reverse: conditions,
             seed,
             manner: Manner::default(),
         }

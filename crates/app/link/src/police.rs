@@ -76,7 +76,7 @@ impl Report {
     /// `late_limit` is what 999 of 1,000 copies may be late by.
     #[must_use]
     pub fn invalid_reasons(&self, late_limit: Duration) -> Vec<InvalidReason> {
-        let ways = [&self.there, &self.back];
+        let ways = [&self.forward, &self.reverse];
         let sum = |count: fn(&Account) -> u64| ways.iter().map(|way| count(&way.account)).sum::<u64>();
         let p999 = ways.iter().map(|way| way.lateness.p999).max().unwrap_or_default();
         let mut invalid = Vec::new();
@@ -91,8 +91,8 @@ impl Report {
                 invalid.push(reason(count));
             }
         };
-        note(self.there.unseen + self.back.unseen, InvalidReason::Unseen);
-        note(self.there.undelivered + self.back.undelivered, InvalidReason::Undelivered);
+        note(self.forward.unseen + self.reverse.unseen, InvalidReason::Unseen);
+        note(self.forward.undelivered + self.reverse.undelivered, InvalidReason::Undelivered);
         note(sum(|account| account.refused), InvalidReason::Refused);
         note(sum(|account| account.overrun), InvalidReason::Overrun);
         invalid
@@ -138,8 +138,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_micros(200);
 
-    fn report(there: Way) -> Report {
-        Report { there, ..Report::default() }
+    fn report(forward: Way) -> Report {
+        Report { forward, ..Report::default() }
     }
 
     fn way(account: Account) -> Way {

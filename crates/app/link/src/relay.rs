@@ -33,9 +33,9 @@ pub struct RelayOptions {
     /// Where what they write goes.
     pub target: SocketAddr,
     /// The path to the target.
-    pub there: Conditions,
+    pub forward: Conditions,
     /// The path to the client.
-    pub back: Conditions,
+    pub reverse: Conditions,
     /// Decides all that is left to chance.
     pub seed: u64,
     /// How many clients there may be at once.
@@ -126,13 +126,13 @@ impl RelayOptions {
     /// Makes options of what has to be said.
     #[must_use]
     pub fn new(listen: SocketAddr, target: SocketAddr, conditions: Conditions, seed: u64) -> Self {
-        let (there, back) = (conditions.clone(), conditions);
+        let (forward, reverse) = (conditions.clone(), conditions);
         let (most_clients, manner) = (USUAL_CLIENTS, Manner::default());
-        Self { listen, target, there, back, seed, most_clients, manner }
+        Self { listen, target, forward, reverse, seed, most_clients, manner }
     }
 
     fn links(&self) -> Result<[Link; 2], ConditionsError> {
-        Ok([self.there.link()?, self.back.link()?])
+        Ok([self.forward.link()?, self.reverse.link()?])
     }
 
     fn receive(&self, address: SocketAddr) -> ReceiveOptions {

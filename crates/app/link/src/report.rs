@@ -13,9 +13,9 @@ pub struct Report {
     /// How long it ran.
     pub elapsed: Duration,
     /// From clients to the target; from the first namespace to the second.
-    pub there: Way,
+    pub forward: Way,
     /// The other direction.
-    pub back: Way,
+    pub reverse: Way,
     /// How many clients a relay had.
     pub clients: u64,
     /// Datagrams of clients beyond the bound, which a relay did not take in.
@@ -71,7 +71,7 @@ impl Report {
     /// Returns what the emulator took of a processor for each datagram that it took in; `None` if it took none.
     #[must_use]
     pub fn cost(&self) -> Option<Duration> {
-        let taken = self.there.account.taken + self.back.account.taken;
+        let taken = self.forward.account.taken + self.reverse.account.taken;
         self.ran.checked_div(u32::try_from(taken).unwrap_or(u32::MAX))
     }
 }

@@ -36,7 +36,7 @@ impl Running {
     fn end(mut self) -> Report {
         self.watch.stop();
         let report = self.thread.take().unwrap().join().unwrap();
-        for way in [&report.there, &report.back] {
+        for way in [&report.forward, &report.reverse] {
             assert!(way.account.is_closed(), "{report:?}");
             assert_eq!(way.account.held, 0, "{report:?}");
             assert_eq!(way.lateness.count, way.account.passed + way.account.no_listener, "{report:?}");
@@ -132,15 +132,15 @@ fn what_is_lost_there_and_back_is_what_the_virtual_network_loses() {
         let mut conditions = Conditions { loss: 0.1, bursts: Some((0.1, 3.0)), ..Conditions::default() };
         conditions.placed = vec![0, 17];
         let relay = Running::start(&server, |options| {
-            (options.there, options.back) = (conditions.clone(), conditions.clone());
+            (options.forward, options.reverse) = (conditions.clone(), conditions.clone());
             options.seed = seed;
         });
         let client = socket();
-        let [there, back] = survivors(&conditions, seed);
-        let port = crosses(&client, relay.address, &server, &there).unwrap();
-        assert_eq!(crosses(&server, port, &client, &back), Some(relay.address), "seed {seed}");
+        let [forward, reverse] = survivors(&conditions, seed);
+        let port = crosses(&client, relay.address, &server, &forward).unwrap();
+        assert_eq!(crosses(&server, port, &client, &reverse), Some(relay.address), "seed {seed}");
         let report = relay.end();
-        for (way, survivors) in [(report.there, there), (report.back, back)] {
+        for (way, survivors) in [(report.forward, forward), (report.reverse, reverse)] {
             let (account, passed) = (way.account, survivors.len() as u64);
             assert_eq!((account.taken, account.passed, account.lost.sum()), (500, passed, 500 - passed));
             assert_eq!((account.taken_bytes, account.passed_bytes), (4_000, passed * 8));
@@ -154,8 +154,9 @@ fn what_is_lost_there_and_back_is_what_the_virtual_network_loses() {
 fn a_round_trip_takes_both_delays() {
     let server = socket();
     let delays = [Duration::from_millis(7), Duration::from_millis(11)];
-    let relay =
-        Running::start(&server, |options| (options.there.delay, options.back.delay) = (delays[0], delays[1]));
+    let relay = Running::start(&server, |options| {
+        (options.forward.delay, options.reverse.delay) = (delays[0], delays[1])
+    });
     let client = socket();
     for number in 0..5 {
         let began = Instant::now();
@@ -174,7 +175,7 @@ fn a_bottleneck_takes_its_time_and_loses_what_finds_no_room() {
     let server = socket();
     // 934 bytes are 1,000 on the wire, which take a millisecond; three find room.
     let relay = Running::start(&server, |options| {
-        (options.there.rate_bits_per_s, options.there.queue_bytes) = (Some(8_000_000), Some(3_000));
+        (options.forward.rate_bits_per_s, options.forward.queue_bytes) = (Some(8_000_000), Some(3_000));
     });
     let client = socket();
     let began = Instant::now();
@@ -189,7 +190,7 @@ fn a_bottleneck_takes_its_time_and_loses_what_finds_no_room() {
     // However slowly they were sent: as many as the rate carries in that time, and what the queue holds.
     wait_until(|| relay.watch.accounts()[0].taken == 40 && relay.watch.accounts()[0].held == 0);
     let (report, elapsed) = (relay.end(), began.elapsed());
-    let account = report.there.account;
+    let account = report.forward.account;
     assert_eq!(account.passed + account.lost.queue, 40);
     assert!(u128::from(account.passed) <= elapsed.as_millis() + 4, "{account:?} in {elapsed:?}");
 }
@@ -209,7 +210,7 @@ fn each_datagram_of_a_train_is_judged_on_its_own() {
         let placed = vec![1_150, 1_151, 1_200];
         let lost = placed.clone();
         let relay = Running::start(&server, |options| {
-            options.there.placed = placed;
+            options.forward.placed = placed;
             options.manner.trains = trains;
         });
         let mut client = SendSocket::open(&SendOptions {
@@ -234,7 +235,7 @@ fn each_datagram_of_a_train_is_judged_on_its_own() {
         }
         let expected: Vec<u64> = (1_100..1_300).filter(|number| !lost.contains(number)).collect();
         assert_eq!(receive(&server, expected.len()).0, expected, "{trains:?}");
-        let account = relay.end().there.account;
+        let account = relay.end().forward.account;
         assert_eq!((account.taken, account.lost.placed, account.passed), (1_300, 3, 1_297));
     }
 }
@@ -243,7 +244,7 @@ fn each_datagram_of_a_train_is_judged_on_its_own() {
 fn clients_have_a_port_and_a_path_each_and_those_beyond_the_bound_are_turned_away() {
     let server = socket();
     let relay = Running::start(&server, |options| {
-        options.there.placed = vec![1];
+        options.forward.placed = vec![1];
         options.most_clients = 2;
     });
     let clients = [socket(), socket()];
@@ -266,7 +267,7 @@ fn clients_have_a_port_and_a_path_each_and_those_beyond_the_bound_are_turned_awa
     assert_eq!(server.recv_from(&mut [0; 8]).unwrap(), (0, ports[0]));
     let report = relay.end();
     assert_eq!((report.clients, report.turned_away), (2, 3));
-    assert_eq!((report.there.account.taken, report.back.account.taken), (7, 2));
+    assert_eq!((report.forward.account.taken, report.reverse.account.taken), (7, 2));
 }
 
 #[test]
@@ -285,7 +286,7 @@ fn a_target_that_nobody_listens_at_ends_nothing() {
     send(&client, relay.address, [99]);
     assert_eq!(receive(&server, 1).0, [99]);
     let report = relay.end();
-    let account = report.there.account;
+    let account = report.forward.account;
     assert_eq!((account.taken, account.passed + account.no_listener), (21, 21), "{account:?}");
 }
 
@@ -301,7 +302,7 @@ fn what_cannot_be_relayed_is_told_with_a_way_out() {
     assert!(matches!(open(|it| it.listen = it.target), RelayError::Itself(_)));
     assert!(matches!(open(|it| it.target = "[::1]:9".parse().unwrap()), RelayError::Versions { .. }));
     assert!(matches!(open(|it| it.most_clients = 0), RelayError::NoClients));
-    assert!(matches!(open(|it| it.back.loss = 2.0), RelayError::Conditions(_)));
+    assert!(matches!(open(|it| it.reverse.loss = 2.0), RelayError::Conditions(_)));
     let options = RelayOptions::new(target, SocketAddr::from(([127, 0, 0, 1], 9)), Conditions::default(), 1);
     let said = Relay::open(options).err().unwrap().to_string();
     assert!(said.contains("in use by another program\nchoose another port"), "{said}");

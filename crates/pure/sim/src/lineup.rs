@@ -12,7 +12,7 @@
 //! let network = Lineup::new(7)
 //!     .publisher(daq)
 //!     .group(Group(1)).link(Link::lan()).reader(viewer)
-//!     .link(Link::lan().loss(0.003)).back(Link::lan()).reader(recorder)
+//!     .link(Link::lan().loss(0.003)).reverse_link(Link::lan()).reader(recorder)
 //!     .build();
 //! let line = "seed 7: publisher — reader (in: 100µs) — reader (in: 100µs, loss 0.003) (out: 100µs)";
 //! assert_eq!(network.scenario().to_string(), line);
@@ -58,7 +58,7 @@ impl<N: Node> Lineup<N> {
 
     /// Sets the link back from each of the readers that follow.
     #[must_use]
-    pub fn back(mut self, link: Link) -> Self {
+    pub fn reverse_link(mut self, link: Link) -> Self {
         self.port.up = link;
         self
     }

@@ -25,7 +25,7 @@ const BIT_NANOS_PER_SECOND: u128 = 8_000_000_000;
 /// use units::Instant;
 ///
 /// let link = Link::ideal().rate(8_000_000, 3_000).delay(Duration::from_millis(10));
-/// let mut path = Path::new(link, 7, "there");
+/// let mut path = Path::new(link, 7, "forward");
 /// let mut pass = || path.pass(Instant::ORIGIN, &[0; 934]).original;
 /// // A thousand bytes on the wire take a millisecond at 8 Mbit/s; the fourth finds no room.
 /// assert_eq!(pass().unwrap().due, Instant::from_nanos(11_000_000));

@@ -19,8 +19,8 @@ const SERVER: NodeId = NodeId(1);
 
 /// What a scene may have; each is drawn on its own.
 const EFFECTS: [&str; 13] = [
-    "loss there",
-    "loss back",
+    "loss forward",
+    "loss in reverse",
     "bursts",
     "jitter",
     "reordering",
@@ -156,36 +156,36 @@ fn scene(seed: u64, seen: &mut Seen) -> (Network<Host>, Work) {
         *count += u64::from(has);
     }
     let delay = Duration::from_micros(100 + random.below(100_000));
-    let mut there = Link::ideal().delay(delay);
-    let mut back = Link::ideal().delay(delay);
+    let mut forward = Link::ideal().delay(delay);
+    let mut reverse = Link::ideal().delay(delay);
     if has[0] {
-        there = there.loss(random.unit() * 0.2);
+        forward = forward.loss(random.unit() * 0.2);
     }
     if has[1] {
-        back = back.loss(random.unit() * 0.4);
+        reverse = reverse.loss(random.unit() * 0.4);
     }
     if has[2] {
-        there = there.bursts(Bursts::of(random.unit() * 0.1, 1.0 + random.unit() * 20.0));
+        forward = forward.bursts(Bursts::of(random.unit() * 0.1, 1.0 + random.unit() * 20.0));
     }
     if has[3] {
-        there = there.jitter(Duration::from_micros(random.below(20_000)), Order::Free);
+        forward = forward.jitter(Duration::from_micros(random.below(20_000)), Order::Free);
     }
     if has[4] {
-        there = there.reorder(random.unit() * 0.2, Duration::from_micros(random.below(50_000)));
+        forward = forward.reorder(random.unit() * 0.2, Duration::from_micros(random.below(50_000)));
     }
     if has[5] {
-        there = there.duplicate(random.unit() * 0.3, Duration::from_micros(random.below(50_000)));
-        back = back.duplicate(random.unit() * 0.3, Duration::from_micros(random.below(50_000)));
+        forward = forward.duplicate(random.unit() * 0.3, Duration::from_micros(random.below(50_000)));
+        reverse = reverse.duplicate(random.unit() * 0.3, Duration::from_micros(random.below(50_000)));
     }
     if has[6] {
-        there = there.corrupt(random.unit() * 0.1, Corruption::Dropped);
+        forward = forward.corrupt(random.unit() * 0.1, Corruption::Dropped);
     }
     if has[7] {
-        there = there.rate(5_000_000 + random.below(100_000_000), 20_000 + random.below(300_000));
+        forward = forward.rate(5_000_000 + random.below(100_000_000), 20_000 + random.below(300_000));
     }
     if has[8] {
         let from = Instant::ORIGIN + Duration::from_micros(random.below(1_000_000));
-        there = there.outage(from..from + Duration::from_micros(random.below(3_000_000)));
+        forward = forward.outage(from..from + Duration::from_micros(random.below(3_000_000)));
     }
     let is_stream = random.chance(0.6);
     let kind = if is_stream { SocketType::Stream } else { SocketType::Datagram };
@@ -195,7 +195,7 @@ fn scene(seed: u64, seen: &mut Seen) -> (Network<Host>, Work) {
     let reader = Work { reads_from: Instant::from_nanos(reads_from), ..Work::default() };
     let mut network = Network::new(seed);
     let machine = Machine::ideal();
-    let port = Port { up: there, down: back, host: machine.clone(), site: None };
+    let port = Port { up: forward, down: reverse, host: machine.clone(), site: None };
     network.add("client", Host::new(seed, work.clone()), port);
     let server = Host::new(seed ^ 1 << 40, reader);
     let server = if has[12] { server } else { server.listening(socket.clone()) };

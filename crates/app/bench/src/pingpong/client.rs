@@ -355,7 +355,11 @@ mod tests {
             let [size_step] = &report.size_steps[..] else { panic!("{:?}", report.size_steps) };
             assert!(size_step.account.adds_up() && size_step.account.sent > 0, "{size_step:?}");
             // Nobody can tell on which way the last one was lost.
-            assert_eq!((size_step.account.lost_there, size_step.account.lost_back), (0, 0), "{size_step:?}");
+            assert_eq!(
+                (size_step.account.lost_forward, size_step.account.lost_reverse),
+                (0, 0),
+                "{size_step:?}"
+            );
             assert!(
                 size_step.trouble.as_ref().is_some_and(|it| it.contains("the server was ended")),
                 "{size_step:?}"

@@ -16,7 +16,7 @@ pub(super) fn page(report: &Report) -> Result<String, FigureError> {
     medians(&mut page, "Medians and spread of the runs", &report.end.rows);
     page.heading("Every run, and its account");
     page.paragraph(
-        "sent = completed + lost there + lost back + unexplained, in exchanges. Times are Δt/2 in µs.",
+        "sent = completed + lost forward + lost in reverse + unexplained, in exchanges. Times are Δt/2 in µs.",
     );
     let columns = [
         Column::Number("run"),
@@ -52,8 +52,8 @@ fn cells(size_step: &SizeStepReport) -> Vec<String> {
         size_step.message_bytes.to_string(),
         account.sent.to_string(),
         account.completed.to_string(),
-        account.lost_there.to_string(),
-        account.lost_back.to_string(),
+        account.lost_forward.to_string(),
+        account.lost_reverse.to_string(),
         account.unexplained.to_string(),
         time(|it| it.min_us),
         time(|it| it.p50_us),

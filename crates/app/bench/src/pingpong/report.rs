@@ -94,7 +94,7 @@ pub struct SizeStepReport {
     pub trouble: Option<String>,
 }
 
-/// What became of every exchange: `sent = completed + lost there + lost back + unexplained`.
+/// What became of every exchange: `sent = completed + lost forward + lost in reverse + unexplained`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
@@ -103,9 +103,11 @@ pub struct Account {
     /// Those that were answered in time.
     pub completed: u64,
     /// Those that did not arrive whole.
-    pub lost_there: u64,
+    #[serde(rename = "lost_there")]
+    pub lost_forward: u64,
     /// Those whose answer did not come whole, or not in time.
-    pub lost_back: u64,
+    #[serde(rename = "lost_back")]
+    pub lost_reverse: u64,
     /// Those that were lost where nobody can tell.
     pub unexplained: u64,
 }
@@ -395,8 +397,8 @@ impl Settings {
 
 impl Account {
     const fn of(account: &ExchangeAccount) -> Self {
-        let ExchangeAccount { sent, completed, lost_there, lost_back, unexplained } = *account;
-        Self { sent, completed, lost_there, lost_back, unexplained }
+        let ExchangeAccount { sent, completed, lost_forward, lost_reverse, unexplained } = *account;
+        Self { sent, completed, lost_forward, lost_reverse, unexplained }
     }
 
     /// Tells whether it adds up.
@@ -408,7 +410,7 @@ impl Account {
     /// Returns how many exchanges were lost.
     #[must_use]
     pub const fn lost(&self) -> u64 {
-        self.lost_there + self.lost_back + self.unexplained
+        self.lost_forward + self.lost_reverse + self.unexplained
     }
 
     /// Returns the same as a share.

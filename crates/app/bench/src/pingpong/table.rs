@@ -150,12 +150,12 @@ impl Report {
             };
             writeln!(
                 formatter,
-                "account of {system} in exchanges: {} sent = {} completed + {} lost there + {} lost back + {} unexplained; \
+                "account of {system} in exchanges: {} sent = {} completed + {} lost forward + {} lost in reverse + {} unexplained; \
                  datagrams dropped by full receive buffers: {} at the server, {} at the client",
                 sum(|it| it.sent),
                 sum(|it| it.completed),
-                sum(|it| it.lost_there),
-                sum(|it| it.lost_back),
+                sum(|it| it.lost_forward),
+                sum(|it| it.lost_reverse),
                 sum(|it| it.unexplained),
                 drops(|it| it.server.dropped_by_socket),
                 drops(|it| it.client.dropped_by_socket),

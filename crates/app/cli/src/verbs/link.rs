@@ -25,7 +25,7 @@ use crate::stop::{Deadline, Stop};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast link --relay 127.0.0.1:7500 --to 127.0.0.1:7400 --rate 100M --delay 10ms --loss 1%
-  tallycast link --relay 0.0.0.0:7500 --to 10.0.0.1:7400 --delay 50ms --lose 17,42 --back 'loss=0&rate=1M'
+  tallycast link --relay 0.0.0.0:7500 --to 10.0.0.1:7400 --delay 50ms --lose 17,42 --reverse 'loss=0&rate=1M'
   sudo tallycast link --between lab-a lab-b --rate 1G --delay 10ms --queue 20ms --loss 0.01% --fifo 20
 
 A relay needs no privilege: clients write to its address as they would to the target's. Between two network namespaces,
@@ -81,18 +81,18 @@ pub(crate) struct Arguments {
     json: bool,
     #[command(flatten)]
     conditions: ConditionArguments,
-    /// Other conditions for the way there only, as in 'loss=0&rate=10M'
-    #[arg(long, value_name = "CONDITIONS", help_heading = "Conditions, of each direction")]
-    there: Option<String>,
-    /// Other conditions for the way back only
-    #[arg(long, value_name = "CONDITIONS", help_heading = "Conditions, of each direction")]
-    back: Option<String>,
+    /// Other conditions for the forward direction only, as in 'loss=0&rate=10M'
+    #[arg(long, alias = "there", value_name = "CONDITIONS", help_heading = "Conditions, of each direction")]
+    forward: Option<String>,
+    /// Other conditions for the reverse direction only
+    #[arg(long, alias = "back", value_name = "CONDITIONS", help_heading = "Conditions, of each direction")]
+    reverse: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let stop = Stop::on_signals()?;
     let conditions =
-        arguments.conditions.directions(arguments.there.as_deref(), arguments.back.as_deref())?;
+        arguments.conditions.directions(arguments.forward.as_deref(), arguments.reverse.as_deref())?;
     match (&arguments.relay, &arguments.to, arguments.between.as_deref()) {
         (Some(listen), Some(target), None) => relay(arguments, [listen, target], conditions, &stop),
         (None, None, Some([one, other])) => {
@@ -107,19 +107,19 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 fn relay(
     arguments: &Arguments,
     [listen, target]: [&str; 2],
-    [there, back]: [Conditions; 2],
+    [forward, reverse]: [Conditions; 2],
     stop: &Stop,
 ) -> anyhow::Result<Outcome> {
     let options = RelayOptions {
         listen: resolve(listen)?,
         target: resolve(target)?,
-        there,
-        back,
+        forward,
+        reverse,
         seed: arguments.seed,
         most_clients: arguments.clients,
         manner: arguments.manner(),
     };
-    let ways = [options.there.link()?.to_string(), options.back.link()?.to_string()];
+    let ways = [options.forward.link()?.to_string(), options.reverse.link()?.to_string()];
     let target = options.target;
     let relay = Relay::open(options)?;
     let buffer = relay.granted_buffer();
@@ -139,10 +139,10 @@ fn relay(
 fn between(
     arguments: &Arguments,
     namespaces: [String; 2],
-    [there, back]: [Conditions; 2],
+    [forward, reverse]: [Conditions; 2],
     stop: &Stop,
 ) -> anyhow::Result<Outcome> {
-    let ways = [there.link()?.to_string(), back.link()?.to_string()];
+    let ways = [forward.link()?.to_string(), reverse.link()?.to_string()];
     let addresses =
         arguments.addresses.as_deref().and_then(|both| both.try_into().ok()).unwrap_or(USUAL_ADDRESSES);
     let text = format!(
@@ -157,7 +157,7 @@ fn between(
     });
     let (name, mtu, seed, manner) =
         (arguments.name.clone(), arguments.mtu, arguments.seed, arguments.manner());
-    let options = BetweenOptions { namespaces, name, addresses, mtu, there, back, seed, manner };
+    let options = BetweenOptions { namespaces, name, addresses, mtu, forward, reverse, seed, manner };
     let path = Between::open(options).map_err(|error| match error {
         BetweenError::Namespace(NamespaceError::NotPermitted { .. })
         | BetweenError::Tun(TunError::NotPermitted { .. }) => {

@@ -60,16 +60,16 @@ fn a_file_crosses_a_path_that_loses_and_every_datagram_is_accounted_for() {
     assert_eq!((sender.wait().0.code(), receiver.wait().0.code()), (Some(0), Some(0)));
     assert!(fs::read(to.join("data")).unwrap() == bytes);
     let report = report(relay);
-    let there = &report["there"];
+    let forward = &report["there"];
     // The ends count packets with data, the relay every datagram.
     let of = |end: &Value, name: &str| end[name].as_u64().unwrap();
-    assert!(of(there, "taken") >= of(&sent, "sent_packets"), "{sent} {report}");
-    assert!(of(there, "passed") >= of(&received, "received_packets"), "{received} {report}");
+    assert!(of(forward, "taken") >= of(&sent, "sent_packets"), "{sent} {report}");
+    assert!(of(forward, "passed") >= of(&received, "received_packets"), "{received} {report}");
     let missed = of(&sent, "sent_packets") - of(&received, "received_packets");
     let duplicates = of(&received, "duplicate_packets");
-    assert!(missed <= lost(there) + duplicates + of(there, "held"), "{sent} {received} {report}");
+    assert!(missed <= lost(forward) + duplicates + of(forward, "held"), "{sent} {received} {report}");
     assert!(
-        there["lost"]["random"].as_u64() > Some(0) && report["back"]["passed"].as_u64() > Some(0),
+        forward["lost"]["random"].as_u64() > Some(0) && report["back"]["passed"].as_u64() > Some(0),
         "{report}"
     );
 }
@@ -78,7 +78,7 @@ fn a_file_crosses_a_path_that_loses_and_every_datagram_is_accounted_for() {
 fn placed_losses_are_exactly_those_and_the_way_back_is_another() {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let target = server.local_addr().unwrap().to_string();
-    let (relay, port) = relay(&target, &["--lose", "2,5", "--back", "lose=0"]);
+    let (relay, port) = relay(&target, &["--lose", "2,5", "--reverse", "lose=0"]);
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     client.connect(("127.0.0.1", u16::try_from(port).unwrap())).unwrap();
     let (mut byte, mut arrived, mut from) = ([0], Vec::new(), None);
@@ -104,7 +104,7 @@ fn a_run_ends_by_itself_and_says_whether_it_is_valid() {
     let output = run(&words);
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("there 0 taken in") && said.contains("valid: "), "{said}");
+    assert!(said.contains("forward 0 taken in") && said.contains("valid: "), "{said}");
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
         said.starts_with("relaying from 127.0.0.1:") && said.contains("\nthere: 0ns\nback: 0ns"),
@@ -138,7 +138,7 @@ fn a_path_that_cannot_be_is_told_with_a_way_out() {
         (["--queue", "64KiB"], "give a rate too"),
         (["--queue", "20ms"], "give --rate too"),
         (["--outage", "3s..2s"], "no time in it"),
-        (["--back", "loss=two"], "write them as in"),
+        (["--reverse", "loss=two"], "write them as in"),
         (["--clients", "0"], "at least one"),
     ] {
         refused(&[&usual[..], &condition].concat(), wanted);

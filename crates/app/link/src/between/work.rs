@@ -52,7 +52,7 @@ impl Work {
             let link = conditions.link().expect("it was made when the devices were");
             ForwardingQueue::new(link, options.seed, name)
         };
-        let queues = [queue(&options.there, "up 0"), queue(&options.back, "down 0")];
+        let queues = [queue(&options.forward, "up 0"), queue(&options.reverse, "down 0")];
         let trains = ends.iter().all(Tun::takes_trains);
         Ok(Self {
             driver: Driver::begin(options.manner.fifo)?,
@@ -167,8 +167,8 @@ impl Work {
         let (ran, waited) = self.driver.times();
         Report {
             elapsed: now.since(Instant::ORIGIN),
-            there: way(0, at_one.sent, at_other.received),
-            back: way(1, at_other.sent, at_one.received),
+            forward: way(0, at_one.sent, at_other.received),
+            reverse: way(1, at_other.sent, at_one.received),
             clients: 0,
             turned_away: 0,
             ran,

@@ -16,8 +16,8 @@ pub(crate) struct Client {
     pub(crate) address: SocketAddr,
     pub(crate) far: ReceiveSocket,
     pub(crate) out: SendSocket,
-    pub(crate) there: ForwardingQueue<Parcel>,
-    pub(crate) back: ForwardingQueue<Parcel>,
+    pub(crate) forward: ForwardingQueue<Parcel>,
+    pub(crate) reverse: ForwardingQueue<Parcel>,
     pub(crate) last_heard: Instant,
 }
 
@@ -25,21 +25,21 @@ impl Client {
     /// Opens the way to the target for the client that comes as number `ordinal`.
     pub(crate) fn open(address: SocketAddr, ordinal: u64, options: &RelayOptions) -> Result<Self, OpenError> {
         let (far, out) = towards(options)?;
-        let [there, back] = options.links().expect("they were made when the relay was opened");
+        let [forward, reverse] = options.links().expect("they were made when the relay was opened");
         let queue =
             |link, direction| ForwardingQueue::new(link, options.seed, &format!("{direction} {ordinal}"));
-        let (there, back) = (queue(there, "up"), queue(back, "down"));
-        Ok(Self { address, far, out, there, back, last_heard: Instant::ORIGIN })
+        let (forward, reverse) = (queue(forward, "up"), queue(reverse, "down"));
+        Ok(Self { address, far, out, forward, reverse, last_heard: Instant::ORIGIN })
     }
 
     /// Returns what became of everything there and back.
     pub(crate) fn accounts(&self) -> [Account; 2] {
-        [self.there.account(), self.back.account()]
+        [self.forward.account(), self.reverse.account()]
     }
 
     /// Returns when the next datagram of either direction is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        Instant::earlier(self.there.next_due(), self.back.next_due())
+        Instant::earlier(self.forward.next_due(), self.reverse.next_due())
     }
 
     /// Returns how many datagrams the kernel dropped before they could be read.

@@ -133,7 +133,7 @@ impl Work {
             let at = self.driver.of_machine(self.arrivals.at(now, received.kernel_time));
             let Some(client) = &mut self.table.clients[place] else { continue };
             client.last_heard = at;
-            enter(&mut client.there, at, &received, &mut self.hands.store);
+            enter(&mut client.forward, at, &received, &mut self.hands.store);
         }
         Ok(())
     }
@@ -145,7 +145,7 @@ impl Work {
         for received in batch.iter() {
             let at = self.driver.of_machine(self.arrivals.at(now, received.kernel_time));
             client.last_heard = at;
-            enter(&mut client.back, at, &received, &mut self.hands.store);
+            enter(&mut client.reverse, at, &received, &mut self.hands.store);
         }
         Ok(())
     }
@@ -199,17 +199,17 @@ impl Work {
     }
 
     fn report(&self, now: Instant) -> Report {
-        let [there, back] = self.accounts();
-        let [late_there, late_back] = [0, 1].map(|direction| self.hands.polices[direction].lateness());
+        let [forward, reverse] = self.accounts();
+        let [late_forward, late_reverse] = [0, 1].map(|direction| self.hands.polices[direction].lateness());
         let unseen_far: u64 = self.table.clients.iter().flatten().map(Client::unseen).sum();
         let unseen_near = self.near.meminfo().map_or(0, |memory| u64::from(memory.drops));
         let (ran, waited) = self.driver.times();
         Report {
             elapsed: now.since(Instant::ORIGIN),
-            there: Way { account: there, lateness: late_there, unseen: unseen_near, undelivered: 0 },
-            back: Way {
-                account: back,
-                lateness: late_back,
+            forward: Way { account: forward, lateness: late_forward, unseen: unseen_near, undelivered: 0 },
+            reverse: Way {
+                account: reverse,
+                lateness: late_reverse,
                 unseen: self.ended_unseen + unseen_far,
                 undelivered: 0,
             },
@@ -238,9 +238,9 @@ impl Table {
 impl Hands {
     /// Writes what of a client is due.
     fn write_due(&mut self, driver: &Driver, client: &mut Client, target: SocketAddr) {
-        let Client { address, out, there, back, .. } = client;
-        self.write(driver, 0, there, Some(out), target);
-        self.write(driver, 1, back, None, *address);
+        let Client { address, out, forward, reverse, .. } = client;
+        self.write(driver, 0, forward, Some(out), target);
+        self.write(driver, 1, reverse, None, *address);
     }
 
     fn write(
@@ -317,8 +317,8 @@ mod tests {
         assert_eq!(table.longest_silent(at(SILENCE + second)), Some(1));
         // Not as long as something of it is on its way.
         let mut store = Store::new(MOST_HELD_BYTES);
-        let back = &mut table.clients[1].as_mut().unwrap().back;
-        back.enter(at(second), &[1], 1, || store.keep(&[&[1]]));
+        let reverse = &mut table.clients[1].as_mut().unwrap().reverse;
+        reverse.enter(at(second), &[1], 1, || store.keep(&[&[1]]));
         assert_eq!(table.longest_silent(at(SILENCE * 9)), None);
     }
 }

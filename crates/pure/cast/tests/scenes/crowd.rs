@@ -28,7 +28,7 @@ fn ten_thousand_readers_keep_their_reports_within_the_budget() {
         .publisher(Part::Publisher(Box::new(publisher)))
         .group(GROUP)
         .link(delay.clone())
-        .back(delay)
+        .reverse_link(delay)
         .readers(READERS, |index| {
             Part::Reader(Box::new(Reader::light(index as u64, LedgerConfig::default())))
         })

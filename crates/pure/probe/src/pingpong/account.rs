@@ -11,7 +11,7 @@ pub struct ExchangeCounts {
     pub given_up: u64,
 }
 
-/// The account of exchanges: `sent = completed + lost there + lost back + unexplained`.
+/// The account of exchanges: `sent = completed + lost forward + lost in reverse + unexplained`.
 ///
 /// `sent`, `completed` and what was given up are counted by the near end, what was answered by the far end; so closing
 /// it is a check.
@@ -22,9 +22,9 @@ pub struct ExchangeAccount {
     /// Those that were answered in time.
     pub completed: u64,
     /// Those that did not arrive whole.
-    pub lost_there: u64,
+    pub lost_forward: u64,
     /// Those whose answer did not come whole, or not in time.
-    pub lost_back: u64,
+    pub lost_reverse: u64,
     /// Those that were lost where nobody can tell: the far end is gone.
     pub unexplained: u64,
 }
@@ -53,13 +53,13 @@ impl ExchangeCounts {
         }
         let Some(answered) = answered else {
             let unexplained = given_up;
-            return Ok(ExchangeAccount { sent, completed, lost_there: 0, lost_back: 0, unexplained });
+            return Ok(ExchangeAccount { sent, completed, lost_forward: 0, lost_reverse: 0, unexplained });
         };
         if answered < completed || answered > sent {
             return Err(error);
         }
-        let (lost_there, lost_back) = (sent - answered, answered - completed);
-        Ok(ExchangeAccount { sent, completed, lost_there, lost_back, unexplained: 0 })
+        let (lost_forward, lost_reverse) = (sent - answered, answered - completed);
+        Ok(ExchangeAccount { sent, completed, lost_forward, lost_reverse, unexplained: 0 })
     }
 }
 
@@ -67,7 +67,7 @@ impl ExchangeAccount {
     /// Returns how many exchanges were lost.
     #[must_use]
     pub const fn lost(&self) -> u64 {
-        self.lost_there + self.lost_back + self.unexplained
+        self.lost_forward + self.lost_reverse + self.unexplained
     }
 
     /// Tells whether it adds up.
@@ -87,9 +87,9 @@ mod tests {
     #[test]
     fn what_the_far_end_answered_tells_on_which_way_the_rest_was_lost() {
         let account = COUNTS.close(Some(7)).unwrap();
-        assert_eq!((account.lost_there, account.lost_back, account.unexplained), (3, 1, 0));
+        assert_eq!((account.lost_forward, account.lost_reverse, account.unexplained), (3, 1, 0));
         let alone = COUNTS.close(None).unwrap();
-        assert_eq!((alone.lost_there, alone.lost_back, alone.unexplained), (0, 0, 4));
+        assert_eq!((alone.lost_forward, alone.lost_reverse, alone.unexplained), (0, 0, 4));
         assert!(account.adds_up() && alone.adds_up());
     }
 
@@ -112,10 +112,10 @@ mod tests {
         #[test]
         fn every_exchange_is_in_one_place(fates in prop::collection::vec(0..3_u8, 0..200)) {
             let of = |fate: u8| fates.iter().filter(|it| **it == fate).count() as u64;
-            let (completed, there, back) = (of(0), of(1), of(2));
-            let counts = ExchangeCounts { sent: fates.len() as u64, completed, given_up: there + back };
-            let account = counts.close(Some(completed + back)).unwrap();
-            prop_assert_eq!((account.lost_there, account.lost_back), (there, back));
+            let (completed, forward, reverse) = (of(0), of(1), of(2));
+            let counts = ExchangeCounts { sent: fates.len() as u64, completed, given_up: forward + reverse };
+            let account = counts.close(Some(completed + reverse)).unwrap();
+            prop_assert_eq!((account.lost_forward, account.lost_reverse), (forward, reverse));
             prop_assert!(account.adds_up());
         }
     }

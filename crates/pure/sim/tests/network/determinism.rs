@@ -20,7 +20,7 @@ fn run(seed: u64, link: Link) -> Network<Part> {
         .publisher(Part::beacon(2_000, micros(50)))
         .group(GROUP)
         .link(link)
-        .back(Link::lan().loss(0.1))
+        .reverse_link(Link::lan().loss(0.1))
         .host(Host::ideal().receive_buffer(8_000).reads_every(micros(500), 8))
         .readers(3, |_| Part::answering_listener())
         .build();

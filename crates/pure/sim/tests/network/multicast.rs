@@ -56,7 +56,7 @@ fn answers_come_back_over_the_readers_own_way() {
     let mut network = Lineup::new(1)
         .publisher(Part::beacon(10, micros(1_000)))
         .group(GROUP)
-        .back(Link::lan().lose([0, 1, 2]))
+        .reverse_link(Link::lan().lose([0, 1, 2]))
         .reader(Part::answering_listener())
         .build();
     network.run_until(at(20_000));

@@ -23,11 +23,11 @@ fn blast(packets: u64, paths: [Link; 2], server: SocketConfig) -> (Duration, udt
 fn blast_by(
     seed: u64,
     packets: u64,
-    [there, back]: [Link; 2],
+    [forward, reverse]: [Link; 2],
     server: SocketConfig,
 ) -> (Duration, udt::Stats) {
     let half = BLAST_ROUND_TRIP / 2;
-    let path = Path { there: there.delay(half), back: back.delay(half) };
+    let path = Path { forward: forward.delay(half), reverse: reverse.delay(half) };
     let client = built_in("rbudp", "rate=100m");
     let work = Work { send_bytes: packets * 1_456, ..Work::default() };
     let mut network = pair(seed, path, (client, work), (server, Work::default()));

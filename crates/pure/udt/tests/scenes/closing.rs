@@ -14,7 +14,8 @@ fn a_lost_farewell_is_said_again_when_the_peer_asks() {
     let kind = SocketType::Stream;
     // Everything that the client says once it is connected, at 20 ms, for a fifth of a second.
     let silent = Instant::ORIGIN + 19 * MS..Instant::ORIGIN + 200 * MS;
-    let path = Path { there: Link::ideal().delay(5 * MS).outage(silent), back: Link::ideal().delay(5 * MS) };
+    let path =
+        Path { forward: Link::ideal().delay(5 * MS).outage(silent), reverse: Link::ideal().delay(5 * MS) };
     let client = Work { closes: true, ..Work::default() };
     let mut network = pair(1, path, (config(kind), client), (config(kind), Work::default()));
     run(&mut network, 60);
@@ -57,7 +58,7 @@ fn what_could_not_be_sent_in_the_time_to_linger_is_said() {
     let client = Work { send_bytes: 10_000_000, closes: true, ..Work::default() };
     // Ten megabytes need ten seconds of this way.
     let slow = Link::ideal().rate(8_000_000, 100_000).delay(5 * MS);
-    let path = Path { there: slow.clone(), back: slow };
+    let path = Path { forward: slow.clone(), reverse: slow };
     let mut network = pair(1, path, (hurried, client), (config(kind), Work::default()));
     run(&mut network, 60);
     assert_eq!(network.node(CLIENT).only().closed, Some(CloseReason::Unsent));

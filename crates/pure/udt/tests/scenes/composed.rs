@@ -160,8 +160,8 @@ fn a_controls_own_timeout_stands_for_the_transports() {
     // All data of the first half second is lost.
     let is_data = |passing: &Passing<'_>| passing.bytes[0] & 0x80 == 0;
     let early = move |passing: &Passing<'_>| passing.at < Instant::ORIGIN + 500 * MS && is_data(passing);
-    let there = Link::ideal().delay(MS).lose_when("data, at first", early);
-    let path = Path { there, back: Link::ideal().delay(MS) };
+    let forward = Link::ideal().delay(MS).lose_when("data, at first", early);
+    let path = Path { forward, reverse: Link::ideal().delay(MS) };
     let mut network = pair(1, path, (client, stream(100_000)), (config(SocketType::Stream), Work::default()));
     network.run_until(Instant::ORIGIN + SECOND * 2);
     // Connected after two round trips of 2 ms; then after 30, 60, 120, 240 and 480 ms, the last of which gets through.
@@ -179,9 +179,10 @@ fn an_end_acknowledges_as_its_control_says() {
     let full = |after_packets| AckPolicy { after_packets, ..AckPolicy::UDT };
     let sent_acks = |acknowledge| {
         // A packet each 100 us: those that arrive together are acknowledged together.
-        let there = steady(Policy { packets_per_s: 10_000.0, ..Policy::window(400.0) });
-        let here = acknowledging(acknowledge);
-        let mut network = pair(1, Path::of(10 * MS), (there, stream(1_456_000)), (here, Work::default()));
+        let sending = steady(Policy { packets_per_s: 10_000.0, ..Policy::window(400.0) });
+        let receiving = acknowledging(acknowledge);
+        let mut network =
+            pair(1, Path::of(10 * MS), (sending, stream(1_456_000)), (receiving, Work::default()));
         network.run_until(Instant::ORIGIN + SECOND);
         assert_eq!(network.node(SERVER).only().received, 1_456_000);
         stats(&network, SERVER).sent_acks
@@ -229,8 +230,8 @@ impl CongestionControl for Rounds {
 #[test]
 fn what_is_lost_is_withheld_as_long_as_the_control_says() {
     let client = with(SocketType::Stream, || Rounds { is_over: false, ends_at: None });
-    let there = Link::ideal().delay(5 * MS).lose([10, 11, 12, 40, 70]);
-    let path = Path { there, back: Link::ideal().delay(5 * MS) };
+    let forward = Link::ideal().delay(5 * MS).lose([10, 11, 12, 40, 70]);
+    let path = Path { forward, reverse: Link::ideal().delay(5 * MS) };
     let mut network = pair(1, path, (client, stream(146_000)), (config(SocketType::Stream), Work::default()));
     network.run_until(Instant::ORIGIN + 319 * MS);
     let before = stats(&network, CLIENT);
@@ -292,7 +293,7 @@ fn whatever_a_control_asks_for_the_connection_goes_on_and_counts_it() {
     ];
     for policy in policies {
         let client = with(SocketType::Stream, move || Absurd { policy, now: Instant::ORIGIN });
-        let path = Path { there: Link::ideal().delay(MS).loss(0.02), back: Link::ideal().delay(MS) };
+        let path = Path { forward: Link::ideal().delay(MS).loss(0.02), reverse: Link::ideal().delay(MS) };
         let work = stream(5_824);
         let mut network = pair(1, path, (client, work), (config(SocketType::Stream), Work::default()));
         let is_done = |network: &sim::Network<crate::line::Host>| {
@@ -374,15 +375,15 @@ fn the_authors_examples_are_ported_and_take_effect() {
     network.run_until(Instant::ORIGIN + 139 * MS);
     assert_eq!(stats(&network, CLIENT).sent_packets, 62);
     // After a loss half of it goes on, one packet more a round trip.
-    let there = Link::ideal().delay(10 * MS).lose([65]);
-    let path = Path { there, back: Link::ideal().delay(10 * MS) };
+    let forward = Link::ideal().delay(10 * MS).lose([65]);
+    let path = Path { forward, reverse: Link::ideal().delay(10 * MS) };
     let mut network = pair(1, path, (tcp, stream(10 << 20)), (config(SocketType::Stream), Work::default()));
     network.run_until(Instant::ORIGIN + 300 * MS);
     let window = stats(&network, CLIENT).window_packets;
     assert!((16..60).contains(&window), "{window}");
     // A packet each 120 us, whatever is lost.
-    let there = Link::ideal().delay(10 * MS).loss(0.05);
-    let path = Path { there, back: Link::ideal().delay(10 * MS) };
+    let forward = Link::ideal().delay(10 * MS).loss(0.05);
+    let path = Path { forward, reverse: Link::ideal().delay(10 * MS) };
     let mut network =
         pair(1, path, (blast, stream(100 << 20)), (config(SocketType::Stream), Work::default()));
     network.run_until(Instant::ORIGIN + 40 * MS);

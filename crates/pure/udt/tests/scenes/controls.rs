@@ -127,8 +127,8 @@ fn what_a_control_withholds_is_not_sent_again_before_it_says_so() {
     let repeats_from = Instant::ORIGIN + 800 * MS;
     let client = Listeners { repeats_from, timers: vec![repeats_from], ..Listeners::default() };
     let heard = Arc::clone(&client.heard);
-    let there = Link::ideal().delay(5 * MS).lose([20, 21, 40]);
-    let path = Path { there, back: Link::ideal().delay(5 * MS) };
+    let forward = Link::ideal().delay(5 * MS).lose([20, 21, 40]);
+    let path = Path { forward, reverse: Link::ideal().delay(5 * MS) };
     let work = stream(90 * 1_456);
     let mut network = pair(1, path, (with(client), work), (with(Listeners::default()), Work::default()));
     network.run_until(repeats_from - MS);
@@ -146,8 +146,8 @@ fn what_is_missing_is_not_reported_while_a_control_withholds_it_and_at_once_when
     let speaks = Instant::ORIGIN + 400 * MS;
     let server = Listeners { withholds_reports: true, timers: vec![speaks], ..Listeners::default() };
     let client = Listeners { repeats_from: Instant::ORIGIN + 800 * MS, ..Listeners::default() };
-    let there = Link::ideal().delay(5 * MS).lose([20, 21, 40]);
-    let path = Path { there, back: Link::ideal().delay(5 * MS) };
+    let forward = Link::ideal().delay(5 * MS).lose([20, 21, 40]);
+    let path = Path { forward, reverse: Link::ideal().delay(5 * MS) };
     let work = Work { send_bytes: 90 * 1_456, ..Work::default() };
     let mut network = pair(1, path, (with(client.clone()), work), (with(server), Work::default()));
     network.run_until(speaks + 4 * MS);
@@ -158,8 +158,8 @@ fn what_is_missing_is_not_reported_while_a_control_withholds_it_and_at_once_when
 
 /// Sends for so long with a control over 20 Mbit/s and 40 ms that lose by chance; returns the use of the way.
 fn use_of_a_way(control: &str, loss: f64, seconds: u32) -> f64 {
-    let there = Link::ideal().delay(20 * MS).rate(20_000_000, 100_000).loss(loss);
-    let path = Path { there, back: Link::ideal().delay(20 * MS) };
+    let forward = Link::ideal().delay(20 * MS).rate(20_000_000, 100_000).loss(loss);
+    let path = Path { forward, reverse: Link::ideal().delay(20 * MS) };
     let control =
         || SocketConfig::with(SocketType::Stream, Arc::from(named(control, "").expect("it is built in")));
     let work = Work { send_bytes: 1_000_000_000, ..Work::default() };

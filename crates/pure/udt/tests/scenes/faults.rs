@@ -210,7 +210,7 @@ fn black_hole() -> Link {
 #[test]
 fn a_black_hole_is_named_and_ends_the_connection() {
     let kind = SocketType::Stream;
-    let path = Path { there: black_hole(), back: Link::ideal().delay(5 * MS) };
+    let path = Path { forward: black_hole(), reverse: Link::ideal().delay(5 * MS) };
     let work = Work { send_bytes: 50_000_000, ..Work::default() };
     let mut network = pair(1, path, (config(kind), work), (config(kind), Work::default()));
     let (reason, after) = end_of(&mut network, CLIENT).expect("it does not hang for ever");
@@ -236,7 +236,8 @@ fn a_black_hole_is_named_and_ends_the_connection() {
 fn a_way_that_widens_again_or_whose_owner_lets_packets_be_cut_goes_on() {
     let kind = SocketType::Stream;
     let wide_again = Instant::ORIGIN + SECOND * 6;
-    let path = Path { there: black_hole().mtu_from(wide_again, 1_500), back: Link::ideal().delay(5 * MS) };
+    let path =
+        Path { forward: black_hole().mtu_from(wide_again, 1_500), reverse: Link::ideal().delay(5 * MS) };
     let work = Work { send_bytes: 10_000_000, closes: true, ..Work::default() };
     let mut network = pair(1, path, (config(kind), work), (config(kind), Work::default()));
     run(&mut network, 60);
@@ -250,8 +251,8 @@ fn a_way_that_widens_again_or_whose_owner_lets_packets_be_cut_goes_on() {
 fn an_outage_is_not_taken_for_a_black_hole() {
     let kind = SocketType::Stream;
     let out = Instant::ORIGIN + SECOND / 2..Instant::ORIGIN + SECOND * 25;
-    let there = Link::ideal().delay(5 * MS).rate(20_000_000, 200_000).outage(out);
-    let path = Path { there, back: Link::ideal().delay(5 * MS) };
+    let forward = Link::ideal().delay(5 * MS).rate(20_000_000, 200_000).outage(out);
+    let path = Path { forward, reverse: Link::ideal().delay(5 * MS) };
     let work = Work { send_bytes: 10_000_000, closes: true, ..Work::default() };
     let mut network = pair(1, path, (config(kind), work), (config(kind), Work::default()));
     run(&mut network, 120);

@@ -24,10 +24,10 @@ fn two_round_trips_make_a_connection() {
 
 #[test]
 fn a_lost_handshake_costs_a_quarter_of_a_second() {
-    for (there, back) in [(vec![0], vec![]), (vec![], vec![0]), (vec![1], vec![]), (vec![], vec![1])] {
+    for (forward, reverse) in [(vec![0], vec![]), (vec![], vec![0]), (vec![1], vec![]), (vec![], vec![1])] {
         let path = Path {
-            there: Link::ideal().delay(5 * MS).lose(there),
-            back: Link::ideal().delay(5 * MS).lose(back),
+            forward: Link::ideal().delay(5 * MS).lose(forward),
+            reverse: Link::ideal().delay(5 * MS).lose(reverse),
         };
         let at = connects(path).expect("it connects all the same");
         assert!((260..=280).contains(&(at.as_nanos() / 1_000_000)), "{at:?}");
@@ -37,7 +37,7 @@ fn a_lost_handshake_costs_a_quarter_of_a_second() {
 #[test]
 fn handshakes_that_come_twice_make_one_connection() {
     let twice = || Link::ideal().delay(5 * MS).duplicate(1.0, 3 * MS);
-    assert!(connects(Path { there: twice(), back: twice() }).is_some());
+    assert!(connects(Path { forward: twice(), reverse: twice() }).is_some());
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn play(seed: u64, path: Path, work: Work) -> sim::Network<crate::line::Host> {
 #[test]
 fn ordered_messages_arrive_in_order() {
     let link = Link::ideal().delay(5 * MS).loss(0.05);
-    let network = play(3, Path { there: link.clone(), back: link }, messages(200, 4_000, None, true));
+    let network = play(3, Path { forward: link.clone(), reverse: link }, messages(200, 4_000, None, true));
     let got = &network.node(SERVER).only().messages;
     let expected: Vec<Vec<u8>> = (0..200).map(|index| message(index, 4_000)).collect();
     assert!(*got == expected, "{} of 200 arrived", got.len());
@@ -32,7 +32,7 @@ fn ordered_messages_arrive_in_order() {
 #[test]
 fn messages_without_order_all_arrive_once() {
     let link = Link::ideal().delay(5 * MS).loss(0.1);
-    let network = play(4, Path { there: link.clone(), back: link }, messages(200, 4_000, None, false));
+    let network = play(4, Path { forward: link.clone(), reverse: link }, messages(200, 4_000, None, false));
     let mut got = network.node(SERVER).only().messages.clone();
     let mut expected: Vec<Vec<u8>> = (0..200).map(|index| message(index, 4_000)).collect();
     assert!(got != expected, "with one packet in ten lost, one message should have overtaken another");
@@ -54,8 +54,8 @@ fn sizes_at_the_edges_arrive() {
 #[test]
 fn what_is_late_is_given_up_and_both_ends_say_so() {
     // A way of 10 Mbit/s for messages of 8 Mbit, each worth sending for 300 ms: three in eight could arrive.
-    let there = Link::ideal().delay(20 * MS).rate(10_000_000, 50_000).loss(0.02);
-    let path = Path { there, back: Link::ideal().delay(20 * MS) };
+    let forward = Link::ideal().delay(20 * MS).rate(10_000_000, 50_000).loss(0.02);
+    let path = Path { forward, reverse: Link::ideal().delay(20 * MS) };
     let network = play(6, path, messages(250, 4_000, Some(300 * MS), false));
     let (client, server) = (network.node(CLIENT).only(), network.node(SERVER).only());
     let (sent, expired, arrived) = (250, client.expired.len(), server.messages.len());

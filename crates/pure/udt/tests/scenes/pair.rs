@@ -14,14 +14,14 @@ pub(crate) const SERVER: NodeId = NodeId(1);
 
 /// The client's link to the server, and the server's back.
 pub(crate) struct Path {
-    pub(crate) there: Link,
-    pub(crate) back: Link,
+    pub(crate) forward: Link,
+    pub(crate) reverse: Link,
 }
 
 impl Path {
     pub(crate) fn of(delay: core::time::Duration) -> Self {
         let link = Link::ideal().delay(delay);
-        Self { there: link.clone(), back: link }
+        Self { forward: link.clone(), reverse: link }
     }
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn pair(
     let mut network = Network::new(seed);
     let expected = client.1.send_bytes;
     let client_host = Host::new(seed, client.1).expecting(server.1.send_bytes);
-    let port = Port { up: path.there, down: path.back, ..Port::default() };
+    let port = Port { up: path.forward, down: path.reverse, ..Port::default() };
     network.add("client", client_host, port);
     let server_host = Host::new(seed + 1, server.1).listening(server.0).expecting(expected);
     let ideal = Link::ideal();

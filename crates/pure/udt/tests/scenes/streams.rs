@@ -44,21 +44,21 @@ fn nothing_is_sent_twice_where_nothing_is_lost() {
 
 #[test]
 fn what_is_lost_is_sent_again() {
-    for (there, back) in [(0.001, 0.0), (0.05, 0.05), (0.3, 0.3)] {
+    for (forward, reverse) in [(0.001, 0.0), (0.05, 0.05), (0.3, 0.3)] {
         let link = |share| Link::ideal().delay(5 * MS).loss(share);
-        arrives(7, Path { there: link(there), back: link(back) }, 300_000);
+        arrives(7, Path { forward: link(forward), reverse: link(reverse) }, 300_000);
     }
 }
 
 #[test]
 fn packets_that_overtake_each_other_or_come_twice_do_no_harm() {
-    let there = Link::ideal()
+    let forward = Link::ideal()
         .delay(5 * MS)
         .jitter(3 * MS, Order::Free)
         .duplicate(0.1, 2 * MS)
         .reorder(0.05, 20 * MS)
         .corrupt(0.01, sim::Corruption::Dropped);
-    arrives(3, Path { there: there.clone(), back: there }, 1_000_000);
+    arrives(3, Path { forward: forward.clone(), reverse: forward }, 1_000_000);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn sequence_numbers_wrap() {
     let kind = SocketType::Stream;
     let mut near_the_end = config(kind);
     near_the_end.first_sequence = Some(0x7fff_ffff - 50);
-    let path = Path { there: Link::ideal().delay(2 * MS).loss(0.05), back: Link::ideal().delay(2 * MS) };
+    let path = Path { forward: Link::ideal().delay(2 * MS).loss(0.05), reverse: Link::ideal().delay(2 * MS) };
     let mut network = pair(5, path, (near_the_end, stream(400_000)), (config(kind), Work::default()));
     run(&mut network, 60);
     let server = network.node(SERVER).only();
@@ -77,8 +77,10 @@ fn sequence_numbers_wrap() {
 fn both_ends_can_send_at_once() {
     let kind = SocketType::Stream;
     let work = Work { send_bytes: 500_000, ..Work::default() };
-    let path =
-        Path { there: Link::ideal().delay(3 * MS).loss(0.01), back: Link::ideal().delay(3 * MS).loss(0.01) };
+    let path = Path {
+        forward: Link::ideal().delay(3 * MS).loss(0.01),
+        reverse: Link::ideal().delay(3 * MS).loss(0.01),
+    };
     let mut network = pair(2, path, (config(kind), work.clone()), (config(kind), work));
     network.run_until(Instant::ORIGIN + Duration::from_secs(20));
     for node in [CLIENT, SERVER] {
@@ -114,8 +116,8 @@ fn a_lost_tail_does_not_wait_for_the_long_timeout() {
         passed.set(passed.get().or(is_first_time.then_some(passing.at)));
         is_first_time
     };
-    let there = Link::ideal().delay(5 * MS).lose_when("the last, once", is_last);
-    let network = arrives(1, Path { there, back: Link::ideal().delay(5 * MS) }, 99 * 1_456 + 56);
+    let forward = Link::ideal().delay(5 * MS).lose_when("the last, once", is_last);
+    let network = arrives(1, Path { forward, reverse: Link::ideal().delay(5 * MS) }, 99 * 1_456 + 56);
     let stats = stats(&network, SERVER);
     assert_eq!((stats.received_packets, stats.duplicate_packets), (100, 0));
     let done = network.node(SERVER).only().done_at.unwrap();
@@ -126,16 +128,16 @@ fn a_lost_tail_does_not_wait_for_the_long_timeout() {
 fn a_lost_report_is_repeated() {
     // One packet, and the first three datagrams that the server sends after it was seen to be missing.
     let path = Path {
-        there: Link::ideal().delay(5 * MS).lose([10]),
-        back: Link::ideal().delay(5 * MS).lose([2, 3, 4]),
+        forward: Link::ideal().delay(5 * MS).lose([10]),
+        reverse: Link::ideal().delay(5 * MS).lose([2, 3, 4]),
     };
     arrives(1, path, 200_000);
 }
 
 #[test]
 fn a_bottleneck_is_filled_without_a_collapse() {
-    let there = Link::ideal().delay(10 * MS).rate(50_000_000, 100_000);
-    let network = arrives(1, Path { there, back: Link::ideal().delay(10 * MS) }, 5_000_000);
+    let forward = Link::ideal().delay(10 * MS).rate(50_000_000, 100_000);
+    let network = arrives(1, Path { forward, reverse: Link::ideal().delay(10 * MS) }, 5_000_000);
     let done = network.node(SERVER).only().done_at.unwrap();
     // 50 Mbit/s carry it in 0.85 s.
     assert!(done < Instant::ORIGIN + 2_000 * MS, "{done:?}");
@@ -169,8 +171,10 @@ fn a_round_trip_is_the_ways_and_not_the_timers() {
     let kind = SocketType::Stream;
     let mut listening = config(kind);
     listening.congestion = Arc::new(heard.clone());
-    let path =
-        Path { there: Link::ideal().delay(5 * MS).lose([100, 101, 230]), back: Link::ideal().delay(5 * MS) };
+    let path = Path {
+        forward: Link::ideal().delay(5 * MS).lose([100, 101, 230]),
+        reverse: Link::ideal().delay(5 * MS),
+    };
     let mut network = pair(1, path, (listening, stream(1_000_000)), (config(kind), Work::default()));
     run(&mut network, 60);
     let heard = heard.0.lock().unwrap();

@@ -80,7 +80,7 @@ fn every_exchange_has_a_place_in_the_account_and_in_the_table() {
     let report = example();
     assert!(report.size_steps.iter().all(|size_step| size_step.account.adds_up()));
     let text = report.to_string();
-    let udp = "account of udp in exchanges: 20 sent = 16 completed + 2 lost there + 2 lost back + 0 unexplained; \
+    let udp = "account of udp in exchanges: 20 sent = 16 completed + 2 lost forward + 2 lost in reverse + 0 unexplained; \
                datagrams dropped by full receive buffers: 12 at the server, 0 at the client";
     assert!(text.contains(udp), "{text}");
     assert!(text.contains("size/Δt at 1000000 B") && text.contains("1.00 Gbit/s"), "{text}");

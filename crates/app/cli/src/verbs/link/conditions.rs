@@ -61,7 +61,7 @@ enum Queue {
     Time(Duration),
 }
 
-/// What is written behind `--there` and `--back`.
+/// What is written after `--forward` and `--reverse`.
 #[derive(Parser, Debug)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 struct OneDirection {
@@ -70,15 +70,15 @@ struct OneDirection {
 }
 
 impl ConditionArguments {
-    /// Returns the conditions there and back.
+    /// Returns the conditions of both directions.
     pub(crate) fn directions(
         &self,
-        there: Option<&str>,
-        back: Option<&str>,
+        forward: Option<&str>,
+        reverse: Option<&str>,
     ) -> anyhow::Result<[Conditions; 2]> {
         let direction =
             |text: Option<&str>| text.map_or_else(|| self.conditions(), |text| self.but(text)?.conditions());
-        Ok([direction(there)?, direction(back)?])
+        Ok([direction(forward)?, direction(reverse)?])
     }
 
     /// Returns these conditions with those of a text in their place, as in `rate=1M&jitter-reorders`.
@@ -190,21 +190,28 @@ fn span(text: &str) -> Result<Range<Duration>, String> {
 mod tests {
     use super::*;
 
-    fn directions(both: &str, there: Option<&str>, back: Option<&str>) -> anyhow::Result<[Conditions; 2]> {
-        ConditionArguments::default().but(both)?.directions(there, back)
+    fn directions(
+        both: &str,
+        forward: Option<&str>,
+        reverse: Option<&str>,
+    ) -> anyhow::Result<[Conditions; 2]> {
+        ConditionArguments::default().but(both)?.directions(forward, reverse)
     }
 
     #[test]
     fn one_direction_differs_from_both_in_what_is_said_of_it() {
         let both =
             "rate=100M&queue=20ms&delay=10ms&loss=1%&lose=17,42&burst=2%:4&reorder=1%:2ms&duplicate=3%";
-        let [there, back] =
+        let [forward, reverse] =
             directions(both, None, Some("loss=0&rate=8M&lose=5&jitter=1ms&jitter-reorders")).unwrap();
         let second = Duration::from_secs(1);
-        assert_eq!((there.rate_bits_per_s, there.queue_bytes), (Some(100_000_000), Some(250_000)));
-        assert_eq!((there.loss, there.bursts, there.placed.clone()), (0.01, Some((0.02, 4.0)), vec![17, 42]));
+        assert_eq!((forward.rate_bits_per_s, forward.queue_bytes), (Some(100_000_000), Some(250_000)));
         assert_eq!(
-            (there.reorder, there.duplicate),
+            (forward.loss, forward.bursts, forward.placed.clone()),
+            (0.01, Some((0.02, 4.0)), vec![17, 42])
+        );
+        assert_eq!(
+            (forward.reorder, forward.duplicate),
             (Some((0.01, second / 500)), Some((0.03, Duration::ZERO)))
         );
         let expected = Conditions {
@@ -214,13 +221,16 @@ mod tests {
             placed: vec![5],
             jitter: second / 1_000,
             order: Order::Free,
-            ..there
+            ..forward
         };
-        assert_eq!(back, expected);
-        let [there, _] =
+        assert_eq!(reverse, expected);
+        let [forward, _] =
             directions("", Some("outage=2s..3s&path-mtu=1400&corrupt=1%&duplicate=1%:1s"), None).unwrap();
-        assert_eq!((there.outages, there.largest_packet_bytes), (vec![2 * second..3 * second], Some(1_400)));
-        assert_eq!((there.corruption, there.duplicate), (0.01, Some((0.01, second))));
+        assert_eq!(
+            (forward.outages, forward.largest_packet_bytes),
+            (vec![2 * second..3 * second], Some(1_400))
+        );
+        assert_eq!((forward.corruption, forward.duplicate), (0.01, Some((0.01, second))));
     }
 
     #[test]

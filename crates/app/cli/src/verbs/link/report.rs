@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::status_line::size_text;
 
 /// Writes how far it is.
-pub(crate) fn progress([there, back]: &[Account; 2]) -> String {
+pub(crate) fn progress([forward, reverse]: &[Account; 2]) -> String {
     let way = |account: &Account| {
         format!(
             "{} passed ({}), {} lost",
@@ -18,16 +18,16 @@ pub(crate) fn progress([there, back]: &[Account; 2]) -> String {
             account.lost.sum()
         )
     };
-    format!("there {}; back {}", way(there), way(back))
+    format!("forward {}; reverse {}", way(forward), way(reverse))
 }
 
 /// Writes the report for people.
 pub(crate) fn print(report: &Report, invalid: &[InvalidReason], output: &mut impl Write) -> io::Result<()> {
-    for (name, way) in [("there", &report.there), ("back", &report.back)] {
-        writeln!(output, "{name:<6}{}", account_text(&way.account))?;
+    for (name, way) in [("forward", &report.forward), ("reverse", &report.reverse)] {
+        writeln!(output, "{name:<8}{}", account_text(&way.account))?;
     }
-    for (name, way) in [("there", &report.there), ("back", &report.back)] {
-        writeln!(output, "late {name:<6}{}", late_text(&way.lateness))?;
+    for (name, way) in [("forward", &report.forward), ("reverse", &report.reverse)] {
+        writeln!(output, "late {name:<8}{}", late_text(&way.lateness))?;
     }
     let clients = match report.clients {
         0 => String::new(),
@@ -56,8 +56,8 @@ pub(crate) fn to_json(report: &Report, invalid: &[InvalidReason], ways: &[String
         "event": "report",
         "seconds": report.elapsed.as_secs_f64(),
         "seed": seed,
-        "there": way_json(&report.there, &ways[0]),
-        "back": way_json(&report.back, &ways[1]),
+        "there": way_json(&report.forward, &ways[0]),
+        "back": way_json(&report.reverse, &ways[1]),
         "clients": report.clients,
         "turned_away": report.turned_away,
         "ran_ns": nanos(report.ran),
@@ -154,7 +154,7 @@ mod tests {
             Lateness { count: 987, p50: micros(6), p99: micros(80), p999: micros(150), max: micros(900) };
         Report {
             elapsed: Duration::from_secs(2),
-            there: Way { account, lateness, ..Way::default() },
+            forward: Way { account, lateness, ..Way::default() },
             clients: 1,
             ran: micros(3_000),
             waited: micros(250),
@@ -168,11 +168,11 @@ mod tests {
         print(&report(), &[], &mut text).unwrap();
         assert_eq!(
             String::from_utf8(text).unwrap(),
-            "there 1000 taken in (1.5 MB) + 1 duplicated = 987 passed on (1.5 MB) + 11 lost (placed 2, random 9) \
+            "forward 1000 taken in (1.5 MB) + 1 duplicated = 987 passed on (1.5 MB) + 11 lost (placed 2, random 9) \
              + 3 still on their way\n\
-             back  0 taken in (0 B) = 0 passed on (0 B)\n\
-             late there 6.0µs of half, 80.0µs of 99 %, 150.0µs of 99.9 %, 900.0µs at most\n\
-             late back  nothing was handed on\n\
+             reverse 0 taken in (0 B) = 0 passed on (0 B)\n\
+             late forward 6.0µs of half, 80.0µs of 99 %, 150.0µs of 99.9 %, 900.0µs at most\n\
+             late reverse nothing was handed on\n\
              2.0s: 1 client; 3.0µs of a processor for each datagram, 250.0µs waited for one\n\
              valid: the path was what the model says\n"
         );
@@ -193,9 +193,9 @@ mod tests {
         assert_eq!(report["there"]["late"]["p999_ns"], 150_000);
         assert_eq!((&report["back"]["conditions"], &report["seed"]), (&"20ms".into(), &7.into()));
         assert_eq!((&report["is_void"], report["void"].as_array().unwrap().len()), (&true.into(), 1));
-        let there = |name: &str| report["there"][name].as_u64().unwrap();
+        let forward = |name: &str| report["there"][name].as_u64().unwrap();
         let lost: u64 = report["there"]["lost"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
-        let ended = ["passed", "refused", "no_listener", "overrun", "held"].map(there).iter().sum::<u64>();
-        assert_eq!(there("taken") + there("duplicated"), ended + lost);
+        let ended = ["passed", "refused", "no_listener", "overrun", "held"].map(forward).iter().sum::<u64>();
+        assert_eq!(forward("taken") + forward("duplicated"), ended + lost);
     }
 }
