@@ -113,9 +113,9 @@ pub fn find(
                 // Also tells the server that this end is alive.
                 connection.tell(&Message::Alive)?;
                 match sender.comes_back(size_bytes).map_err(failed)? {
-                    Fate::Back => search.tell(Answer::Good),
-                    Fate::Missing => search.tell(Answer::Bad),
-                    Fate::Silence => return Err(PathMtuError::NothingCameBack(to)),
+                    ProbeOutcome::Back => search.tell(Answer::Good),
+                    ProbeOutcome::Missing => search.tell(Answer::Bad),
+                    ProbeOutcome::Silence => return Err(PathMtuError::NothingCameBack(to)),
                 }
             }
             Next::Done(Found::Largest(bytes) | Found::Limit(bytes)) if bytes > HEAD_BYTES as u64 => {
@@ -145,31 +145,31 @@ impl Echoing {
     }
 
     /// Tells whether a datagram of so many bytes makes the way and back.
-    fn comes_back(&mut self, size_bytes: usize) -> io::Result<Fate> {
+    fn comes_back(&mut self, size_bytes: usize) -> io::Result<ProbeOutcome> {
         if size_bytes < HEAD_BYTES {
-            return Ok(Fate::Back);
+            return Ok(ProbeOutcome::Back);
         }
         let first_attempt = self.attempt + 1;
         let (mut missing, mut silent) = (0, 0);
         while missing < MISSING {
             self.attempt += 1;
             if !self.send(size_bytes)? {
-                return Ok(Fate::Missing);
+                return Ok(ProbeOutcome::Missing);
             }
             self.send(HEAD_BYTES)?;
             match self.hear(size_bytes, first_attempt)? {
-                Heard::ThatSize => return Ok(Fate::Back),
-                Heard::TooLarge => return Ok(Fate::Missing),
+                Heard::ThatSize => return Ok(ProbeOutcome::Back),
+                Heard::TooLarge => return Ok(ProbeOutcome::Missing),
                 Heard::Small => (missing, silent) = (missing + 1, 0),
-                Heard::Nothing if silent == SILENT => return Ok(Fate::Silence),
+                Heard::Nothing if silent == SILENT => return Ok(ProbeOutcome::Silence),
                 Heard::Nothing => silent += 1,
             }
         }
         // The small ones may have overtaken it.
         let next_attempt = self.attempt + 1;
         Ok(match self.hear(size_bytes, next_attempt)? {
-            Heard::ThatSize => Fate::Back,
-            Heard::TooLarge | Heard::Small | Heard::Nothing => Fate::Missing,
+            Heard::ThatSize => ProbeOutcome::Back,
+            Heard::TooLarge | Heard::Small | Heard::Nothing => ProbeOutcome::Missing,
         })
     }
 
@@ -213,7 +213,7 @@ impl Echoing {
 
 /// What became of a size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+enum ProbeOutcome {
     Back,
     /// Small ones came back, it did not; or somebody on the way has said that it is too large.
     Missing,
@@ -298,7 +298,7 @@ mod tests {
     }
 
     /// Asks about 1,000 bytes, of a peer that answers as `echo` says, until it says that this was the last.
-    fn ask(echo: impl FnMut(&UdpSocket, &[u8], SocketAddr) -> bool + Send) -> Fate {
+    fn ask(echo: impl FnMut(&UdpSocket, &[u8], SocketAddr) -> bool + Send) -> ProbeOutcome {
         let (mut client, peer) = ends();
         peer.set_read_timeout(Some(WATCHDOG)).unwrap();
         std::thread::scope(|scope| {
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn answers_of_a_peer_that_slept_over_several_attempts_count() {
         let mut slept_over = Vec::new();
-        let fate = ask(|peer, datagram, from| {
+        let outcome = ask(|peer, datagram, from| {
             slept_over.push(datagram.to_vec());
             // Four attempts, of two datagrams each.
             let sleeps = slept_over.len() < 8;
@@ -324,20 +324,20 @@ mod tests {
             }
             sleeps
         });
-        assert_eq!(fate, Fate::Back);
+        assert_eq!(outcome, ProbeOutcome::Back);
     }
 
     #[test]
     fn a_size_is_missing_once_small_ones_have_come_back_three_times() {
         let mut small = 0;
-        let fate = ask(|peer, datagram, from| {
+        let outcome = ask(|peer, datagram, from| {
             if datagram.len() == HEAD_BYTES {
                 peer.send_to(datagram, from).unwrap();
                 small += 1;
             }
             small < 3
         });
-        assert_eq!(fate, Fate::Missing);
+        assert_eq!(outcome, ProbeOutcome::Missing);
     }
 
     #[test]

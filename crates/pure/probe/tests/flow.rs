@@ -10,7 +10,7 @@ use probe::flow::{
 };
 use probe::{Answer, Found, NextRate, RateSearch};
 use sim::{
-    Address, Arrival, Bursts, Fate, Group, Lineup, Link, Node, NodeId, Order, Socket, WIRE_OVERHEAD_BYTES,
+    Address, Arrival, Bursts, Group, Lineup, Link, Node, NodeId, Order, Outcome, Socket, WIRE_OVERHEAD_BYTES,
 };
 use units::{Instant, Random};
 
@@ -81,7 +81,8 @@ fn play(seed: u64, link: Link, rate: FlowRate, payload_bytes: usize, time: Durat
         unreachable!("the sender comes first in the line-up")
     };
     let outcomes = network.log().outcomes(NodeId(1));
-    let arrived = outcomes.values().filter(|fate| matches!(fate, Fate::Delivered { .. })).count() as u64;
+    let arrived =
+        outcomes.values().filter(|outcome| matches!(outcome, Outcome::Delivered { .. })).count() as u64;
     assert_eq!(network.log().sent_count(), sent.numbered);
     (receiver.close(Some(sent), SocketDrops::default()), arrived)
 }

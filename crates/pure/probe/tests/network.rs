@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use probe::cycle::{Account, Assembly, Cut, Limits, Schedule, Sending, Verdict};
-use sim::{Address, Arrival, Bursts, Fate, Group, Lineup, Link, Node, NodeId, Order, Socket};
+use sim::{Address, Arrival, Bursts, Group, Lineup, Link, Node, NodeId, Order, Outcome, Socket};
 use units::{Instant, Random};
 
 const GROUP: Group = Group(1);
@@ -112,7 +112,7 @@ fn told(network: &sim::Network<Part>, cut: Cut, schedule: Schedule) -> Told {
     let outcomes = network.log().outcomes(NodeId(1));
     // Nobody else sends: the log's ordinals are the numbers of the pieces.
     let arrival = |ordinal: u64| match outcomes.get(&ordinal) {
-        Some(Fate::Delivered { at }) => Some(*at),
+        Some(Outcome::Delivered { at }) => Some(*at),
         _ => None,
     };
     let pieces = u64::from(cut.pieces());

@@ -12,7 +12,7 @@ use units::Instant;
 
 use crate::agenda::{Agenda, Event, Place};
 use crate::host::{Queued, ReceiveQueue};
-use crate::log::{Copied, Fate, Log, LostBy, Sent};
+use crate::log::{Copied, Log, LostBy, Outcome, Sent};
 use crate::path::{Passage, Path, Wear};
 use crate::process::{Process, Work};
 use crate::scenario::Scenario;
@@ -263,7 +263,7 @@ impl Fabric {
             Ok(exit) if is_immediate => self.go_on(copy.worn(exit.wear), place),
             Ok(exit) => self.plan_cross(exit.due, copy.worn(exit.wear), place),
             Err(by) => self.for_each_addressee(copy.key, meant, |fabric, node| {
-                fabric.log.begin(node, copy.key, copy.copied, Fate::Lost(by));
+                fabric.log.begin(node, copy.key, copy.copied, Outcome::Lost(by));
             }),
         }
         if let Some(due) = passage.duplicate {
@@ -331,15 +331,15 @@ impl Fabric {
         let passage = self.seats[node.index()].down.pass(self.now, bytes);
         match passage.original {
             Ok(exit) => {
-                let row = self.log.begin(node, key, copied, Fate::InFlight);
+                let row = self.log.begin(node, key, copied, Outcome::InFlight);
                 self.agenda.insert(exit.due, Event::Arrive { node, row, wear: copy.worn(exit.wear).wear });
             }
             Err(by) => {
-                self.log.begin(node, key, copied, Fate::Lost(by));
+                self.log.begin(node, key, copied, Outcome::Lost(by));
             }
         }
         if let Some(due) = passage.duplicate {
-            let row = self.log.begin(node, key, Copied::Duplicate, Fate::InFlight);
+            let row = self.log.begin(node, key, Copied::Duplicate, Outcome::InFlight);
             self.agenda.insert(due, Event::Arrive { node, row, wear });
         }
     }
@@ -351,7 +351,7 @@ impl Fabric {
         if let Address::Group(group) = sent.to
             && !self.is_member(node, group)
         {
-            self.log.settle(node, row, Fate::Lost(LostBy::NotJoined));
+            self.log.settle(node, row, Outcome::Lost(LostBy::NotJoined));
             return Due::Later;
         }
         let seat = &mut self.seats[node.index()];
@@ -359,10 +359,10 @@ impl Fabric {
             if self.log.keeps_all() {
                 seat.refused.push(row);
             }
-            self.log.settle(node, row, Fate::Lost(LostBy::Buffer));
+            self.log.settle(node, row, Outcome::Lost(LostBy::Buffer));
             return Due::Later;
         }
-        self.log.settle(node, row, Fate::Unread);
+        self.log.settle(node, row, Outcome::Unread);
         self.plan_read(node)
     }
 

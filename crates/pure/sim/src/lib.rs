@@ -1,4 +1,4 @@
-//! A seeded virtual network: clock, links, hosts, multicast fan-out, and a log of every datagram's fate.
+//! A seeded virtual network: clock, links, hosts, multicast fan-out, and a log of every datagram's outcome.
 //!
 //! Protocol machines are proven here before they meet a socket: a run is a pure function of its scene and
 //! its seed, time is an integer, and the log is a second, independent account that a machine's own account
@@ -70,7 +70,7 @@ pub use fabric::MAX_DATAGRAM_BYTES;
 pub use host::{BUFFER_OVERHEAD_BYTES, Clock, Costs, Host, Lateness};
 pub use lineup::Lineup;
 pub use link::{Bursts, Corruption, CrossTraffic, Link, Order, Passing, WIRE_OVERHEAD_BYTES};
-pub use log::{Copied, Fate, FateCounts, Log, LostBy, Pass, Sent};
+pub use log::{Copied, Log, LostBy, Outcome, OutcomeCounts, Pass, Sent};
 pub use network::{Arrival, Network, Node, Port, Socket, Trunk};
 pub use path::{Damage, Exit, Passage, Path, Wear};
 pub use scenario::Scenario;

@@ -376,8 +376,8 @@ impl fmt::Display for Link {
             write!(formatter, ", lose {}", placed.name)?;
         }
         if let Some((probability, corruption)) = self.corruption {
-            let fate = if corruption == Corruption::Delivered { "delivered" } else { "dropped" };
-            write!(formatter, ", corrupt {probability} {fate}")?;
+            let outcome = if corruption == Corruption::Delivered { "delivered" } else { "dropped" };
+            write!(formatter, ", corrupt {probability} {outcome}")?;
         }
         if let Some(HeldBack { probability, by }) = self.duplicates {
             write!(formatter, ", duplicate {probability} after {by:?}")?;

@@ -1,7 +1,7 @@
-//! The truth that accounts are compared with: every datagram sent, and its fate on the way to every addressee.
+//! The truth that accounts are compared with: every datagram sent, and its outcome on the way to every addressee.
 //!
 //! The log is kept by the network itself and knows nothing of the nodes' accounts. It is compact: the bytes of
-//! a datagram lie in it once however many addressees there are, and a row of fate takes 24 bytes. Start with
+//! a datagram lie in it once however many addressees there are, and a row of outcome takes 24 bytes. Start with
 //! [`Log::outcomes`].
 
 use core::fmt;
@@ -16,7 +16,7 @@ use crate::{Address, NodeId};
 /// So much of each datagram enters the hash where only counts are kept: what tells packets apart.
 const TRACED_BYTES: usize = 32;
 
-/// Everything that was sent and what became of it, or only how much of it met which fate.
+/// Everything that was sent and what became of it, or only how much of it met which outcome.
 pub struct Log {
     store: Store,
     sent_count: u64,
@@ -32,7 +32,7 @@ struct Hop {
     rows: Vec<Row>,
     /// Places of rows that are done with, where only counts are kept.
     free: Vec<u32>,
-    counts: FateCounts,
+    counts: OutcomeCounts,
 }
 
 /// A datagram as it was sent.
@@ -58,7 +58,7 @@ pub struct Pass {
     /// Whether the copy was sent or made on the way.
     pub copied: Copied,
     /// What became of it.
-    pub fate: Fate,
+    pub outcome: Outcome,
 }
 
 /// Whether a copy of a datagram was sent or made on the way.
@@ -72,7 +72,7 @@ pub enum Copied {
 
 /// What became of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum Outcome {
     /// On the addressee's link.
     InFlight,
     /// In the addressee's receive buffer.
@@ -115,9 +115,9 @@ pub enum LostBy {
     NotJoined,
 }
 
-/// How many copies met which fate.
+/// How many copies met which outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub struct FateCounts {
+pub struct OutcomeCounts {
     /// On a link.
     pub in_flight: u64,
     /// In a receive buffer.
@@ -133,7 +133,7 @@ struct Row {
     /// The datagram's key, which is its ordinal where all is kept.
     ordinal: u32,
     copied: Copied,
-    fate: Fate,
+    outcome: Outcome,
 }
 
 impl Log {
@@ -187,29 +187,29 @@ impl Log {
     /// If the network keeps only counts.
     pub fn passes(&self, node: NodeId) -> impl Iterator<Item = Pass> {
         self.must_keep_all();
-        let pass = |row: &Row| Pass { ordinal: row.ordinal.into(), copied: row.copied, fate: row.fate };
+        let pass = |row: &Row| Pass { ordinal: row.ordinal.into(), copied: row.copied, outcome: row.outcome };
         self.hops[node.index()].rows.iter().map(pass)
     }
 
-    /// Returns the fate of each datagram meant for `node`, by ordinal: that of its luckiest copy.
+    /// Returns the outcome of each datagram meant for `node`, by ordinal: that of its luckiest copy.
     ///
     /// Delivered beats corrupted, corrupted beats what is still on its way, and that beats lost; between
-    /// equals the first copy's fate stands.
+    /// equals the first copy's outcome stands.
     #[must_use]
-    pub fn outcomes(&self, node: NodeId) -> BTreeMap<u64, Fate> {
+    pub fn outcomes(&self, node: NodeId) -> BTreeMap<u64, Outcome> {
         let mut outcomes = BTreeMap::new();
-        for Pass { ordinal, fate, .. } in self.passes(node) {
-            let best = outcomes.entry(ordinal).or_insert(fate);
-            if fate.luck() > best.luck() {
-                *best = fate;
+        for Pass { ordinal, outcome, .. } in self.passes(node) {
+            let best = outcomes.entry(ordinal).or_insert(outcome);
+            if outcome.luck() > best.luck() {
+                *best = outcome;
             }
         }
         outcomes
     }
 
-    /// Returns how many copies for `node`, originals and duplicates, met which fate.
+    /// Returns how many copies for `node`, originals and duplicates, met which outcome.
     #[must_use]
-    pub fn counts(&self, node: NodeId) -> FateCounts {
+    pub fn counts(&self, node: NodeId) -> OutcomeCounts {
         self.hops[node.index()].counts
     }
 
@@ -254,11 +254,11 @@ impl Log {
     }
 
     /// Begins a row of `node`'s hop; returns its place.
-    pub(crate) fn begin(&mut self, node: NodeId, key: u32, copied: Copied, fate: Fate) -> u32 {
+    pub(crate) fn begin(&mut self, node: NodeId, key: u32, copied: Copied, outcome: Outcome) -> u32 {
         let keeps_all = self.keeps_all();
         let hop = &mut self.hops[node.index()];
-        hop.counts.add(fate);
-        let row = Row { ordinal: key, copied, fate };
+        hop.counts.add(outcome);
+        let row = Row { ordinal: key, copied, outcome };
         let place = match hop.free.pop().filter(|_| !keeps_all) {
             Some(place) => {
                 hop.rows[place as usize] = row;
@@ -270,23 +270,23 @@ impl Log {
             }
         };
         self.store.hold(key);
-        self.trace_fate(node, place, fate);
-        self.forget_if_over(node, place, fate);
+        self.trace_outcome(node, place, outcome);
+        self.forget_if_over(node, place, outcome);
         place
     }
 
-    pub(crate) fn settle(&mut self, node: NodeId, row: u32, fate: Fate) {
+    pub(crate) fn settle(&mut self, node: NodeId, row: u32, outcome: Outcome) {
         let hop = &mut self.hops[node.index()];
-        let old = core::mem::replace(&mut hop.rows[row as usize].fate, fate);
+        let old = core::mem::replace(&mut hop.rows[row as usize].outcome, outcome);
         hop.counts.subtract(old);
-        hop.counts.add(fate);
-        self.trace_fate(node, row, fate);
-        self.forget_if_over(node, row, fate);
+        hop.counts.add(outcome);
+        self.trace_outcome(node, row, outcome);
+        self.forget_if_over(node, row, outcome);
     }
 
-    /// Where only counts are kept, a row that has met its fate makes room for another.
-    fn forget_if_over(&mut self, node: NodeId, row: u32, fate: Fate) {
-        if self.keeps_all() || matches!(fate, Fate::InFlight | Fate::Unread) {
+    /// Where only counts are kept, a row that has met its outcome makes room for another.
+    fn forget_if_over(&mut self, node: NodeId, row: u32, outcome: Outcome) {
+        if self.keeps_all() || matches!(outcome, Outcome::InFlight | Outcome::Unread) {
             return;
         }
         let hop = &mut self.hops[node.index()];
@@ -300,20 +300,20 @@ impl Log {
         self.store.sent(self.hops[node.index()].rows[row as usize].ordinal)
     }
 
-    fn trace_fate(&mut self, node: NodeId, row: u32, fate: Fate) {
-        let (code, detail) = match fate {
-            Fate::InFlight => (0_u64, 0),
-            Fate::Unread => (1, 0),
-            Fate::Delivered { at } => (2, at.as_nanos()),
-            Fate::Corrupted { at } => (3, at.as_nanos()),
-            Fate::Lost(by) => (4, by as u64),
+    fn trace_outcome(&mut self, node: NodeId, row: u32, outcome: Outcome) {
+        let (code, detail) = match outcome {
+            Outcome::InFlight => (0_u64, 0),
+            Outcome::Unread => (1, 0),
+            Outcome::Delivered { at } => (2, at.as_nanos()),
+            Outcome::Corrupted { at } => (3, at.as_nanos()),
+            Outcome::Lost(by) => (4, by as u64),
         };
         self.trace.mix(u64::from(node.0) << 32 | u64::from(row));
         self.trace.mix(code << 60 ^ detail);
     }
 }
 
-impl Fate {
+impl Outcome {
     /// Returns the moment at which the node got the copy, whole or not.
     #[must_use]
     pub const fn read_at(self) -> Option<Instant> {
@@ -364,7 +364,7 @@ impl LostBy {
     }
 }
 
-impl FateCounts {
+impl OutcomeCounts {
     /// Returns how many were lost in this way.
     #[must_use]
     pub const fn lost(&self, by: LostBy) -> u64 {
@@ -383,21 +383,21 @@ impl FateCounts {
         self.in_flight + self.unread + self.delivered + self.corrupted + self.lost_total()
     }
 
-    const fn add(&mut self, fate: Fate) {
-        *self.of(fate) += 1;
+    const fn add(&mut self, outcome: Outcome) {
+        *self.of(outcome) += 1;
     }
 
-    const fn subtract(&mut self, fate: Fate) {
-        *self.of(fate) -= 1;
+    const fn subtract(&mut self, outcome: Outcome) {
+        *self.of(outcome) -= 1;
     }
 
-    const fn of(&mut self, fate: Fate) -> &mut u64 {
-        match fate {
-            Fate::InFlight => &mut self.in_flight,
-            Fate::Unread => &mut self.unread,
-            Fate::Delivered { .. } => &mut self.delivered,
-            Fate::Corrupted { .. } => &mut self.corrupted,
-            Fate::Lost(by) => &mut self.lost[by as usize],
+    const fn of(&mut self, outcome: Outcome) -> &mut u64 {
+        match outcome {
+            Outcome::InFlight => &mut self.in_flight,
+            Outcome::Unread => &mut self.unread,
+            Outcome::Delivered { .. } => &mut self.delivered,
+            Outcome::Corrupted { .. } => &mut self.corrupted,
+            Outcome::Lost(by) => &mut self.lost[by as usize],
         }
     }
 }
@@ -408,7 +408,7 @@ impl fmt::Display for LostBy {
     }
 }
 
-impl fmt::Display for FateCounts {
+impl fmt::Display for OutcomeCounts {
     /// Writes what is not zero: `196 delivered, 3 lost random, 1 lost queue`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} delivered", self.delivered)?;
@@ -423,9 +423,9 @@ impl fmt::Display for FateCounts {
     }
 }
 
-impl fmt::Debug for FateCounts {
+impl fmt::Debug for OutcomeCounts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "FateCounts({self})")
+        write!(formatter, "OutcomeCounts({self})")
     }
 }
 
@@ -434,25 +434,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_of_fate_is_small() {
+    fn a_row_with_an_outcome_is_small() {
         assert_eq!(size_of::<Row>(), 24);
     }
 
     #[test]
-    fn the_outcome_is_the_fate_of_the_luckiest_copy() {
+    fn the_outcome_of_a_datagram_is_that_of_its_luckiest_copy() {
         let node = NodeId(0);
         let mut log = Log::new();
         log.add_hop();
-        let delivered = Fate::Delivered { at: Instant::from_nanos(4) };
+        let delivered = Outcome::Delivered { at: Instant::from_nanos(4) };
         let ordinal = log.record_sent(Instant::ORIGIN, node, Address::Node(node), b"first");
-        log.begin(node, ordinal, Copied::Original, Fate::Lost(LostBy::Checksum));
-        let row = log.begin(node, ordinal, Copied::Duplicate, Fate::InFlight);
-        assert_eq!(log.outcomes(node)[&0], Fate::InFlight);
+        log.begin(node, ordinal, Copied::Original, Outcome::Lost(LostBy::Checksum));
+        let row = log.begin(node, ordinal, Copied::Duplicate, Outcome::InFlight);
+        assert_eq!(log.outcomes(node)[&0], Outcome::InFlight);
         log.settle(node, row, delivered);
         let ordinal = log.record_sent(Instant::ORIGIN, node, Address::Node(node), b"second");
-        log.begin(node, ordinal, Copied::Original, Fate::Lost(LostBy::Queue));
+        log.begin(node, ordinal, Copied::Original, Outcome::Lost(LostBy::Queue));
         let outcomes: Vec<_> = log.outcomes(node).into_values().collect();
-        assert_eq!(outcomes, [delivered, Fate::Lost(LostBy::Queue)]);
+        assert_eq!(outcomes, [delivered, Outcome::Lost(LostBy::Queue)]);
         assert_eq!(log.counts(node).to_string(), "1 delivered, 1 lost queue, 1 lost checksum");
         assert_eq!(log.sent(0).bytes, b"first");
         assert_eq!(log.sent(1).bytes, b"second");
@@ -467,13 +467,13 @@ mod tests {
             for round in 0..1_000_u64 {
                 let at = Instant::from_nanos(round);
                 let key = log.record_sent(at, node, Address::Node(node), &round.to_le_bytes());
-                let fate = if round % 10 == 0 { Fate::Lost(LostBy::Random) } else { Fate::InFlight };
-                let row = log.begin(node, key, Copied::Original, fate);
+                let outcome = if round % 10 == 0 { Outcome::Lost(LostBy::Random) } else { Outcome::InFlight };
+                let row = log.begin(node, key, Copied::Original, outcome);
                 log.release(key);
-                if fate == Fate::InFlight {
+                if outcome == Outcome::InFlight {
                     assert_eq!(log.sent_of(node, row).bytes, round.to_le_bytes());
-                    log.settle(node, row, Fate::Unread);
-                    log.settle(node, row, Fate::Delivered { at });
+                    log.settle(node, row, Outcome::Unread);
+                    log.settle(node, row, Outcome::Delivered { at });
                 }
             }
         }

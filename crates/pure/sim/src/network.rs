@@ -10,7 +10,7 @@ use units::Instant;
 
 use crate::agenda::Event;
 use crate::fabric::{Due, Fabric};
-use crate::log::{Fate, Log};
+use crate::log::{Log, Outcome};
 use crate::process::Work;
 use crate::scenario::Scenario;
 use crate::table::{Row, Table};
@@ -200,9 +200,9 @@ impl<N: Node> Network<N> {
     fn hand_over(&mut self, node: NodeId) -> bool {
         let Some(unread) = self.fabric.take_unread(node) else { return false };
         let now = self.fabric.now();
-        let fate = match unread.wear.damage {
-            Some(_) => Fate::Corrupted { at: now },
-            None => Fate::Delivered { at: now },
+        let outcome = match unread.wear.damage {
+            Some(_) => Outcome::Corrupted { at: now },
+            None => Outcome::Delivered { at: now },
         };
         let sent = self.fabric.log.sent_of(node, unread.row);
         let bytes = if let Some(damage) = unread.wear.damage {
@@ -223,7 +223,7 @@ impl<N: Node> Network<N> {
             drops,
         };
         self.nodes[node.index()].receive(self.fabric.shown(node, now), &arrival);
-        self.fabric.log.settle(node, unread.row, fate);
+        self.fabric.log.settle(node, unread.row, outcome);
         true
     }
 

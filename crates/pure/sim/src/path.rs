@@ -213,7 +213,7 @@ impl Path {
     fn travel(&mut self, departure: Instant, is_marked: bool, draw: &Draw) -> Passage {
         let due = self.due(departure, draw);
         let duplicate = self.link.duplicates.filter(|_| draw.duplicated).map(|effect| due + effect.by);
-        let dropped = self.link.corruption.is_some_and(|(_, fate)| fate == Corruption::Dropped);
+        let dropped = self.link.corruption.is_some_and(|(_, outcome)| outcome == Corruption::Dropped);
         let original = match draw.damage {
             Some(_) if dropped => Err(LostBy::Checksum),
             damage => Ok(Exit { due, wear: Wear { damage, is_marked } }),

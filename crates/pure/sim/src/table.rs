@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::log::{FateCounts, LostBy};
+use crate::log::{LostBy, OutcomeCounts};
 
 /// What each node sent, and what became of what was sent to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -12,7 +12,7 @@ pub struct Table(pub(crate) Vec<Row>);
 pub(crate) struct Row {
     pub(crate) role: String,
     pub(crate) sent: u64,
-    pub(crate) counts: FateCounts,
+    pub(crate) counts: OutcomeCounts,
 }
 
 impl fmt::Display for Table {
@@ -20,7 +20,7 @@ impl fmt::Display for Table {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ways = LostBy::ALL.into_iter().filter(|by| self.0.iter().any(|row| row.counts.lost(*by) > 0));
         let ways: Vec<LostBy> = ways.collect();
-        type Column = (&'static str, fn(&FateCounts) -> u64);
+        type Column = (&'static str, fn(&OutcomeCounts) -> u64);
         const OTHERS: [Column; 3] = [
             ("corrupted", |counts| counts.corrupted),
             ("unread", |counts| counts.unread),

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// A hash over everything that a network did: each datagram sent with its bytes, and each change of fate.
+/// A hash over everything that a network did: each datagram sent with its bytes, and each change of outcome.
 ///
 /// Not for security, only to compare runs; its value may change with any version of the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -14,7 +14,12 @@ impl fmt::Display for Interval {
             let seconds = self.end_s - self.start_s;
             let side = Side { bytes: stream.bytes, packets: stream.packets, seconds };
             let end = if index + 1 < self.streams.len() { "\n" } else { "" };
-            write!(formatter, "{head} {} {}{omitted}{end}", Rate(&side), Fate(self.protocol, stream))?;
+            write!(
+                formatter,
+                "{head} {} {}{omitted}{end}",
+                Rate(&side),
+                StreamOutcome(self.protocol, stream)
+            )?;
         }
         Ok(())
     }
@@ -65,9 +70,9 @@ fn three_digits(value: f64) -> String {
 }
 
 /// What became of it.
-struct Fate<'a>(Protocol, &'a StreamInterval);
+struct StreamOutcome<'a>(Protocol, &'a StreamInterval);
 
-impl fmt::Display for Fate<'_> {
+impl fmt::Display for StreamOutcome<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(protocol, stream) = self;
         match (protocol, stream.sends) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ledger::{Account, AccountState, EvidenceSource, LedgerConfig, Stage, StageCounts};
-use sim::{Address, Fate, LostBy, Network, NodeId};
+use sim::{Address, LostBy, Network, NodeId, Outcome};
 use units::Epoch;
 use wire::Datagram;
 
@@ -233,7 +233,7 @@ fn ways(
     };
     for pass in log.passes(node) {
         let sent = log.sent(pass.ordinal);
-        let Fate::Lost(by) = pass.fate else { continue };
+        let Outcome::Lost(by) = pass.outcome else { continue };
         if sent.from != publisher || sent.to != Address::Group(GROUP) {
             continue;
         }

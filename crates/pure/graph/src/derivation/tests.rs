@@ -9,7 +9,7 @@ use units::Random;
 
 /// What became of one instant of the grid: its value, or whose hole it lies in.
 #[derive(Clone, PartialEq, Debug)]
-enum Fate {
+enum SampleOutcome {
     Value(f64),
     Hole(String, Option<Stage>),
 }
@@ -31,7 +31,7 @@ fn difference(matching: Matching) -> Derivation {
 }
 
 /// Polls until nothing more is known; checks that indices go on without a seam.
-fn drain(derivation: &mut Derivation, fates: &mut Vec<(WallTime, Fate)>) {
+fn drain(derivation: &mut Derivation, outcomes: &mut Vec<(WallTime, SampleOutcome)>) {
     while let Some(output) = derivation.poll() {
         let rate = derivation.schema().unwrap().rate;
         let (first, t0, count) = match &output {
@@ -41,28 +41,35 @@ fn drain(derivation: &mut Derivation, fates: &mut Vec<(WallTime, Fate)>) {
             }
             Output::Hole { first_index, t0, samples, .. } => (*first_index, *t0, *samples),
         };
-        assert_eq!(first, fates.len() as u64, "the output's indices have a seam");
+        assert_eq!(first, outcomes.len() as u64, "the output's indices have a seam");
         assert!(count > 0);
         for place in 0..count {
-            let fate = match &output {
-                Output::Samples { data, .. } => Fate::Value(floats(data)[place as usize]),
-                Output::Hole { inherited, .. } => Fate::Hole(inherited.stream.to_string(), inherited.stage),
+            let outcome = match &output {
+                Output::Samples { data, .. } => SampleOutcome::Value(floats(data)[place as usize]),
+                Output::Hole { inherited, .. } => {
+                    SampleOutcome::Hole(inherited.stream.to_string(), inherited.stage)
+                }
             };
-            fates.push((rate.time_of(place, 0, t0), fate));
+            outcomes.push((rate.time_of(place, 0, t0), outcome));
         }
         let totals = derivation.totals();
         assert_eq!(totals.offered, totals.delivered + totals.source);
-        assert_eq!(totals.offered, fates.len() as u64);
+        assert_eq!(totals.offered, outcomes.len() as u64);
     }
 }
 
-fn feed(derivation: &mut Derivation, fates: &mut Vec<(WallTime, Fate)>, input: usize, block: &Block) {
+fn feed(
+    derivation: &mut Derivation,
+    outcomes: &mut Vec<(WallTime, SampleOutcome)>,
+    input: usize,
+    block: &Block,
+) {
     derivation.handle(input, Input::Block(block)).unwrap();
-    drain(derivation, fates);
+    drain(derivation, outcomes);
 }
 
-fn only_fates(fates: &[(WallTime, Fate)]) -> Vec<Fate> {
-    fates.iter().map(|(_, fate)| fate.clone()).collect()
+fn only_outcomes(outcomes: &[(WallTime, SampleOutcome)]) -> Vec<SampleOutcome> {
+    outcomes.iter().map(|(_, outcome)| outcome.clone()).collect()
 }
 
 /// Cuts a line of present and missing samples into blocks of random lengths.
@@ -97,21 +104,21 @@ fn interleave(
     random: &mut Random,
     derivation: &mut Derivation,
     lines: [Vec<Block>; 2],
-) -> Vec<(WallTime, Fate)> {
-    let mut fates = Vec::new();
+) -> Vec<(WallTime, SampleOutcome)> {
+    let mut outcomes = Vec::new();
     let mut left = lines.map(|line| line.into_iter().peekable());
     loop {
         // Neither input runs ahead by more than the patience, or waiting would end.
         let starts = left.each_mut().map(|blocks| blocks.peek().map(|block| block.t0));
         let input = match starts {
-            [None, None] => return fates,
+            [None, None] => return outcomes,
             [Some(_), None] => 0,
             [None, Some(_)] => 1,
             [Some(a), Some(b)] if a.nanos_since(b).abs() > 500_000_000 => usize::from(b < a),
             [Some(_), Some(_)] => random.below(2) as usize,
         };
         let block = left[input].next().unwrap();
-        feed(derivation, &mut fates, input, &block);
+        feed(derivation, &mut outcomes, input, &block);
     }
 }
 
@@ -125,11 +132,12 @@ fn a_stream_minus_itself_is_zero_wherever_it_is() {
             let plain = line(&mut random, 600, |index| (index as f64).sin());
             let blocks = [cut(&mut random, &stream, &plain), cut(&mut random, &stream, &plain)];
             let mut derivation = derivation("a - b", &[("a", "lab/a"), ("b", "lab/a")], matching);
-            let fates = interleave(&mut random, &mut derivation, blocks);
-            assert_eq!(fates.len(), plain.len(), "seed {seed}");
-            for (index, ((time, fate), value)) in fates.iter().zip(&plain).enumerate() {
-                let expected = value.map_or(Fate::Hole("lab/a".into(), None), |_| Fate::Value(0.0));
-                assert_eq!(*fate, expected, "seed {seed}, {matching:?}, sample {index}");
+            let outcomes = interleave(&mut random, &mut derivation, blocks);
+            assert_eq!(outcomes.len(), plain.len(), "seed {seed}");
+            for (index, ((time, outcome), value)) in outcomes.iter().zip(&plain).enumerate() {
+                let expected =
+                    value.map_or(SampleOutcome::Hole("lab/a".into(), None), |_| SampleOutcome::Value(0.0));
+                assert_eq!(*outcome, expected, "seed {seed}, {matching:?}, sample {index}");
                 // Every cut rounds the time to a whole nanosecond once.
                 assert!(time.nanos_since(stream.time_of(index as u64)).abs() <= 2);
             }
@@ -145,13 +153,13 @@ fn holes_of_either_input_make_holes_and_nothing_else_does() {
         let lines =
             [line(&mut random, 500, |index| index as f64), line(&mut random, 500, |index| index as f64)];
         let blocks = [cut(&mut random, &a, &lines[0]), cut(&mut random, &b, &lines[1])];
-        let fates = interleave(&mut random, &mut difference(Matching::Nearest), blocks);
+        let outcomes = interleave(&mut random, &mut difference(Matching::Nearest), blocks);
         let expected = lines[0].iter().zip(&lines[1]).map(|pair| match pair {
-            (None, _) => Fate::Hole("lab/a".into(), None),
-            (Some(_), None) => Fate::Hole("lab/b".into(), None),
-            (Some(_), Some(_)) => Fate::Value(0.0),
+            (None, _) => SampleOutcome::Hole("lab/a".into(), None),
+            (Some(_), None) => SampleOutcome::Hole("lab/b".into(), None),
+            (Some(_), Some(_)) => SampleOutcome::Value(0.0),
         });
-        assert_eq!(only_fates(&fates), expected.collect::<Vec<_>>(), "seed {seed}");
+        assert_eq!(only_outcomes(&outcomes), expected.collect::<Vec<_>>(), "seed {seed}");
     }
 }
 
@@ -172,10 +180,13 @@ fn different_rates_meet_on_the_grid_of_the_first() {
                 (0..340).map(|index| Some(time(&b, index))).collect::<Vec<_>>(),
             ];
             let blocks = [cut(&mut random, &a, &lines[0]), cut(&mut random, &b, &lines[1])];
-            let fates = interleave(&mut random, &mut difference(matching), blocks);
-            assert_eq!(fates.len(), 900);
-            for (_, fate) in &fates {
-                assert!(matches!(fate, Fate::Value(value) if value.abs() <= error), "seed {seed}: {fate:?}");
+            let outcomes = interleave(&mut random, &mut difference(matching), blocks);
+            assert_eq!(outcomes.len(), 900);
+            for (_, outcome) in &outcomes {
+                assert!(
+                    matches!(outcome, SampleOutcome::Value(value) if value.abs() <= error),
+                    "seed {seed}: {outcome:?}"
+                );
             }
         }
     }
@@ -185,18 +196,20 @@ fn different_rates_meet_on_the_grid_of_the_first() {
 fn a_line_is_never_interpolated_across_a_hole() {
     let (a, b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "100"));
     let mut derivation = derivation("0 * a + b", &[("a", "lab/a"), ("b", "lab/b")], Matching::Linear);
-    let mut fates = Vec::new();
-    feed(&mut derivation, &mut fates, 1, &b.block(0, &[0.0, 1.0]));
-    feed(&mut derivation, &mut fates, 1, &b.block(3, &[3.0, 4.0]));
-    feed(&mut derivation, &mut fates, 0, &a.block(0, &[0.0; 41]));
-    for (index, fate) in only_fates(&fates).into_iter().enumerate() {
-        match (fate, index) {
-            (Fate::Value(value), 0..=10 | 30..=40) => assert!((value - index as f64 / 10.0).abs() < 1e-9),
-            (Fate::Hole(stream, None), 11..30) => assert_eq!(stream, "lab/b"),
-            (fate, _) => panic!("{fate:?} at {index}"),
+    let mut outcomes = Vec::new();
+    feed(&mut derivation, &mut outcomes, 1, &b.block(0, &[0.0, 1.0]));
+    feed(&mut derivation, &mut outcomes, 1, &b.block(3, &[3.0, 4.0]));
+    feed(&mut derivation, &mut outcomes, 0, &a.block(0, &[0.0; 41]));
+    for (index, outcome) in only_outcomes(&outcomes).into_iter().enumerate() {
+        match (outcome, index) {
+            (SampleOutcome::Value(value), 0..=10 | 30..=40) => {
+                assert!((value - index as f64 / 10.0).abs() < 1e-9)
+            }
+            (SampleOutcome::Hole(stream, None), 11..30) => assert_eq!(stream, "lab/b"),
+            (outcome, _) => panic!("{outcome:?} at {index}"),
         }
     }
-    assert_eq!(fates.len(), 41);
+    assert_eq!(outcomes.len(), 41);
 }
 
 #[test]
@@ -210,10 +223,13 @@ fn jitter_of_an_anchor_is_no_hole() {
             for block in blocks.iter_mut().flat_map(|line| line.iter_mut().skip(1)) {
                 block.t0 = block.t0.offset(random.below(2_000_001) as i64 - 1_000_000);
             }
-            let fates = interleave(&mut random, &mut difference(matching), blocks);
-            let fates = only_fates(&fates);
-            assert_eq!(fates.len(), 600, "seed {seed}, {matching:?}");
-            assert!(fates.iter().all(|fate| *fate == Fate::Value(0.0)), "seed {seed}, {matching:?}");
+            let outcomes = interleave(&mut random, &mut difference(matching), blocks);
+            let outcomes = only_outcomes(&outcomes);
+            assert_eq!(outcomes.len(), 600, "seed {seed}, {matching:?}");
+            assert!(
+                outcomes.iter().all(|outcome| *outcome == SampleOutcome::Value(0.0)),
+                "seed {seed}, {matching:?}"
+            );
         }
     }
 }
@@ -223,22 +239,27 @@ fn a_restart_of_an_input_makes_a_hole_and_goes_on() {
     for restarted in [0, 1] {
         let mut streams = [Stream::new("lab/a", "1k"), Stream::new("lab/b", "1k")];
         let mut derivation = difference(Matching::Nearest);
-        let mut fates = Vec::new();
+        let mut outcomes = Vec::new();
         for (input, stream) in streams.iter().enumerate() {
-            feed(&mut derivation, &mut fates, input, &stream.block(0, &[1.0; 100]));
+            feed(&mut derivation, &mut outcomes, input, &stream.block(0, &[1.0; 100]));
         }
         // The new epoch begins 50 ms after the old one ended; the other input continues without a break.
         let other = 1 - restarted;
-        feed(&mut derivation, &mut fates, other, &streams[other].block(100, &[1.0; 100]));
+        feed(&mut derivation, &mut outcomes, other, &streams[other].block(100, &[1.0; 100]));
         let stream = &mut streams[restarted];
         stream.epoch.start_ns += 1;
         stream.anchor = stream.anchor.offset(150_000_000);
-        feed(&mut derivation, &mut fates, restarted, &stream.block(0, &[1.0; 50]));
-        let hole = Fate::Hole(["lab/a", "lab/b"][restarted].into(), Some(Stage::Source));
-        let fates = only_fates(&fates);
-        assert_eq!(fates.len(), 200);
-        assert!(fates[..100].iter().chain(&fates[150..]).all(|fate| *fate == Fate::Value(0.0)));
-        assert!(fates[100..150].iter().all(|fate| *fate == hole), "{:?}", fates[100]);
+        feed(&mut derivation, &mut outcomes, restarted, &stream.block(0, &[1.0; 50]));
+        let hole = SampleOutcome::Hole(["lab/a", "lab/b"][restarted].into(), Some(Stage::Source));
+        let outcomes = only_outcomes(&outcomes);
+        assert_eq!(outcomes.len(), 200);
+        assert!(
+            outcomes[..100]
+                .iter()
+                .chain(&outcomes[150..])
+                .all(|outcome| *outcome == SampleOutcome::Value(0.0))
+        );
+        assert!(outcomes[100..150].iter().all(|outcome| *outcome == hole), "{:?}", outcomes[100]);
     }
 }
 
@@ -246,34 +267,37 @@ fn a_restart_of_an_input_makes_a_hole_and_goes_on() {
 fn a_clock_set_back_at_a_restart_of_the_grid_costs_one_sample() {
     let mut a = Stream::new("lab/a", "1k");
     let mut derivation = derivation("2 * a", &[("a", "lab/a")], Matching::Nearest);
-    let mut fates = Vec::new();
-    feed(&mut derivation, &mut fates, 0, &a.block(0, &[1.0, 2.0]));
+    let mut outcomes = Vec::new();
+    feed(&mut derivation, &mut outcomes, 0, &a.block(0, &[1.0, 2.0]));
     a.epoch.start_ns = 2;
     a.anchor = WallTime::from_nanos(0);
-    feed(&mut derivation, &mut fates, 0, &a.block(0, &[3.0]));
-    let seam = Fate::Hole("lab/a".into(), Some(Stage::Source));
-    assert_eq!(only_fates(&fates), [Fate::Value(2.0), Fate::Value(4.0), seam, Fate::Value(6.0)]);
-    assert_eq!(fates[3].0, WallTime::from_nanos(0));
+    feed(&mut derivation, &mut outcomes, 0, &a.block(0, &[3.0]));
+    let seam = SampleOutcome::Hole("lab/a".into(), Some(Stage::Source));
+    assert_eq!(
+        only_outcomes(&outcomes),
+        [SampleOutcome::Value(2.0), SampleOutcome::Value(4.0), seam, SampleOutcome::Value(6.0)]
+    );
+    assert_eq!(outcomes[3].0, WallTime::from_nanos(0));
 }
 
 #[test]
 fn a_hole_inherits_the_stage_told_before_or_after_it_was_seen() {
     let (a, b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "1k"));
     let mut derivation = difference(Matching::Nearest);
-    let mut fates = Vec::new();
+    let mut outcomes = Vec::new();
     let injected = Hole { epoch: a.epoch, positions: 1..2, stage: Some(Stage::Injected) };
     let network = Hole { epoch: b.epoch, positions: 3..4, stage: Some(Stage::Network) };
-    feed(&mut derivation, &mut fates, 0, &a.block(0, &[1.0]));
+    feed(&mut derivation, &mut outcomes, 0, &a.block(0, &[1.0]));
     derivation.handle(0, Input::Hole(&injected)).unwrap();
-    feed(&mut derivation, &mut fates, 0, &a.block(2, &[1.0; 3]));
+    feed(&mut derivation, &mut outcomes, 0, &a.block(2, &[1.0; 3]));
     derivation.handle(1, Input::Block(&b.block(0, &[1.0; 3]))).unwrap();
     derivation.handle(1, Input::Block(&b.block(4, &[1.0]))).unwrap();
     derivation.handle(1, Input::Hole(&network)).unwrap();
-    drain(&mut derivation, &mut fates);
-    let fates = only_fates(&fates);
-    assert_eq!(fates[1], Fate::Hole("lab/a".into(), Some(Stage::Injected)));
-    assert_eq!(fates[3], Fate::Hole("lab/b".into(), Some(Stage::Network)));
-    assert_eq!([&fates[0], &fates[2], &fates[4]], [&Fate::Value(0.0); 3]);
+    drain(&mut derivation, &mut outcomes);
+    let outcomes = only_outcomes(&outcomes);
+    assert_eq!(outcomes[1], SampleOutcome::Hole("lab/a".into(), Some(Stage::Injected)));
+    assert_eq!(outcomes[3], SampleOutcome::Hole("lab/b".into(), Some(Stage::Network)));
+    assert_eq!([&outcomes[0], &outcomes[2], &outcomes[4]], [&SampleOutcome::Value(0.0); 3]);
 }
 
 #[test]
@@ -282,49 +306,52 @@ fn missing_elements_within_a_block_are_holes() {
     let mut derivation = derivation("a", &[("a", "lab/a")], Matching::Nearest);
     let mut block = a.block(0, &[1.0, 2.0, 3.0, 4.0]);
     block.missing.extend([0..1, 2..3]);
-    let mut fates = Vec::new();
-    feed(&mut derivation, &mut fates, 0, &block);
-    let hole = Fate::Hole("lab/a".into(), None);
-    assert_eq!(only_fates(&fates), [hole.clone(), Fate::Value(2.0), hole, Fate::Value(4.0)]);
+    let mut outcomes = Vec::new();
+    feed(&mut derivation, &mut outcomes, 0, &block);
+    let hole = SampleOutcome::Hole("lab/a".into(), None);
+    assert_eq!(
+        only_outcomes(&outcomes),
+        [hole.clone(), SampleOutcome::Value(2.0), hole, SampleOutcome::Value(4.0)]
+    );
 }
 
 #[test]
 fn an_input_that_does_not_come_is_waited_for_and_then_a_hole() {
     let (a, b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "1k"));
     let mut derivation = difference(Matching::Nearest);
-    let mut fates = Vec::new();
-    feed(&mut derivation, &mut fates, 1, &b.block(0, &[1.0; 10]));
+    let mut outcomes = Vec::new();
+    feed(&mut derivation, &mut outcomes, 1, &b.block(0, &[1.0; 10]));
     // Two seconds of the first input wait for the second …
     for block in 0..20 {
-        feed(&mut derivation, &mut fates, 0, &a.block(block * 100, &[1.0; 100]));
+        feed(&mut derivation, &mut outcomes, 0, &a.block(block * 100, &[1.0; 100]));
     }
-    assert_eq!(fates.len(), 10);
+    assert_eq!(outcomes.len(), 10);
     // … and what is older is given up, by the data or by the clock.
-    feed(&mut derivation, &mut fates, 0, &a.block(2_100, &[1.0; 100]));
-    let overdue = Fate::Hole("lab/b".into(), Some(Stage::Late));
-    assert_eq!(fates.len(), 100);
-    assert!(only_fates(&fates)[10..].iter().all(|fate| *fate == overdue));
+    feed(&mut derivation, &mut outcomes, 0, &a.block(2_100, &[1.0; 100]));
+    let overdue = SampleOutcome::Hole("lab/b".into(), Some(Stage::Late));
+    assert_eq!(outcomes.len(), 100);
+    assert!(only_outcomes(&outcomes)[10..].iter().all(|outcome| *outcome == overdue));
     derivation.advance(a.time_of(2_500));
-    drain(&mut derivation, &mut fates);
-    assert_eq!(fates.len(), 500);
+    drain(&mut derivation, &mut outcomes);
+    assert_eq!(outcomes.len(), 500);
     // What comes after all is passed over, and the rest goes on.
-    feed(&mut derivation, &mut fates, 1, &b.block(10, &[1.0; 990]));
-    assert_eq!(fates.len(), 1_000);
-    assert_eq!(fates[499].1, overdue);
-    assert!(only_fates(&fates)[500..].iter().all(|fate| *fate == Fate::Value(0.0)));
+    feed(&mut derivation, &mut outcomes, 1, &b.block(10, &[1.0; 990]));
+    assert_eq!(outcomes.len(), 1_000);
+    assert_eq!(outcomes[499].1, overdue);
+    assert!(only_outcomes(&outcomes)[500..].iter().all(|outcome| *outcome == SampleOutcome::Value(0.0)));
 }
 
 #[test]
 fn an_input_that_ended_is_not_waited_for() {
     let (a, b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "1k"));
     let mut derivation = difference(Matching::Nearest);
-    let mut fates = Vec::new();
-    feed(&mut derivation, &mut fates, 1, &b.block(0, &[1.0; 10]));
+    let mut outcomes = Vec::new();
+    feed(&mut derivation, &mut outcomes, 1, &b.block(0, &[1.0; 10]));
     derivation.handle(1, Input::Ended).unwrap();
-    feed(&mut derivation, &mut fates, 0, &a.block(0, &[1.0; 12]));
-    let gone = Fate::Hole("lab/b".into(), Some(Stage::Source));
-    assert_eq!(fates.len(), 12);
-    assert_eq!(only_fates(&fates)[10..], [gone.clone(), gone]);
+    feed(&mut derivation, &mut outcomes, 0, &a.block(0, &[1.0; 12]));
+    let gone = SampleOutcome::Hole("lab/b".into(), Some(Stage::Source));
+    assert_eq!(outcomes.len(), 12);
+    assert_eq!(only_outcomes(&outcomes)[10..], [gone.clone(), gone]);
 }
 
 #[test]
@@ -356,13 +383,13 @@ fn inputs_that_cannot_be_are_refused_with_what_there_is() {
 fn another_rate_after_a_restart_is_refused_and_what_is_known_stays() {
     let a = Stream::new("lab/a", "1k");
     let mut derivation = derivation("a", &[("a", "lab/a")], Matching::Nearest);
-    let mut fates = Vec::new();
-    feed(&mut derivation, &mut fates, 0, &a.block(0, &[1.0]));
+    let mut outcomes = Vec::new();
+    feed(&mut derivation, &mut outcomes, 0, &a.block(0, &[1.0]));
     let mut faster = Stream::new("lab/a", "2k");
     faster.epoch.start_ns = 2;
     assert!(derivation.handle(0, Input::Block(&faster.block(0, &[1.0]))).is_err());
-    feed(&mut derivation, &mut fates, 0, &a.block(1, &[5.0]));
-    assert_eq!(only_fates(&fates), [Fate::Value(1.0), Fate::Value(5.0)]);
+    feed(&mut derivation, &mut outcomes, 0, &a.block(1, &[5.0]));
+    assert_eq!(only_outcomes(&outcomes), [SampleOutcome::Value(1.0), SampleOutcome::Value(5.0)]);
 }
 
 #[test]

@@ -316,7 +316,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_account_adds_up_and_tells_the_fates_of_the_pieces(
+        fn every_account_adds_up_and_tells_the_outcomes_of_the_pieces(
             pieces in 1_u32..5,
             deliveries in prop::collection::vec(prop::sample::select(&DELIVERIES[..]), 0..200),
         ) {

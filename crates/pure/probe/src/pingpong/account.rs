@@ -110,10 +110,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_exchange_is_in_one_place(fates in prop::collection::vec(0..3_u8, 0..200)) {
-            let of = |fate: u8| fates.iter().filter(|it| **it == fate).count() as u64;
+        fn every_exchange_is_in_one_place(outcomes in prop::collection::vec(0..3_u8, 0..200)) {
+            let of = |outcome: u8| outcomes.iter().filter(|it| **it == outcome).count() as u64;
             let (completed, forward, reverse) = (of(0), of(1), of(2));
-            let counts = ExchangeCounts { sent: fates.len() as u64, completed, given_up: forward + reverse };
+            let counts = ExchangeCounts { sent: outcomes.len() as u64, completed, given_up: forward + reverse };
             let account = counts.close(Some(completed + reverse)).unwrap();
             prop_assert_eq!((account.lost_forward, account.lost_reverse), (forward, reverse));
             prop_assert!(account.adds_up());

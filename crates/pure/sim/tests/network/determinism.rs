@@ -1,6 +1,6 @@
 //! One seed, one run; and no effect moves another.
 
-use sim::{Bursts, Corruption, Fate, Host, Lineup, Link, LostBy, Network, NodeId, Order};
+use sim::{Bursts, Corruption, Host, Lineup, Link, LostBy, Network, NodeId, Order, Outcome};
 
 use crate::part::{GROUP, Part, READER, at, micros};
 
@@ -31,7 +31,7 @@ fn run(seed: u64, link: Link) -> Network<Part> {
 /// The ordinals that the reader's link lost in this way.
 fn lost(network: &Network<Part>, by: LostBy) -> Vec<u64> {
     let passes = network.log().passes(READER);
-    passes.filter(|pass| pass.fate == Fate::Lost(by)).map(|pass| pass.ordinal).collect()
+    passes.filter(|pass| pass.outcome == Outcome::Lost(by)).map(|pass| pass.ordinal).collect()
 }
 
 #[test]

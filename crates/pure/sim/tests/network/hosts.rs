@@ -1,6 +1,6 @@
 //! Receive buffers that overflow and tell of it late, processes that read seldom or stand still.
 
-use sim::{Address, Arrival, Fate, Host, Lineup, LostBy, Network, Node, Socket};
+use sim::{Address, Arrival, Host, Lineup, LostBy, Network, Node, Outcome, Socket};
 use units::Instant;
 
 use crate::part::{GROUP, Heard, PUBLISHER, Part, READER, at, micros};
@@ -54,7 +54,7 @@ fn drops_are_stamped_on_the_next_datagram_that_is_queued() {
         .log()
         .outcomes(READER)
         .into_iter()
-        .filter(|(_, fate)| *fate == Fate::Lost(LostBy::Buffer))
+        .filter(|(_, outcome)| *outcome == Outcome::Lost(LostBy::Buffer))
         .map(|(ordinal, _)| ordinal)
         .collect();
     assert_eq!(lost, [7, 8, 9]);

@@ -1,6 +1,6 @@
 //! Who gets what, when: fan-out, membership, each reader's own link, and the way back.
 
-use sim::{Corruption, Fate, Lineup, Link, LostBy, NodeId, Port};
+use sim::{Corruption, Lineup, Link, LostBy, NodeId, Outcome, Port};
 use units::Instant;
 
 use crate::part::{GROUP, PUBLISHER, Part, READER, at, micros};
@@ -19,7 +19,7 @@ fn every_member_hears_over_a_link_of_its_own() {
     let read = |node| network.node(node).listening().heard.iter().map(|heard| heard.read).collect::<Vec<_>>();
     assert_eq!(read(NodeId(1)), [100, 1_100, 2_100, 3_100].map(at));
     assert_eq!(read(NodeId(2)), [7_000, 9_000, 10_000].map(at));
-    assert_eq!(network.log().outcomes(NodeId(2))[&1], Fate::Lost(LostBy::Placed));
+    assert_eq!(network.log().outcomes(NodeId(2))[&1], Outcome::Lost(LostBy::Placed));
     assert_eq!(network.now(), at(20_000));
 }
 
@@ -123,7 +123,7 @@ fn the_log_agrees_with_what_the_reader_wrote_down() {
     let mut logged: Vec<(Instant, u64)> = network
         .log()
         .passes(READER)
-        .filter_map(|pass| pass.fate.read_at().map(|at| (at, number(pass.ordinal))))
+        .filter_map(|pass| pass.outcome.read_at().map(|at| (at, number(pass.ordinal))))
         .collect();
     heard.sort_unstable();
     logged.sort_unstable();

@@ -84,14 +84,14 @@ struct Sender {
     unit_bytes: usize,
     /// One datagram beside the other.
     memory: Vec<u8>,
-    fates: Fates,
+    send_outcomes: SendOutcomes,
     /// Why datagrams that were to leave in trains do not.
     without_trains: Option<String>,
 }
 
 /// What became of the datagrams of a sender.
 #[derive(Default)]
-struct Fates {
+struct SendOutcomes {
     sent: FlowSent,
     taken: u64,
     /// How many datagrams lie in memory: those that were numbered last.
@@ -101,7 +101,7 @@ struct Fates {
     refusal: Option<Refusal>,
 }
 
-impl Fates {
+impl SendOutcomes {
     /// Takes note of what became of the datagrams at these places, each of so many bytes.
     fn take(&mut self, places: &[usize], outcomes: &[Outcome], unit_bytes: usize) {
         for (place, outcome) in places.iter().zip(outcomes) {
@@ -173,7 +173,7 @@ impl Sender {
             flow: key.flow(),
             unit_bytes: task.unit_bytes,
             memory: Vec::new(),
-            fates: Fates::default(),
+            send_outcomes: SendOutcomes::default(),
             without_trains: is_without.then(|| "this kernel has no UDP_SEGMENT (Linux 4.18)".to_owned()),
         })
     }
@@ -193,19 +193,19 @@ impl Sender {
     /// Writes `count` new datagrams into memory.
     fn write(&mut self, count: usize) {
         self.memory.resize((count * self.unit_bytes).max(self.memory.len()), 0);
-        (self.fates.written, self.fates.waiting) = (count, (0..count).collect());
+        (self.send_outcomes.written, self.send_outcomes.waiting) = (count, (0..count).collect());
         let sent = clock::monotonic();
         for place in 0..count {
-            let number = self.fates.sent.numbered + place as u64;
+            let number = self.send_outcomes.sent.numbered + place as u64;
             let stamp = Stamp { run: self.run, flow: self.flow, number, sent };
             stamp.write(&mut self.memory[place * self.unit_bytes..][..self.unit_bytes]);
         }
-        self.fates.sent.numbered += count as u64;
+        self.send_outcomes.sent.numbered += count as u64;
     }
 
     /// Sends what waits in memory; keeps what found no room.
     fn send_waiting(&mut self) {
-        let waiting = std::mem::take(&mut self.fates.waiting);
+        let waiting = std::mem::take(&mut self.send_outcomes.waiting);
         if self.socket.techniques().gso {
             // A train lies in one piece: what is missing in between left before.
             waiting.chunk_by(|one, next| *next == one + 1).for_each(|places| self.send_train(places));
@@ -218,7 +218,7 @@ impl Sender {
         let (Some(first), size_bytes) = (places.first(), places.len() * self.unit_bytes) else { return };
         let train = &self.memory[first * self.unit_bytes..][..size_bytes];
         let outcomes = self.socket.send_train(train, self.unit_bytes, self.to);
-        self.fates.take(places, outcomes, self.unit_bytes);
+        self.send_outcomes.take(places, outcomes, self.unit_bytes);
         if let Some(error) = self.socket.take_end_of_trains() {
             self.without_trains = Some(error.to_string());
         }
@@ -229,20 +229,20 @@ impl Sender {
         let unit = |place: &usize| &memory[place * self.unit_bytes..][..self.unit_bytes];
         let datagrams: Vec<&[u8]> = places.iter().map(unit).collect();
         let outcomes = self.socket.send_batch(&datagrams, self.to);
-        self.fates.take(places, outcomes, self.unit_bytes);
+        self.send_outcomes.take(places, outcomes, self.unit_bytes);
     }
 }
 
 impl SendEnd for Sender {
     fn send(&mut self, count: u32) -> Result<Room, TransportError> {
-        let is_new = self.fates.waiting.is_empty();
+        let is_new = self.send_outcomes.waiting.is_empty();
         if is_new {
             self.write(count as usize);
         }
         self.send_waiting();
         // Units count as handed over when they are written: what waits is sent before anything new.
         let handed = if is_new { count } else { 0 };
-        Ok(if self.fates.waiting.is_empty() { Room::Taken(handed) } else { Room::Full(handed) })
+        Ok(if self.send_outcomes.waiting.is_empty() { Room::Taken(handed) } else { Room::Full(handed) })
     }
 
     fn wait_for_room(&mut self, until: Instant) -> Result<(), TransportError> {
@@ -252,23 +252,23 @@ impl SendEnd for Sender {
     }
 
     fn finish(&mut self) -> Result<(), TransportError> {
-        self.fates.end();
+        self.send_outcomes.end();
         Ok(())
     }
 
     fn count(&self) -> Count {
-        Count { units: self.fates.taken, bytes: self.fates.sent.bytes, ..Count::default() }
+        Count { units: self.send_outcomes.taken, bytes: self.send_outcomes.sent.bytes, ..Count::default() }
     }
 
     fn sent(&self) -> Sent {
-        Sent::of(&self.fates.sent)
+        Sent::of(&self.send_outcomes.sent)
     }
 
     fn notes(&self) -> Vec<String> {
         let without_trains = self.without_trains.as_ref().map(|why| {
             format!("datagrams left one by one although --gso was asked for: {why}\nsee `ethtool -k`, or leave --gso out")
         });
-        self.fates.refused_in_words(self.to).into_iter().chain(without_trains).collect()
+        self.send_outcomes.refused_in_words(self.to).into_iter().chain(without_trains).collect()
     }
 }
 
@@ -472,10 +472,15 @@ mod tests {
     fn what_waited_when_the_sender_stopped_was_not_sent_and_what_was_overtaken_is_lost() {
         let of = |waiting: &[usize]| {
             let sent = FlowSent { numbered: 100, ..FlowSent::default() };
-            let mut fates = Fates { sent, written: 4, waiting: waiting.to_vec(), ..Fates::default() };
-            fates.end();
-            fates.end();
-            (fates.sent.numbered, fates.sent.refused[Stage::SenderSocket], fates.waiting.len())
+            let mut send_outcomes =
+                SendOutcomes { sent, written: 4, waiting: waiting.to_vec(), ..SendOutcomes::default() };
+            send_outcomes.end();
+            send_outcomes.end();
+            (
+                send_outcomes.sent.numbered,
+                send_outcomes.sent.refused[Stage::SenderSocket],
+                send_outcomes.waiting.len(),
+            )
         };
         assert_eq!(of(&[]), (100, 0, 0));
         assert_eq!(of(&[2, 3]), (98, 0, 0));
