@@ -26,13 +26,13 @@ const TRIES: u8 = 3;
 #[derive(Debug)]
 pub struct Sender {
     listing: Listing,
-    fates: Vec<Fate>,
+    progress: Vec<EntryProgress>,
     tally: Tally,
 }
 
 /// What became of an entry so far.
 #[derive(Clone, Default, Debug)]
-struct Fate {
+struct EntryProgress {
     outcome: Option<Outcome>,
     times_damaged: u8,
 }
@@ -53,8 +53,8 @@ impl Sender {
     pub fn new(listing: Listing) -> Self {
         let mut tally = Tally::default();
         listing.entries.iter().for_each(|entry| tally.offer(entry.bytes));
-        let fates = vec![Fate::default(); listing.entries.len()];
-        Self { listing, fates, tally }
+        let progress = vec![EntryProgress::default(); listing.entries.len()];
+        Self { listing, progress, tally }
     }
 
     /// Returns the account so far.
@@ -65,8 +65,8 @@ impl Sender {
 
     /// Returns what has not come to its end, with its size.
     pub fn missing(&self) -> impl Iterator<Item = &Entry> {
-        let both = self.listing.entries.iter().zip(&self.fates);
-        both.filter(|(_, fate)| fate.outcome.is_none()).map(|(entry, _)| entry)
+        let both = self.listing.entries.iter().zip(&self.progress);
+        both.filter(|(_, progress)| progress.outcome.is_none()).map(|(entry, _)| entry)
     }
 
     /// Sends over a connection what has not come to its end yet. Reads of the connection must time out now and then, so
@@ -104,8 +104,8 @@ impl Sender {
     {
         let pulse = Pulse::new(patience);
         let line = Line { connection, stop, pulse: &pulse };
-        let undone = |index: &usize| self.fates[*index].outcome.is_none();
-        let offered: Vec<usize> = (0..self.fates.len()).filter(undone).collect();
+        let undone = |index: &usize| self.progress[*index].outcome.is_none();
+        let offered: Vec<usize> = (0..self.progress.len()).filter(undone).collect();
         notice(Notice::Listed { entries: offered.len() as u64, bytes: self.tally.missing_bytes() });
         self.offer(line, &offered)?;
         let answers = hear_answers(line, offered.len())?;
@@ -172,7 +172,7 @@ impl Sender {
             let word = word.unwrap_or_else(|_| Err(Failure::Connection(io::ErrorKind::UnexpectedEof.into())));
             self.take(session, word?)?;
         }
-        let damaged = self.fates.iter().filter(|fate| fate.outcome.is_none()).count();
+        let damaged = self.progress.iter().filter(|progress| progress.outcome.is_none()).count();
         if damaged > 0 {
             let text = format!("{damaged} files arrived damaged");
             return Err(Failure::Connection(io::Error::new(io::ErrorKind::InvalidData, text)));
@@ -333,11 +333,11 @@ impl Sender {
             }
         };
         let number = usize::try_from(number).ok().and_then(|number| session.offered.get(number));
-        let Some(&index) = number.filter(|index| self.fates[**index].outcome.is_none()) else {
+        let Some(&index) = number.filter(|index| self.progress[**index].outcome.is_none()) else {
             return Err(Failure::protocol("message about a file that is not being transferred"));
         };
-        self.fates[index].times_damaged += u8::from(outcome.is_none());
-        let is_hopeless = self.fates[index].times_damaged == TRIES;
+        self.progress[index].times_damaged += u8::from(outcome.is_none());
+        let is_hopeless = self.progress[index].times_damaged == TRIES;
         let given_up = || Outcome::Refused(format!("it arrived damaged {TRIES} times"));
         if let Some(outcome) = outcome.or_else(|| is_hopeless.then(given_up)) {
             self.end(session.notice, index, outcome);
@@ -349,7 +349,7 @@ impl Sender {
         let entry = &self.listing.entries[index];
         self.tally.count(&outcome, entry.bytes);
         notice(Notice::Ended { path: &entry.path, bytes: entry.bytes, outcome: &outcome });
-        self.fates[index].outcome = Some(outcome);
+        self.progress[index].outcome = Some(outcome);
     }
 }
 

@@ -96,13 +96,13 @@ impl Drop for Namespace {
 }
 
 /// What became of numbered datagrams: who was refused and why, and who is missing at the receiver.
-struct Fate {
+struct SendOutcomes {
     refused: Vec<(u64, Refusal)>,
     missing: Vec<u64>,
     retried: u64,
 }
 
-impl Fate {
+impl SendOutcomes {
     /// Sends `count` datagrams of `size_bytes` in calls of `per_call` over `lo`.
     ///
     /// `warm_up` datagrams go first, one by one and waited for, so that batches are earned.
@@ -167,19 +167,19 @@ const SMALL_TBF: &str = "tc qdisc add dev lo root tbf rate 4mbit burst 3000 limi
 fn what_the_queue_discipline_drops_is_refused_one_for_one() {
     let Some(namespace) = Namespace::new() else { return };
     let Some(_) = namespace.run(SMALL_TBF) else { return };
-    let fate = namespace.inside(|| Fate::of(400, 16, 0, None));
-    fate.assert_all_are(Refusal::QueueDiscipline);
-    assert_eq!((fate.refused.len() as u64, fate.retried), (namespace.dropped(), 0));
+    let outcomes = namespace.inside(|| SendOutcomes::of(400, 16, 0, None));
+    outcomes.assert_all_are(Refusal::QueueDiscipline);
+    assert_eq!((outcomes.refused.len() as u64, outcomes.retried), (namespace.dropped(), 0));
 }
 
 #[test]
 fn a_drop_within_an_earned_batch_is_tried_once_more_and_counted() {
     let Some(namespace) = Namespace::new() else { return };
     let Some(_) = namespace.run(SMALL_TBF) else { return };
-    let fate = namespace.inside(|| Fate::of(400, 32, 1_100, None));
-    fate.assert_all_are(Refusal::QueueDiscipline);
-    assert_eq!(fate.refused.len() as u64 + fate.retried, namespace.dropped());
-    assert_eq!(fate.retried, 1);
+    let outcomes = namespace.inside(|| SendOutcomes::of(400, 32, 1_100, None));
+    outcomes.assert_all_are(Refusal::QueueDiscipline);
+    assert_eq!(outcomes.refused.len() as u64 + outcomes.retried, namespace.dropped());
+    assert_eq!(outcomes.retried, 1);
 }
 
 #[test]
@@ -187,14 +187,14 @@ fn a_full_send_buffer_is_told_from_a_full_queue() {
     let Some(namespace) = Namespace::new() else { return };
     let roomy = "tc qdisc add dev lo root tbf rate 4mbit burst 3000 limit 10000000";
     let Some(_) = namespace.run(roomy) else { return };
-    let fate = namespace.inside(|| {
+    let outcomes = namespace.inside(|| {
         let destination: SocketAddr = at("127.0.0.1:0");
         let (interface, loopback, ttl, buffer_bytes) = (None, Loopback::On, 1, 4_608);
         let techniques = SendTechniques::default();
         let small = SendOptions { destination, interface, ttl, loopback, buffer_bytes, techniques };
-        Fate::of(400, 16, 0, Some(SendSocket::open(&small).expect("it opens")))
+        SendOutcomes::of(400, 16, 0, Some(SendSocket::open(&small).expect("it opens")))
     });
-    fate.assert_all_are(Refusal::SocketFull);
+    outcomes.assert_all_are(Refusal::SocketFull);
     assert_eq!(namespace.dropped(), 0);
 }
 
@@ -202,8 +202,8 @@ fn a_full_send_buffer_is_told_from_a_full_queue() {
 fn what_a_firewall_takes_out_of_a_batch_is_refused_by_the_ip_layer() {
     let Some(namespace) = Namespace::new() else { return };
     let Some(()) = namespace.drop_outgoing("udp length 1008 numgen inc mod 7 == 3") else { return };
-    let fate = namespace.inside(|| Fate::of(400, 32, 1_100, None));
-    fate.assert_all_are(Refusal::Ip(EPERM));
+    let outcomes = namespace.inside(|| SendOutcomes::of(400, 32, 1_100, None));
+    outcomes.assert_all_are(Refusal::Ip(EPERM));
 }
 
 #[test]

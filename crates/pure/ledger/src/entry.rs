@@ -9,22 +9,22 @@ use crate::brackets::{BracketId, Brackets, LedgerKey};
 use crate::shares::Shares;
 use crate::{Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 
-/// The most single datagrams counted as late in one gap, and the most runs of different fate: more than any
+/// The most single datagrams counted as late in one gap, and the most runs of different attribution: more than any
 /// sound network shows, so that a forger cannot make a gap grow. What goes beyond is not counted.
 const MAX_DETAILS: usize = 4_096;
 
-/// A declared gap with the fates of its numbers.
+/// A declared gap with the attributions of its numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) gap: Gap,
     pub(crate) declared: Instant,
     pub(crate) cause: Cause,
-    /// The time for evidence is over: what has no fate now is unexplained.
+    /// The time for evidence is over: what has no attribution now is unexplained.
     pub(crate) expired: bool,
     /// The gap's datagrams by class; `gap` itself holds the elements.
     pub(crate) datagrams: Shares,
     /// Fates of numbers, sorted and disjoint. A number without one is unsettled.
-    fates: Vec<Fate>,
+    attributions: Vec<Attribution>,
     /// Numbers that the socket dropped by exact evidence, which its counter has not told of yet.
     uncounted: RangeSet,
     /// Numbers that came late, with the elements they carried.
@@ -47,7 +47,7 @@ pub(crate) enum Cause {
 }
 
 #[derive(Clone, Debug)]
-struct Fate {
+struct Attribution {
     numbers: Range<u64>,
     basis: Basis,
 }
@@ -88,7 +88,7 @@ impl Entry {
             cause,
             expired: false,
             datagrams,
-            fates: Vec::new(),
+            attributions: Vec::new(),
             uncounted: RangeSet::new(),
             late: Vec::new(),
             skipped: Vec::new(),
@@ -116,7 +116,7 @@ impl Entry {
         ledger: LedgerKey,
         brackets: &mut Brackets,
     ) -> Vec<(Attribution, u64)> {
-        if self.fates.len() >= MAX_DETAILS {
+        if self.attributions.len() >= MAX_DETAILS {
             return Vec::new();
         }
         let mut open = RangeSet::new();
@@ -124,9 +124,9 @@ impl Entry {
         for (late, _) in &self.late {
             open.remove(*late..late + 1);
         }
-        for fate in &self.fates {
-            if matches!(fate.basis, Basis::Exact(named, _) if named <= stage) {
-                open.remove(fate.numbers.clone());
+        for attribution in &self.attributions {
+            if matches!(attribution.basis, Basis::Exact(named, _) if named <= stage) {
+                open.remove(attribution.numbers.clone());
             }
         }
         if self.expired && stage.is_counted_by_socket() {
@@ -138,17 +138,19 @@ impl Entry {
             if stage.is_counted_by_socket() && !self.expired {
                 self.uncounted.insert(numbers.clone());
             }
-            self.fates.push(Fate { numbers, basis: Basis::Exact(stage, source) });
+            self.attributions.push(Attribution { numbers, basis: Basis::Exact(stage, source) });
         }
         self.count_named(ledger, brackets);
-        self.fates.sort_by_key(|fate| fate.numbers.start);
+        self.attributions.sort_by_key(|attribution| attribution.numbers.start);
         moved
     }
 
     /// Leaves of `open` what the socket's counter has counted and not been matched with.
     fn leave_what_is_matched(&self, open: &mut RangeSet, ledger: LedgerKey, brackets: &mut Brackets) {
-        for fate in self.fates.iter().filter(|fate| matches!(fate.basis, Basis::Bracketed(..))) {
-            open.remove(fate.numbers.clone());
+        for attribution in
+            self.attributions.iter().filter(|attribution| matches!(attribution.basis, Basis::Bracketed(..)))
+        {
+            open.remove(attribution.numbers.clone());
         }
         let uncounted: Vec<_> =
             open.iter().flat_map(|numbers| brackets.take_named(ledger, numbers)).collect();
@@ -244,48 +246,49 @@ impl Entry {
         for (late, _) in &self.late {
             open.remove(*late..late + 1);
         }
-        for fate in &self.fates {
-            open.remove(fate.numbers.clone());
+        for attribution in &self.attributions {
+            open.remove(attribution.numbers.clone());
         }
         let uncovered: Vec<_> = open.iter().collect();
         for numbers in uncovered {
             for found in brackets.explain(ledger, numbers) {
                 open.remove(found.numbers.clone());
                 let basis = Basis::Bracketed(found.stage, found.source, found.bracket);
-                self.fates.push(Fate { numbers: found.numbers, basis });
+                self.attributions.push(Attribution { numbers: found.numbers, basis });
             }
         }
-        self.fates.extend(open.iter().map(|numbers| Fate { numbers, basis: Basis::Unexplained }));
-        self.fates.sort_by_key(|fate| fate.numbers.start);
+        self.attributions
+            .extend(open.iter().map(|numbers| Attribution { numbers, basis: Basis::Unexplained }));
+        self.attributions.sort_by_key(|attribution| attribution.numbers.start);
         self.expired = true;
     }
 
-    /// Removes the fates of `numbers`, gives counts back to their brackets and tells what was removed.
+    /// Removes the attributions of `numbers`, gives counts back to their brackets and tells what was removed.
     fn clear(&mut self, numbers: Range<u64>, brackets: &mut Brackets) -> Vec<(Attribution, u64)> {
         self.uncounted.remove(numbers.clone());
         let mut moved = Vec::new();
-        let mut kept = Vec::with_capacity(self.fates.len() + 1);
-        for fate in self.fates.drain(..) {
-            let start = fate.numbers.start.max(numbers.start);
-            let end = fate.numbers.end.min(numbers.end);
+        let mut kept = Vec::with_capacity(self.attributions.len() + 1);
+        for attribution in self.attributions.drain(..) {
+            let start = attribution.numbers.start.max(numbers.start);
+            let end = attribution.numbers.end.min(numbers.end);
             if start >= end {
-                kept.push(fate);
+                kept.push(attribution);
                 continue;
             }
             let count = end - start;
-            if let Basis::Bracketed(_, _, bracket) = fate.basis {
+            if let Basis::Bracketed(_, _, bracket) = attribution.basis {
                 brackets.release(bracket, count);
             }
-            moved.push((fate.basis.stage(), count));
-            let sides = [fate.numbers.start..start, end..fate.numbers.end];
+            moved.push((attribution.basis.stage(), count));
+            let sides = [attribution.numbers.start..start, end..attribution.numbers.end];
             let sides = sides.into_iter().filter(|side| !side.is_empty());
-            kept.extend(sides.map(|numbers| Fate { numbers, basis: fate.basis }));
+            kept.extend(sides.map(|numbers| Attribution { numbers, basis: attribution.basis }));
         }
-        self.fates = kept;
+        self.attributions = kept;
         moved
     }
 
-    /// Counts datagrams and elements anew from the fates.
+    /// Counts datagrams and elements anew from the attributions.
     pub(crate) fn recount(&mut self) {
         self.datagrams = self.count_datagrams();
         let (elements, apportioned) = self.count_elements();
@@ -305,9 +308,9 @@ impl Entry {
     /// Counts the numbers that have not come at all.
     fn count_carriers(&self) -> Shares {
         let mut shares = Shares::default();
-        for fate in &self.fates {
-            let count = fate.numbers.end - fate.numbers.start;
-            match fate.basis.stage() {
+        for attribution in &self.attributions {
+            let count = attribution.numbers.end - attribution.numbers.start;
+            match attribution.basis.stage() {
                 Some(stage) => shares.lost[stage] += count,
                 None => shares.unexplained += count,
             }
@@ -363,9 +366,9 @@ impl Entry {
         for (stage, count) in self.skipped_by_totals.nonzero() {
             add(stage, count, Unit::Elements, EvidenceSource::SampleTotals);
         }
-        for fate in &self.fates {
-            if let Basis::Exact(stage, source) | Basis::Bracketed(stage, source, _) = fate.basis {
-                add(stage, fate.numbers.end - fate.numbers.start, Unit::Datagrams, source);
+        for attribution in &self.attributions {
+            if let Basis::Exact(stage, source) | Basis::Bracketed(stage, source, _) = attribution.basis {
+                add(stage, attribution.numbers.end - attribution.numbers.start, Unit::Datagrams, source);
             }
         }
         if !self.late.is_empty() {

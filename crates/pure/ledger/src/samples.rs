@@ -33,7 +33,7 @@ impl SampleRows {
 
 /// What became of elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
+pub(crate) enum ElementOutcome {
     Delivered,
     Missing,
 }
@@ -49,7 +49,7 @@ pub(crate) struct SampleCounter {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Begun {
-    All(Fate),
+    All(ElementOutcome),
     Mixed,
 }
 
@@ -63,11 +63,11 @@ impl SampleCounter {
     }
 
     /// Records the elements that follow all before.
-    pub(crate) fn ledger(&mut self, positions: Range<u64>, fate: Fate) {
+    pub(crate) fn ledger(&mut self, positions: Range<u64>, outcome: ElementOutcome) {
         let mut at = positions.start;
         if let Some(begun) = self.begun {
             let end = at.next_multiple_of(self.per_sample);
-            self.begun = Some(if begun == Begun::All(fate) { begun } else { Begun::Mixed });
+            self.begun = Some(if begun == Begun::All(outcome) { begun } else { Begun::Mixed });
             if positions.end < end {
                 return;
             }
@@ -75,9 +75,9 @@ impl SampleCounter {
             self.end_sample();
         }
         let samples = (positions.end - at) / self.per_sample;
-        self.count(Begun::All(fate), samples);
+        self.count(Begun::All(outcome), samples);
         if !positions.end.is_multiple_of(self.per_sample) {
-            self.begun = Some(Begun::All(fate));
+            self.begun = Some(Begun::All(outcome));
         }
     }
 
@@ -89,8 +89,8 @@ impl SampleCounter {
 
     const fn count(&mut self, what: Begun, samples: u64) {
         match what {
-            Begun::All(Fate::Delivered) => self.counted.whole += samples,
-            Begun::All(Fate::Missing) => self.counted.missing += samples,
+            Begun::All(ElementOutcome::Delivered) => self.counted.whole += samples,
+            Begun::All(ElementOutcome::Missing) => self.counted.missing += samples,
             Begun::Mixed => self.counted.partial += samples,
         }
     }
@@ -104,10 +104,10 @@ mod tests {
     #[test]
     fn a_sample_is_whole_partial_or_missing_and_one_may_be_pending() {
         let mut counter = SampleCounter::new(4);
-        counter.ledger(8..18, Fate::Delivered);
-        counter.ledger(18..22, Fate::Missing);
-        counter.ledger(22..24, Fate::Delivered);
-        counter.ledger(24..34, Fate::Missing);
+        counter.ledger(8..18, ElementOutcome::Delivered);
+        counter.ledger(18..22, ElementOutcome::Missing);
+        counter.ledger(22..24, ElementOutcome::Delivered);
+        counter.ledger(24..34, ElementOutcome::Missing);
         let rows = counter.rows();
         assert_eq!(rows, SampleRows { whole: 2, partial: 2, missing: 2, pending: 1 });
         assert_eq!(rows.check(7), Ok(()));
@@ -120,17 +120,19 @@ mod tests {
         for _ in 0..200 {
             let per_sample = 1 + random.below(5);
             let mut counter = SampleCounter::new(u32::try_from(per_sample).unwrap());
-            let mut fates = Vec::new();
-            while fates.len() < 100 {
-                let start = fates.len() as u64;
-                let fate = if random.chance(0.5) { Fate::Delivered } else { Fate::Missing };
+            let mut outcomes = Vec::new();
+            while outcomes.len() < 100 {
+                let start = outcomes.len() as u64;
+                let outcome =
+                    if random.chance(0.5) { ElementOutcome::Delivered } else { ElementOutcome::Missing };
                 let len = 1 + random.below(9);
-                counter.ledger(start..start + len, fate);
-                fates.resize(fates.len() + usize::try_from(len).unwrap(), fate);
+                counter.ledger(start..start + len, outcome);
+                outcomes.resize(outcomes.len() + usize::try_from(len).unwrap(), outcome);
             }
             let mut expected = SampleRows::default();
-            for sample in fates.chunks(usize::try_from(per_sample).unwrap()) {
-                let came = sample.iter().filter(|fate| **fate == Fate::Delivered).count() as u64;
+            for sample in outcomes.chunks(usize::try_from(per_sample).unwrap()) {
+                let came =
+                    sample.iter().filter(|outcome| **outcome == ElementOutcome::Delivered).count() as u64;
                 match (sample.len() as u64 == per_sample, came) {
                     (false, _) => expected.pending += 1,
                     (true, 0) => expected.missing += 1,
