@@ -1,8 +1,8 @@
-//! How many datagrams a host receives a second, and how its receivers should be built: `tallycast bench capacity`.
+//! The number of datagrams a host receives per second, by threading model: `tallycast bench capacity`.
 //!
-//! Source 002 asked it first: the same datagrams for one, two, four and eight receivers, which are processes or threads,
-//! each with a port of its own or all at one. The client sends as fast as it goes, or as it is told; at the server a crew
-//! receives, and the kernel's own counts say what it dropped. Each point closes an account.
+//! After the "UDP notes": the same datagrams go to one, two, four and eight receivers, which are processes or threads,
+//! each with a port of its own or all at one. The client sends as fast as it can or at a given rate; receivers at the
+//! server count what arrives, and the kernel's own counters show what it dropped. Each point closes an account.
 
 mod client;
 mod crew;

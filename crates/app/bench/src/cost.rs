@@ -1,8 +1,8 @@
 //! What it costs a host to move data: `tallycast bench cost`.
 //!
-//! The measurement of document 001 (table 2): processor cycles for each bit that is sent and received, and how long data
-//! take through the end systems, over UDP, TCP and the stream protocol beside each other. Each transport is measured by
-//! runs of [`throughput`](crate::throughput) at one moderate rate; what a cost is lies in `probe`.
+//! The measurement of Gu & Grossman 2005 (table 2): processor cycles per bit sent and received, and the delay in the end
+//! systems, for UDP, TCP and the stream protocol. Each transport is measured by runs of
+//! [`throughput`](crate::throughput) at one moderate rate; `probe` defines the cost.
 
 mod measure;
 mod options;

@@ -1,4 +1,4 @@
-//! Keeping processors busy on purpose, as other work of a host would: threads that follow a duty cycle.
+//! An artificial CPU load, in place of other work of the host: threads that follow a duty cycle.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -23,29 +23,29 @@ pub(crate) const LARGEST_SHARE_PPM: u32 = 1_000_000;
 /// The most threads.
 pub(crate) const MOST_LOAD_THREADS: u32 = 256;
 
-/// How much a host is to be kept busy.
+/// The CPU load to put on a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuLoad {
-    /// For how many millionths of the time each thread works.
+    /// The share of the time that each thread works, in millionths.
     pub share_ppm: u32,
-    /// How many threads; none is one for each processor.
+    /// The number of threads; none is one per processor.
     pub workers: Option<u32>,
 }
 
-/// What was really taken of the processors.
+/// The CPU load that was really applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AppliedLoad {
     /// Processor time of all threads.
     pub cpu_ns: u64,
-    /// How long they were at it.
+    /// How long the threads ran.
     pub elapsed_ns: u64,
-    /// How many they were.
+    /// The number of threads.
     pub workers: u32,
 }
 
-/// Threads at work. Dropping them ends them.
+/// The threads that generate the load. Dropping it ends them.
 #[derive(Debug)]
 pub(crate) struct LoadGenerator {
     threads: Vec<JoinHandle<u64>>,
@@ -54,7 +54,7 @@ pub(crate) struct LoadGenerator {
 }
 
 impl AppliedLoad {
-    /// Returns what was taken, in percent of one processor.
+    /// Returns the applied load, in percent of one processor.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "times of a run are far below 2^53 ns")]
     pub fn cpu_percent(&self) -> f64 {
@@ -77,7 +77,7 @@ impl LoadGenerator {
         Ok(generator)
     }
 
-    /// Ends; returns what was taken.
+    /// Ends the threads; returns the load that was applied.
     pub(crate) fn end(mut self) -> AppliedLoad {
         self.is_over.store(true, Ordering::Relaxed);
         let threads = std::mem::take(&mut self.threads);
@@ -123,7 +123,7 @@ fn work(until: Instant, is_over: &AtomicBool) {
 mod tests {
     use super::*;
 
-    /// Keeps processors busy until so much of their time must have been taken, or a watchdog barks.
+    /// Applies a load for three periods and returns what was measured.
     fn applied_load(load: CpuLoad) -> AppliedLoad {
         let generator = LoadGenerator::begin(load).unwrap();
         clock::sleep_until(generator.began + PERIOD * 3);

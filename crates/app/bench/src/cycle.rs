@@ -1,7 +1,7 @@
 //! The largest array of `u32` that a writer can hand to a reader every cycle: `tallycast bench cycle`.
 //!
-//! Source: document 004, whose communication tool this is; `probe::cycle` has the rules, `docs/bench.md` says for
-//! people what is measured. [`run`] looks for the largest array at each [point](Point) of cycle time, transport and
+//! Source: Scollo, whose communication tool this reproduces; `probe::cycle` has the rules, `docs/bench.md` explains
+//! what is measured. [`run`] looks for the largest array at each [point](Point) of cycle time, transport and
 //! processor quota; each repeat is one whole [search](Search) with two processes of its own. [`serve`] is what
 //! those processes do.
 

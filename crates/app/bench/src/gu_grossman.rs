@@ -1,9 +1,10 @@
-//! Document 001 done again: what UDP and TCP cost an end system, and its conclusions beside what was measured here.
+//! The measurements of Gu & Grossman 2005 reproduced: the CPU cost of UDP and TCP, and the conclusions compared with
+//! what was measured here.
 //!
-//! Source: document 001, Gu and Grossman, "Optimizing UDP-based Protocol Implementations" (PFLDnet 2005), sections 1 and
-//! 2: table 2, and figures 1 and 2: rates over socket buffers and over the size of packets (`curves`), and what packets
-//! of every size take of the processors. Its hosts spoke to each other over a network; where that makes a difference to what
-//! is compared, the conclusion is not judged, and says why.
+//! Source: Gu and Grossman, "Optimizing UDP-based Protocol Implementations" (PFLDnet 2005), sections 1 and 2: table 2,
+//! and figures 1 and 2: rate against socket buffer size and against packet size (`curves`), and the CPU cost of packets
+//! of every size. Their hosts communicated over a network; where that affects a comparison, the conclusion is not judged
+//! and the reason is given.
 
 mod curves;
 
@@ -186,7 +187,7 @@ fn chart(sizes: &[OfSize]) -> Option<Chart> {
     };
     let points: Vec<Point> = sizes.iter().filter_map(point).collect();
     (!points.is_empty()).then(|| Chart {
-        title: "Both ends, UDP (as figure 2 of source 001)".to_owned(),
+        title: "Both ends, UDP (as figure 2 of Gu & Grossman 2005)".to_owned(),
         x: Axis::logarithmic("payload of a datagram [B]"),
         y: Axis::linear("cost [MHz/(Mbit/s)]", 0.001),
         series: vec![Series { name: "UDP".to_owned(), colour: COLOURS[0], points }],
@@ -196,7 +197,7 @@ fn chart(sizes: &[OfSize]) -> Option<Chart> {
 /// Picks one of a host's transports.
 type OfHost = fn(&SourceHost) -> SourceCosts;
 
-/// Puts the medians of the source's hosts beside ours, each host's own figure in the remark.
+/// Compares our medians with those of the paper's hosts; the remark lists the figure of each host.
 fn table(report: &Report) -> Vec<ReferenceFigure> {
     let of_transport = |(protocol, of_host): (Protocol, OfHost)| {
         Metric::ALL.map(|metric| {

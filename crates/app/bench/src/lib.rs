@@ -2,7 +2,7 @@
 //!
 //! Every figure comes with its repeats, their spread and the state of the host; what could not be measured is named
 //! with its reason. Start with [`throughput`], what goes through between two ends that speak over a [`control`]
-//! connection, with [`pingpong`], a message there and back, [`multicast`], one sender and many receivers, [`capacity`],
+//! connection, with [`pingpong`], round-trip time and rate of messages, [`multicast`], one sender and many receivers, [`capacity`],
 //! how many datagrams are received a second, [`cost`], what data take of a processor, or with [`cycle`], the largest array
 //! that two processes exchange every cycle; [`Quota`] limits their processor time. [`iperf3`] speaks to another tool's
 //! clients and servers.

@@ -23,7 +23,7 @@ pub struct LocalServer {
 #[non_exhaustive]
 pub enum LocalServerError {
     /// It could not be started.
-    #[error("a server of one's own cannot be started: {source}\nsee whether `{program}` can be started")]
+    #[error("the local server cannot be started: {source}\nsee whether `{program}` can be started")]
     Start {
         /// What was to be started.
         program: String,
@@ -31,7 +31,7 @@ pub enum LocalServerError {
         source: io::Error,
     },
     /// It did not say where it listens.
-    #[error("a server of one's own ended before it listened\nsee the lines above for its reason")]
+    #[error("the local server ended before it listened\nsee the lines above for its reason")]
     Ended,
 }
 

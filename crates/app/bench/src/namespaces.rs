@@ -62,7 +62,7 @@ pub enum NamespaceError {
         source: io::Error,
     },
     /// It is not allowed.
-    #[error("network namespaces are made by root only: {0}\nrun the same command with sudo")]
+    #[error("only root can create network namespaces: {0}\nrun the same command with sudo")]
     NotAllowed(String),
     /// Anything else that the command said.
     #[error("`{command}` failed: {said}")]

@@ -63,12 +63,12 @@ pub enum PathMtuError {
         source: io::Error,
     },
     /// It was ended early.
-    #[error(
-        "the path was not measured to its end: it was ended early\nlet it go on, or leave --probe-mtu out"
-    )]
+    #[error("the path MTU measurement was stopped early\nlet it finish, or leave --probe-mtu out")]
     Ended,
     /// Not even small ones come back.
-    #[error("no datagram came back from {0}\na firewall may let through TCP only: open UDP both ways")]
+    #[error(
+        "no answer to datagrams from {0}\na firewall may let only TCP through: open UDP in both directions"
+    )]
     NothingCameBack(SocketAddr),
 }
 
@@ -211,7 +211,7 @@ impl Echoing {
     }
 }
 
-/// What became of a size.
+/// The outcome of probing one size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ProbeOutcome {
     Back,

@@ -1,9 +1,9 @@
-//! Document 003 done again: its ping-pongs and its parallel streams, table 1 and its conclusions beside what was
-//! measured here.
+//! The measurements of Petri 2007 (VIOLA report) reproduced: ping-pongs and parallel streams, table 1 and the
+//! conclusions compared with what was measured here.
 //!
-//! Source: document 003, "10 Gbit/s performance measurements in the VIOLA network". Its path had 20 ms there and back and
-//! 10 Gbit/s, its protocols were TCP with bic and reno, and UDT 3.1. Its times stand there as ms and are µs: half of
-//! 20 ms. Its toolkits VTS and VISIT are not done again.
+//! Source: Petri, "10 Gbit/s-Performance-Messungen im VIOLA-Netz" (D-Grid, Forschungszentrum Jülich). The path had a
+//! round-trip time of 20 ms and carried 10 Gbit/s; the protocols were TCP with bic and reno, and UDT 3.1. The report
+//! prints its times as ms, but they are µs: half of 20 ms. The toolkits VTS and VISIT are not reproduced.
 
 use std::time::Duration;
 
@@ -265,7 +265,7 @@ impl Found {
     }
 }
 
-/// Puts table 1 beside ours, then what is measured here and stands in no line of it.
+/// Compares table 1 with our figures, and adds what was measured here and has no line in that table.
 fn table(found: &[Found], congestion_controls: &[String]) -> Vec<ReferenceFigure> {
     let mut table = Vec::new();
     for (what, mtu, protocol, time_us, mbits) in TABLE {
@@ -311,7 +311,7 @@ fn why_not(what: &str, mtu: u32, protocol: &str, found: &[Found], congestion_con
             format!("this host has no {protocol}: sudo modprobe tcp_{protocol}")
         }
         ("tcppp", _) => "not measured".to_owned(),
-        _ => "its toolkit is not done again".to_owned(),
+        _ => "its toolkit is not reproduced".to_owned(),
     }
 }
 

@@ -1,7 +1,7 @@
-//! A message there and back, over and over: how long it takes at every size, and how much goes through.
+//! Round-trip time and rate of messages at every size.
 //!
-//! Source: document 003, whose `tcppp` and `udtpp` this does again; `probe::pingpong` has the rules, `docs/bench.md`
-//! says for people what is measured. [`measure`] is the client's end, [`TEST`] the server's: the client sends a message
+//! Source: Petri 2007, whose `tcppp` and `udtpp` this reproduces; `probe::pingpong` has the rules, `docs/bench.md`
+//! explains what is measured. [`measure`] is the client's end, [`TEST`] the server's: the client sends a message
 //! over TCP, with each congestion control that is asked for, or in datagrams, and the server answers with one of the same
 //! size once it has all of it.
 

@@ -1,8 +1,8 @@
 //! What the reports of all tests have in common, so that a table of several needs no knowledge of any.
 //!
-//! [`Start`] says when, between whom and what; [`State`] how it ended, [`End`] with what there is to know beside; a [`Row`] is the median of repeats; what
-//! each end [used](Used) tells whether they are to be relied on. Handing a report out in other [forms](Forms) is shared too; a [`Reproduction`] puts the
-//! figures and [conclusions](Conclusion) of a document beside ours.
+//! [`Start`] says when, between which hosts and what was measured; [`State`] how it ended, [`End`] with the notes; a [`Row`]
+//! is the median of repeats; what each end [used](Used) shows whether the figures are reliable. Writing a report in other
+//! [forms](Forms) is shared too; a [`Reproduction`] compares the figures and [conclusions](Conclusion) of a paper with ours.
 //!
 //! Not here: what a test measures, and what it says of it.
 
@@ -19,7 +19,7 @@ mod used;
 mod watch;
 
 pub use conclusion::{Agreement, Conclusion, Grid};
-pub(crate) use conclusion::{Comparisons, add_conclusions, write_conclusions};
+pub(crate) use conclusion::{Comparisons, add_conclusions, citation, write_conclusions};
 pub use drawing::Forms;
 pub use envelope::{End, Endpoint, Start, State, Timestamp};
 pub use reproduction::{Ends, Part, PartOutcome, ReferenceFigure, Reproduction};

@@ -1,8 +1,8 @@
-//! Document 004 done again: its grid, and its conclusions beside what was measured here.
+//! The measurements of Scollo reproduced: the same grid, and the conclusions compared with what was measured here.
 //!
-//! Source: document 004, "Performance comparison analysis of data-exchange efficiency in middleware systems with UDP
-//! and shared memory". Its figure 2 is of a middleware and not of the tool that is done again here; its figures 7 and
-//! 8 are of a Raspberry Pi, which is done again by running this there.
+//! Source: Scollo (DLR/TU Braunschweig), "Performance comparison analysis of data-exchange efficiency in middleware
+//! systems with UDP and shared memory". Figure 2 shows a middleware, not the tool that is reproduced here; figures 7 and
+//! 8 were measured on a Raspberry Pi: run this on one to reproduce them.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub use crate::report::{Agreement, Conclusion, Grid};
 /// From which ratio on two medians are called different: less is within what repeats spread.
 const DIFFERENT: f64 = 1.25;
 
-/// The source's conclusions beside ours.
+/// The conclusions of the paper compared with ours.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
@@ -62,10 +62,10 @@ pub fn options(grid: Grid) -> Options {
 #[must_use]
 pub fn figures(cpus: Option<f64>) -> &'static str {
     match cpus {
-        Some(0.05) => "As figure 2 (a) of source 004, which is of its middleware.",
-        Some(0.1) => "As figure 2 (b) of source 004, which is of its middleware.",
-        Some(0.3) => "As figures 3 and 4 of source 004.",
-        Some(1.5) => "As figures 5 and 6 of source 004, and on a Raspberry Pi as figures 7 and 8.",
+        Some(0.05) => "As figure 2 (a) of Scollo, which shows a middleware.",
+        Some(0.1) => "As figure 2 (b) of Scollo, which shows a middleware.",
+        Some(0.3) => "As figures 3 and 4 of Scollo.",
+        Some(1.5) => "As figures 5 and 6 of Scollo, and on a Raspberry Pi as figures 7 and 8.",
         _ => "",
     }
 }
@@ -330,7 +330,7 @@ impl fmt::Display for Comparison {
             )?;
         }
         if self.grid == Grid::Short {
-            writeln!(formatter, "this was a short version: --full measures the whole of the source's grid")?;
+            writeln!(formatter, "this was a short run: --full measures the whole grid of the paper")?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! Throughput and loss over a grid of buffers, sizes and rates, with and without other work: `tallycast bench sweep`.
 //!
-//! Each point is the UDP flow of [`throughput`](crate::throughput) with other options, repeated; what is asked of all
-//! points is how they lie to each other. Sources 000 and 001 drew such curves: throughput over the size of datagrams, and
-//! over that of socket buffers.
+//! Each point is the UDP flow of [`throughput`](crate::throughput) with other options, repeated; the points together
+//! form curves. The Wendelstein 7-X monitoring paper and Gu & Grossman 2005 drew such curves: throughput against datagram
+//! size, and against socket buffer size.
 
 mod csv;
 mod figure;

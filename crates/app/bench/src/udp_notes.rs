@@ -1,7 +1,7 @@
-//! Document 002: its figures, and its conclusions beside what was measured here.
+//! The UDP notes: their figures, and their conclusions compared with what was measured here.
 //!
-//! Source: document 002, "On UDP: datagram length, receive capacity, loss, process structure". It measured at a
-//! Xeon X3440 (2.53 GHz, 4 cores, 8 threads) behind a network card of 1 Gbit/s, which limited it.
+//! Source: "UDP notes" ("On UDP: datagram length, receive capacity, loss, process structure"). They were measured on a
+//! Xeon X3440 (2.53 GHz, 4 cores, 8 threads) behind a 1 Gbit/s network card, which was the limit.
 
 mod facts;
 
@@ -83,7 +83,7 @@ pub fn options(grid: Grid) -> Options {
     }
 }
 
-/// Measures between two ends, and puts the source's figures and conclusions beside ours.
+/// Measures between two ends, and compares the figures and conclusions of the notes with ours.
 ///
 /// # Errors
 /// [`CapacityError`] if nothing could be measured.
@@ -103,7 +103,7 @@ fn assemble(mut it: Reproduction, report: &Report, facts: Vec<Conclusion>) -> Re
     it.end(report.end.state)
 }
 
-/// Puts one figure of the source beside ours: packets a second, and the receivers' processor time.
+/// Compares one figure of the notes with ours: packets per second, and the CPU time of the receivers.
 fn reference_figure(report: &Report, figure: &Figure) -> Vec<ReferenceFigure> {
     let Figure { threading_model, workers, payload_bytes, packets_per_second, cpu_percent } = *figure;
     let point = report.point(threading_model, workers, payload_bytes);

@@ -95,8 +95,8 @@ struct Parts {
     normal: Option<Result<Report, String>>,
 }
 
-/// Measures between two ends, and puts the source's conclusions beside ours. What fails is no reason to
-/// lose what was measured before: it is in the report.
+/// Measures between two ends, and compares the paper's conclusions with ours. A measurement that fails is noted in the
+/// report; the earlier ones are kept.
 #[must_use]
 pub fn reproduce(grid: Grid, ends: Ends, watch: &mut dyn Watch) -> Reproduction {
     let it = Reproduction::begin("000", grid);
@@ -149,7 +149,7 @@ fn points(report: Option<&Report>) -> &[Point] {
     report.map_or(&[], |report| &report.points)
 }
 
-/// Puts our figures in the place of the source's, which it has drawn and not written down.
+/// Returns our figures only: the paper draws its own and prints no numbers.
 fn table(report: &Report) -> Vec<ReferenceFigure> {
     let shown = ["sent_bits_per_second", "received_bits_per_second", "lost_percent"];
     let rows = report.rows.iter().filter(|row| shown.contains(&row.metric.as_str()));
@@ -405,7 +405,7 @@ const fn is_paced(point: &Point) -> bool {
 
 fn rate(point: &Point) -> String {
     match point.rate {
-        Rate::Bits(0) | Rate::Units(0) => "as fast as it goes".to_owned(),
+        Rate::Bits(0) | Rate::Units(0) => "full speed".to_owned(),
         Rate::Bits(bits) => format!("{} Mbit/s", bits / 1_000_000),
         Rate::Units(units) => format!("{units}/s"),
     }

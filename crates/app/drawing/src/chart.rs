@@ -19,7 +19,7 @@ use crate::canvas::{
 const WIDTH: u32 = 560;
 const HEIGHT: u32 = 360;
 
-/// How many charts of a picture stand beside each other.
+/// The number of charts of a picture side by side.
 const COLUMNS: usize = 2;
 
 /// How much longer than its largest point a linear y axis is: what explains the lines stands above them.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::FigureError;
 
-/// A report: one object for programs, lines for people, and files that need nothing beside them.
+/// A report: one object for programs, text for people, and self-contained files.
 pub trait Forms: Serialize + Display {
     /// Writes it as one page of HTML.
     ///

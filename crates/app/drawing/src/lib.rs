@@ -1,4 +1,4 @@
-//! Charts and pages for reports: SVG and PNG of the same drawing, and HTML that needs nothing beside it.
+//! Charts and pages for reports: SVG and PNG of the same drawing, and self-contained HTML.
 //!
 //! A report that people look at has these [`Forms`]. Start with [`Chart`] and [`Page`]; who draws something of its own finds
 //! font, colours and header in [`canvas`]. What is drawn is the business of whoever measured it.

@@ -1,4 +1,4 @@
-//! A page of HTML that needs nothing beside it: what was measured where, figures, tables.
+//! A self-contained page of HTML: what was measured where, figures, tables.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,7 @@ impl Page {
         let _ = writeln!(self.0, "<p class=\"{class}\">{}</p>", escaped(text));
     }
 
-    /// Adds figures beside each other.
+    /// Adds figures side by side.
     pub fn figures(&mut self, svgs: &[String]) {
         let _ = writeln!(self.0, "<figure>{}</figure>", svgs.concat());
     }
@@ -98,7 +98,7 @@ impl Page {
         self.0 += "</tr>\n";
     }
 
-    /// Adds what is to be known beside, and ends the page.
+    /// Adds the notes and ends the page.
     #[must_use]
     pub fn end(mut self, notes: &[String]) -> String {
         for note in notes {

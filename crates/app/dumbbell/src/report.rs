@@ -169,7 +169,7 @@ impl fmt::Display for ComparisonReport {
         writeln!(
             formatter,
             "{:width$}  {:>12}  {:>21}  {:>6}  {:>9}  {:>9}  {:>8}  {:>5}  {:>10}",
-            "CC", "GOODPUT", "LEAST – MOST", "USED", "QUEUE", "P95", "LOST", "JAIN", "RENO KEEPS"
+            "CC", "GOODPUT", "MIN – MAX", "USED", "QUEUE", "P95", "LOST", "JAIN", "RENO KEEPS"
         )?;
         for standing in &self.standings {
             writeln!(formatter, "{:width$}  {}", standing.label(), Row(standing))?;
@@ -238,7 +238,7 @@ impl Forms for ComparisonReport {
         let columns = [
             Column::Word("control"),
             Column::Number("goodput"),
-            Column::Number("least – most"),
+            Column::Number("min – max"),
             Column::Number("used"),
             Column::Number("queue"),
             Column::Number("p95"),

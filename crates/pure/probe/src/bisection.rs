@@ -34,9 +34,9 @@ pub enum Found {
 
 /// A search by halving between a size that holds and one that does not.
 ///
-/// Source: document 004, §2.5: the first try is half the limit, each step half the one before, until it is
-/// 2. Where nothing has failed the limit itself is tried last, which 004 leaves out: its greatest possible
-/// answer is just below its limit.
+/// Source: Scollo, §2.5: the first try is half the limit, each step half the one before, until it is
+/// 2. Where nothing has failed the limit itself is tried last, which Scollo leaves out: there the greatest
+/// possible answer is just below the limit.
 ///
 /// ```
 /// use probe::{Answer, Bisection, Found, Next};

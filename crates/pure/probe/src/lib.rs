@@ -1,8 +1,8 @@
 //! How things are measured: values in, values out, so that a method is proven before it meets a socket.
 //!
 //! [`cycle`] is one run of "so many elements every so many milliseconds" with its schedule, its account and its
-//! judge; [`flow`] is a paced flow of numbered datagrams with its account; [`pingpong`] a message there and back, over
-//! and over; [`Bisection`] looks for the largest size that holds, [`RateSearch`] for the highest rate that does so
+//! judge; [`flow`] is a paced flow of numbered datagrams with its account; [`pingpong`] the repeated exchange of
+//! messages; [`Bisection`] looks for the largest size that holds, [`RateSearch`] for the highest rate that does so
 //! repeatedly; [`mhz_per_mbit`] is what moving data costs a processor, at its [`BusyFrequency`]; [`Summary`] and [`Moments`] say what repeats have in
 //! common and how they compare with others, [`Percentiles`] what many times have in common; a [`DutyCycle`] keeps a
 //! processor busy for a part of the time.

@@ -1,8 +1,8 @@
-//! A message there and back: how large, how often, cut into datagrams, and what became of every exchange.
+//! Exchanges of messages: which sizes, how often, cut into datagrams, and the outcome of every exchange.
 //!
 //! The near end hands a message to the far end, which hands one of the same size back once it has all of it. Δt is the
 //! time from the first byte handed over to the last that came back; half of it is the time of a message, and the
-//! size divided by it the rate, as source 003 has both.
+//! size divided by it the rate, as in Petri 2007.
 //!
 //! [`sizes`] are those of a curve; a [`SizeStep`] says when a size has been exchanged often enough; over datagrams a
 //! message is cut into [`Piece`]s and put together by an [`Assembly`]; at the end [`ExchangeCounts`] of the near end

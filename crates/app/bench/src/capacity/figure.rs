@@ -59,14 +59,14 @@ fn points(
     report.points.iter().filter(of_model).filter_map(place).collect()
 }
 
-/// Returns the source's own curve of processes.
+/// Returns the curve of the UDP notes for processes.
 fn of_source(payload: u64) -> Option<Series> {
     let figures = udp_notes::FIGURES.iter();
     let of_payload = figures
         .filter(|it| it.threading_model == ThreadingModel::OwnProcesses && it.payload_bytes == payload);
     let points: Vec<_> =
         of_payload.map(|it| drawing::Point::plain(f64::from(it.workers), it.packets_per_second)).collect();
-    let name = "own-processes, source 002".to_owned();
+    let name = "own-processes, UDP notes".to_owned();
     (!points.is_empty()).then(|| Series { name, colour: COLOURS[COLOURS.len() - 1], points })
 }
 
@@ -79,7 +79,7 @@ mod tests {
     fn each_size_has_a_figure_of_rates_with_the_sources_and_one_of_processors() {
         let charts = charts(&example());
         let names = |chart: &Chart| chart.series.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&charts[0]), ["own-processes", "shared-threads", "own-processes, source 002"]);
+        assert_eq!(names(&charts[0]), ["own-processes", "shared-threads", "own-processes, UDP notes"]);
         assert_eq!(names(&charts[1]), ["own-processes", "shared-threads"]);
         assert_eq!((charts.len(), charts[0].series[0].points.len()), (2, 2));
     }

@@ -23,7 +23,7 @@ pub struct Options {
     pub payloads: Vec<usize>,
     /// How many receive.
     pub workers: Vec<u32>,
-    /// What they are, and what they receive at.
+    /// The threading models of the receivers.
     #[serde(rename = "structures")]
     pub threading_models: Vec<ThreadingModel>,
     /// How fast all senders together are to be; without it as fast as they go.
@@ -53,7 +53,7 @@ pub enum Calls {
     Trains,
 }
 
-/// What receives, and at what.
+/// Whether the receivers are processes or threads, and which sockets they share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThreadingModel {
@@ -69,7 +69,7 @@ pub enum ThreadingModel {
     ReuseportThreads,
 }
 
-/// What the receivers of a threading model receive at.
+/// The ports and sockets that the receivers of a threading model share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Places {
     /// Each at a port of its own.
@@ -88,13 +88,13 @@ pub enum OptionsError {
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
     /// A list is empty.
-    #[error("{0} names nothing\nname at least one")]
+    #[error("{0} is empty\nname at least one value")]
     Empty(&'static str),
 }
 
 impl Default for Options {
-    /// The grid of source 002 and the largest datagram of its Ethernet, in runs of a second; three of each, because one
-    /// figure says nothing of its spread.
+    /// The grid of the UDP notes and the largest datagram of an Ethernet, in runs of a second; three of each, because a
+    /// single figure has no spread.
     fn default() -> Self {
         Self {
             payloads: vec![1, 100, 1_472],
@@ -230,9 +230,7 @@ mod tests {
         assert!(of(|it| it.payloads = vec![0]).is_err());
         assert_eq!(of(|it| it.workers = vec![MOST_WORKERS]), Ok(()));
         assert!(of(|it| it.workers = vec![MOST_WORKERS + 1]).is_err());
-        assert!(
-            of(|it| it.threading_models.clear()).unwrap_err().contains("--threading-models names nothing")
-        );
+        assert!(of(|it| it.threading_models.clear()).unwrap_err().contains("--threading-models is empty"));
         assert!(of(|it| it.duration = Duration::from_millis(9)).is_err());
         assert!(of(|it| it.senders = Some(0)).is_err());
     }

@@ -10,7 +10,7 @@ use crate::report::{Forms, add_conclusions, noise};
 
 impl Forms for Report {
     fn to_html(&self) -> Result<String, FigureError> {
-        let mut page = Page::new("Capacity", "How many datagrams are received a second");
+        let mut page = Page::new("Capacity", "Datagrams received per second");
         circumstances(&mut page, &self.circumstances(), &self.noise_in_short());
         page.figures(&drawing::svgs(&charts(self))?);
         add_conclusions(&mut page, "002", &self.conclusions);
@@ -20,8 +20,8 @@ impl Forms for Report {
             Column::Number("payload [B]"),
             Column::Number("receivers"),
             Column::Number("received [1/s]"),
-            Column::Number("least – most"),
-            Column::Number("source 002"),
+            Column::Number("min – max"),
+            Column::Number("UDP notes"),
             Column::Number("lost"),
             Column::Number("receivers' CPU"),
             Column::Word("all processors of the host"),
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn a_page_has_every_point_its_account_and_the_sources_conclusions() {
         let page = example().to_html().unwrap();
-        for part in ["own-processes", "791,676", "source 002", "2400003 sent", "<svg", "SO_REUSEPORT"] {
+        for part in ["own-processes", "791,676", "UDP notes", "2400003 sent", "<svg", "SO_REUSEPORT"] {
             assert_eq!(page.contains(part), part != "SO_REUSEPORT", "{part}");
         }
         assert_eq!(&example().to_png().unwrap()[1..4], b"PNG");

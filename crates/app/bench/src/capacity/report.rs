@@ -41,7 +41,7 @@ pub struct Report {
     pub points: Vec<Point>,
     /// Median and spread, one row for each figure of each point.
     pub rows: Vec<Row>,
-    /// The conclusions of source 002, beside ours.
+    /// The conclusions of the UDP notes compared with ours.
     pub conclusions: Vec<Conclusion>,
     /// How it ended.
     pub end: End,
@@ -119,7 +119,7 @@ pub struct Run {
     pub client_elsewhere_cpus: Option<f64>,
     /// The same of the server's host.
     pub server_elsewhere_cpus: Option<f64>,
-    /// Why the run is not whole; null if it is. One that is not stands beside the others and enters no median.
+    /// Why the run is incomplete; null if it is complete. An incomplete run is listed but enters no median.
     pub trouble: Option<String>,
 }
 

@@ -27,7 +27,7 @@ fn serve(
 ) -> Result<(), ServeError> {
     let refused = |reason: String| ServeError::Refused(reason);
     let options: Options = serde_json::from_value(parameters)
-        .map_err(|error| refused(format!("the parameters of the test are none: {error}")))?;
+        .map_err(|error| refused(format!("invalid test parameters: {error}")))?;
     options.check().map_err(|error| refused(error.to_string()))?;
     loop {
         let word = match connection.hear_surely()? {

@@ -71,8 +71,8 @@ impl Report {
             let mut head = format!("{payload} B");
             let lines: [(&str, Cell); 5] = [
                 ("received/s", |cells| &cells.rate),
-                ("least–most", |cells| &cells.spread),
-                ("source 002", |cells| &cells.source),
+                ("min–max", |cells| &cells.spread),
+                ("UDP notes", |cells| &cells.source),
                 ("lost", |cells| &cells.lost),
                 ("receivers' CPU", |cells| &cells.cpu),
             ];
@@ -142,7 +142,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Writes the account of all runs of a point, with the kernel's count beside it.
+/// Writes the account of all runs of a point, with the kernel's own count.
 pub(super) fn account(point: &Point) -> String {
     let accounts: Vec<Account> = point.runs.iter().map(|run| run.account.clone()).collect();
     let drops: u64 = point.runs.iter().map(super::Run::drops).sum();
@@ -157,7 +157,7 @@ impl Settings {
             _ => "as fast as they go".to_owned(),
         };
         let calls = match self.calls {
-            Calls::Single => "one datagram a call",
+            Calls::Single => "one datagram per call",
             Calls::Batches => "several datagrams a call (sendmmsg, recvmmsg)",
             Calls::Trains => "sent in trains (UDP_SEGMENT), received several a call",
         };
@@ -184,8 +184,8 @@ mod tests {
         for line in [
             "PAYLOAD  RECEIVERS                        1                   2",
             "    1 B  received/s                 500,001             700,001",
-            "         source 002                 791,676           1,016,197",
-            "         source 002                 791,676             509,868",
+            "         UDP notes                  791,676           1,016,197",
+            "         UDP notes                  791,676             509,868",
             "2400003 sent = 1500003 received + 900000 receiver_socket_buffer + 0 unexplained; 900000 dropped",
         ] {
             assert!(text.contains(line), "{line}\n{text}");

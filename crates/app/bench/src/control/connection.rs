@@ -31,7 +31,7 @@ pub struct Patience {
 #[non_exhaustive]
 pub enum ControlError {
     /// No connection came about.
-    #[error("no bench server answers at {address}: {source}\n{}", remedy(*address, source.kind()))]
+    #[error("no answer from a bench server at {address}: {source}\n{}", remedy(*address, source.kind()))]
     Unreachable {
         /// Where it was looked for.
         address: SocketAddr,
@@ -90,7 +90,9 @@ pub enum ControlError {
         silence: Duration,
     },
     /// The other end is none of ours.
-    #[error("{peer} is no end of a bench: {source}\nsee what listens there, or choose another port with -p")]
+    #[error(
+        "{peer} does not speak the bench protocol: {source}\nsee what listens on that port, or choose another one with -p"
+    )]
     Nonsense {
         /// The other end.
         peer: SocketAddr,
@@ -99,7 +101,7 @@ pub enum ControlError {
     },
     /// The other end began a message and did not end it.
     #[error(
-        "{peer} did not end a message that it began\nsee what listens there, or choose another port with -p"
+        "{peer} sent an incomplete message\nsee what listens on that port, or choose another one with -p"
     )]
     HalfMessage {
         /// The other end.

@@ -17,7 +17,7 @@ pub enum FrameError {
     #[error("it announced a message of {0} bytes, more than {LONGEST}")]
     TooLong(u64),
     /// The text is none of ours.
-    #[error("it sent something that is no message: {0}")]
+    #[error("it sent an invalid message: {0}")]
     NoMessage(String),
 }
 

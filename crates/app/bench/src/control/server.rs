@@ -70,7 +70,7 @@ pub struct Test {
 #[non_exhaustive]
 pub enum ServeError {
     /// The address is taken, or none of this host's.
-    #[error("{address} cannot be listened at: {source}\n{remedy}")]
+    #[error("cannot listen on {address}: {source}\n{remedy}")]
     Listen {
         /// As asked for.
         address: SocketAddr,

@@ -294,7 +294,7 @@ fn a_port_that_is_taken_is_said_with_the_way_out() {
         patience: PATIENT,
     };
     let error = serve(&options, &[ECHO], &|_| {}, &|| true).unwrap_err().to_string();
-    assert!(error.contains("cannot be listened at") && error.contains("-p"), "{error}");
+    assert!(error.contains("cannot listen on") && error.contains("-p"), "{error}");
 }
 
 #[test]
@@ -303,7 +303,10 @@ fn nobody_there_is_said_with_the_command_that_starts_one() {
     let address = unused.local_addr().unwrap();
     drop(unused);
     let error = Connection::open(address, None, PATIENT).unwrap_err().to_string();
-    assert!(error.contains("no bench server answers") && error.contains("tallycast bench -s"), "{error}");
+    assert!(
+        error.contains("no answer from a bench server") && error.contains("tallycast bench -s"),
+        "{error}"
+    );
 }
 
 /// One of each message that an end hears; the parameters of every test among them.

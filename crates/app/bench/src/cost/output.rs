@@ -13,7 +13,7 @@ pub(super) fn page(report: &Report) -> Result<String, FigureError> {
     let mut page = Page::new("Cost", "What moving data costs");
     circumstances(&mut page, &report.in_words(), &report.noise);
     page.figures(&drawing::svgs(&charts(report))?);
-    page.heading("Means, and the source's");
+    page.heading("Means, and those of Gu & Grossman 2005");
     let columns = [
         Column::Word("where"),
         Column::Word("transport"),

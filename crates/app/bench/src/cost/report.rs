@@ -32,7 +32,7 @@ pub struct Report {
     pub start: Start<Settings>,
     /// Every transport, in the order of measuring.
     pub transports: Vec<Measured>,
-    /// What document 001 measured on its hosts.
+    /// The costs that Gu & Grossman 2005 measured on their hosts.
     pub source: Vec<SourceHost>,
     /// Median and spread, one row for each figure.
     pub rows: Vec<Row>,

@@ -1,8 +1,8 @@
-//! The costs that document 001 measured (tables 1 and 2): means of a hundred runs, packets of 1,500 bytes, buffers of 1 MB.
+//! The costs that Gu & Grossman 2005 measured (tables 1 and 2): means of a hundred runs, packets of 1,500 bytes, buffers of 1 MB.
 
 use serde::{Deserialize, Serialize};
 
-/// A host of the document.
+/// A host of the paper.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceHost {
@@ -28,7 +28,7 @@ pub struct SourceCosts {
     pub delay_ms: f64,
 }
 
-/// Returns the document's hosts.
+/// Returns the hosts of the paper.
 #[must_use]
 pub fn hosts() -> Vec<SourceHost> {
     let costs = |[send_mhz_per_mbit, receive_mhz_per_mbit, delay_ms]: [f64; 3]| SourceCosts {

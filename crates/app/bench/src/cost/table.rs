@@ -1,4 +1,4 @@
-//! Costs as lines for people: means and medians with their spread, the source's hosts beside them.
+//! Costs as text: means and medians with their spread, compared with the hosts of Gu & Grossman 2005.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ impl Report {
 const HEADS: [&str; 3] = ["SEND [MHz/(Mbit/s)]", "RECEIVE [MHz/(Mbit/s)]", "DELAY [ms]"];
 
 impl fmt::Display for Report {
-    /// Writes each transport with what it costs, the source's hosts, and what is to be known beside.
+    /// Writes the cost of each transport, the hosts of the paper, and the notes.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}\n", self.in_words())?;
         let [send, receive, delay] = HEADS;
@@ -38,7 +38,7 @@ impl fmt::Display for Report {
         for measured in &self.transports {
             measured.write(formatter, mark)?;
         }
-        writeln!(formatter, "\nsource 001, table 2, means of 100 runs:")?;
+        writeln!(formatter, "\nGu & Grossman 2005, table 2, means of 100 runs:")?;
         for host in &self.source {
             for (transport, costs) in [("UDP", host.udp), ("TCP", host.tcp)] {
                 let [send, receive, delay] = costs.in_words();
@@ -53,7 +53,7 @@ impl fmt::Display for Report {
 }
 
 impl Measured {
-    /// Writes two lines: mean and deviation as the source has them, then median and extremes, with loss and repeats.
+    /// Writes two lines: mean and deviation as in the paper, then median and extremes, with loss and repeats.
     fn write(&self, formatter: &mut fmt::Formatter<'_>, mark: &str) -> fmt::Result {
         let cells = |of: fn(&super::report::Figure) -> String| {
             Metric::ALL.map(|metric| self.figure(metric).map_or_else(|| "not measured".to_owned(), of))

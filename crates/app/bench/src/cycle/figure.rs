@@ -1,6 +1,6 @@
 //! Figures of a report: the largest array over the cycle time, every search a point, medians joined.
 //!
-//! Made as document 004 makes its figures 2 to 8: for each processor quota one panel with all transports, and one for each
+//! Drawn like figures 2 to 8 of Scollo: for each processor quota one panel with all transports, and one for each
 //! transport alone, where its spread can be seen. The same drawing becomes SVG for pages and PNG for everything
 //! else.
 

@@ -99,12 +99,14 @@ pub enum OptionsError {
     #[error(transparent)]
     WithoutEffect(#[from] WithoutEffect),
     /// Not a number of processors.
-    #[error("`{0}` is no number of CPUs\nwrite one such as 0.3, down to thousandths, or `max` for no limit")]
+    #[error(
+        "invalid number of CPUs `{0}`\nwrite one such as 0.3, down to thousandths, or `max` for no limit"
+    )]
     Cpus(String),
 }
 
 impl Default for Options {
-    /// The exchange of document 004 at the default cycle time of its middleware, without a quota.
+    /// The exchange of Scollo at the default cycle time of its middleware, without a quota.
     fn default() -> Self {
         Self {
             transports: Transport::ALL.to_vec(),

@@ -1,4 +1,4 @@
-//! The report as one page of HTML that needs nothing beside it: figures, the table, the host, the account.
+//! The report as one self-contained page of HTML: figures, the table, the host, the account.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -117,9 +117,9 @@ fn conclusions(comparison: &Comparison) -> String {
         )
     });
     format!(
-        "<h2>Conclusions of source {}, and of this host</h2>\n<table><tr><th class=\"word\">source</th>\
+        "<h2>Conclusions of {}, and of this host</h2>\n<table><tr><th class=\"word\">published</th>\
          <th class=\"word\">here</th><th class=\"word\"></th></tr>\n{}</table>\n<p>{} of {} points were noisy.</p>\n",
-        escaped(&comparison.document),
+        escaped(citation(&comparison.document)),
         rows.collect::<String>(),
         comparison.noisy_points,
         comparison.points,
@@ -162,7 +162,7 @@ mod tests {
         let mut report = example();
         report.source = Some(compare(&report, Grid::Short));
         let page = report.to_html().unwrap();
-        assert!(page.contains("As figures 3 and 4 of source 004."));
+        assert!(page.contains("As figures 3 and 4 of Scollo."));
         assert!(page.contains("shared memory carries consistently more than UDP"));
     }
 }

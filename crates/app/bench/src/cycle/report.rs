@@ -40,7 +40,7 @@ pub struct Report {
     pub points: Vec<Point>,
     /// The points' medians, one row each, in the form all benches share.
     pub rows: Vec<Row>,
-    /// The document this bench does again, its conclusions beside ours; null otherwise.
+    /// The published measurement that this run reproduces, its conclusions compared with ours; null otherwise.
     pub source: Option<Comparison>,
     /// How it ended.
     pub end: End,
@@ -173,7 +173,7 @@ pub struct Search {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Found {
-    /// No number of elements that was tried held.
+    /// No tried number of elements held.
     Nothing,
     /// The largest that held.
     Largest,
@@ -214,7 +214,7 @@ pub struct End {
     pub state: State,
     /// Tasks ready to run, averaged over the last minute.
     pub load_1min: Option<f64>,
-    /// What is to be known beside the points, such as buffers that the kernel clamped.
+    /// Notes on the points, such as buffers that the kernel clamped.
     pub notes: Vec<String>,
 }
 

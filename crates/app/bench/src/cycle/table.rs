@@ -11,14 +11,14 @@ use super::report::{Found, Outcome, Point, Report, Spread, State};
 const NOISY: &str = "~";
 
 impl fmt::Display for Report {
-    /// Writes the host, every point with its spread, and what is to be known beside.
+    /// Writes the host, every point with its spread, and the notes.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}", self.host_in_words())?;
         writeln!(formatter, "largest array of u32 every cycle; {}\n", self.rules_in_words())?;
         writeln!(
             formatter,
             "{:>6}  {:>10}  {:9}  {:>12}  {:>25}  {:>7}  {:>8}  FAILED RUNS",
-            "CPUS", "CYCLE TIME", "TRANSPORT", "MEDIAN", "(LEAST – MOST)", "REPEATS", "MB/S"
+            "CPUS", "CYCLE TIME", "TRANSPORT", "MEDIAN", "(MIN – MAX)", "REPEATS", "MB/S"
         )?;
         self.points.iter().try_for_each(|point| write_point(formatter, point))?;
         self.write_notes(formatter)

@@ -49,7 +49,7 @@ pub enum TransportError {
     #[error("the socket failed: {0}\nrun `dmesg` for what the kernel says")]
     Io(#[from] std::io::Error),
     /// The endpoint is not one of this transport.
-    #[error("`{0}` is no endpoint of this transport\nstart the bench anew; if it comes again, report it")]
+    #[error("`{0}` is not an endpoint of this transport\nstart the bench anew; if it comes again, report it")]
     Endpoint(String),
 }
 

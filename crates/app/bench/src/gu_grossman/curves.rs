@@ -1,6 +1,6 @@
-//! Figures 1 and 2 of document 001: the rate over socket buffers, and over the size of packets.
+//! Figures 1 and 2 of Gu & Grossman 2005: the rate against socket buffer size and against packet size.
 //!
-//! Source: §2 of the document: the rate of UDP was raised as long as less than 0.1 % was lost. Each point here is the
+//! Source: §2 of the paper: the rate of UDP was raised as long as less than 0.1 % was lost. Each point here is the
 //! highest such rate, found by halving and confirmed by repeats. Where a search ended at its own limit a rate is only known
 //! to be at least that: such a point is compared with those that it can be told apart from. Where no rate held there is no
 //! figure to compare: the point is a hole, which is said, and nothing is concluded from it. Buffers are those that the kernel
@@ -130,7 +130,7 @@ fn clamped(points: &[Point], why: fn(&Point) -> Option<String>) -> Option<String
     points.iter().filter(|point| why(point).is_some()).max_by_key(asked).and_then(why)
 }
 
-/// Takes the verdict from a conclusion, and says why; what was found stands beside.
+/// Withdraws the verdict of a conclusion and says why; the measured figures stay in its text.
 fn without_verdict(conclusion: &Conclusion, why: &str) -> Conclusion {
     let Conclusion { source, here, .. } = conclusion;
     let found = if conclusion.is_judged() { format!("; {here}") } else { String::new() };

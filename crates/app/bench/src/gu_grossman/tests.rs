@@ -88,7 +88,7 @@ fn what_one_host_cannot_tell_is_not_judged_and_says_why() {
     let conclusions = conclusions(&report(CHEAP, DEAR, 65_536, true));
     let here: Vec<&str> = conclusions.iter().map(|it| it.here.as_str()).collect();
     assert!(here[0].contains("cannot be judged here: on one host TCP's data pass"), "{}", here[0]);
-    assert!(here[0].contains("UDP 1.000, TCP 2.000 MHz/(Mbit/s)"), "the figures stand beside: {}", here[0]);
+    assert!(here[0].contains("UDP 1.000, TCP 2.000 MHz/(Mbit/s)"), "the text gives the figures: {}", here[0]);
     assert!(here[2].contains("cannot be judged here: both ends are on one host"), "{}", here[2]);
     assert_eq!(conclusions[3].agreement, Agreement::Agrees);
     let slower = agreements(&report(DEAR, CHEAP, 65_536, true));

@@ -334,8 +334,8 @@ mod tests {
                 "failed: the server refuses the test: it does not have that congestion control (its error 134: No such file",
             ),
             (b"\x0b", "failed: the peer was ended"),
-            (b"H", "failed: the peer said 0x48 while its greeting was awaited"),
-            (b"\x02", "failed: the peer said 0x02 while its greeting"),
+            (b"H", "failed: unexpected byte 0x48 from the peer while its greeting was awaited"),
+            (b"\x02", "failed: unexpected byte 0x02 from the peer while its greeting"),
         ] {
             let mut client = client();
             client.handle(NOW, Input::Bytes(bytes));

@@ -45,7 +45,7 @@ pub enum ProtocolError {
     },
     /// A byte that is no state, or one that has no place here.
     #[error(
-        "the peer said {byte:#04x} while {during}, which is no word of iperf3's there\nsee whether the other side is iperf3, version 3.1 or newer"
+        "unexpected byte {byte:#04x} from the peer while {during}\nsee whether the other side is iperf3, version 3.1 or newer"
     )]
     Unexpected {
         /// The byte.
@@ -115,7 +115,7 @@ pub enum ServeError {
     Options(#[from] super::options::OptionsError),
     /// The port cannot be had.
     #[error(
-        "port {address} cannot be listened at: {source}\nend what listens there (`ss -ltnp`), or take another with -p"
+        "cannot listen on {address}: {source}\nstop what listens there (`ss -ltnp`), or choose another port with -p"
     )]
     Listen {
         /// Where.

@@ -250,7 +250,7 @@ impl Host<'_> {
     }
 }
 
-/// Tells whether one more connection that has not said who it is can be kept beside those of `known`.
+/// Tells whether one more unidentified connection can be kept in addition to those of `known`.
 fn has_room(known: impl Iterator<Item = SocketAddr>, peer: SocketAddr) -> Result<(), &'static str> {
     let (mut all, mut own) = (0, 0);
     for other in known {

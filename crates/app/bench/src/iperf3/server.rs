@@ -394,7 +394,7 @@ mod tests {
         for (input, said) in [
             (Input::Closed, "failed: the peer left while the test ran"),
             (Input::Bytes(&[12]), "failed: the peer was ended before"),
-            (Input::Bytes(&[200]), "failed: the peer said 0xc8 while the test ran"),
+            (Input::Bytes(&[200]), "failed: unexpected byte 0xc8 from the peer while the test ran"),
             (Input::Interrupt, "failed: ended before"),
         ] {
             let mut server = running();

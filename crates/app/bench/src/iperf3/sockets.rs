@@ -41,7 +41,7 @@ fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Opens a socket for datagrams beside a server's listener, at which the next stream says hello.
+/// Opens a datagram socket at the server's listening address, where the next stream says hello.
 pub(super) fn listen_for_hello(address: SocketAddr, test: &Test) -> io::Result<UdpSocket> {
     let socket = bound(address, Type::DGRAM)?;
     set_buffers(&socket, test)?;
@@ -168,7 +168,7 @@ pub(super) fn open_udp(remote: SocketAddr, origin: Option<SocketAddr>, test: &Te
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::new(io::ErrorKind::TimedOut, "nobody answers on its UDP port"))
+    Err(io::Error::new(io::ErrorKind::TimedOut, "no answer from its UDP port"))
 }
 
 /// Returns where the streams of a client begin.

@@ -62,7 +62,7 @@ impl State {
 pub(super) struct Fault {
     /// The reason, in iperf3's numbers.
     pub(super) code: u32,
-    /// The system's error number beside it, or 0.
+    /// The accompanying system error number, or 0.
     pub(super) errno: u32,
 }
 

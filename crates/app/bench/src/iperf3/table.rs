@@ -1,4 +1,4 @@
-//! A test as lines of text. A rate never stands alone: what was lost, or sent again, is beside it.
+//! A test as lines of text. Every rate comes with its loss or retransmissions.
 
 use std::fmt;
 
@@ -69,7 +69,7 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-/// What became of it.
+/// The outcome of an interval of a stream.
 struct StreamOutcome<'a>(Protocol, &'a StreamInterval);
 
 impl fmt::Display for StreamOutcome<'_> {

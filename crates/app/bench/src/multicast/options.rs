@@ -43,11 +43,11 @@ pub enum OptionsError {
     OutOfRange(#[from] OutOfRange),
     /// A flood has no latency worth the name.
     #[error(
-        "a latency needs a rate: as fast as it goes, every queue on the way is full\ngive one with -b, such as -b 1000pps"
+        "a latency needs a rate: at full speed every queue on the path is full\ngive one with -b, such as -b 1000pps"
     )]
     NoRate,
     /// The group is no group.
-    #[error("{0} is no multicast group\nchoose one from 224.0.0.0 to 239.255.255.255, such as 239.84.7.2")]
+    #[error("{0} is not a multicast group\nchoose one from 224.0.0.0 to 239.255.255.255, such as 239.84.7.2")]
     NoGroup(Ipv4Addr),
 }
 

@@ -27,7 +27,7 @@ fn serve(
     is_wanted_to_end: &EndWish<'_>,
 ) -> Result<(), ServeError> {
     let options: Options = serde_json::from_value(parameters)
-        .map_err(|error| ServeError::Refused(format!("the parameters of the test are none: {error}")))?;
+        .map_err(|error| ServeError::Refused(format!("invalid test parameters: {error}")))?;
     options.check().map_err(|error| ServeError::Refused(error.to_string()))?;
     loop {
         match connection.hear(Instant::now() + LISTEN)? {

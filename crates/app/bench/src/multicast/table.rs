@@ -31,13 +31,13 @@ impl Start {
 }
 
 impl fmt::Display for Report {
-    /// Writes every receiver with its latency, its spread and its account, and what is to be known beside.
+    /// Writes every receiver with its latency, its spread and its account, and the notes.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}\n", self.start.in_words())?;
         writeln!(
             formatter,
             "{:>8} {:>12} {:>22} {:>10} {:>10} {:>10}   ACCOUNT IN DATAGRAMS",
-            "RECEIVER", "LATENCY p50", "(LEAST – MOST) [µs]", "p99", "p99.9", "LONGEST"
+            "RECEIVER", "LATENCY p50", "(MIN – MAX) [µs]", "p99", "p99.9", "LONGEST"
         )?;
         for receiver in 0..self.start.test_start.receivers {
             self.write_member(formatter, receiver)?;
@@ -94,7 +94,7 @@ fn account<'a>(members: impl Iterator<Item = &'a MemberReport> + Clone) -> Strin
 
 /// Writes the page.
 pub(super) fn page(report: &Report, svgs: &[String]) -> String {
-    let mut page = Page::new("Multicast", "One sender, many receivers");
+    let mut page = Page::new("Multicast", "Latency and loss of each receiver of a group");
     let where_and_how = format!("{}\n{}", report.start.in_words(), report.start.limits_in_words());
     circumstances(&mut page, &where_and_how, &report.noise);
     page.figures(svgs);

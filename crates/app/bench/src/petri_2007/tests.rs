@@ -3,7 +3,7 @@
 use super::*;
 use crate::report::check_against_schema;
 
-/// A path over which each message of one byte takes so long there and back, the largest so long, and so many bits a second go in
+/// A path with these round-trip times for a message of one byte and for the largest, and with so many bits a second in
 /// one stream and in several. Units: microseconds, bits a second.
 fn found(mtu: Option<u32>, small: u64, large: u64, rates: (f64, f64)) -> Found {
     let row = |rate: f64| Some(Row { median: rate, min: rate, max: rate, ..Row::example() });
@@ -80,7 +80,7 @@ fn every_line_of_the_documents_table_has_our_figure_or_the_reason_why_not() {
     assert!(line("tcppp, mtu9000, reno").remark.contains("no path with MTU 9000"));
     assert!(line("udtpp, mtu1500, default").remark.contains("not yet here"));
     assert!(line("vtspp, mtu1500, udt").remark.contains("not yet here"));
-    assert!(line("visitpp, mtu9000, reno").remark.contains("not done again"));
+    assert!(line("visitpp, mtu9000, reno").remark.contains("not reproduced"));
     // What the document has not stands behind, without a figure of its.
     let ours = line("pingpong, MTU 1500, tcp cubic");
     assert_eq!((ours.source, ours.here.is_some()), (None, true));

@@ -1,4 +1,4 @@
-//! What the client does beside a size step: it says that it is there, and looks whether it is to end.
+//! The client's other work during a size step: it tells the server that it is alive, and checks whether to stop.
 
 use std::time;
 
@@ -27,7 +27,7 @@ impl<'a> Attendance<'a> {
         self.outcome.unwrap_or(Ok(()))
     }
 
-    /// Hears without waiting; nothing is said during a size step but that one end cannot go on.
+    /// Reads the control connection without waiting; during a size step it carries only that an end cannot go on.
     fn look(&mut self) -> Option<Result<(), ControlError>> {
         match self.connection.hear(time::Instant::now()) {
             Ok(None) => self.watch.is_wanted_to_end().then_some(Ok(())),

@@ -326,8 +326,8 @@ mod tests {
     use crate::control::scene::{PATIENT, Scene};
     use crate::report::State;
 
-    /// Ends the server in the middle of the first size step: the wish to end is looked at before the run, before the size, and
-    /// then in the size step.
+    /// Ends the server in the middle of the first size step: the request to stop is checked before the run, before the size,
+    /// and then within the step.
     struct Saboteur {
         looks: AtomicU32,
         end: &'static AtomicBool,

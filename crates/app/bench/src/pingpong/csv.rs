@@ -1,4 +1,4 @@
-//! Size steps as rows of a table for other programs.
+//! The size steps as rows of a CSV table.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Figures of a ping-pong: the time of a message and the rate over its size, as figures 3 to 6 of source 003.
+//! Figures of a ping-pong: message time and rate against message size, as figures 3 to 6 of Petri 2007.
 
 use drawing::{Axis, COLOURS, Chart, Point, Series};
 

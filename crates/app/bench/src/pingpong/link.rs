@@ -47,8 +47,8 @@ pub(super) enum Exchanged {
     Cut,
 }
 
-/// What an end does beside an exchange. A message may be on its way for minutes: its end says meanwhile that it is
-/// there, and hears that it is to end.
+/// The other work of an end during an exchange. A message may take minutes: meanwhile the end tells its peer that it is
+/// alive, and learns whether to stop.
 pub(super) trait Attending {
     /// Tells whether to go on. Is asked at least every [`LOOK`], and often in between.
     fn goes_on(&mut self) -> bool;
@@ -82,8 +82,8 @@ pub(super) trait Near {
 
 /// The end that answers.
 pub(super) trait Far: Send {
-    /// Answers a message, if one comes before this end looks up; `size_step` says of what size it is, and hears that it is
-    /// whole before it is answered.
+    /// Answers a message if one arrives before the next check; `size_step` gives its size, and is told of a complete message
+    /// before the answer is sent.
     fn answer(&mut self, size_step: &dyn Answering) -> Result<(), LinkError>;
 
     fn evidence(&self) -> Evidence;
@@ -91,12 +91,12 @@ pub(super) trait Far: Send {
     fn notes(&self) -> Vec<String>;
 }
 
-/// What a far end has to know of the size step it is in.
+/// The current size step, as the far end sees it.
 pub(super) trait Answering {
-    /// Returns the size of the size step's messages.
+    /// Returns the message size of this step.
     fn message_bytes(&self) -> u32;
 
-    /// Takes note of a message that is whole; tells whether it is of this size step and to be answered.
+    /// Counts a complete message; tells whether it belongs to this size step and is to be answered.
     fn came(&self, exchange: Option<u64>) -> bool;
 
     /// Tells whether nothing more is to be answered.
@@ -166,7 +166,7 @@ impl Task<'_> {
     }
 }
 
-/// A far end, which is to end with its size step.
+/// A far end that ends with its size step.
 struct Answerer<'a>(&'a dyn Answering);
 
 impl Attending for Answerer<'_> {

@@ -1,19 +1,20 @@
 //! What the two ends of a ping-pong say to each other.
 //!
 //! ```text
-//! client                                server
-//!   Prepare { run, system, .. }    ─▶             makes the far end of the way
-//!                                  ◀─   Ready { endpoint, token }          or Refused
+//! client                                    server
+//!   Prepare { run, system, .. }        ─▶             makes the far end of the connection
+//!                                      ◀─   Ready { endpoint, token }          or Refused
 //!   SizeStep { message_bytes, first }  ─▶             answers messages of that size from now on
-//!                                  ◀─   SizeStepBegun
+//!                                      ◀─   SizeStepBegun
 //!   SizeStepEnd                        ─▶
-//!                                  ◀─   SizeStepEnded { answered }             what it answered
-//!   Finish                         ─▶             closes the far end
-//!                                  ◀─   Finished { .. }
+//!                                      ◀─   SizeStepEnded { answered }         the number of answers
+//!   Finish                             ─▶             closes the far end
+//!                                      ◀─   Finished { .. }
 //! ```
 //!
-//! Size steps follow each other on one way, ways on one control connection, until the client says good-bye. A client that cannot
-//! make its end of a way finishes it instead of a size step; where the far end cannot be made either, its refusal may cross that.
+//! Size steps follow each other over one system, systems over one control connection, until the client says good-bye. A
+//! client that cannot make its own end sends `Finish` instead of a size step; if the far end cannot be made either, its
+//! `Refused` may cross that.
 
 use std::net::SocketAddr;
 

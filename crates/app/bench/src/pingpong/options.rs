@@ -16,7 +16,7 @@ const LARGEST_DATAGRAM_BYTES: usize = 65_507;
 const HEADERS_BYTES: u32 = 28;
 const MORE_HEADERS_OF_IPV6_BYTES: u32 = 20;
 
-/// The receive buffer of datagrams unless told otherwise: what source 003 gave its kernels (§2.2.2).
+/// The receive buffer of datagrams unless told otherwise: the setting of Petri 2007 (§2.2.2).
 const USUAL_BUFFER_BYTES: usize = 33_554_432;
 
 /// How long an answer over datagrams is waited for unless told otherwise.
@@ -88,8 +88,8 @@ pub enum OptionsError {
 }
 
 impl Default for Options {
-    /// The sizes of source 003 over the system's TCP and in datagrams; three times, because one figure says nothing of
-    /// its spread.
+    /// The sizes of Petri 2007 over the system's TCP and in datagrams; three times, because a single figure has no
+    /// spread.
     fn default() -> Self {
         Self {
             systems: vec![System::Tcp(None), System::Udp],

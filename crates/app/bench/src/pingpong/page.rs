@@ -1,4 +1,4 @@
-//! The report as one page of HTML that needs nothing beside it: figures, medians, accounts.
+//! The report as one self-contained page of HTML: figures, medians, accounts.
 
 use drawing::{Column, FigureError, Page};
 
@@ -9,7 +9,7 @@ use crate::report::{Times, quantity_text};
 
 /// Writes the page.
 pub(super) fn page(report: &Report) -> Result<String, FigureError> {
-    let mut page = Page::new("Ping-pong", "A message there and back");
+    let mut page = Page::new("Ping-pong", "Round-trip time and rate at every message size");
     let where_and_how = format!("{}\n{}", report.start.in_words(), report.start.limits_in_words());
     circumstances(&mut page, &where_and_how, &report.end.noise);
     page.figures(&drawing::svgs(&figure::charts(report))?);
@@ -24,8 +24,8 @@ pub(super) fn page(report: &Report) -> Result<String, FigureError> {
         Column::Number("bytes"),
         Column::Number("sent"),
         Column::Number("completed"),
-        Column::Number("lost there"),
-        Column::Number("lost back"),
+        Column::Number("lost forward"),
+        Column::Number("lost in reverse"),
         Column::Number("unexplained"),
         Column::Number("least"),
         Column::Number("p50"),

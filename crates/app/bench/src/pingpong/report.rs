@@ -90,7 +90,7 @@ pub struct SizeStepReport {
     pub bits_per_second: Option<f64>,
     /// Segments that TCP sent again, the client's alone.
     pub retransmits: Option<u64>,
-    /// Why the size step is short; null if it is not.
+    /// Why the size step ended early; null if it did not.
     pub trouble: Option<String>,
 }
 
@@ -128,7 +128,7 @@ pub struct End {
     pub rows: Vec<Row>,
     /// Why the measurement is not to be relied on; empty when all was quiet.
     pub noise: Vec<String>,
-    /// What is to be known beside, such as buffers that the kernel clamped.
+    /// Notes, such as buffers that the kernel clamped.
     pub notes: Vec<String>,
     /// Tasks ready to run on the client's host, averaged over the last minute.
     pub load_1min: Option<f64>,
@@ -170,7 +170,7 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// What one size step came to.
+/// The result of one size step.
 pub(super) struct Measured {
     pub(super) account: ExchangeAccount,
     pub(super) round_trips: Option<Percentiles>,
@@ -318,7 +318,7 @@ impl Builder {
 }
 
 impl Report {
-    /// Returns every size step of one size over one system.
+    /// Returns the size steps with this message size over one system, one per run.
     pub(super) fn size_steps_of(
         &self,
         system: &str,
@@ -337,7 +337,7 @@ impl Report {
     }
 
     fn rows(&self) -> Vec<Row> {
-        /// Picks a figure of a size step.
+        /// Selects a figure of a size step.
         type Pick = fn(&SizeStepReport) -> Option<f64>;
         let metrics: [(&str, &str, Pick); 5] = [
             (HALF_ROUND_TRIP, "µs", |size_step| Some(size_step.half_round_trip?.p50_us)),
@@ -350,7 +350,7 @@ impl Report {
         for system in &self.start.test_start.systems {
             for size in &self.start.test_start.sizes {
                 for (metric, unit, pick) in metrics {
-                    // A size step that broke off has times too, but of a way that was breaking; one that was ended early has too few.
+                    // A size step that broke off measured a failing path; one that was ended early has too few exchanges.
                     let whole =
                         self.size_steps_of(system, *size).filter(|size_step| size_step.trouble.is_none());
                     let values: Vec<f64> = whole.filter_map(pick).collect();
@@ -426,7 +426,7 @@ fn case(message_bytes: u64) -> String {
     format!("{message_bytes}B")
 }
 
-/// Returns the size divided by Δt, as source 003 has it (§4.1); 0 of no time.
+/// Returns the size divided by Δt, as in Petri 2007 (§4.1); 0 if the time is 0.
 #[expect(clippy::cast_precision_loss, reason = "times of exchanges are far below 2^53 ns")]
 fn rate(message_bytes: u32, round_trip_ns: u64) -> f64 {
     if round_trip_ns == 0 { 0.0 } else { f64::from(message_bytes) * 8e9 / round_trip_ns as f64 }

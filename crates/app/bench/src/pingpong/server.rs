@@ -1,4 +1,4 @@
-//! The server's end of a ping-pong: a thread that answers messages, and the word with the client beside it.
+//! The server's end of a ping-pong: a thread that answers messages, and the control connection to the client.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ fn serve(
     is_wanted_to_end: &EndWish<'_>,
 ) -> Result<(), ServeError> {
     let options: Options = serde_json::from_value(parameters)
-        .map_err(|error| ServeError::Refused(format!("the parameters of the test are none: {error}")))?;
+        .map_err(|error| ServeError::Refused(format!("invalid test parameters: {error}")))?;
     options.check().map_err(|error| ServeError::Refused(error.to_string()))?;
     loop {
         match connection.hear(std::time::Instant::now() + LISTEN)? {
@@ -219,7 +219,7 @@ struct SharedState {
     is_to_end: AtomicBool,
 }
 
-/// A size step, and how many of its messages were answered.
+/// A size step, and the number of its messages that were answered.
 #[derive(Clone, Copy, Default)]
 struct SizeStep {
     message_bytes: u32,
@@ -240,7 +240,7 @@ impl Answering for SharedState {
 
     fn came(&self, exchange: Option<u64>) -> bool {
         let mut size_step = self.size_step();
-        // One of the size step before, which was given up, is nobody's any more.
+        // A late message of an earlier size step, whose exchange was given up.
         let is_of_size_step = exchange.is_none_or(|exchange| exchange >= size_step.first);
         size_step.answered += u64::from(is_of_size_step);
         is_of_size_step

@@ -17,7 +17,7 @@ impl Start {
             Wait::Spin => "both ends spin while they wait",
         };
         format!(
-            "{}\nmessages there and back to {}:{} over {}; {} of {} s or {} exchanges at each of {}; datagrams of {} bytes; {wait}",
+            "{}\nping-pong with {}:{} over {}; {} of {} s or {} exchanges at each of {}; datagrams of {} bytes; {wait}",
             self.hosts_in_words(),
             self.connecting_to.host,
             self.connecting_to.port,
@@ -32,21 +32,13 @@ impl Start {
 }
 
 impl fmt::Display for Report {
-    /// Writes every size with its spread and loss, then the two figures of source 003, and what is to be known beside.
+    /// Writes every size with its spread and loss, then the two figures of Petri 2007, and the notes.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}\n", self.start.in_words())?;
         writeln!(
             formatter,
             "{:14} {:>11}  {:>11} {:>25} {:>11} {:>11} {:>11}  {:>11} {:>31}  LOST",
-            "",
-            "MESSAGE [B]",
-            "Δt/2 p50",
-            "(LEAST – MOST) [µs]",
-            "p99",
-            "p99.9",
-            "MAX",
-            "RATE",
-            "(LEAST – MOST)"
+            "", "MESSAGE [B]", "Δt/2 p50", "(MIN – MAX) [µs]", "p99", "p99.9", "MAX", "RATE", "(MIN – MAX)"
         )?;
         for system in &self.start.test_start.systems {
             for size in &self.start.test_start.sizes {
@@ -111,7 +103,7 @@ impl Report {
         )
     }
 
-    /// Writes what table 1 of source 003 has of each system: the time of the smallest message, the rate of the largest.
+    /// Writes the columns of table 1 of Petri 2007 for each system: the time of the smallest message, the rate of the largest.
     fn write_source_table(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sizes = &self.start.test_start.sizes;
         let (Some(least), Some(most)) = (sizes.iter().min(), sizes.iter().max()) else { return Ok(()) };

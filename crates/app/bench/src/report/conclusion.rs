@@ -1,4 +1,4 @@
-//! What a document concludes, beside what was found here.
+//! Published conclusions, compared with what was found here.
 
 use std::fmt;
 
@@ -6,21 +6,21 @@ use drawing::{Column, Page};
 use probe::Contrast;
 use serde::{Deserialize, Serialize};
 
-/// How much of a document's grid is measured.
+/// How much of a published grid is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grid {
     /// A few points, in minutes.
     Short,
-    /// All of them, with runs as long as the document's.
+    /// All of them, with runs as long as the published ones.
     Full,
 }
 
-/// One conclusion of a document, and what was measured here.
+/// One published conclusion, and what was measured here.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conclusion {
-    /// What the source says.
+    /// The published conclusion.
     pub source: String,
     /// What was found here, or why it cannot be judged.
     pub here: String,
@@ -67,7 +67,7 @@ impl Agreement {
 }
 
 impl Conclusion {
-    /// Puts what was found beside what the source says.
+    /// Compares a published conclusion with what was found here.
     #[must_use]
     pub fn new(source: &str, here: &str, agreement: Agreement) -> Self {
         let here = if agreement == Agreement::NotMeasured { "not measured" } else { here };
@@ -151,18 +151,30 @@ impl Comparisons {
     }
 }
 
-/// Writes each conclusion of a document with what was found here.
+/// Returns how a published measurement is cited; reports identify it by a number.
+pub(crate) fn citation(document: &str) -> &str {
+    match document {
+        "000" => "the Wendelstein 7-X monitoring paper",
+        "001" => "Gu & Grossman 2005",
+        "002" => "the UDP notes",
+        "003" => "Petri 2007 (VIOLA report)",
+        "004" => "Scollo (DLR/TU Braunschweig)",
+        other => other,
+    }
+}
+
+/// Writes each published conclusion with what was found here.
 pub(crate) fn write_conclusions(
     formatter: &mut fmt::Formatter<'_>,
     document: &str,
     conclusions: &[Conclusion],
 ) -> fmt::Result {
-    writeln!(formatter, "conclusions of source {document}, and of this host:")?;
+    writeln!(formatter, "conclusions of {}, and of this host:", citation(document))?;
     for it in conclusions {
-        writeln!(formatter, "  source: {}", it.source)?;
+        writeln!(formatter, "  published: {}", it.source)?;
         match it.agreement {
-            Agreement::NotMeasured => writeln!(formatter, "  here:   {}\n", it.here)?,
-            agreement => writeln!(formatter, "  here:   {} ({})\n", it.here, agreement.words())?,
+            Agreement::NotMeasured => writeln!(formatter, "  here:      {}\n", it.here)?,
+            agreement => writeln!(formatter, "  here:      {} ({})\n", it.here, agreement.words())?,
         }
     }
     Ok(())
@@ -170,9 +182,9 @@ pub(crate) fn write_conclusions(
 
 /// Adds them to a page.
 pub(crate) fn add_conclusions(page: &mut Page, document: &str, conclusions: &[Conclusion]) {
-    page.heading(&format!("Conclusions of source {document}, and of this host"));
+    page.heading(&format!("Conclusions of {}, and of this host", citation(document)));
     page.table(
-        &[Column::Word("source"), Column::Word("here"), Column::Word("")],
+        &[Column::Word("published"), Column::Word("here"), Column::Word("")],
         conclusions
             .iter()
             .map(|it| vec![it.source.clone(), it.here.clone(), it.agreement.words().to_owned()]),

@@ -59,7 +59,7 @@ pub struct End {
     pub time_ns: i64,
     /// Whether all points are there.
     pub state: State,
-    /// What is to be known beside.
+    /// Notes.
     pub notes: Vec<String>,
     /// Tasks ready to run on the client's host, averaged over the last minute.
     pub load_1min: Option<f64>,

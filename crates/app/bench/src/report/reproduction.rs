@@ -1,5 +1,5 @@
-//! A document's measurements done again: every measurement that its conclusions rest on, its figures beside ours, and
-//! each conclusion beside what was found.
+//! Published measurements reproduced: every measurement that the conclusions rest on, the published figures as reference
+//! for ours, and each conclusion compared with what was found.
 //!
 //! The object that `bench reproduce --json` prints; its form is published as `docs/formats/bench-reproduce.schema.json`.
 
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sys::clock;
 
-use super::conclusion::{Conclusion, Grid, add_conclusions, write_conclusions};
+use super::conclusion::{Conclusion, Grid, add_conclusions, citation, write_conclusions};
 use super::{Forms, Row, State, csv, noise, quantity_text};
 use crate::control::program_version;
 use crate::host::{self, Host};
 use crate::report::page::{circumstances, medians};
 
-/// Between which ends a document is done again.
+/// The two ends between which a measurement is reproduced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ends {
     /// Where the server listens.
@@ -26,7 +26,7 @@ pub struct Ends {
     pub from: Option<IpAddr>,
 }
 
-/// A document's measurements, done again.
+/// Published measurements, reproduced.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reproduction {
@@ -46,7 +46,7 @@ pub struct Reproduction {
     pub host: Host,
     /// Every measurement, in the order of measuring.
     pub parts: Vec<Part>,
-    /// The document's figures beside ours.
+    /// The published figures and ours.
     pub table: Vec<ReferenceFigure>,
     /// Each conclusion of the document.
     pub conclusions: Vec<Conclusion>,
@@ -56,7 +56,7 @@ pub struct Reproduction {
     pub state: State,
     /// Tasks ready to run, averaged over the last minute.
     pub load_1min: Option<f64>,
-    /// What is to be known beside.
+    /// Notes.
     pub notes: Vec<String>,
     /// Drawn for people, not told to programs.
     #[serde(skip)]
@@ -93,17 +93,17 @@ pub enum PartOutcome {
     },
 }
 
-/// A figure of the document beside ours.
+/// A published figure, as reference for ours.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReferenceFigure {
-    /// What was measured, in the document's words.
+    /// What was measured, in the words of the paper.
     pub what: String,
     /// What of it, such as `bits_per_second`.
     pub metric: String,
     /// Its unit.
     pub unit: String,
-    /// The document's figure; null where it has none.
+    /// The published figure; null where there is none.
     pub source: Option<f64>,
     /// Median and spread here; null where it was not measured.
     pub here: Option<Row>,
@@ -150,7 +150,7 @@ impl Reproduction {
         self.parts.push(Part { name: name.to_owned(), outcome });
     }
 
-    /// Adds what is to be known beside, each once.
+    /// Adds notes, each once.
     pub(crate) fn note_all(&mut self, notes: &[String]) {
         for note in notes {
             if !self.notes.contains(note) {
@@ -211,7 +211,7 @@ impl Part {
 }
 
 impl ReferenceFigure {
-    /// Returns what stands in a line of a table: the document's figure, ours with its spread, the remark.
+    /// Returns the cells of a table row: the published figure, ours with its spread, the remark.
     fn cells(&self) -> [String; 5] {
         let value = |value: f64| quantity_text::value(value, &self.unit);
         let nothing = || "–".to_owned();
@@ -227,11 +227,11 @@ impl ReferenceFigure {
 }
 
 impl fmt::Display for Reproduction {
-    /// Writes the host, the document's figures beside ours, its conclusions, and what is to be known beside.
+    /// Writes the host, the published figures and ours, the conclusions, and the notes.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}\n", self.host_in_words())?;
         if !self.table.is_empty() {
-            writeln!(formatter, "{:58} {:>13} {:>13} {:>29}", "", "SOURCE", "HERE", "(LEAST – MOST)")?;
+            writeln!(formatter, "{:58} {:>13} {:>13} {:>29}", "", "PUBLISHED", "HERE", "(MIN – MAX)")?;
         }
         for line in &self.table {
             let [what, source, here, spread, remark] = line.cells();
@@ -252,7 +252,7 @@ impl fmt::Display for Reproduction {
         }
         self.notes.iter().try_for_each(|note| writeln!(formatter, "note: {note}"))?;
         if self.grid == Grid::Short {
-            writeln!(formatter, "this was a short version: --full measures as long as the source did")?;
+            writeln!(formatter, "this was a short run: --full measures as long as the paper did")?;
         }
         self.state.in_words().map_or(Ok(()), |words| writeln!(formatter, "{words}"))
     }
@@ -260,16 +260,16 @@ impl fmt::Display for Reproduction {
 
 impl Forms for Reproduction {
     fn to_html(&self) -> Result<String, FigureError> {
-        let title = format!("Source {}, done again", self.document);
+        let title = format!("Reproduction of {}", citation(&self.document));
         let mut page = Page::new(&title, &title);
         circumstances(&mut page, &self.host_in_words(), &self.noise());
         page.figures(&drawing::svgs(&self.charts)?);
-        page.heading("The source's figures, and those of this host");
+        page.heading("Published figures, and those of this host");
         let columns = [
             Column::Word("what"),
-            Column::Number("source"),
+            Column::Number("published"),
             Column::Number("here"),
-            Column::Number("least – most"),
+            Column::Number("min – max"),
             Column::Word(""),
         ];
         page.table(&columns, self.table.iter().map(|line| line.cells().to_vec()));
@@ -362,7 +362,7 @@ pub(crate) mod tests {
         for words in [
             "1.00 Gbit/s     100 bit/s        (90 bit/s – 110 bit/s)",
             "udt was not measured: not yet here",
-            "here:   1 of 1 (agrees)",
+            "here:      1 of 1 (agrees)",
             "~ 1 of 1 measurements were noisy",
             "tcp: load <high>",
             "ended early",

@@ -70,7 +70,7 @@ pub(crate) struct RowNames<'a> {
 
 /// Writes rows with their spread, below a header.
 pub(crate) fn write_rows(formatter: &mut fmt::Formatter<'_>, rows: &[Row], whole: Whole) -> fmt::Result {
-    writeln!(formatter, "\n{:40} {:>14} {:>31}  RUNS", "", "MEDIAN", "(LEAST – MOST)")?;
+    writeln!(formatter, "\n{:40} {:>14} {:>31}  RUNS", "", "MEDIAN", "(MIN – MAX)")?;
     let mark = if whole == Whole::Quiet { "" } else { "~" };
     for row in rows {
         let value = |value| quantity_text::value(value, &row.unit);

@@ -120,7 +120,7 @@ fn both_grids_are_in_order_and_the_short_one_is_short() {
 #[test]
 fn every_quota_of_the_source_names_its_figures() {
     for cpus in options(Grid::Full).cpus {
-        assert!(figures(cpus.cpus()).contains("004"), "{cpus}");
+        assert!(figures(cpus.cpus()).contains("Scollo"), "{cpus}");
     }
     assert_eq!(figures(None), "");
 }

@@ -8,7 +8,7 @@ use crate::throughput::{self, LossFree, Protocol, Rate};
 /// The most points of a grid.
 const MOST_POINTS: u128 = 10_000;
 
-/// What one run takes beside its time: waiting for its tail, and speaking of it.
+/// The time a run takes on top of its duration: waiting for the last datagrams, and the control messages.
 const RUN_OVERHEAD: Duration = Duration::from_millis(400);
 
 /// A grid: every combination of what the lists name is a point.
@@ -22,9 +22,9 @@ pub struct Options {
     pub payloads: Vec<usize>,
     /// How fast to send.
     pub rates: Vec<Rate>,
-    /// For which part of the time the receiver's host is kept busy with other work, in millionths.
+    /// The CPU load put on the receiver's host, in millionths of the time.
     pub cpu_loads_ppm: Vec<u32>,
-    /// How many threads do that work; none is one for each processor.
+    /// The number of threads that generate this load; none is one per processor.
     pub cpu_load_workers: Option<u32>,
     /// How long a run measures.
     pub duration: Duration,
@@ -58,7 +58,7 @@ pub struct Place {
     pub payload: usize,
     /// How fast to send.
     pub rate: Rate,
-    /// How busy the receiver's host is kept, in millionths of the time.
+    /// The CPU load put on the receiver's host, in millionths of the time.
     pub cpu_load_ppm: u32,
 }
 
@@ -67,21 +67,21 @@ pub struct Place {
 #[non_exhaustive]
 pub enum OptionsError {
     /// A list is empty.
-    #[error("{0} names nothing\nname at least one")]
+    #[error("{0} is empty\nname at least one value")]
     Empty(&'static str),
     /// There are too many points.
     #[error("the grid has {0} points, more than {MOST_POINTS}\nname fewer buffers, payloads, rates or loads")]
     TooMany(u128),
-    /// Threads for a load that nobody asked for.
+    /// A number of threads for a CPU load that is not put on.
     #[error("--cpu-load-workers has no effect without a load\nadd --cpu-load 50%, or leave it out")]
     WorkersWithoutLoad,
     /// A point of the grid cannot be measured.
-    #[error("a point of the grid cannot be: {0}")]
+    #[error("a point of the grid cannot be measured: {0}")]
     Point(#[from] throughput::OptionsError),
 }
 
 impl Default for Options {
-    /// The sizes of source 000's figure, as fast as they go, with the system's buffers; three runs of a second each.
+    /// The sizes of the Wendelstein 7-X monitoring paper at full speed, with the system's buffers; three runs of a second each.
     fn default() -> Self {
         Self {
             send_buffers: vec![None],
@@ -229,7 +229,7 @@ mod tests {
             options.check().unwrap_err().to_string()
         };
         assert!(refused(|it| it.payloads = vec![65_508]).contains("from 0 to 65507, not 65508"));
-        assert!(refused(|it| it.rates.clear()).contains("--rates names nothing"));
+        assert!(refused(|it| it.rates.clear()).contains("--rates is empty"));
         assert!(refused(|it| it.cpu_loads_ppm = vec![1_000_001]).contains("--cpu-load"));
         assert!(refused(|it| it.payloads = vec![100; 10_001]).contains("10001 points"));
         let below = LossBelow { most_ppm: 1_000, step: None };

@@ -22,7 +22,7 @@ impl Forms for Report {
             Column::Number("load, measured"),
             Column::Number("sent"),
             Column::Number("received"),
-            Column::Number("least – most"),
+            Column::Number("min – max"),
             Column::Number("lost"),
         ];
         page.table(&columns, self.points.iter().map(|point| table::cells(point).to_vec()));

@@ -47,10 +47,10 @@ pub struct Settings {
     pub payloads: Vec<u64>,
     /// How fast to send.
     pub rates: Vec<Rate>,
-    /// How busy the receiver's host was kept, in percent of the time.
+    /// The CPU load put on the receiver's host, in percent of the time.
     #[serde(rename = "burns_percent")]
     pub cpu_loads_percent: Vec<f64>,
-    /// How many threads did that; null for one a processor.
+    /// The number of threads that generated this load; null for one per processor.
     #[serde(rename = "burn_workers")]
     pub cpu_load_workers: Option<u32>,
     /// Seconds of each run.
@@ -78,7 +78,7 @@ pub struct Point {
     pub payload_bytes: u64,
     /// How fast to send.
     pub rate: Rate,
-    /// How busy the receiver's host was to be kept, in percent of the time.
+    /// The CPU load to put on the receiver's host, in percent of the time.
     #[serde(rename = "burn_percent")]
     pub cpu_load_percent: f64,
     /// Every run; of a search those at the rate that it found.
@@ -272,7 +272,7 @@ impl Place {
             bytes.map_or("the system's".to_owned(), |bytes| quantity_text::bytes(bytes as f64))
         };
         let rate = match self.rate {
-            Rate::Bits(0) | Rate::Units(0) => "as fast as it goes".to_owned(),
+            Rate::Bits(0) | Rate::Units(0) => "as fast as possible".to_owned(),
             Rate::Bits(bits) => quantity_text::rate(bits as f64),
             Rate::Units(units) => format!("{units} a second"),
         };

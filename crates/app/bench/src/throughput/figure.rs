@@ -19,7 +19,7 @@ const QUANTITIES: [Quantity; 2] = [
 ];
 
 /// What the four sums are called, in their order.
-const NAMES: [&str; 4] = ["sent", "received", "sent, the way back", "received, the way back"];
+const NAMES: [&str; 4] = ["sent", "received", "sent, reverse", "received, reverse"];
 
 /// Returns all figures; none where nothing was seen.
 pub(super) fn charts(report: &Report) -> Vec<Chart> {

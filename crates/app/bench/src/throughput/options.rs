@@ -163,14 +163,14 @@ pub enum OptionsError {
     WithoutEffect(#[from] WithoutEffect),
     /// Empty datagrams have no bit rate.
     #[error(
-        "datagrams of 0 bytes have no bit rate\ngive a rate such as -b 1000pps, or -b 0 for as fast as it goes"
+        "datagrams of 0 bytes have no bit rate\ngive a rate such as -b 1000pps, or -b 0 for as fast as possible"
     )]
     EmptyBits,
     /// A search for the highest rate needs one to begin from.
     #[error("a search for the highest rate without loss needs its limit\ngive it with -b, such as -b 1G")]
     NoLimit,
     /// The group is no group.
-    #[error("{0} is no multicast group\nchoose one from 224.0.0.0 to 239.255.255.255, such as 239.84.7.1")]
+    #[error("{0} is not a multicast group\nchoose one from 224.0.0.0 to 239.255.255.255, such as 239.84.7.1")]
     NoGroup(Ipv4Addr),
 }
 
@@ -422,7 +422,7 @@ mod tests {
                 && refused(size(32_754)).contains("from 1 to 32753")
         );
         assert_eq!((size(1).check(), size(32_753).check()), (Ok(()), Ok(())));
-        assert!(refused(Options { group: Ipv4Addr::LOCALHOST, ..udp() }).contains("no multicast group"));
+        assert!(refused(Options { group: Ipv4Addr::LOCALHOST, ..udp() }).contains("not a multicast group"));
     }
 
     #[test]

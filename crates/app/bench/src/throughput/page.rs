@@ -1,4 +1,4 @@
-//! The report as one page of HTML that needs nothing beside it: figures, runs, accounts, hosts.
+//! The report as one self-contained page of HTML: figures, runs, accounts, hosts.
 
 use drawing::{Column, FigureError, Page};
 

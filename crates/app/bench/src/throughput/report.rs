@@ -1,7 +1,7 @@
 //! What a throughput measurement found: the object that `--json` prints, in iperf3's shape, from which tables are made.
 //!
 //! Its form is published as `docs/formats/bench.schema.json`; a test compares the two. Names that iperf3 has mean what
-//! they mean there; what the receiving end saw (`sum_received`) always stands beside what was sent (`sum_sent`).
+//! they mean there; what the receiving end saw (`sum_received`) is always given with what was sent (`sum_sent`).
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -164,7 +164,7 @@ pub struct Figures {
     /// TCP's congestion window in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snd_cwnd: Option<u64>,
-    /// TCP's time there and back in microseconds.
+    /// TCP's round-trip time in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt: Option<u64>,
     /// Whether it belongs to the unmeasured part.
@@ -255,7 +255,7 @@ pub struct End {
     pub rows: Vec<Row>,
     /// Why the measurement is not to be relied on; empty when all was quiet.
     pub noise: Vec<String>,
-    /// What is to be known beside, such as buffers that the kernel clamped.
+    /// Notes, such as buffers that the kernel clamped.
     pub notes: Vec<String>,
     /// Tasks ready to run on the client's host, averaged over the last minute.
     pub load_1min: Option<f64>,
@@ -617,7 +617,7 @@ impl Sums {
         }
     }
 
-    /// Returns each of them, with whether it is of the way back.
+    /// Returns each of them, with whether it is of the reverse direction.
     #[must_use]
     pub fn all(&self) -> [(Option<Figures>, &'static str); 4] {
         [
@@ -630,7 +630,7 @@ impl Sums {
 }
 
 impl Figures {
-    /// Adds up flows that ran beside each other; `None` if there are none.
+    /// Adds up concurrent flows; `None` if there are none.
     fn sum<'a>(flows: impl Iterator<Item = &'a Self>) -> Option<Self> {
         let flows: Vec<&Self> = flows.collect();
         let first = **flows.first()?;

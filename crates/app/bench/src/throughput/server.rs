@@ -27,7 +27,7 @@ fn serve_without_load(
     let options = checked(parameters)?;
     if options.load.is_some() {
         return Err(ServeError::Refused(
-            "this server keeps no processors busy for its clients\nstart it with --allow-load, or leave --cpu-load out"
+            "this server does not let clients put a CPU load on its host\nstart it with --allow-load, or leave --cpu-load out"
                 .to_owned(),
         ));
     }
@@ -44,7 +44,7 @@ fn serve_with_load(
 
 fn checked(parameters: Value) -> Result<Options, ServeError> {
     let options: Options = serde_json::from_value(parameters)
-        .map_err(|error| ServeError::Refused(format!("the parameters of the test are none: {error}")))?;
+        .map_err(|error| ServeError::Refused(format!("invalid test parameters: {error}")))?;
     options.check().map_err(|error| ServeError::Refused(error.to_string()))?;
     Ok(options)
 }

@@ -32,7 +32,7 @@ impl Start {
             _ => "to the server",
         };
         let rate = match (test.target_packets_per_second, test.target_bitrate) {
-            (Some(0), _) | (None, 0) => "as fast as it goes".to_owned(),
+            (Some(0), _) | (None, 0) => "as fast as possible".to_owned(),
             (Some(packets), _) => format!("{packets} a second each"),
             (None, bits) => format!("{} each", rate_text(bits as f64)),
         };
@@ -102,7 +102,7 @@ impl RunReport {
 }
 
 impl fmt::Display for Report {
-    /// Writes what came of all runs, with their spread, their accounts, and what is to be known beside.
+    /// Writes the results of all runs with their spread, the accounts, and the notes.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = if self.end.noise.is_empty() { Whole::Quiet } else { Whole::Noisy };
         write_rows(formatter, &self.end.rows, whole)?;

@@ -66,7 +66,7 @@ fn fewer_arrive_past_a_critical_rate_or_they_do_not() {
     assert_eq!(conclusion.agreement, Agreement::Agrees);
     assert_eq!(
         conclusion.here,
-        "buffer of the system: most, 1.7 Mbit/s, arrived at 2/s, and 1.0 Mbit/s at as fast as it goes"
+        "buffer of the system: most, 1.7 Mbit/s, arrived at 2/s, and 1.0 Mbit/s at full speed"
     );
     let level = [at(rate(1), None, 1_000, 0), at(rate(2), None, 2_000, 0), at(rate(0), None, 4_000, 2_010)];
     assert_eq!(agreement(fewer_arrive(&level)), Agreement::Differs);

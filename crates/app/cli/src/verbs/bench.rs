@@ -26,15 +26,15 @@ use crate::Outcome;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast bench -s --listen 0.0.0.0                     wait for clients
-  tallycast bench -c 192.0.2.7 -u -b 100M                 measure with a server: throughput, loss and its reasons
+  tallycast bench -c 192.0.2.7 -u -b 100M                 measure to a server: throughput, loss and its causes
   tallycast bench throughput                              the same with both ends on this host
   tallycast bench -c 192.0.2.7 --iperf3 -u -b 100M        against a server of iperf3; -s --iperf3 serves its clients
-  tallycast bench pingpong -c 192.0.2.7 -C all            how long a message takes, from 1 byte to 9 MB
+  tallycast bench pingpong -c 192.0.2.7 -C all            round-trip time of messages from 1 byte to 9 MB
   tallycast bench multicast --receivers 8                 latency and loss of each member of a group
-  tallycast bench capacity                                how many datagrams are received a second, by what
-  tallycast bench sweep --cpu-load 0%,50%                 throughput and loss over sizes, with and without load
-  tallycast bench cycle --cycle-times 1..14ms             the largest array every cycle, UDP and shared memory
-  tallycast bench reproduce 004                           a published comparison, done again on this host
+  tallycast bench capacity                                datagrams received per second, by threading model
+  tallycast bench sweep --cpu-load 0%,50%                 throughput and loss against size, with and without load
+  tallycast bench cycle --cycle-times 1..14ms             largest array per cycle over UDP and shared memory
+  tallycast bench reproduce scollo                        reproduce a published comparison on this host
 
 Every figure comes with its repeats, their spread and the state of this host.
 Exit code 1: some of it could not be measured, and the report says why.";
@@ -52,40 +52,40 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// What goes through to another host, or on this one: rates, losses and their reasons
+    /// Throughput, loss and its causes, to another host or on this one
     #[command(after_help = throughput::EXAMPLES)]
     Throughput(throughput::Arguments),
-    /// A message there and back: its time and rate at every size, over TCP and datagrams
+    /// Round-trip time and rate at every message size, over TCP and in datagrams
     #[command(after_help = pingpong::EXAMPLES)]
     Pingpong(pingpong::Arguments),
-    /// One sender, many receivers: latency and loss of each
+    /// Latency and loss of each receiver of a multicast group
     #[command(after_help = multicast::EXAMPLES)]
     Multicast(multicast::Arguments),
-    /// What sending and receiving take of a processor, and how long data take through it: UDP, TCP, our stream
+    /// CPU cost of sending and receiving, and end-system delay: UDP, TCP and Tallycast streams
     #[command(after_help = cost::EXAMPLES)]
     Cost(cost::Arguments),
-    /// How many datagrams are received a second: by processes or threads, at ports of their own or at one
+    /// Datagrams received per second, by processes or threads, at separate ports or a shared one
     #[command(after_help = capacity::EXAMPLES)]
     Capacity(capacity::Arguments),
-    /// Throughput and loss over socket buffers, sizes, rates and other load
+    /// Throughput and loss over a grid of socket buffers, sizes, rates and CPU loads
     #[command(after_help = sweep::EXAMPLES)]
     Sweep(sweep::Arguments),
-    /// The largest array two processes exchange every cycle, over UDP and shared memory
+    /// Largest array that two processes can exchange every cycle, over UDP and shared memory
     #[command(after_help = cycle::EXAMPLES)]
     Cycle(cycle::Arguments),
-    /// Do a document's measurements again, and compare its conclusions
+    /// Reproduce published measurements and compare their conclusions
     #[command(after_help = reproduce::EXAMPLES)]
     Reproduce(reproduce::Arguments),
     /// Speak to iperf3's clients and servers
     #[command(hide = true, after_help = iperf3::EXAMPLES)]
     Iperf3(Box<iperf3::Arguments>),
-    /// Be one of the processes of `cycle`
+    /// Run as one of the processes of `cycle`
     #[command(hide = true)]
     CycleWorker,
-    /// Be one of the receivers of `capacity`
+    /// Run as one of the receivers of `capacity`
     #[command(hide = true)]
     CapacityWorker,
-    /// Be the server of a measurement on this host
+    /// Run as the server of a measurement on this host
     #[command(hide = true)]
     ServerWorker {
         #[arg(long)]

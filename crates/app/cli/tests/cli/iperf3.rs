@@ -504,7 +504,7 @@ fn a_port_that_is_taken_is_an_error_with_a_way_out() {
     let output = run(&["bench", "-s", "--iperf3", "-p", &port]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("cannot be listened at") && said.contains("take another with -p"), "{said}");
+    assert!(said.contains("cannot listen on") && said.contains("choose another port with -p"), "{said}");
 }
 
 #[test]

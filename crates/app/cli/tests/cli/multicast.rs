@@ -86,6 +86,6 @@ fn what_cannot_be_is_said_with_the_way_out() {
     };
     assert!(said(&["-b", "0"]).contains("a latency needs a rate"));
     assert!(said(&["-l", "27"]).contains("-l in bytes must be from 28"));
-    assert!(said(&["--group", "10.0.0.1"]).contains("no multicast group"));
+    assert!(said(&["--group", "10.0.0.1"]).contains("not a multicast group"));
     assert!(said(&["--receivers", "65"]).contains("--receivers must be from 1 to 64"));
 }

@@ -2,7 +2,7 @@
 //!
 //! What leaves is paid for at an even rate, a little above the stream's own. A publisher that wakes late is owed the
 //! datagrams of that time, but never more than a *quantum*: a millisecond, or an eighth of the smallest receive
-//! buffer. What it was owed beyond that is forgotten: after a stall there is no burst (source 001).
+//! buffer. What it was owed beyond that is forgotten: after a stall there is no burst (Gu & Grossman 2005).
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! TCP, for what streams are compared with and what goes beside them: source 003's list of settings.
+//! TCP, which streams are compared with and share the network with: the settings listed in Petri 2007.
 //!
 //! A connection carries no more than a window in a round trip. The kernel's limits of buffers are judged against rate × round trip
 //! where that is known; where it is not, the check reports what they suffice for.
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::audit::Load;
 
-    /// 10 Gbit/s and, as in source 003, 20 ms: 25 MB on their way, 50 MB of buffer.
+    /// 10 Gbit/s and, as in Petri 2007, 20 ms: 25 MB on their way, 50 MB of buffer.
     fn facts(round_trip: Option<Duration>) -> Facts {
         let load = Load { bytes_per_second: 1.25e9, origin: "as asked", round_trip, ..Load::default() };
         Facts { load, ..Facts::default() }

@@ -38,7 +38,7 @@ pub enum CutError {
     Empty,
     /// The unit takes no element.
     #[error(
-        "a unit of {unit_bytes} bytes holds no element beside its {HEADER_BYTES} bytes of header\ntake at least 20"
+        "a unit of {unit_bytes} bytes has no room for an element after its {HEADER_BYTES} bytes of header\ntake at least 20"
     )]
     UnitTooSmall {
         /// What was asked for.

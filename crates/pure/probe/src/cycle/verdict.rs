@@ -10,11 +10,11 @@ const MILLION: u64 = 1_000_000;
 pub struct Limits {
     /// How many callbacks of either side may come after their deadline.
     ///
-    /// Source: 004, algorithm 3 and §2.5: none.
+    /// Source: Scollo, algorithm 3 and §2.5: none.
     pub late_allowed: u64,
     /// Which part of the cycles must come complete, rounded down to whole cycles. Units: parts in a million.
     ///
-    /// Source: 004, §2.5: 99.95 %.
+    /// Source: Scollo, §2.5: 99.95 %.
     pub complete_ppm: u32,
 }
 
@@ -34,7 +34,7 @@ pub enum Verdict {
 }
 
 impl Limits {
-    /// The limits of document 004.
+    /// The limits of Scollo.
     pub const SCOLLO: Self = Self { late_allowed: 0, complete_ppm: 999_500 };
 
     /// Returns how many of `cycles` must come complete.

@@ -1,4 +1,4 @@
-//! What became of every exchange.
+//! The outcome of every exchange.
 
 /// What the near end counted, each where it happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

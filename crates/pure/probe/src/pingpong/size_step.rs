@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use units::Instant;
 
-/// The largest message of source 003. Units: bytes.
+/// The largest message of Petri 2007. Units: bytes.
 pub const LARGEST_OF_PETRI_2007: u64 = 9_288_586;
 
 /// The factor between two sizes of a curve: coarse enough for a short measurement, fine enough to see where it bends.

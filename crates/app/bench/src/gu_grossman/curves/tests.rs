@@ -57,7 +57,7 @@ fn figure_1_like_the_sources_agrees_with_it() {
     assert_eq!(small_send_buffer_is_enough(&points, false).agreement, Agreement::Agrees);
     let here = small_send_buffer_is_enough(&points, true);
     assert_eq!(here.agreement, Agreement::NotMeasured, "nothing waits in a send buffer here");
-    assert!(here.here.contains("911 Mbit/s"), "the figures stand beside: {}", here.here);
+    assert!(here.here.contains("911 Mbit/s"), "the text gives the figures: {}", here.here);
 }
 
 #[test]

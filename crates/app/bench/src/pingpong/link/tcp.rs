@@ -83,7 +83,7 @@ impl Messages {
                 Some(count) => {
                     received += count;
                     moved = clock::monotonic();
-                    // Not one byte of a message is sent before the size step with its size has begun at both ends.
+                    // A message is sent only after its size step has begun at both ends.
                     match received.cmp(&((expected.message_bytes)() as usize)) {
                         Ordering::Less => {}
                         Ordering::Equal => return Ok(Moved::Whole),

@@ -10,7 +10,7 @@ const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const TOKEN: u64 = 0x0123_4567_89ab_cdef;
 const SIZES: [u32; 4] = [1, 2, 5_000, 200_000];
 
-/// A size step of one size; counts what came.
+/// A size step that counts the messages that arrive.
 #[derive(Default)]
 struct AnswerCounter {
     message_bytes: AtomicU64,

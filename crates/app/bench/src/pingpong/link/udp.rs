@@ -39,7 +39,7 @@ struct MessageSender {
     how: Wait,
     run: u32,
     piece_bytes: u32,
-    /// One datagram beside the other.
+    /// The datagrams, one after the other.
     memory: Vec<u8>,
     refused: u64,
     refusal: Option<Refusal>,

@@ -47,7 +47,7 @@ pub(crate) fn example() -> Report {
     builder.finish(false)
 }
 
-/// One quiet run over TCP with these congestion controls, whose messages of each size take so many µs there and back.
+/// One undisturbed run over TCP with these congestion controls and these round-trip times in µs, one per size.
 pub(crate) fn report_of(congestion: &[&str], round_trips_us: &[(u64, u64)]) -> Report {
     let systems = congestion.iter().map(|name| System::Tcp(Some((*name).to_owned()))).collect();
     let sizes = round_trips_us.iter().map(|(size, _)| *size).collect();
@@ -130,7 +130,7 @@ fn the_report_goes_into_every_form_and_comes_back() {
     assert_eq!(&report.to_png().unwrap()[1..4], b"PNG");
     let page = report.to_html().unwrap();
     assert_eq!(page.matches("<svg").count(), 2);
-    assert!(!page.contains("NaN") && page.contains("A message there and back"));
+    assert!(!page.contains("NaN") && page.contains("Round-trip time and rate at every message size"));
 }
 
 #[test]

@@ -22,7 +22,7 @@ use super::{
 use crate::throughput::message::{Account, AccountState, Count, FlowKey, Sent, Unit, by_name};
 use crate::throughput::options::{Rate, STREAM_HEADER_BYTES};
 
-/// What waits between the flow and the network at most: enough for the longest trains, and little beside what a run sends.
+/// What waits between the flow and the network at most: enough for the longest trains, and little compared with what a run sends.
 const QUEUE_BYTES: usize = 2 << 20;
 /// What is handed over at once at most: a record of the queue.
 const BYTES_AT_ONCE: usize = 64 << 10;

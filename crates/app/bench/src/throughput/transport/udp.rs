@@ -82,14 +82,14 @@ struct Sender {
     run: u32,
     flow: u32,
     unit_bytes: usize,
-    /// One datagram beside the other.
+    /// The datagrams, one after the other.
     memory: Vec<u8>,
     send_outcomes: SendOutcomes,
     /// Why datagrams that were to leave in trains do not.
     without_trains: Option<String>,
 }
 
-/// What became of the datagrams of a sender.
+/// The outcomes of the datagrams of a sender.
 #[derive(Default)]
 struct SendOutcomes {
     sent: FlowSent,

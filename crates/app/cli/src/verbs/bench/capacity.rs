@@ -1,4 +1,4 @@
-//! `tallycast bench capacity`: how many datagrams are received a second, by how many receivers of which kind.
+//! `tallycast bench capacity`: datagrams received per second, by number of receivers and threading model.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::Outcome;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast bench capacity                                    the grid of source 002 on this host, in three minutes
+  tallycast bench capacity                                    the grid of the UDP notes on this host, in three minutes
   tallycast bench capacity --payloads 1 --workers 1,2 --threading-models own-processes,shared-threads
-  tallycast bench capacity -c 192.0.2.7 --html capacity.html  the receivers are on another host, at a server there
-  tallycast bench capacity -b 200kpps --workers 4             not as fast as the senders go
+  tallycast bench capacity -c 192.0.2.7 --html capacity.html  receivers on another host, at a server there
+  tallycast bench capacity -b 200kpps --workers 4             at a given rate instead of full speed
 
 Receivers: own-processes and own-threads have a port each, shared-threads one socket, reuseport-processes and
 reuseport-threads a socket each at one port. docs/bench.md says how to read the table.";
@@ -32,10 +32,10 @@ pub(crate) struct Arguments {
     /// Bytes in each datagram
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = notation::size, default_value = "1,100,1472")]
     payloads: Vec<usize>,
-    /// How many receive
+    /// Number of receivers
     #[arg(long, value_name = "COUNT,…", value_delimiter = ',', default_value = "1,2,4,8")]
     workers: Vec<u32>,
-    /// What receives
+    /// Threading models of the receivers
     #[arg(
         long,
         alias = "structures",
@@ -45,25 +45,25 @@ pub(crate) struct Arguments {
         default_value = "own-processes,shared-threads,reuseport-threads"
     )]
     threading_models: Vec<ThreadingModel>,
-    /// How fast all senders together are to be: 100M, or 200kpps; 0 is as fast as they go
+    /// Rate of all senders together: 100M, or 200kpps; 0 is as fast as possible
     #[arg(short, long, value_name = "RATE", value_parser = notation::rate)]
     bitrate: Option<Rate>,
-    /// Threads that send [default: one a processor, half as many where both ends are on this host]
+    /// Sending threads [default: one per processor, half as many where both ends are on this host]
     #[arg(long, value_name = "COUNT")]
     senders: Option<u32>,
-    /// The receive buffer of each socket; without it the system's
+    /// Receive buffer of each socket [default: the system's]
     #[arg(short, long, value_name = "SIZE", value_parser = notation::size)]
     window: Option<usize>,
-    /// How long a run sends: seconds, or a duration such as 500ms
+    /// Duration of a run: seconds, or a duration such as 500ms
     #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = notation::time)]
     time: Duration,
     /// Runs of each point
     #[arg(long, value_name = "COUNT", default_value = "3")]
     repeat: u32,
-    /// Send in trains that the kernel cuts
+    /// Send trains of datagrams that the kernel segments (UDP_SEGMENT)
     #[arg(long)]
     gso: bool,
-    /// Send and receive one datagram a call
+    /// Send and receive one datagram per system call
     #[arg(long, conflicts_with = "gso")]
     single_calls: bool,
     #[command(flatten)]
@@ -105,7 +105,7 @@ impl Arguments {
 fn threading_model(name: &str) -> Result<ThreadingModel, String> {
     let names = || ThreadingModel::ALL.map(ThreadingModel::name).join(", ");
     let found = ThreadingModel::ALL.into_iter().find(|threading_model| threading_model.name() == name);
-    found.ok_or_else(|| format!("unknown threading model\nchoose of: {}", names()))
+    found.ok_or_else(|| format!("unknown threading model\nchoose one of: {}", names()))
 }
 
 fn judge(report: &Report) -> anyhow::Result<Outcome> {

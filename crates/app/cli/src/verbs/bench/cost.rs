@@ -14,35 +14,35 @@ use crate::Outcome;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast bench cost                                    UDP, TCP and our stream on this host, ten runs each
-  tallycast bench cost -c 192.0.2.7 --runs 100            between two hosts, with as many runs as source 001
+  tallycast bench cost                                    UDP, TCP and streams on this host, ten runs each
+  tallycast bench cost -c 192.0.2.7 --runs 100            between two hosts, with as many runs as Gu & Grossman 2005
   tallycast bench cost --transports udp,stream -b 1G --html cost.html
 
-A cost is processor frequency for each megabit a second, or cycles for each bit; docs/bench.md says what is in it.";
+A cost is processor frequency per megabit per second, or cycles per bit; docs/bench.md says what it includes.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     other_end: OtherEnd,
-    /// What is compared
+    /// Transports to compare
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "udp,tcp,stream")]
     transports: Vec<Transport>,
-    /// How fast data go
+    /// Rate of each flow
     #[arg(short, long, value_name = "RATE", default_value = "100M", value_parser = notation::rate)]
     bitrate: Rate,
-    /// Bytes in a datagram, or in what one call hands to TCP
+    /// Bytes per datagram, or per write to TCP
     #[arg(short, long, value_name = "SIZE", default_value = "1472", value_parser = notation::size)]
     length: usize,
     /// Socket buffers
     #[arg(short, long, value_name = "SIZE", default_value = "1M", value_parser = notation::size)]
     window: usize,
-    /// How long a run takes: seconds, or a duration such as 500ms
+    /// Duration of a run: seconds, or a duration such as 500ms
     #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = notation::time)]
     time: Duration,
     /// Runs of each transport
     #[arg(long, value_name = "COUNT", default_value = "10")]
     runs: u32,
-    /// The processor of this end's threads, and of the server's: 2 or 2,3
+    /// Processor of this end's threads, and of the server's: 2 or 2,3
     #[arg(short = 'A', long, value_name = "CPU[,CPU]")]
     affinity: Option<CpuPair>,
     #[command(flatten)]
@@ -56,7 +56,7 @@ enum Transport {
     Udp,
     /// A connection
     Tcp,
-    /// Our stream
+    /// A Tallycast stream
     Stream,
 }
 

@@ -22,43 +22,43 @@ Each repeat is a search of its own for the largest good array; docs/bench.md say
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// What is compared
+    /// Transports to compare
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "udp,shm")]
     transports: Vec<Way>,
-    /// One array every so often: 10ms, 1ms,2ms,5ms or 1..14ms
+    /// Cycle times: 10ms, 1ms,2ms,5ms or 1..14ms
     #[arg(long, value_name = "DURATIONS", default_value = "10ms")]
     cycle_times: Durations,
-    /// How many CPUs writer and reader may take together: 0.05,0.3 or max; enforced by a control group
+    /// CPU quota of writer and reader together: 0.05,0.3 or max; enforced by a control group
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "max")]
     cpus: Vec<CpuLimit>,
-    /// How often a quota is given anew
+    /// Period of the quota
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = quantity::duration)]
     quota_period: Duration,
-    /// Cycles in a run
+    /// Cycles per run
     #[arg(long, value_name = "COUNT", default_value = "1000")]
     cycles: u32,
-    /// Searches at each point
+    /// Searches per point
     #[arg(long, value_name = "COUNT", default_value = "3")]
     repeat: u32,
-    /// The largest array to try, in elements of four bytes
+    /// Largest array to try, in elements of four bytes
     #[arg(long, value_name = "ELEMENTS", default_value = "1000000")]
     limit: u32,
-    /// How close a search comes to the largest good array, in elements
+    /// Resolution of a search, in elements
     #[arg(long, value_name = "ELEMENTS", default_value = "2")]
     step: u32,
-    /// How many callbacks of a run may come after their deadline
+    /// Callbacks of a run that may miss their deadline
     #[arg(long, value_name = "COUNT", default_value = "0")]
     max_late: u64,
-    /// Which part of a run's cycles must come complete, rounded down to whole cycles
+    /// Share of a run's cycles that must arrive complete, rounded down to whole cycles
     #[arg(long, value_name = "PART", default_value = "99.95%")]
     min_complete: Probability,
-    /// The largest datagram, with its header of 16 bytes
+    /// Largest datagram, including its header of 16 bytes
     #[arg(long, value_name = "SIZE", default_value = "65507", value_parser = quantity::size_bytes)]
     datagram: usize,
-    /// The reader's socket buffer; without it the system's default
+    /// Receive buffer of the reader [default: the system's]
     #[arg(long, value_name = "SIZE", value_parser = quantity::size_bytes)]
     receive_buffer: Option<usize>,
-    /// Let runs that cannot be good any more go on to their last cycle
+    /// Continue runs to the last cycle even when they have already failed
     #[arg(long)]
     whole_runs: bool,
     #[command(flatten)]

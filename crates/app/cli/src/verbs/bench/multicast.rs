@@ -19,7 +19,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast bench multicast --receivers 8                 latency and loss of eight receivers on this host
   tallycast bench multicast -b 100M -l 1472 --netns --html multicast.html
-  tallycast bench multicast -c 192.0.2.7 --receivers 4    loss of each; two hosts have no clock for a latency
+  tallycast bench multicast -c 192.0.2.7 --receivers 4    loss of each; no latency without a shared clock
 
 A latency is one way, from the call that sends a datagram to the read that delivers it.";
 
@@ -28,25 +28,25 @@ A latency is one way, from the call that sends a datagram to the read that deliv
 pub(crate) struct Arguments {
     #[command(flatten)]
     other_end: OtherEnd,
-    /// The group
+    /// Multicast group
     #[arg(long, value_name = "GROUP", default_value = "239.84.7.2")]
     group: Ipv4Addr,
-    /// How many receivers the group has at the other end
+    /// Number of receivers at the other end
     #[arg(long, value_name = "COUNT", default_value = "3")]
     receivers: u32,
-    /// How fast the group is sent to: 1000pps, 100M
+    /// Sending rate: 1000pps, 100M
     #[arg(short, long, value_name = "RATE", default_value = "1000pps", value_parser = notation::rate)]
     bitrate: Rate,
     /// Bytes in a datagram
     #[arg(short, long, value_name = "SIZE", default_value = "1000", value_parser = notation::size)]
     length: usize,
-    /// The receivers' buffers; without it the system's
+    /// Receive buffers [default: the system's]
     #[arg(short, long, value_name = "SIZE", value_parser = notation::size)]
     window: Option<usize>,
-    /// How long a run is: seconds, or a duration such as 500ms
+    /// Duration of a run: seconds, or a duration such as 500ms
     #[arg(short, long, value_name = "TIME", default_value = "5", value_parser = notation::time)]
     time: Duration,
-    /// How often the whole is done
+    /// Number of runs
     #[arg(long, value_name = "COUNT", default_value = "3")]
     repeat: u32,
     #[command(flatten)]

@@ -46,7 +46,7 @@ fn outcome(report: &Report) -> anyhow::Result<Outcome> {
 
 /// How this program is started as one of the two processes.
 fn this_program() -> anyhow::Result<Program> {
-    let path = std::env::current_exe().context("this program does not find itself")?;
+    let path = std::env::current_exe().context("the path of this program cannot be determined")?;
     Ok(Program { path, arguments: vec!["bench".to_owned(), "cycle-worker".to_owned()] })
 }
 

@@ -1,4 +1,4 @@
-//! `tallycast bench pingpong`: the arguments of messages there and back.
+//! `tallycast bench pingpong`: the arguments of the round-trip measurement.
 
 use std::time::Duration;
 
@@ -30,37 +30,37 @@ const ALL: &str = "all";
 pub(crate) struct Arguments {
     #[command(flatten)]
     other_end: OtherEnd,
-    /// What carries the messages
+    /// Protocols that carry the messages
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tcp,udp")]
     protocols: Vec<Protocol>,
-    /// The congestion controls of TCP, or `all` that this host has; without it the system's
+    /// Congestion controls of TCP, or `all` that this host has [default: the system's]
     #[arg(short = 'C', long, value_name = "LIST", value_delimiter = ',')]
     congestion: Vec<String>,
-    /// How large messages are [default: powers of four from 1 byte on, and 9288586]
+    /// Message sizes [default: powers of four from 1 byte on, and 9288586]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = notation::size)]
     sizes: Vec<usize>,
-    /// How long a size is exchanged in each run: seconds, or a duration such as 500ms
+    /// Time spent on each size in each run: seconds, or a duration such as 500ms
     #[arg(short, long, value_name = "TIME", default_value = "500ms", value_parser = notation::time)]
     time: Duration,
-    /// How many exchanges of a size are enough in each run
+    /// Most exchanges of each size in each run
     #[arg(long, value_name = "COUNT", default_value = "100000")]
     exchanges: u64,
-    /// How often the whole is done
+    /// Number of runs
     #[arg(long, value_name = "COUNT", default_value = "3")]
     repeat: u32,
     /// Socket buffers [default: the system's for TCP; room for the largest message, 32M at most, for datagrams]
     #[arg(short, long, value_name = "SIZE", value_parser = notation::size)]
     window: Option<usize>,
-    /// The largest datagram, with its head of 24 bytes [default: what the path takes]
+    /// Largest datagram, including its header of 24 bytes [default: the path MTU]
     #[arg(long, value_name = "SIZE", value_parser = notation::size)]
     datagram: Option<usize>,
-    /// How long the answer over datagrams is waited for
+    /// How long to wait for a reply in datagrams
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = notation::time)]
     timeout: Duration,
-    /// Let both ends look for messages again and again instead of sleeping; takes a processor each
+    /// Poll for messages at both ends instead of sleeping; uses a whole processor at each
     #[arg(long)]
     busy_poll: bool,
-    /// The processor of this end, and of the server's: 2 or 2,3
+    /// Processor of this end, and of the server: 2 or 2,3
     #[arg(short = 'A', long, value_name = "CPU[,CPU]")]
     affinity: Option<CpuPair>,
     #[command(flatten)]
@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
 enum Protocol {
     /// A connection
     Tcp,
-    /// Datagrams, which nobody sends again
+    /// Datagrams, without retransmission
     Udp,
 }
 

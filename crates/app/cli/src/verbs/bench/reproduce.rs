@@ -1,4 +1,4 @@
-//! `tallycast bench reproduce`: a document's measurements done again, its conclusions beside ours.
+//! `tallycast bench reproduce`: published measurements reproduced, their conclusions compared with ours.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -25,14 +25,14 @@ Examples:
   tallycast bench reproduce 004                           a few points of its grid, in three to four minutes
   tallycast bench reproduce 004 --full --html 004.html    the whole grid; it takes most of a day
 
-Processor quotas are enforced by a control group, which takes root or a container that may make one.";
+Processor quotas are enforced by a control group, which requires root or a container that may create one.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Which document
-    #[arg(value_name = "DOCUMENT")]
+    /// The published measurement
+    #[arg(value_name = "NAME")]
     document: Document,
-    /// Measure all of its points with runs of its length
+    /// Measure all published points, with runs as long as the published ones
     #[arg(long)]
     full: bool,
     #[command(flatten)]
@@ -41,22 +41,22 @@ pub(crate) struct Arguments {
     handout: Handout,
 }
 
-/// The documents that can be done again.
+/// The published measurements that can be reproduced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Document {
     /// When a receiver loses datagrams, and what helps
     #[value(name = "w7x-monitoring", alias = "000")]
     W7xMonitoring,
-    /// What UDP and TCP take of a processor, and the delay in the end systems
+    /// Gu & Grossman 2005: CPU cost of UDP and TCP, and end-system delay
     #[value(name = "gu-grossman-2005", alias = "001")]
     GuGrossman2005,
-    /// The receive capacity of a host: by processes at ports of their own, by threads at one socket
+    /// UDP notes: receive capacity of processes at separate ports and of threads at one socket
     #[value(name = "udp-notes", alias = "002")]
     UdpNotes,
-    /// TCP and UDT over 10 Gbit/s: messages there and back, parallel streams
+    /// Petri 2007 (VIOLA report): ping-pongs and parallel streams of TCP and UDT over 10 Gbit/s
     #[value(name = "petri-2007", alias = "003")]
     Petri2007,
-    /// Data exchange in middleware by UDP and shared memory: the largest array every cycle
+    /// Scollo (DLR/TU Braunschweig): largest array per cycle over UDP and shared memory
     #[value(name = "scollo", alias = "004")]
     Scollo,
 }
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Document::Petri2007 => long_path(grid, arguments),
         Document::Scollo => {
             if !arguments.other_end.is_this_host() {
-                bail!("document 004 is about two processes of one host\nleave -c, -B and --netns out");
+                bail!("scollo measures two processes of one host\nleave -c, -B and --netns out");
             }
             output::measure(&scollo::options(grid), &arguments.handout, |report| {
                 report.source = Some(scollo::compare(report, grid));
@@ -85,13 +85,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
 }
 
-/// Half of the time there and back of document 003.
+/// Half of the round-trip time of Petri 2007.
 const DELAY: Duration = Duration::from_millis(10);
 
 fn long_path(grid: Grid, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let end = &arguments.other_end;
     if end.mtu().is_some() {
-        bail!("document 003 is measured with MTUs of its own, 1500 and 9000\nleave --mtu out");
+        bail!("petri-2007 has MTUs of its own, 1500 and 9000\nleave --mtu out");
     }
     let controls = sys::tcp::available().unwrap_or_default();
     let report = arguments.handout.of(|watch| {
@@ -109,7 +109,7 @@ fn long_path(grid: Grid, arguments: &Arguments) -> anyhow::Result<Outcome> {
     judge(&report)
 }
 
-/// Does a document again that is measured with a server.
+/// Reproduces measurements that need a server.
 fn with_server(
     arguments: &Arguments,
     reproduce: impl FnOnce(Ends, &mut dyn Watch) -> anyhow::Result<Reproduction>,
@@ -129,7 +129,7 @@ fn judge(report: &Reproduction) -> anyhow::Result<Outcome> {
     Ok(if report.state == State::Complete { Outcome::Fine } else { Outcome::Found })
 }
 
-/// A path of document 003.
+/// A path of Petri 2007.
 struct Place {
     scene: Scene,
     from: Option<IpAddr>,
@@ -137,16 +137,16 @@ struct Place {
 }
 
 impl Place {
-    /// Lays a cable between two namespaces, as long as the document's where this kernel can delay.
+    /// Lays a cable between two namespaces, with the published delay where this kernel can delay packets.
     fn in_namespaces(mtu: Option<u32>) -> anyhow::Result<Self> {
         let scene = Scene::in_namespaces(Cable { mtu_bytes: mtu })?;
         let note = match scene.delay(DELAY) {
-            Ok(()) => format!("a delay of {DELAY:?} each way was put into the cable (netem)"),
+            Ok(()) => format!("the cable has a delay of {DELAY:?} in each direction (netem)"),
             Err(error) => {
                 let said = error.to_string();
                 let said = said.lines().next().unwrap_or_default();
                 format!(
-                    "the cable has no delay, the document's path had {DELAY:?} each way: {said}\ntry: sudo modprobe sch_netem"
+                    "the cable has no delay, the published path had {DELAY:?} in each direction: {said}\ntry: sudo modprobe sch_netem"
                 )
             }
         };
@@ -154,7 +154,7 @@ impl Place {
     }
 
     fn of(end: &OtherEnd) -> anyhow::Result<Self> {
-        let note = "this path is as it is: the document's had 20 ms there and back, and MTU 1500 and 9000";
+        let note = "this path is used as it is: the published one had a round-trip time of 20 ms, and MTU 1500 and 9000";
         Ok(Self { scene: Scene::set(end)?, from: end.bind, notes: vec![note.to_owned()] })
     }
 }

@@ -14,19 +14,19 @@ use super::server::{DEFAULT_PORT, this_program};
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct OtherEnd {
-    /// Measure with the server on this host; without it both ends are on this one
+    /// Connect to the server on this host [default: both ends on this host]
     #[arg(short, long, value_name = "HOST")]
     client: Option<String>,
-    /// Make two network namespaces with a cable between them and measure from one to the other (root only)
+    /// Create two network namespaces with a cable between them and measure from one to the other (root only)
     #[arg(long, conflicts_with_all = ["client", "bind"])]
     netns: bool,
-    /// The MTU of that cable [default: 1500]
+    /// MTU of that cable [default: 1500]
     #[arg(long, value_name = "BYTES", requires = "netns", value_parser = clap::value_parser!(u32).range(1_280..=65_535))]
     mtu: Option<u32>,
-    /// The server's port
+    /// Port of the server
     #[arg(short, long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
     pub(super) port: u16,
-    /// The address of this host that everything goes by
+    /// Local address to bind to
     #[arg(short = 'B', long, value_name = "ADDRESS")]
     pub(super) bind: Option<IpAddr>,
 }
@@ -77,7 +77,7 @@ impl Scene {
         Ok(Self { server, _stay: None, _own_server: Some(own), namespaces: None })
     }
 
-    /// Makes two namespaces with a cable.
+    /// Creates two namespaces with a cable.
     pub(super) fn in_namespaces(cable: Cable) -> anyhow::Result<Self> {
         let namespaces = Namespaces::make(cable)?;
         let own = namespaces.start_server(&this_program()?)?;
@@ -100,7 +100,7 @@ impl Scene {
 /// Finds the address of a server; of several the first of the version of IP that this end is bound to.
 fn resolve(host: &str, port: u16, from: Option<IpAddr>) -> anyhow::Result<SocketAddr> {
     let found = (host, port).to_socket_addrs().with_context(|| {
-        format!("`{host}` is no host that is known here\nwrite an address such as 192.0.2.7, or a name that resolves")
+        format!("unknown host `{host}`\nwrite an address such as 192.0.2.7, or a name that resolves")
     })?;
     let mut fitting = found.filter(|address| from.is_none_or(|from| from.is_ipv4() == address.is_ipv4()));
     match fitting.next() {

@@ -29,13 +29,13 @@ pub(crate) struct Arguments {
     /// Wait for clients, one after the other
     #[arg(short, long, conflicts_with = "client")]
     pub(super) server: bool,
-    /// Where a server listens; 0.0.0.0 lets every host of the network measure
+    /// Address a server listens on; 0.0.0.0 admits every host of the network
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), requires = "server")]
     listen: IpAddr,
-    /// Let the server end after one client
+    /// Exit after one client
     #[arg(short = '1', long, requires = "server")]
     one_off: bool,
-    /// Let clients have the server's processors kept busy (`sweep --cpu-load`)
+    /// Let clients put a CPU load on this host (`sweep --cpu-load`)
     #[arg(long, requires = "server")]
     allow_load: bool,
 }
@@ -70,16 +70,16 @@ pub(super) fn run_for_parent(listen: IpAddr) -> anyhow::Result<Outcome> {
 
 /// Returns how this program is started as a server of its own.
 pub(super) fn this_program() -> anyhow::Result<Program> {
-    let path = std::env::current_exe().context("this program does not find itself")?;
+    let path = std::env::current_exe().context("the path of this program cannot be determined")?;
     Ok(Program { path, arguments: vec!["bench".to_owned(), "server-worker".to_owned()] })
 }
 
 fn tell(event: ServerEvent) {
     match event {
-        ServerEvent::Listening(address) => eprintln!("listening at {address}; end with Ctrl-C"),
+        ServerEvent::Listening(address) => eprintln!("listening on {address}; stop with Ctrl-C"),
         ServerEvent::Began { client, test } => eprintln!("{client} measures {test}"),
         ServerEvent::Ended { client, trouble: None } => eprintln!("{client} has finished"),
         ServerEvent::Ended { client, trouble: Some(trouble) } => eprintln!("{client} broke off: {trouble}"),
-        ServerEvent::TurnedAway(client) => eprintln!("{client} was told that the server is busy"),
+        ServerEvent::TurnedAway(client) => eprintln!("{client} was turned away: the server is busy"),
     }
 }

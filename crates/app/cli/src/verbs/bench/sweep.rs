@@ -17,50 +17,50 @@ use crate::quantity::Probability;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast bench sweep --cpu-load 0%,50% --html sweep.html      over the size of datagrams, without and with load
+  tallycast bench sweep --cpu-load 0%,50% --html sweep.html      against datagram size, without and with CPU load
   tallycast bench sweep --receive-buffers 64K,256K,1M,4M --payloads 1472
   tallycast bench sweep --rates 1G --loss-below 0.1% --receive-buffers 64K,1M --payloads 1472
                                                                  the highest rate at which at most 0.1 % is lost
   tallycast bench sweep -c 192.0.2.7 --rates 50M,100M --csv sweep.csv
 
-Every combination of what the lists name is a point. docs/bench.md says how to read it.";
+Every combination of the listed values is a point. docs/bench.md says how to read the report.";
 
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     other_end: OtherEnd,
-    /// Send buffers; `system` asks for none
+    /// Send buffers; `system` keeps the system's
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = buffer, default_value = "system")]
     send_buffers: Vec<Buffer>,
-    /// Receive buffers; `system` asks for none
+    /// Receive buffers; `system` keeps the system's
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = buffer, default_value = "system")]
     receive_buffers: Vec<Buffer>,
     /// Bytes in each datagram
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = notation::size, default_value = "64,256,1024,1472")]
     payloads: Vec<usize>,
-    /// How fast to send: 100M, or 200kpps; 0 is as fast as it goes
+    /// Sending rates: 100M, or 200kpps; 0 is as fast as possible
     #[arg(long, value_name = "RATE,…", value_delimiter = ',', value_parser = notation::rate, default_value = "0")]
     rates: Vec<Rate>,
-    /// For which part of the time the processors of the receiver's host are kept busy with other work
+    /// CPU load to put on the receiver's host, as a share of the time
     #[arg(long, alias = "burn", value_name = "PART,…", value_delimiter = ',', default_value = "0%")]
     cpu_load: Vec<Probability>,
-    /// How many threads do that work [default: one a processor]
+    /// Threads that generate the CPU load [default: one per processor]
     #[arg(long, alias = "burn-workers", value_name = "COUNT")]
     cpu_load_workers: Option<u32>,
-    /// Let datagrams leave in trains, which the kernel handles in one piece (UDP_SEGMENT)
+    /// Send trains of datagrams that the kernel handles as one packet (UDP_SEGMENT)
     #[arg(long)]
     gso: bool,
-    /// Receive trains of datagrams in one piece (UDP_GRO); drops are then counted in trains
+    /// Receive trains of datagrams as one packet (UDP_GRO); drops are then counted in trains
     #[arg(long)]
     gro: bool,
-    /// Look for the highest rate, up to each of --rates, at which no larger part is lost
+    /// Search the highest rate, up to each of --rates, with no more loss than this
     #[arg(long, value_name = "PART")]
     loss_below: Option<Probability>,
-    /// How close that search comes [default: a hundredth of the rate]
+    /// Resolution of the search [default: a hundredth of the rate]
     #[arg(long, value_name = "RATE", value_parser = notation::rate, requires = "loss_below")]
     step: Option<Rate>,
-    /// How long a run measures: seconds, or a duration such as 500ms
+    /// Duration of a run: seconds, or a duration such as 500ms
     #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = notation::time)]
     time: Duration,
     /// Runs of each point

@@ -37,73 +37,73 @@ pub(crate) struct Arguments {
     /// Send datagrams instead of TCP
     #[arg(short, long)]
     udp: bool,
-    /// Send a stream: this system's publisher and subscriber, with its own account
+    /// Send a Tallycast stream: publisher and subscriber, with its own account
     #[arg(long, conflicts_with = "udp")]
     stream: bool,
     /// Send datagrams, or a stream, to a multicast group
     #[arg(long, value_name = "GROUP", num_args = 0..=1, default_missing_value = "239.84.7.1", require_equals = true)]
     multicast: Option<Ipv4Addr>,
-    /// How many receivers of multicast there are
+    /// Number of multicast receivers
     #[arg(long, value_name = "COUNT", default_value = "1")]
     receivers: u32,
-    /// How fast each flow is to be: 100M, 2.5G, or 1000pps; 0 is as fast as it goes [default: 1M for datagrams, else 0]
+    /// Rate of each flow: 100M, 2.5G, or 1000pps; 0 is as fast as possible [default: 1M for datagrams, else 0]
     #[arg(short, long, value_name = "RATE", value_parser = notation::rate)]
     bitrate: Option<Rate>,
-    /// Bytes in a datagram, or in what one call hands over [default: what the path takes up to 1472, 128K for TCP]
+    /// Bytes per datagram, or per write [default: path MTU up to 1472 for datagrams, 128K for TCP]
     #[arg(short, long, value_name = "SIZE", value_parser = notation::size)]
     length: Option<usize>,
-    /// Socket buffers; without it the system's
+    /// Socket buffers [default: the system's]
     #[arg(short, long, value_name = "SIZE", value_parser = notation::size)]
     window: Option<usize>,
-    /// Flows beside each other
+    /// Parallel flows
     #[arg(short = 'P', long, value_name = "COUNT", default_value = "1")]
     parallel: u32,
-    /// Let the server send
+    /// Reverse direction: the server sends
     #[arg(short = 'R', long, conflicts_with = "bidir")]
     reverse: bool,
-    /// Let both send
+    /// Both directions at once
     #[arg(long)]
     bidir: bool,
-    /// How long a run measures: seconds, or a duration such as 500ms
+    /// Duration of a run: seconds, or a duration such as 500ms
     #[arg(short, long, value_name = "TIME", default_value = "10", value_parser = notation::time)]
     time: Duration,
-    /// How often it is told how it goes; 0 is once a run
+    /// Interval between progress reports; 0 is once per run
     #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = notation::time)]
     interval: Duration,
-    /// How long a run goes on before it is measured
+    /// Warm-up at the beginning of a run, not measured
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = notation::time)]
     omit: Duration,
-    /// How often the whole is done
+    /// Number of runs
     #[arg(long, value_name = "COUNT", default_value = "3")]
     repeat: u32,
-    /// Look for the highest rate without loss up to -b, confirmed by as many runs as --repeat says
+    /// Search the highest rate without loss up to -b, confirmed by as many runs as --repeat says
     #[arg(long, alias = "bisect")]
     loss_free: bool,
-    /// How close that search comes [default: a hundredth of -b]
+    /// Resolution of the search [default: a hundredth of -b]
     #[arg(long, value_name = "RATE", value_parser = notation::rate, requires = "loss_free")]
     step: Option<Rate>,
-    /// The processor of this end's threads, and of the server's: 2 or 2,3
+    /// Processor of this end's threads, and of the server's: 2 or 2,3
     #[arg(short = 'A', long, value_name = "CPU[,CPU]")]
     affinity: Option<CpuPair>,
-    /// The congestion control of TCP
+    /// Congestion control of TCP
     #[arg(short = 'C', long, value_name = "NAME")]
     congestion: Option<String>,
-    /// Refuse datagrams that are larger than the path takes, instead of cutting them
+    /// Refuse datagrams larger than the path MTU instead of fragmenting them
     #[arg(long)]
     dont_fragment: bool,
-    /// Find the largest datagram that makes the way and back in one piece first, and take that length
+    /// First find the largest datagram that passes unfragmented in both directions, and use that length
     #[arg(long, conflicts_with = "length")]
     probe_mtu: bool,
-    /// Let datagrams leave in trains, which the kernel handles in one piece (UDP_SEGMENT)
+    /// Send trains of datagrams that the kernel handles as one packet (UDP_SEGMENT)
     #[arg(long)]
     gso: bool,
-    /// Receive trains of datagrams in one piece (UDP_GRO); drops are then counted in trains
+    /// Receive trains of datagrams as one packet (UDP_GRO); drops are then counted in trains
     #[arg(long)]
     gro: bool,
     /// Print the report as one JSON object (docs/formats/bench.schema.json)
     #[arg(short = 'J', long)]
     json: bool,
-    /// Print an object a line while it goes on: start, interval …, end
+    /// Print one JSON object per line while it runs: start, interval …, end
     #[arg(long, conflicts_with = "json")]
     json_stream: bool,
     #[command(flatten)]
@@ -111,7 +111,7 @@ pub(crate) struct Arguments {
     /// Also print the interface, buffers and limits of both hosts
     #[arg(short = 'V', long)]
     verbose: bool,
-    /// Write what would be printed into a file instead
+    /// Write the output to a file instead
     #[arg(long, value_name = "FILE")]
     logfile: Option<PathBuf>,
 }
@@ -158,19 +158,19 @@ fn probe_mtu(
     is_wanted_to_end: &dyn Fn() -> bool,
 ) -> anyhow::Result<usize> {
     if !arguments.udp {
-        bail!("--probe-mtu is about datagrams\nsay -u too")
+        bail!("--probe-mtu applies to datagrams\nadd -u")
     }
     let from = arguments.other_end.bind.map(|address| SocketAddr::new(address, 0));
     let found = path_mtu::find(scene.server(), from, Patience::default(), is_wanted_to_end)?;
     let PathMtu { payload_bytes, mtu_bytes, known_mtu_bytes } = found;
     let narrower = match known_mtu_bytes > mtu_bytes {
         true => format!(
-            "; this host believed in {known_mtu_bytes}, and nobody told it: set the MTU of its interface or route"
+            "; this host assumed {known_mtu_bytes}, and no router corrected it: set the MTU of its interface or route"
         ),
         false => String::new(),
     };
     eprintln!(
-        "datagrams of {payload_bytes} bytes make the way and back in one piece (MTU {mtu_bytes}){narrower}"
+        "datagrams of {payload_bytes} bytes pass unfragmented in both directions (MTU {mtu_bytes}){narrower}"
     );
     Ok(payload_bytes)
 }
