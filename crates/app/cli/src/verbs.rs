@@ -76,7 +76,7 @@ pub(crate) enum Verb {
     /// Receive files sent by `tallycast send`, or any UDT 4 stream
     #[command(after_help = recv::EXAMPLES)]
     Recv(recv::Arguments),
-    /// Be a path with rate, delay, queue and loss, for programs that are to be tested over one
+    /// Emulate a network path with rate, delay, queue and loss, to test programs over it
     #[command(after_help = link::EXAMPLES)]
     Link(link::Arguments),
     /// Connect to existing systems, in both directions: EPICS, MQTT, growing files, any program

@@ -61,7 +61,7 @@ pub enum BetweenError {
     #[error(transparent)]
     Tun(#[from] TunError),
     /// The two are one.
-    #[error("namespace {0} is at both ends\na path leads from one to another")]
+    #[error("namespace {0} is at both ends\nname two different ones")]
     Same(String),
 }
 

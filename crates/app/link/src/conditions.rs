@@ -66,13 +66,13 @@ pub enum ConditionsError {
         mean: f64,
     },
     /// A rate of nothing.
-    #[error("a rate of 0 bit/s lets nothing through\nfor a while without any, give an outage")]
+    #[error("a rate of 0 bit/s lets nothing through\nuse an outage for a time without traffic")]
     NoRate,
     /// A queue before nothing.
-    #[error("a queue of {0} bytes needs a rate, which makes it grow\ngive a rate too")]
+    #[error("a queue of {0} bytes needs a rate\ngive a rate too")]
     QueueWithoutRate(u64),
     /// An outage that ends before it begins.
-    #[error("an outage from {from:?} to {to:?} has no time in it")]
+    #[error("an outage from {from:?} to {to:?} has no duration")]
     Outage {
         /// Its beginning.
         from: Duration,

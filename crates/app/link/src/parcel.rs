@@ -2,7 +2,7 @@
 
 /// How much may be on its way at once, in all: a second at 8 Gbit/s.
 ///
-/// Beyond it the emulator loses what the model would have kept, counts it, and the run is invalid.
+/// Beyond it the emulator drops what the model would have kept and counts it, and the run is invalid.
 pub(crate) const MOST_HELD_BYTES: usize = 1 << 30;
 
 /// The smallest piece of memory; each further class is twice as large.

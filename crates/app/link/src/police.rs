@@ -1,4 +1,4 @@
-//! How late the emulator itself was, and whether that spoils what was measured through it.
+//! The lateness of the emulator itself, and whether it makes a run invalid.
 
 use core::fmt;
 use core::time::Duration;
@@ -24,7 +24,7 @@ pub struct Lateness {
     pub max: Duration,
 }
 
-/// Why a run is no measurement.
+/// Why a run is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidReason {
@@ -71,9 +71,9 @@ impl Police {
 }
 
 impl Report {
-    /// Returns why nothing should be concluded from the run; nothing, if it is valid.
+    /// Returns the reasons why the run is invalid; none if it is valid.
     ///
-    /// `late_limit` is what 999 of 1,000 copies may be late by.
+    /// `late_limit` is the lateness that 999 of 1,000 copies may have.
     #[must_use]
     pub fn invalid_reasons(&self, late_limit: Duration) -> Vec<InvalidReason> {
         let ways = [&self.forward, &self.reverse];
@@ -105,7 +105,7 @@ impl fmt::Display for InvalidReason {
             Self::Late { p999, limit } => {
                 write!(
                     formatter,
-                    "one datagram in a thousand was more than {p999:.1?} late, {limit:?} are allowed"
+                    "one datagram in a thousand was more than {p999:.1?} late; the limit is {limit:?}"
                 )
             }
             Self::Unseen(count) => {
@@ -114,19 +114,21 @@ impl fmt::Display for InvalidReason {
             Self::Undelivered(count) => {
                 write!(
                     formatter,
-                    "{count} datagrams were dropped by the far device after they were handed on"
+                    "{count} datagrams were dropped by the far device after they were forwarded"
                 )
             }
             Self::Refused(count) => {
-                write!(formatter, "{count} datagrams that the model let through were refused by this host")
+                write!(formatter, "this host refused {count} datagrams that the model let through")
             }
             Self::Overrun(count) => {
                 write!(
                     formatter,
-                    "{count} datagrams that the model let through found no memory in the emulator"
+                    "the emulator had no memory for {count} datagrams that the model let through"
                 )
             }
-            Self::Unbalanced => formatter.write_str("the account does not close: the emulator is at fault"),
+            Self::Unbalanced => {
+                formatter.write_str("the account does not close: this is a defect of the emulator")
+            }
         }
     }
 }
@@ -181,7 +183,7 @@ mod tests {
         assert_eq!(report(way(overrun)).invalid_reasons(LIMIT), [InvalidReason::Overrun(2)]);
         let unbalanced = Account { taken: 2, passed: 1, ..Account::default() };
         assert_eq!(report(way(unbalanced)).invalid_reasons(LIMIT), [InvalidReason::Unbalanced]);
-        // Nobody at the far end is the far end's affair.
+        // A missing listener at the far end is no fault of the emulator.
         let nobody = Account { taken: 2, no_listener: 2, ..Account::default() };
         assert!(report(way(nobody)).invalid_reasons(LIMIT).is_empty());
     }

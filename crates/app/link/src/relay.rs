@@ -1,9 +1,8 @@
 //! The path as a UDP relay: no privilege, any number of hosts, and each client has a path of its own.
 //!
 //! A client writes to the relay as it would to the target, and the target sees each client at a port of its own. Each client's
-//! datagrams pass two links made alike, one there and one back. Client `n`, counted from 0 in the order of their
-//! first words, passes what in the virtual network node `n` passes whose cable has these links: the same chance for the same
-//! seed.
+//! datagrams pass two links of the same kind, one per direction. Client `n`, counted from 0 in the order of their first
+//! datagrams, meets the same random decisions as node `n` of the virtual network behind such a cable with the same seed.
 
 mod client;
 mod train;
@@ -25,7 +24,7 @@ pub const USUAL_CLIENTS: usize = 64;
 /// What socket buffers are asked for: a stall of 50 ms at 1 Gbit/s, with the kernel's overhead.
 const BUFFER_BYTES: usize = 16 << 20;
 
-/// Where a relay listens, where it relays to, and what the path is like.
+/// The address a relay listens on, its target, and the conditions of the path.
 #[derive(Clone, Debug)]
 pub struct RelayOptions {
     /// Where clients write to.
@@ -55,7 +54,7 @@ pub enum RelayError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// One speaks IPv4 and the other IPv6.
-    #[error("{listen} and {target} are of two IP versions\ngive both addresses in one of them")]
+    #[error("{listen} and {target} are of two IP versions\ngive both addresses in the same version")]
     Versions {
         /// Where clients write to.
         listen: SocketAddr,
@@ -68,7 +67,7 @@ pub enum RelayError {
     )]
     Itself(SocketAddr),
     /// Nobody could use it.
-    #[error("a relay for no client relays nothing\nlet there be at least one")]
+    #[error("a relay needs room for a client\nallow at least one")]
     NoClients,
 }
 

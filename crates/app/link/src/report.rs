@@ -1,4 +1,4 @@
-//! What a run of the emulator tells of itself.
+//! The report of a run of the emulator.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,14 +7,14 @@ use std::sync::{Mutex, PoisonError};
 use crate::account::Account;
 use crate::police::Lateness;
 
-/// What a run of the emulator tells of itself.
+/// The report of a run of the emulator.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Report {
     /// How long it ran.
     pub elapsed: Duration,
-    /// From clients to the target; from the first namespace to the second.
+    /// The direction from clients to the target, or from the first namespace to the second.
     pub forward: Way,
-    /// The other direction.
+    /// The opposite direction.
     pub reverse: Way,
     /// How many clients a relay had.
     pub clients: u64,
@@ -26,7 +26,7 @@ pub struct Report {
     pub waited: Duration,
 }
 
-/// What a run tells of one direction.
+/// The report of one direction.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Way {
     /// What became of everything.
@@ -52,7 +52,7 @@ impl Watch {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the accounts there and back as they stood at most a tenth of a second ago.
+    /// Returns the accounts of both directions as they were at most a tenth of a second ago.
     #[must_use]
     pub fn accounts(&self) -> [Account; 2] {
         *self.accounts.lock().unwrap_or_else(PoisonError::into_inner)

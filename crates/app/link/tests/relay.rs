@@ -114,7 +114,7 @@ impl Node for Part {
     }
 }
 
-/// What arrives there and back in the virtual network, over the same link with the same seed.
+/// Returns the numbers that arrive in each direction in the virtual network, over the same link with the same seed.
 fn survivors(conditions: &Conditions, seed: u64) -> [Vec<u64>; 2] {
     let link = || conditions.link().unwrap();
     let mut network = Network::new(seed);

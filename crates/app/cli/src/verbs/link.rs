@@ -1,4 +1,4 @@
-//! `tallycast link`: a path with rate, delay, queue and loss, for programs that are to be tested over one.
+//! `tallycast link`: an emulated network path with rate, delay, queue and loss, to test programs over.
 
 mod conditions;
 mod report;
@@ -28,64 +28,64 @@ Examples:
   tallycast link --relay 0.0.0.0:7500 --to 10.0.0.1:7400 --delay 50ms --lose 17,42 --reverse 'loss=0&rate=1M'
   sudo tallycast link --between lab-a lab-b --rate 1G --delay 10ms --queue 20ms --loss 0.01% --fifo 20
 
-A relay needs no privilege: clients write to its address as they would to the target's. Between two network namespaces,
-which takes root, all of IP passes; make them with `ip netns add`.
-Exit code 1: the run is invalid, by the emulator's own fault; it is said why. Nothing should be concluded from it.";
+A relay needs no privilege: clients write to its address instead of the target's. Between two network namespaces, which
+requires root, all IP traffic passes; create them with `ip netns add`.
+Exit code 1: the run is invalid because of the emulator itself; the reason is printed. Do not use its results.";
 
-/// How often the person at the terminal is shown how far it is.
+/// The interval between updates of the status line.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Relay what UDP clients write to this address
+    /// Relay UDP datagrams that clients send to this address
     #[arg(long, value_name = "ADDRESS", required_unless_present = "between", requires = "to")]
     relay: Option<String>,
-    /// With --relay: where to, host:port
+    /// With --relay: the target, host:port
     #[arg(long, value_name = "ADDRESS", requires = "relay")]
     to: Option<String>,
-    /// Be the path between two network namespaces (root)
+    /// Emulate the path between two network namespaces (root)
     #[arg(long, value_names = ["NETNS", "NETNS"], num_args = 2, conflicts_with = "relay")]
     between: Option<Vec<String>>,
-    /// With --between: the interface's name in both
+    /// With --between: name of the interface in both
     #[arg(long, value_name = "NAME", requires = "between", default_value = USUAL_NAME)]
     name: String,
-    /// With --between: its address in each, 10.84.7.1/24 and 10.84.7.2/24 unless given
+    /// With --between: its address in each [default: 10.84.7.1/24 and 10.84.7.2/24]
     #[arg(long, value_names = ["ADDRESS/BITS", "ADDRESS/BITS"], num_args = 2, requires = "between", value_parser = network)]
     addresses: Option<Vec<(Ipv4Addr, u8)>>,
     /// With --between: its MTU
     #[arg(long, value_name = "BYTES", requires = "between", default_value_t = USUAL_MTU, value_parser = clap::value_parser!(u32).range(68..=65_535))]
     mtu: u32,
-    /// Decides what is left to chance: the same again for the same seed
+    /// Seed of all random decisions: the same seed repeats them
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// With --relay: clients at once
+    /// With --relay: most clients at once
     #[arg(long, value_name = "COUNT", default_value_t = USUAL_CLIENTS)]
     clients: usize,
-    /// End after this time; without it at Ctrl-C
+    /// Stop after this time [default: at Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     duration: Option<Duration>,
-    /// Declare the run invalid if more than one datagram in a thousand is handed on later than this
+    /// Declare the run invalid if more than one datagram in a thousand is forwarded later than this
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "200us")]
     late: Duration,
-    /// Take and hand on each datagram by itself: for programs that measure the spacing of pairs
+    /// Receive and forward each datagram by itself: for programs that measure the spacing of packet pairs
     #[arg(long)]
     split: bool,
-    /// Let what is due wait this long for others to leave with: less work, later
+    /// Delay due datagrams by up to this time to forward several at once: less CPU time, more delay
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "0s", conflicts_with = "split")]
     merge: Duration,
-    /// Run at this real-time priority, 1 to 99: less late
+    /// Run at this real-time priority, 1 to 99: less lateness
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
     fifo: Option<u8>,
-    /// Tell where it listens and the report as JSON, one object a line
+    /// Print the listening address and the report as JSON, one object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     conditions: ConditionArguments,
-    /// Other conditions for the forward direction only, as in 'loss=0&rate=10M'
-    #[arg(long, alias = "there", value_name = "CONDITIONS", help_heading = "Conditions, of each direction")]
+    /// Override conditions for the forward direction, as in 'loss=0&rate=10M'
+    #[arg(long, alias = "there", value_name = "CONDITIONS", help_heading = "Conditions, for each direction")]
     forward: Option<String>,
-    /// Other conditions for the reverse direction only
-    #[arg(long, alias = "back", value_name = "CONDITIONS", help_heading = "Conditions, of each direction")]
+    /// Override conditions for the reverse direction
+    #[arg(long, alias = "back", value_name = "CONDITIONS", help_heading = "Conditions, for each direction")]
     reverse: Option<String>,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             between(arguments, [one, other].map(String::clone), conditions, &stop)
         }
         _ => {
-            bail!("it is not said between whom\nwrite --relay ADDRESS --to ADDRESS, or --between NETNS NETNS")
+            bail!("no path was named\nwrite --relay ADDRESS --to ADDRESS, or --between NETNS NETNS")
         }
     }
 }
@@ -161,13 +161,13 @@ fn between(
     let path = Between::open(options).map_err(|error| match error {
         BetweenError::Namespace(NamespaceError::NotPermitted { .. })
         | BetweenError::Tun(TunError::NotPermitted { .. }) => {
-            anyhow!("{error}, or take a relay (--relay ADDRESS --to ADDRESS), which needs no privilege")
+            anyhow!("{error}, or use a relay (--relay ADDRESS --to ADDRESS), which needs no privilege")
         }
         other => other.into(),
     })?;
     if path.lacks_trains() {
         eprintln!(
-            "warning: this kernel has no trains of UDP at a TUN device (Linux 6.2): each datagram goes by itself"
+            "warning: this kernel does not support UDP segmentation at a TUN device (since Linux 6.2): each datagram is sent by itself"
         );
     }
     arguments.announce(&text, &event, &ways)?;
@@ -185,9 +185,8 @@ impl Arguments {
         if self.json {
             return Ok(print_line(event)?);
         }
-        let until =
-            if self.duration.is_none() { "\nCtrl-C ends it and tells what became of everything" } else { "" };
-        eprintln!("{text}\nthere: {}\nback: {}{until}", ways[0], ways[1]);
+        let until = if self.duration.is_none() { "\nCtrl-C stops it and prints the report" } else { "" };
+        eprintln!("{text}\nforward: {}\nreverse: {}{until}", ways[0], ways[1]);
         Ok(())
     }
 
@@ -225,7 +224,7 @@ impl Arguments {
 
 /// Reads an address with the bits that its network shares.
 fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
-    let wanted = || format!("`{text}` is no address of a network: write 10.84.7.1/24");
+    let wanted = || format!("invalid network address `{text}`: write 10.84.7.1/24");
     let (address, bits) = text.split_once('/').ok_or_else(wanted)?;
     let bits = bits.parse().ok().filter(|bits| (1..=31).contains(bits)).ok_or_else(wanted)?;
     Ok((address.parse().map_err(|_| wanted())?, bits))
@@ -233,7 +232,7 @@ fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
 
 /// Finds the address that a text names; of several the first.
 fn resolve(text: &str) -> anyhow::Result<SocketAddr> {
-    let wanted = || format!("`{text}` is no address\nwrite host:port, as in 127.0.0.1:7500 or [::1]:7500");
+    let wanted = || format!("invalid address `{text}`\nwrite host:port, as in 127.0.0.1:7500 or [::1]:7500");
     let mut found = text.to_socket_addrs().with_context(wanted)?;
     found.next().with_context(wanted)
 }

@@ -104,10 +104,10 @@ fn a_run_ends_by_itself_and_says_whether_it_is_valid() {
     let output = run(&words);
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("forward 0 taken in") && said.contains("valid: "), "{said}");
+    assert!(said.contains("forward 0 received") && said.contains("valid: "), "{said}");
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.starts_with("relaying from 127.0.0.1:") && said.contains("\nthere: 0ns\nback: 0ns"),
+        said.starts_with("relaying from 127.0.0.1:") && said.contains("\nforward: 0ns\nreverse: 0ns"),
         "{said}"
     );
 }
@@ -137,7 +137,7 @@ fn a_path_that_cannot_be_is_told_with_a_way_out() {
         (["--burst", "50%:0.5"], "1%:4"),
         (["--queue", "64KiB"], "give a rate too"),
         (["--queue", "20ms"], "give --rate too"),
-        (["--outage", "3s..2s"], "no time in it"),
+        (["--outage", "3s..2s"], "has no duration"),
         (["--reverse", "loss=two"], "write them as in"),
         (["--clients", "0"], "at least one"),
     ] {
@@ -151,5 +151,5 @@ fn without_privilege_a_relay_is_named_as_the_way_out() {
     let Some(output) = run_as_nobody(&["link", "--between", ends[0], ends[1]]) else { return };
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("run it as root, or take a relay (--relay ADDRESS --to ADDRESS)"), "{said}");
+    assert!(said.contains("run it as root, or use a relay (--relay ADDRESS --to ADDRESS)"), "{said}");
 }

@@ -32,7 +32,7 @@ impl Client {
         Ok(Self { address, far, out, forward, reverse, last_heard: Instant::ORIGIN })
     }
 
-    /// Returns what became of everything there and back.
+    /// Returns the accounts of both directions.
     pub(crate) fn accounts(&self) -> [Account; 2] {
         [self.forward.account(), self.reverse.account()]
     }

@@ -187,7 +187,7 @@ impl Work {
         Ok(())
     }
 
-    /// Returns the accounts there and back, of all clients that there ever were.
+    /// Returns the accounts of both directions, over all clients of the run.
     fn accounts(&self) -> [Account; 2] {
         let mut sums = self.ended;
         for client in self.table.clients.iter().flatten() {

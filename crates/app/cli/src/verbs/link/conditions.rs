@@ -11,45 +11,45 @@ use crate::quantity::{self, Probability};
 
 /// What each direction of the path is like.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Conditions, of each direction")]
+#[command(next_help_heading = "Conditions, for each direction")]
 pub(crate) struct ConditionArguments {
-    /// The bottleneck's rate with all headers, such as 100M
+    /// Rate of the bottleneck, including all headers, such as 100M
     #[arg(long, value_name = "RATE", value_parser = quantity::bits_per_second)]
     rate: Option<f64>,
-    /// The queue before it, such as 64KiB or 20ms; otherwise what the rate carries in twice the delay, 10 ms at least
+    /// Queue of the bottleneck, such as 64KiB or 20ms [default: rate × twice the delay, at least 10 ms]
     #[arg(long, value_name = "SIZE|TIME")]
     queue: Option<Queue>,
-    /// The delay, of this direction alone
+    /// One-way delay
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     delay: Option<Duration>,
-    /// Up to so much more, each equally likely
+    /// Additional delay, uniformly distributed up to this
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     jitter: Option<Duration>,
-    /// Let jitter change the order
+    /// Let jitter reorder datagrams
     #[arg(long)]
     jitter_reorders: bool,
-    /// The part that is lost, each on its own, such as 1% or 0.001
+    /// Random loss, such as 1% or 0.001
     #[arg(long, value_name = "PART")]
     loss: Option<Probability>,
-    /// The part that is lost in bursts, and how many in a row in the mean: 1%:4
+    /// Burst loss and its mean length in datagrams: 1%:4
     #[arg(long, value_name = "PART:LENGTH", value_parser = burst)]
     burst: Option<(f64, f64)>,
-    /// Lose exactly these, counted from 0: 17,42
+    /// Lose exactly these datagrams, counted from 0: 17,42
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     lose: Option<Vec<u64>>,
-    /// The part that is held back, and by how much: 1%:2ms
+    /// Share of datagrams that are reordered, and by how much: 1%:2ms
     #[arg(long, value_name = "PART:TIME", value_parser = held_back)]
     reorder: Option<(f64, Duration)>,
-    /// The part that comes twice, and how much later the second time: 1% or 1%:2ms
+    /// Share of datagrams that are duplicated, and the delay of the copy: 1% or 1%:2ms
     #[arg(long, value_name = "PART[:TIME]", value_parser = duplicate)]
     duplicate: Option<(f64, Duration)>,
-    /// The part of which a bit flips, which a checksum finds
+    /// Share of datagrams with a flipped bit, which the checksum detects
     #[arg(long, value_name = "PART")]
     corrupt: Option<Probability>,
-    /// The largest packet that passes, in bytes with the headers of IP and UDP
+    /// Largest packet that passes, in bytes, including the headers of IP and UDP
     #[arg(long, value_name = "BYTES")]
     path_mtu: Option<usize>,
-    /// Let nothing pass in this time since the beginning: 2s..3s
+    /// Outage, in time since the start: 2s..3s
     #[arg(long, value_name = "TIME..TIME", value_parser = span)]
     outage: Vec<Range<Duration>>,
 }
@@ -61,7 +61,7 @@ enum Queue {
     Time(Duration),
 }
 
-/// What is written after `--forward` and `--reverse`.
+/// The argument of `--forward` and `--reverse`.
 #[derive(Parser, Debug)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 struct OneDirection {
@@ -87,7 +87,7 @@ impl ConditionArguments {
         let OneDirection { conditions: other } = OneDirection::try_parse_from(words).map_err(|error| {
             let said = error.to_string().replace("--", "");
             let first = said.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            anyhow!("`{text}` are no conditions: {first}\nwrite them as in loss=0.1%&rate=10M&delay=30ms")
+            anyhow!("invalid conditions `{text}`: {first}\nwrite them as in loss=0.1%&rate=10M&delay=30ms")
         })?;
         Ok(Self {
             rate: other.rate.or(self.rate),
@@ -134,7 +134,7 @@ impl Queue {
         match self {
             Self::Bytes(bytes) => Ok(bytes as u64),
             Self::Time(time) => {
-                let rate = rate.context("a queue needs a rate, which makes it grow\ngive --rate too")?;
+                let rate = rate.context("a queue needs a rate\ngive --rate too")?;
                 Ok(whole(rate * time.as_secs_f64() / 8.0))
             }
         }
@@ -146,7 +146,7 @@ impl std::str::FromStr for Queue {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let time = |_| quantity::duration(text).map(Self::Time);
-        let is_none_of_both = |_| format!("`{text}` is no queue: write 64KiB, 1MB or 20ms");
+        let is_none_of_both = |_| format!("invalid queue `{text}`: write 64KiB, 1MB or 20ms");
         quantity::size_bytes(text).map(Self::Bytes).or_else(time).map_err(is_none_of_both)
     }
 }
@@ -158,14 +158,15 @@ const fn whole(value: f64) -> u64 {
 }
 
 fn burst(text: &str) -> Result<(f64, f64), String> {
-    let wanted = || format!("`{text}` are no bursts: write 1%:4, a part of all and how many in a row");
+    let wanted =
+        || format!("invalid burst loss `{text}`: write 1%:4, the share of datagrams and the mean length");
     let (share, mean) = text.split_once(':').ok_or_else(wanted)?;
     let share: Probability = share.parse().map_err(|_| wanted())?;
     Ok((share.0, mean.trim().parse().map_err(|_| wanted())?))
 }
 
 fn held_back(text: &str) -> Result<(f64, Duration), String> {
-    let wanted = || format!("`{text}` says not what is held back: write 1%:2ms");
+    let wanted = || format!("invalid value `{text}`: write 1%:2ms, the share of datagrams and the delay");
     let (part, time) = text.split_once(':').ok_or_else(wanted)?;
     let part: Probability = part.parse().map_err(|_| wanted())?;
     Ok((part.0, quantity::duration(time).map_err(|_| wanted())?))
@@ -180,7 +181,7 @@ fn duplicate(text: &str) -> Result<(f64, Duration), String> {
 }
 
 fn span(text: &str) -> Result<Range<Duration>, String> {
-    let wanted = || format!("`{text}` is no time: write 2s..3s");
+    let wanted = || format!("invalid time range `{text}`: write 2s..3s");
     let (from, to) = text.split_once("..").ok_or_else(wanted)?;
     let moment = |text| quantity::duration(text).map_err(|_| wanted());
     Ok(moment(from)?..moment(to)?)

@@ -1,4 +1,4 @@
-//! What a run of the emulator tells: a line while it runs, at its end words or one object.
+//! The output of a run of the emulator: a status line while it runs, at its end text or one JSON object.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 
 use crate::status_line::size_text;
 
-/// Writes how far it is.
+/// Returns the status line.
 pub(crate) fn progress([forward, reverse]: &[Account; 2]) -> String {
     let way = |account: &Account| {
         format!(
-            "{} passed ({}), {} lost",
+            "{} forwarded ({}), {} lost",
             account.passed,
             size_text(account.passed_bytes),
             account.lost.sum()
@@ -21,7 +21,7 @@ pub(crate) fn progress([forward, reverse]: &[Account; 2]) -> String {
     format!("forward {}; reverse {}", way(forward), way(reverse))
 }
 
-/// Writes the report for people.
+/// Writes the report as text.
 pub(crate) fn print(report: &Report, invalid: &[InvalidReason], output: &mut impl Write) -> io::Result<()> {
     for (name, way) in [("forward", &report.forward), ("reverse", &report.reverse)] {
         writeln!(output, "{name:<8}{}", account_text(&way.account))?;
@@ -36,15 +36,13 @@ pub(crate) fn print(report: &Report, invalid: &[InvalidReason], output: &mut imp
     };
     let away = match report.turned_away {
         0 => String::new(),
-        count => format!("{count} datagrams of clients beyond the bound turned away; "),
+        count => format!("{count} datagrams of excess clients rejected; "),
     };
-    let cost = report
-        .cost()
-        .map_or_else(String::new, |cost| format!("{cost:.1?} of a processor for each datagram, "));
-    let whom = if cost.is_empty() { "a processor" } else { "one" };
-    writeln!(output, "{:.1?}: {clients}{away}{cost}{:.1?} waited for {whom}", report.elapsed, report.waited)?;
+    let cost =
+        report.cost().map_or_else(String::new, |cost| format!("{cost:.1?} of CPU time per datagram, "));
+    writeln!(output, "{:.1?}: {clients}{away}{cost}{:.1?} waiting for a CPU", report.elapsed, report.waited)?;
     match invalid {
-        [] => writeln!(output, "valid: the path was what the model says"),
+        [] => writeln!(output, "valid: the path behaved as the model says"),
         reasons => reasons.iter().try_for_each(|reason| writeln!(output, "invalid: {reason}")),
     }
 }
@@ -96,13 +94,13 @@ fn way_json(way: &Way, conditions: &str) -> Value {
     })
 }
 
-/// Writes the law with its numbers; terms that are nothing are left out.
+/// Returns the account equation with its numbers; zero terms are left out.
 fn account_text(account: &Account) -> String {
-    let mut text = format!("{} taken in ({})", account.taken, size_text(account.taken_bytes));
+    let mut text = format!("{} received ({})", account.taken, size_text(account.taken_bytes));
     if account.duplicated > 0 {
         text += &format!(" + {} duplicated", account.duplicated);
     }
-    text += &format!(" = {} passed on ({})", account.passed, size_text(account.passed_bytes));
+    text += &format!(" = {} forwarded ({})", account.passed, size_text(account.passed_bytes));
     let kinds = account.lost.by_name().into_iter().filter(|(_, count)| *count > 0);
     let kinds: Vec<String> = kinds.map(|(name, count)| format!("{name} {count}")).collect();
     if !kinds.is_empty() {
@@ -110,9 +108,9 @@ fn account_text(account: &Account) -> String {
     }
     let others = [
         (account.refused, "refused by this host"),
-        (account.no_listener, "that nobody listened for"),
-        (account.overrun, "without memory"),
-        (account.held, "still on their way"),
+        (account.no_listener, "without a listener"),
+        (account.overrun, "dropped for lack of memory"),
+        (account.held, "still in flight"),
     ];
     for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
         text += &format!(" + {count} {what}");
@@ -123,9 +121,9 @@ fn account_text(account: &Account) -> String {
 fn late_text(late: &Lateness) -> String {
     let Lateness { count, p50, p99, p999, max } = late;
     if *count == 0 {
-        return "nothing was handed on".to_owned();
+        return "nothing was forwarded".to_owned();
     }
-    format!("{p50:.1?} of half, {p99:.1?} of 99 %, {p999:.1?} of 99.9 %, {max:.1?} at most")
+    format!("p50 {p50:.1?}, p99 {p99:.1?}, p99.9 {p999:.1?}, max {max:.1?}")
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -168,13 +166,13 @@ mod tests {
         print(&report(), &[], &mut text).unwrap();
         assert_eq!(
             String::from_utf8(text).unwrap(),
-            "forward 1000 taken in (1.5 MB) + 1 duplicated = 987 passed on (1.5 MB) + 11 lost (placed 2, random 9) \
-             + 3 still on their way\n\
-             reverse 0 taken in (0 B) = 0 passed on (0 B)\n\
-             late forward 6.0µs of half, 80.0µs of 99 %, 150.0µs of 99.9 %, 900.0µs at most\n\
-             late reverse nothing was handed on\n\
-             2.0s: 1 client; 3.0µs of a processor for each datagram, 250.0µs waited for one\n\
-             valid: the path was what the model says\n"
+            "forward 1000 received (1.5 MB) + 1 duplicated = 987 forwarded (1.5 MB) + 11 lost (placed 2, random 9) \
+             + 3 still in flight\n\
+             reverse 0 received (0 B) = 0 forwarded (0 B)\n\
+             late forward p50 6.0µs, p99 80.0µs, p99.9 150.0µs, max 900.0µs\n\
+             late reverse nothing was forwarded\n\
+             2.0s: 1 client; 3.0µs of CPU time per datagram, 250.0µs waiting for a CPU\n\
+             valid: the path behaved as the model says\n"
         );
         let mut text = Vec::new();
         print(&report(), &[InvalidReason::Unseen(3)], &mut text).unwrap();
