@@ -1,4 +1,4 @@
-//! Controls on one path: what each gets alone and beside Reno, over several seeds.
+//! Controls on one path: the goodput of each alone and against Reno, over several seeds.
 
 use core::fmt;
 use core::time::Duration;
@@ -40,7 +40,7 @@ pub struct Comparison {
     pub hosts: Hosts,
     /// Each of them is a run.
     pub seeds: Vec<u64>,
-    /// Each control also shares the path with a Reno, to see what that keeps.
+    /// Each control also runs against a Reno flow, to see how much that flow keeps.
     pub against_reno: bool,
 }
 
@@ -67,8 +67,8 @@ pub struct Standing {
     pub loss: f64,
     /// How evenly its flows shared.
     pub jain_index: f64,
-    /// What one Reno flow gets beside one of it, of what it gets beside another Reno: 1 takes nothing from it. None if it
-    /// was not asked for.
+    /// The goodput of a Reno flow that competes with this control, relative to one that competes with another Reno: at 1
+    /// the control takes nothing from it. None if it was not asked for.
     pub friendliness_to_reno: Option<f64>,
     /// How many runs this is the median of.
     pub seeds: usize,

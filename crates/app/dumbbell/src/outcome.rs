@@ -1,10 +1,10 @@
-//! What came of a run.
+//! The outcome of a run.
 
 use core::time::Duration;
 
 use udt::Stats;
 
-/// What came of a run. Means are over the time after the warm-up, counts over all of it.
+/// The outcome of a run. Means are over the time after the warm-up, counts over all of it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
     /// What all flows together could have got at most. Units: bits per second of payload.

@@ -22,7 +22,7 @@ pub struct Conditions {
     pub rate_bits_per_second: u64,
     /// What waits before it at most; none if that differs. Units: bytes on the wire.
     pub queue_bytes: Option<u64>,
-    /// There and back without any queue; none if that is what was swept over.
+    /// The round-trip time without queueing; none if that is what was swept over.
     pub round_trip_seconds: Option<f64>,
     /// The probability of each packet to be lost; none if that is what was swept over.
     pub loss: Option<f64>,
@@ -90,7 +90,7 @@ impl fmt::Display for Conditions {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}", quantity_text::rate(self.rate_bits_per_second as f64))?;
         if let Some(seconds) = self.round_trip_seconds {
-            write!(formatter, ", {:?} there and back", Duration::from_secs_f64(seconds))?;
+            write!(formatter, ", round-trip time {:?}", Duration::from_secs_f64(seconds))?;
         }
         if let Some(bytes) = self.queue_bytes {
             write!(formatter, ", queue {}", quantity_text::size(bytes))?;
@@ -103,7 +103,7 @@ impl fmt::Display for Conditions {
             write!(formatter, ", packet {} lost on purpose", numbers.join(", "))?;
         }
         if let Some(others) = self.others_bits_per_second {
-            write!(formatter, ", others send {}", quantity_text::rate(others as f64))?;
+            write!(formatter, ", cross traffic {}", quantity_text::rate(others as f64))?;
         }
         let (flows, seeds) = (self.flows, self.seeds.len());
         write!(formatter, ", packets of {} bytes, {} hosts; ", self.packet_bytes, self.hosts)?;
@@ -114,7 +114,7 @@ impl fmt::Display for Conditions {
 }
 
 impl ComparisonReport {
-    /// Returns what is to be known beside the table.
+    /// Returns the notes on the table.
     fn notes(&self) -> Vec<String> {
         let absurd = self.standings.iter().filter(|standing| standing.absurd_policies > 0);
         let mut notes: Vec<String> = absurd
@@ -249,9 +249,9 @@ impl Forms for ComparisonReport {
         let row = |standing: &Standing| [vec![standing.label()], cells(standing).to_vec()].concat();
         page.table(&columns, self.standings.iter().map(row));
         page.paragraph(
-            "Medians over the seeds, after the warm-up. Used: of what full packets could carry. Queue: how long a packet \
-             would have waited before the bottleneck, in the mean over time, and in all but the worst twentieth of it. Reno \
-             keeps: what one Reno flow gets beside one of the control, of what it gets beside another Reno.",
+            "Medians over the seeds, after the warm-up. Used: share of what full packets could carry. Queue: queueing delay \
+             of a packet at the bottleneck, as mean over time and as 95th percentile. Reno keeps: the goodput of a Reno flow \
+             that competes with the control, relative to a Reno flow that competes with another Reno.",
         );
         for note in self.notes() {
             page.remark(&note, Tone::Warning);

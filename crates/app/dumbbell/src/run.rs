@@ -26,7 +26,7 @@ const UDT_HEADER_BYTES: u64 = 16;
 pub struct Path {
     /// What the bottleneck carries, with all headers and Ethernet's frame. Units: bits per second.
     pub rate_bits_per_s: u64,
-    /// There and back without any queue.
+    /// The round-trip time without queueing.
     pub round_trip: Duration,
     /// What waits before the bottleneck at most. Units: bytes on the wire.
     pub queue_bytes: u64,

@@ -99,7 +99,7 @@ fn others_take_their_share() {
     };
     let (alone, shared) = (with(None), with(Some(CrossTraffic::poisson(20_000_000))));
     let left = shared / alone;
-    assert!((0.4..0.75).contains(&left), "{left} of it is left beside two fifths of others");
+    assert!((0.4..0.75).contains(&left), "{left} of it is left with two fifths of cross traffic");
 }
 
 #[test]
@@ -121,13 +121,13 @@ fn a_comparison_has_its_table_its_rows_and_its_page() {
     let [reno, vegas] = &report.standings[..] else { panic!("{report:?}") };
     assert_eq!((vegas.label().as_str(), vegas.seeds), ("vegas?alpha=3&beta=5", 3));
     assert!(reno.packets.balance() && reno.packets.lost_in_queue > 0 && reno.packets.lost_on_the_way == 0);
-    // What is known of the two: Reno fills the queue and keeps its share beside itself, Vegas gives way to it.
+    // Known behaviour: Reno fills the queue and shares evenly with another Reno; Vegas gives way to Reno.
     assert!(reno.queueing_delay_seconds > 4.0 * vegas.queueing_delay_seconds);
     let [against_reno, against_vegas] = [reno, vegas].map(|standing| standing.friendliness_to_reno.unwrap());
     assert!((0.7..1.3).contains(&against_reno), "{against_reno}");
     assert!(against_vegas > 1.2, "{against_vegas}");
     let text = report.to_string();
-    assert!(text.starts_with("50.0 Mbit/s, 20ms there and back, queue 125 kB, packets of 1500 bytes, ideal hosts; 2 flows of each"), "{text}");
+    assert!(text.starts_with("50.0 Mbit/s, round-trip time 20ms, queue 125 kB, packets of 1500 bytes, ideal hosts; 2 flows of each"), "{text}");
     assert_eq!(text.lines().count(), 5, "{text}");
     let page = report.to_html().unwrap();
     assert!(page.contains("vegas?alpha=3&amp;beta=5") && !page.contains("NaN"));

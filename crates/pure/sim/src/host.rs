@@ -13,7 +13,7 @@ use units::Instant;
 use crate::path::Wear;
 
 /// What the kernel charges a receive buffer for a datagram beyond its payload, in bytes, unless told
-/// otherwise: about what Linux on x86-64 keeps beside a small datagram (its `truesize` is 768).
+/// otherwise: about the overhead of Linux on x86-64 for a small datagram (its `truesize` is 768).
 pub const BUFFER_OVERHEAD_BYTES: u64 = 768;
 
 const ZERO: Duration = Duration::ZERO;
@@ -61,7 +61,7 @@ pub struct Costs {
     pub sent: Duration,
 }
 
-/// A host's clock beside the network's time.
+/// A host's clock relative to the network's time.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Clock {
     /// What it showed when the network's time was zero.

@@ -56,7 +56,7 @@ impl<N: Node> Lineup<N> {
         self
     }
 
-    /// Sets the link back from each of the readers that follow.
+    /// Sets the reverse link from each of the readers that follow.
     #[must_use]
     pub fn reverse_link(mut self, link: Link) -> Self {
         self.port.up = link;

@@ -2,7 +2,7 @@
 //!
 //! A [`Link`] is a plain description that may be cloned for any number of nodes and printed; `path.rs` is
 //! the machine that carries it out. The effects come in this order: outage, largest datagram, placed loss, drop-tail
-//! queue with marks and serialisation beside cross traffic, random loss, bursts, corruption, delay with jitter and
+//! queue with marks and serialisation shared with cross traffic, random loss, bursts, corruption, delay with jitter and
 //! reordering, duplication.
 
 use core::fmt;
@@ -71,7 +71,7 @@ pub struct Bursts {
     pub loss: f64,
 }
 
-/// What others send through a bottleneck: packets that take their share of queue and rate, and go nowhere.
+/// Cross traffic through a bottleneck: packets that take their share of queue and rate, and go nowhere.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CrossTraffic {
     /// How much arrives while it is on. Units: bits per second, with all headers.
@@ -234,7 +234,7 @@ impl Link {
         self
     }
 
-    /// Lets others send through the bottleneck, too; needs a [`rate`](Self::rate).
+    /// Adds cross traffic through the bottleneck; needs a [`rate`](Self::rate).
     #[must_use]
     pub fn cross_traffic(mut self, others: CrossTraffic) -> Self {
         self.cross_traffic = Some(others);

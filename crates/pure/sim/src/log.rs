@@ -1,7 +1,7 @@
 //! The truth that accounts are compared with: every datagram sent, and its outcome on the way to every addressee.
 //!
 //! The log is kept by the network itself and knows nothing of the nodes' accounts. It is compact: the bytes of
-//! a datagram lie in it once however many addressees there are, and a row of outcome takes 24 bytes. Start with
+//! a datagram lie in it once however many addressees there are, and a row with an outcome takes 24 bytes. Start with
 //! [`Log::outcomes`].
 
 use core::fmt;
@@ -16,7 +16,7 @@ use crate::{Address, NodeId};
 /// So much of each datagram enters the hash where only counts are kept: what tells packets apart.
 const TRACED_BYTES: usize = 32;
 
-/// Everything that was sent and what became of it, or only how much of it met which outcome.
+/// Everything that was sent with its outcome, or only the number of copies with each outcome.
 pub struct Log {
     store: Store,
     sent_count: u64,
@@ -115,7 +115,7 @@ pub enum LostBy {
     NotJoined,
 }
 
-/// How many copies met which outcome.
+/// The number of copies with each outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutcomeCounts {
     /// On a link.
@@ -207,7 +207,7 @@ impl Log {
         outcomes
     }
 
-    /// Returns how many copies for `node`, originals and duplicates, met which outcome.
+    /// Returns the number of copies for `node`, originals and duplicates, with each outcome.
     #[must_use]
     pub fn counts(&self, node: NodeId) -> OutcomeCounts {
         self.hops[node.index()].counts
@@ -284,7 +284,7 @@ impl Log {
         self.forget_if_over(node, row, outcome);
     }
 
-    /// Where only counts are kept, a row that has met its outcome makes room for another.
+    /// Where only counts are kept, a row whose outcome is final makes room for another.
     fn forget_if_over(&mut self, node: NodeId, row: u32, outcome: Outcome) {
         if self.keeps_all() || matches!(outcome, Outcome::InFlight | Outcome::Unread) {
             return;

@@ -21,9 +21,9 @@ use crate::stop::Stop;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast lab compare --cc reno,cubic,udt,bbr --rate 1G --rtt 20ms --loss 1e-5 --flows 4 --seeds 10
-  tallycast lab compare --cc all --html compare.html             every control that is built in, with curves over time
+  tallycast lab compare --cc all --html compare.html             every built-in control, with curves over time
   tallycast lab compare --cc 'fast?alpha=20,fast?alpha=200'      one control with different options
-  tallycast lab sweep --cc reno,cubic,udt --html sweep.html      goodput over loss and round trip
+  tallycast lab sweep --cc reno,cubic,udt --html sweep.html      goodput against loss and round-trip time
 
 Nothing leaves this host: flows of the real transport run packet by packet over a virtual network, and one seed
 gives one result everywhere. A control of one's own: examples/lab_own_control.rs.";
@@ -36,10 +36,10 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Controls on one path: goodput, queue, loss, how they share, and what they leave to Reno
+    /// Compare controls on one path: goodput, queue, loss, fairness, and friendliness to Reno
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::Arguments),
-    /// Goodput of each control over loss and round trip
+    /// Goodput of each control against loss and round-trip time
     #[command(after_help = sweep::EXAMPLES)]
     Sweep(sweep::Arguments),
 }
@@ -55,10 +55,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 #[derive(Args, Debug)]
 #[group(skip)]
 struct Results {
-    /// Print one JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(short = 'J', long)]
     json: bool,
-    /// Write all of it as one JSON object, with the circumstances and the curves over time
+    /// Write everything as one JSON object, including conditions and curves over time
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     #[command(flatten)]
@@ -78,7 +78,7 @@ impl Results {
         let report = play(&|part| screen.goes_on(part));
         drop(screen);
         let Some(report) = report else {
-            eprintln!("stopped before its end: there is no result");
+            eprintln!("stopped early: no result");
             return Ok(Outcome::Found);
         };
         let saved = save.map_or(Ok(()), |save| save.write(&serde_json::to_vec(&report)?));

@@ -31,7 +31,7 @@ fn controls_are_compared_in_a_table_in_rows_and_in_files() {
     arguments.extend(SHORT);
     arguments.extend(files.iter().flat_map(|(option, path)| [*option, path.to_str().unwrap()]));
     let table = lab(&arguments);
-    assert!(table.contains("20.0 Mbit/s, 10ms there and back") && table.contains("loss 0.10%"), "{table}");
+    assert!(table.contains("20.0 Mbit/s, round-trip time 10ms") && table.contains("loss 0.10%"), "{table}");
     assert!(table.contains("fast?alpha=10&gamma=0.4  "), "{table}");
     let page = std::fs::read_to_string(&html).unwrap();
     assert_eq!(page.matches("<svg").count(), 6);

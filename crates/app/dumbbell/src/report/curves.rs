@@ -82,7 +82,7 @@ pub(super) fn over_loss(label: &str, cells: &[Cell]) -> Chart {
     // What was not lost at all has no place on an axis of magnitudes: it stands at the left end.
     let place = |loss: f64| if loss > 0.0 { loss } else { least / 10.0 };
     let line = |(index, round_trip): (usize, f64)| Series {
-        name: format!("{:?} there and back", Duration::from_secs_f64(round_trip)),
+        name: format!("round-trip time {:?}", Duration::from_secs_f64(round_trip)),
         colour: COLOURS[index % COLOURS.len()],
         points: cells
             .iter()

@@ -100,7 +100,7 @@ fn nodes_of_a_site_talk_without_the_trunk() {
     assert_eq!(network.log().counts(publisher).lost(LostBy::Outage), 1);
 }
 
-/// A beacon of a tenth of the rate beside others who offer the whole of it: a drop-tail queue has no favourites.
+/// A beacon of a tenth of the rate, with cross traffic that offers the whole of it: a drop-tail queue has no favourites.
 #[test]
 fn cross_traffic_takes_its_share_of_rate_and_queue() {
     let small = |rate| CrossTraffic { packet_bytes: 166, ..CrossTraffic::poisson(rate) };

@@ -14,7 +14,7 @@ use crate::pair::{CLIENT, Path, SERVER, pair, stats};
 const BLAST: u64 = 4_000;
 const BLAST_ROUND_TRIP: Duration = Duration::from_millis(20);
 
-/// Sends so many full packets in blasts, 20 ms there and back; returns how long it took until all had arrived.
+/// Sends so many full packets in blasts over a round-trip time of 20 ms; returns the time until all had arrived.
 fn blast(packets: u64, paths: [Link; 2], server: SocketConfig) -> (Duration, udt::Stats) {
     blast_by(1, packets, paths, server)
 }

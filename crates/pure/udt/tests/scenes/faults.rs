@@ -50,7 +50,7 @@ fn is_clean(network: &mut Network<Host>, node: NodeId) {
     assert_eq!(network.node(node).endpoint.socket_count(), 0);
 }
 
-/// With 5 ms each way the request is there at 5, the challenge back at 10, the conclusion there at 15, its answer back at 20.
+/// With 5 ms in each direction the request arrives at 5, the challenge at 10, the conclusion at 15, its answer at 20.
 #[test]
 fn a_server_that_is_killed_at_any_phase_is_noticed() {
     let sends = || Work { send_bytes: 500_000_000, ..Work::default() };

@@ -12,7 +12,7 @@ use crate::line::{Host, SECOND, Work, address, config};
 pub(crate) const CLIENT: NodeId = NodeId(0);
 pub(crate) const SERVER: NodeId = NodeId(1);
 
-/// The client's link to the server, and the server's back.
+/// The link from the client to the server, and the one in reverse.
 pub(crate) struct Path {
     pub(crate) forward: Link,
     pub(crate) reverse: Link,

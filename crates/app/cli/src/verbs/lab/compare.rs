@@ -15,21 +15,21 @@ Examples:
   tallycast lab compare --cc udt,cubic --rate 10G --rtt 20ms --lose 20000000 --duration 60s --mtu 9000 --png loss.png
   tallycast lab compare --cc all --hosts real --html compare.html --save compare.json
 
-QUEUE is how long a packet would have waited before the bottleneck. RENO KEEPS: what one Reno flow gets beside one
-of the control, of what it gets beside another Reno; 1 takes nothing from it.";
+QUEUE is the queueing delay of a packet at the bottleneck. RENO KEEPS: the goodput of a Reno flow that competes with the
+control, relative to a Reno flow that competes with another Reno; at 1 the control takes nothing from it.";
 
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     setting: Setting,
-    /// How long a packet takes there and its acknowledgement back, without any queue
+    /// Round-trip time without queueing
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration, default_value = "20ms")]
     rtt: Duration,
-    /// The probability of each packet to be lost on its way, behind the bottleneck
+    /// Loss probability of each packet, behind the bottleneck
     #[arg(long, value_name = "PART", default_value = "0")]
     loss: Probability,
-    /// Leave out the runs beside Reno: it takes half the time
+    /// Leave out the runs against Reno: takes half the time
     #[arg(long)]
     without_reno: bool,
     #[command(flatten)]

@@ -19,40 +19,40 @@ const MOST_FLOWS: usize = 256;
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(super) struct Setting {
-    /// Controls, each with its options as `fast?alpha=20`; `all` are those that are built in
+    /// Controls, each with its options as in `fast?alpha=20`; `all` stands for the built-in ones
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "reno,cubic,udt")]
     cc: Vec<String>,
-    /// What the bottleneck carries, with all headers
+    /// Rate of the bottleneck, including all headers
     #[arg(long, value_name = "RATE", value_parser = quantity::bits_per_second, default_value = "100M")]
     rate: f64,
-    /// What waits before the bottleneck at most: 64KiB, 5ms at its rate, or 1bdp, which is what a round trip carries
+    /// Queue of the bottleneck: 64KiB, 5ms at its rate, or 1bdp (bandwidth-delay product)
     #[arg(long, value_name = "SIZE", default_value = "1bdp")]
     queue: Queue,
-    /// The largest packet, with IP's header
+    /// Largest packet, including the IP header
     #[arg(long, value_name = "BYTES", default_value = "1500")]
     mtu: u32,
-    /// Packets that are lost by their number at the bottleneck, counted from 0
+    /// Packets to lose at the bottleneck, by number, counted from 0
     #[arg(long, value_name = "NUMBER,…", value_delimiter = ',')]
     lose: Vec<u64>,
-    /// What others send through the bottleneck, without heeding anybody
+    /// Rate of unresponsive cross traffic through the bottleneck
     #[arg(long, value_name = "RATE", value_parser = quantity::bits_per_second)]
     others: Option<f64>,
-    /// Hosts that do everything at once, or that take time, wake up late and stall
+    /// Ideal hosts without processing time, or real ones that take time, wake up late and stall
     #[arg(long, value_enum, default_value = "ideal")]
     hosts: HostKind,
-    /// How many flows of each control share the path
+    /// Flows of each control that share the path
     #[arg(long, value_name = "COUNT", default_value = "1")]
     flows: usize,
-    /// How many runs, each with a seed of its own; what is shown is their median
+    /// Number of runs, each with its own seed; the report shows their median
     #[arg(long, value_name = "COUNT", default_value = "3")]
     seeds: u64,
-    /// The first seed
+    /// First seed
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     first_seed: u64,
-    /// How long each run lasts, in the time of the virtual network
+    /// Duration of each run, in virtual time
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration, default_value = "20s")]
     duration: Duration,
-    /// What is before this does not count [default: a quarter of the run]
+    /// Initial part of each run that does not count [default: a quarter of the run]
     #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
     warm_up: Option<Duration>,
 }
@@ -72,9 +72,9 @@ pub(super) enum Queue {
     RoundTrips(f64),
 }
 
-/// A queue that nobody can write down.
+/// The error of a queue that cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{0}` is no queue: write 64KiB, 5ms or 1bdp")]
+#[error("invalid queue `{0}`: write 64KiB, 5ms or 1bdp")]
 pub(super) struct QueueError(String);
 
 impl FromStr for Queue {
@@ -126,16 +126,16 @@ impl Setting {
             bail!("packets of {} bytes are not possible\nwrite --mtu from {least} to {most}", self.mtu);
         }
         if round_trip.is_zero() {
-            bail!("nothing is there and back in no time\nwrite --rtt 100us or longer");
+            bail!("a round-trip time of 0 is not possible\nwrite --rtt 100us or longer");
         }
         if self.flows == 0 || self.flows > MOST_FLOWS {
             bail!("{} flows cannot be compared\nwrite --flows from 1 to {MOST_FLOWS}", self.flows);
         }
         if self.seeds == 0 {
-            bail!("without a seed there is no run\nwrite --seeds 1 or more");
+            bail!("0 seeds give no run\nwrite --seeds 1 or more");
         }
         if self.duration < round_trip * 10 {
-            bail!("{:?} are less than ten round trips\nwrite a longer --duration", self.duration);
+            bail!("{:?} is less than ten round trips\nwrite a longer --duration", self.duration);
         }
         if self.warm_up.is_some_and(|warm_up| warm_up >= self.duration) {
             bail!("nothing counts: the warm-up is as long as the run\nwrite a shorter --warm-up");

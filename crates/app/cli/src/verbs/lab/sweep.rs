@@ -20,10 +20,10 @@ Examples:
 pub(crate) struct Arguments {
     #[command(flatten)]
     setting: Setting,
-    /// The probabilities of each packet to be lost
+    /// Loss probabilities of each packet
     #[arg(long, value_name = "PART,…", value_delimiter = ',', default_value = "0,1e-5,1e-4,1e-3,1e-2")]
     losses: Vec<Probability>,
-    /// How long a packet takes there and its acknowledgement back
+    /// Round-trip times without queueing
     #[arg(long, value_name = "DURATION,…", default_value = "2ms,20ms,100ms")]
     rtts: Durations,
     #[command(flatten)]
