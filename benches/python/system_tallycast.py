@@ -21,9 +21,9 @@ from systems import Account
 
 # Half of it is further ahead than the caches of one processor reach: what lies in the third level is there for both.
 RING_BYTES = 1 << 24
-# What one record takes in the ring beside its samples, at most.
+# The largest overhead of a record in the ring.
 RECORD_BYTES = 128
-# Of the four MiB of a receive buffer: what the kernel keeps for a datagram beside its bytes counts too.
+# Of the four MiB of a receive buffer: the kernel's overhead per datagram counts too.
 DATAGRAMS_BYTES = 1 << 20
 # As many small ones as the kernel's own share of them allows.
 DATAGRAMS = 4096

@@ -1,5 +1,5 @@
 //! `cargo xtask bench NAME`: one measurement, optimised: a binary of the package `benches`, or a package of its own
-//! beside the workspace in `benches/NAME`, so that what it is compared with is built only when somebody measures. `python`
+//! outside the workspace in `benches/NAME`, so that its reference implementations are built only for a measurement. `python`
 //! is a program in Python.
 
 mod python;

@@ -1,7 +1,7 @@
 //! The same by iceoryx2, with the same messages, copied in and copied out.
 //!
 //! Its subscriber has a slot for as many messages as fit into the ring; where they are taken its publisher waits, as it does
-//! by default. Asleep, it is woken by its event service, a second call beside the sample's.
+//! by default. Asleep, it is woken by its event service, a second call in addition to the sample's.
 
 use std::hint::{black_box, spin_loop};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! How long a message is on its way: there and back over two rings, half of it one way.
+//! The latency of a message: half of the round-trip time over two rings.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub(crate) enum Wait {
     Futex,
 }
 
-/// One run of messages there and back.
+/// One run of round trips.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
     pub(crate) wait: Wait,

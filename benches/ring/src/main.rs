@@ -1,9 +1,9 @@
 //! The ring between processes: one-way latency spinning and asleep, the highest rate at which no reader loses
 //! anything, and what one record costs its writer however many read along.
 //!
-//! Beside it, in turn with it in every run, stand `limit`, a bare ring of two processes and two copies
+//! The references, measured alternately with it in every run, are `limit`, a bare ring of two processes and two copies
 //! (`limit.c`), and `iceoryx2`, another library of this kind. All copy in and copy out. Each side is a process of
-//! its own, which this program becomes when it starts itself again in a role, and stands on a processor of its own.
+//! its own (this program starts itself again in either role), pinned to a processor of its own.
 //!
 //! `--json` prints rows as objects; `--quick` takes fewer runs, for trying; `--only TEXT` takes the cases whose names
 //! contain it.

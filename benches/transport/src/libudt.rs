@@ -26,7 +26,7 @@ pub(crate) fn build() -> Result<bool> {
     Ok(false)
 }
 
-/// Its place: beside this program.
+/// Returns the path of the peer's program, in the folder of this one.
 fn program() -> Result<PathBuf> {
     let here = std::env::current_exe().context("this program does not know where it lies")?;
     Ok(here.with_file_name("udt_peer"))

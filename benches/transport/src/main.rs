@@ -1,4 +1,5 @@
-//! The reliable transport beside libudt, quinn and the kernel's TCP, and the kernel's UDP alone as the limit: memory to memory, as fast as it goes.
+//! The reliable transport compared with libudt, quinn and the kernel's TCP, and with the kernel's UDP alone as the limit:
+//! memory to memory, at full speed.
 //!
 //! A source and a reader, each a process of its own, on this host's loopback and in two namespaces joined by a veth
 //! pair; systems in turn, several runs each. `goodput` is what the reader's application got, from its first byte to its

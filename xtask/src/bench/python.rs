@@ -1,4 +1,4 @@
-//! `cargo xtask bench python`: the package for Python beside its peers' from PyPI, each with the same NumPy.
+//! `cargo xtask bench python`: the package for Python compared with its peers from PyPI, each with the same NumPy.
 //!
 //! What is measured lies in `benches/python`. The package is put together below `target/`, optimised, so that neither a
 //! development build in `python/` nor an installed wheel is measured by mistake.
@@ -32,7 +32,7 @@ pub(super) fn prepared(target_directory: &Path) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Lays the sources of the package and its module beside each other, as a wheel does.
+/// Lays the sources of the package and its module side by side, as a wheel does.
 fn put_together(module: &Path) -> anyhow::Result<PathBuf> {
     let site = root().join(SITE);
     let package = site.join("tallycast");

@@ -37,7 +37,7 @@ pub(crate) const PACKAGE: Environment = Environment {
     about: "what tests the Python package",
 };
 
-/// Measures the package beside its peers.
+/// Compares the package with its peers.
 pub(crate) const BENCH: Environment = Environment {
     folder: "target/bench-python/venv",
     requirements: "benches/python/requirements.txt",

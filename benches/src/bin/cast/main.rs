@@ -2,7 +2,7 @@
 //! each side, latency to a reader and to the page, and what a ring's writer pays for its readers.
 //!
 //! Publisher and reader are processes of their own (this program starts itself again in either role), so that
-//! each side's processor time is its own. Beside the stream stands a *plain* pair: the same datagrams over the
+//! each side's CPU time is its own. The reference is a *plain* pair: the same datagrams over the
 //! same sockets and system calls, without stream, account or ring; what a stream costs is the ratio of the two.
 //!
 //! `--json` prints rows as objects; `--command PATH` is the `tallycast` whose monitor server is measured.

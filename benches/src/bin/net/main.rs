@@ -1,8 +1,8 @@
 //! Datagrams from a source to readers, over loopback and a veth pair: datagrams and bits per second, what is lost, the
 //! highest rate at which nothing is, processor time per datagram on each side, delays.
 //!
-//! The measure is `limit`, the same datagrams through bare sockets ([`limit`]). Beside it, in turn with it in every run,
-//! stand `tallycast`, a stream from publisher to subscriber, and what others use: `iperf3`, `nuttcp`, `sockperf`, and the
+//! The reference is `limit`, the same datagrams through bare sockets ([`limit`]). Measured alternately with it in every
+//! run are `tallycast`, a stream from publisher to subscriber, and other tools: `iperf3`, `nuttcp`, `sockperf`, and the
 //! kernel's TCP. A case is named `place/size/calls`, such as `loopback/1472B/gso`; cases of multicast say so.
 //!
 //! `--json` prints rows as objects; `--quick` takes fewer and shorter runs, for trying; `--only TEXT` takes the cases
@@ -177,7 +177,7 @@ impl Bench {
     }
 
     /// Returns who else takes part: peers that send one datagram a call where the limit does, and at the size of an Ethernet's
-    /// frame, where streams are compared with them, beside the limit's trains too.
+    /// frame, where streams are compared with them, also where the limit sends trains.
     fn peers<'a>(
         &self,
         place: &'a Place,

@@ -27,7 +27,7 @@ const ELEMENT_BYTES: usize = 4;
 const BLOCK_BYTES: usize = 64 << 10;
 /// The longest train, as the limit's.
 const TRAIN: usize = 64;
-/// The queue between publisher and network: what a processor's second cache holds beside the rest.
+/// The queue between publisher and network: what fits into a processor's second-level cache with the rest.
 const QUEUE_BYTES: usize = 1 << 20;
 /// What is asked for where as much as possible is wanted: more than any processor can do.
 const FAR_TOO_MANY: f64 = 40e6;

@@ -291,7 +291,7 @@ fn limit_reached(report: &Report) -> Conclusion {
 }
 
 impl Conclusion {
-    /// Says beside it which points it leaves out.
+    /// Adds which points the conclusion leaves out.
     fn with(mut self, left_out: &str) -> Self {
         self.here += left_out;
         self

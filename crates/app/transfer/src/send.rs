@@ -30,7 +30,7 @@ pub struct Sender {
     tally: Tally,
 }
 
-/// What became of an entry so far.
+/// The progress of an entry: its outcome, once it is known, and its damaged attempts.
 #[derive(Clone, Default, Debug)]
 struct EntryProgress {
     outcome: Option<Outcome>,

@@ -188,7 +188,7 @@ impl ReliablePort {
     /// Looks for a listener, and waits until it is found.
     ///
     /// # Errors
-    /// If nobody answers, or it does not want us.
+    /// If the peer does not answer or refuses the connection.
     pub fn connect(&self, peer: SocketAddr, config: SocketConfig) -> Result<SocketId, WaitError> {
         self.await_connection(|endpoint, now| endpoint.connect(now, peer, config))
     }

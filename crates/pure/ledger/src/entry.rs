@@ -23,7 +23,7 @@ pub(crate) struct Entry {
     pub(crate) expired: bool,
     /// The gap's datagrams by class; `gap` itself holds the elements.
     pub(crate) datagrams: Shares,
-    /// Fates of numbers, sorted and disjoint. A number without one is unsettled.
+    /// The attributions of numbers, sorted and disjoint. A number without one is unsettled.
     attributions: Vec<Attribution>,
     /// Numbers that the socket dropped by exact evidence, which its counter has not told of yet.
     uncounted: RangeSet,

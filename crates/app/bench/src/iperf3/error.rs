@@ -143,7 +143,7 @@ pub enum RunError {
         /// What the system says.
         source: io::Error,
     },
-    /// Nobody listens, or nobody answers.
+    /// No listener, or no answer.
     #[error("no server at {address}: {source}\nstart one there: iperf3 -s -p {}", address.port())]
     Connect {
         /// Where.

@@ -45,7 +45,7 @@ pub struct Options {
     pub receivers: u32,
     /// The group of multicast.
     pub group: Ipv4Addr,
-    /// How fast each flow is to be; without it as fast as it goes, or slowly for datagrams.
+    /// How fast each flow is to be; without it as fast as possible, or slowly for datagrams.
     pub rate: Option<Rate>,
     /// Bytes in a datagram or in what one call hands over; without it what is usual.
     pub payload_bytes: Option<usize>,
@@ -135,9 +135,9 @@ pub enum Way {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
-    /// Bits of payload a second; 0 is as fast as it goes.
+    /// Bits of payload a second; 0 is as fast as possible.
     Bits(u64),
-    /// Datagrams, or calls, a second; 0 is as fast as it goes.
+    /// Datagrams, or calls, a second; 0 is as fast as possible.
     Units(u64),
 }
 
@@ -343,7 +343,7 @@ pub const fn payload_of_datagram(protocol: Protocol, datagram_bytes: usize) -> u
 }
 
 impl Rate {
-    /// Returns the payload bits a second that units of so many bytes come to; 0 is as fast as it goes.
+    /// Returns the payload bits a second that units of so many bytes come to; 0 is as fast as possible.
     #[must_use]
     pub const fn bits_per_second(self, unit_bytes: usize) -> u64 {
         match self {

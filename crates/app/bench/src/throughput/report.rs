@@ -72,7 +72,7 @@ pub struct Settings {
     pub reverse: u8,
     /// 1 if both do.
     pub bidir: u8,
-    /// Bits a second of each flow; 0 is as fast as it goes.
+    /// Bits a second of each flow; 0 is as fast as possible.
     pub target_bitrate: u64,
     /// Datagrams a second of each flow, where that was asked for.
     pub target_packets_per_second: Option<u64>,
@@ -204,7 +204,7 @@ pub struct FlowReport {
 pub struct RunReport {
     /// Which, from 0.
     pub run: u32,
-    /// Bits a second that each flow was to have; 0 is as fast as it goes.
+    /// Bits a second that each flow was to have; 0 is as fast as possible.
     pub target_bitrate: u64,
     /// Why it is not whole; null if it is.
     pub trouble: Option<String>,

@@ -125,7 +125,7 @@ struct Transfer<'a> {
 }
 
 /// Why it ended before its end.
-/// What helps where nobody answers.
+/// The advice when the receiver does not answer.
 const REMEDY: &str =
     "start `tallycast recv DIR` on the other host first, and check that no firewall blocks UDP";
 
@@ -202,7 +202,7 @@ impl Transfer<'_> {
         options
     }
 
-    /// Tries again; says why not if nobody answers.
+    /// Tries again; says why not if there is no answer.
     fn connect_again(&self) -> Result<Result<Connection, String>, Stopped> {
         // A host may come back with another address.
         let peer = self.address.resolve().map_err(Error::from);
