@@ -131,6 +131,7 @@ fn what_cannot_be_measured_is_refused_with_the_way_out() {
     };
     assert!(refusal(&["--payloads", "65508"]).contains("from 1 to 65507, not 65508"));
     assert!(refusal(&["--threading-models", "forked"]).contains("own-processes"));
+    assert!(refusal(&["--structures", "forked"]).contains("own-processes"), "the earlier spelling");
     assert!(refusal(&["--workers", "0"]).contains("--workers must be from 1"));
 }
 

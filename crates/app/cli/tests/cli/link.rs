@@ -139,6 +139,8 @@ fn a_path_that_cannot_be_is_told_with_a_way_out() {
         (["--queue", "20ms"], "give --rate too"),
         (["--outage", "3s..2s"], "has no duration"),
         (["--reverse", "loss=two"], "write them as in"),
+        (["--back", "loss=two"], "write them as in"),
+        (["--there", "loss=two"], "write them as in"),
         (["--clients", "0"], "at least one"),
     ] {
         refused(&[&usual[..], &condition].concat(), wanted);

@@ -121,6 +121,7 @@ fn a_document_done_again_and_ended_early_still_names_its_table_and_conclusions()
     assert_eq!(report.conclusions.len(), 8);
     let alone = refusal(&["bench", "reproduce", "scollo", "-c", "127.0.0.1"]);
     assert!(alone.contains("two processes of one host"), "{alone}");
+    assert_eq!(refusal(&["bench", "reproduce", "004", "-c", "127.0.0.1"]), alone, "the earlier spelling");
 }
 
 #[test]

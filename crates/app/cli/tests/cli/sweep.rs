@@ -95,6 +95,10 @@ fn files_are_written_with_the_report_and_what_cannot_be_is_refused() {
     assert!(refusal(&["--loss-below", "0.1%"]).contains("needs its limit"));
     assert!(refusal(&["--cpu-load", "50%", "--cpu-load-workers", "0"]).contains("--cpu-load"));
     assert!(
+        refusal(&["--burn", "50%", "--burn-workers", "0"]).contains("--cpu-load"),
+        "the earlier spelling"
+    );
+    assert!(
         refusal(&["--cpu-load-workers", "2"]).contains("--cpu-load-workers has no effect without a load")
     );
 }
