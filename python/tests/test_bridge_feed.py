@@ -159,7 +159,7 @@ def test_who_is_away_until_the_end_leaves_a_mark() -> None:
 
 def test_who_never_came_leaves_nothing() -> None:
     feed = Feed("pv")
-    told(feed.away("nobody answers", T0))
+    told(feed.away("no answer", T0))
     assert told(feed.end(T0)) == []
 
 

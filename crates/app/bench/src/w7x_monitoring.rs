@@ -1,7 +1,9 @@
-//! Document 000 done again: when datagrams are lost at a receiver, and what helps.
+//! The measurements of the Wendelstein 7-X monitoring paper reproduced: when a receiver loses datagrams, and which
+//! remedies help.
 //!
-//! Source: document 000, "How reliable is UDP?". Its receivers stood behind network cards of 100 Mbit/s and 1 Gbit/s; of
-//! its remedies the larger receive buffer is tried here, the throttling of a card's interrupts cannot be without a card.
+//! Source: "Wie zuverlässig ist UDP? How reliable is UDP?" (Max Planck Institute for Plasma Physics, Wendelstein 7-X). Its
+//! receivers had network cards of 100 Mbit/s and 1 Gbit/s. Of its remedies the larger receive buffer is tried here;
+//! interrupt throttling needs a network card.
 
 use std::time::Duration;
 

@@ -60,7 +60,7 @@ enum Basis {
 }
 
 /// The stage that a datagram's loss was attributed to before it moved; `None` is unexplained.
-pub(crate) type Attribution = Option<Stage>;
+pub(crate) type AttributedStage = Option<Stage>;
 
 impl Entry {
     pub(crate) fn new(
@@ -115,7 +115,7 @@ impl Entry {
         source: EvidenceSource,
         ledger: LedgerKey,
         brackets: &mut Brackets,
-    ) -> Vec<(Attribution, u64)> {
+    ) -> Vec<(AttributedStage, u64)> {
         if self.attributions.len() >= MAX_DETAILS {
             return Vec::new();
         }
@@ -233,7 +233,7 @@ impl Entry {
         number: u64,
         positions: Range<u64>,
         brackets: &mut Brackets,
-    ) -> Vec<(Attribution, u64)> {
+    ) -> Vec<(AttributedStage, u64)> {
         let moved = self.clear(number..number + 1, brackets);
         self.late.push((number, positions));
         moved
@@ -264,7 +264,7 @@ impl Entry {
     }
 
     /// Removes the attributions of `numbers`, gives counts back to their brackets and tells what was removed.
-    fn clear(&mut self, numbers: Range<u64>, brackets: &mut Brackets) -> Vec<(Attribution, u64)> {
+    fn clear(&mut self, numbers: Range<u64>, brackets: &mut Brackets) -> Vec<(AttributedStage, u64)> {
         self.uncounted.remove(numbers.clone());
         let mut moved = Vec::new();
         let mut kept = Vec::with_capacity(self.attributions.len() + 1);
@@ -379,7 +379,7 @@ impl Entry {
 }
 
 impl Basis {
-    const fn stage(self) -> Attribution {
+    const fn stage(self) -> AttributedStage {
         match self {
             Self::Exact(stage, _) | Self::Bracketed(stage, _, _) => Some(stage),
             Self::Unexplained => None,

@@ -8,7 +8,7 @@ mod tests;
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-use crate::samples::{Fate, SampleCounter};
+use crate::samples::{ElementOutcome, SampleCounter};
 use crate::shares::Shares;
 use crate::{AccountState, Gap, GapKind, MAX_POSITION, ReaderRows, SampleRows, UnsoundGap};
 use lap::Lap;
@@ -165,7 +165,7 @@ impl Hop {
         // Another process may claim any totals; from the end of 64 bits on they lead nowhere.
         self.totals.delivered = self.totals.delivered.saturating_add(elements);
         self.next_position = positions.end;
-        self.samples.ledger(positions, Fate::Delivered);
+        self.samples.record(positions, ElementOutcome::Delivered);
         Ok(())
     }
 
@@ -305,7 +305,7 @@ impl Hop {
     fn append(&mut self, entry: Entry) -> &Gap {
         let positions = entry.gap().positions.clone();
         self.missing.add(&Shares::of(entry.gap()));
-        self.samples.ledger(positions.clone(), Fate::Missing);
+        self.samples.record(positions.clone(), ElementOutcome::Missing);
         self.next_position = positions.end;
         self.remembered += entry.remembered();
         let replaced = self.gaps.insert(positions.start, entry);

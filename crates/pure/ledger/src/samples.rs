@@ -63,7 +63,7 @@ impl SampleCounter {
     }
 
     /// Records the elements that follow all before.
-    pub(crate) fn ledger(&mut self, positions: Range<u64>, outcome: ElementOutcome) {
+    pub(crate) fn record(&mut self, positions: Range<u64>, outcome: ElementOutcome) {
         let mut at = positions.start;
         if let Some(begun) = self.begun {
             let end = at.next_multiple_of(self.per_sample);
@@ -104,10 +104,10 @@ mod tests {
     #[test]
     fn a_sample_is_whole_partial_or_missing_and_one_may_be_pending() {
         let mut counter = SampleCounter::new(4);
-        counter.ledger(8..18, ElementOutcome::Delivered);
-        counter.ledger(18..22, ElementOutcome::Missing);
-        counter.ledger(22..24, ElementOutcome::Delivered);
-        counter.ledger(24..34, ElementOutcome::Missing);
+        counter.record(8..18, ElementOutcome::Delivered);
+        counter.record(18..22, ElementOutcome::Missing);
+        counter.record(22..24, ElementOutcome::Delivered);
+        counter.record(24..34, ElementOutcome::Missing);
         let rows = counter.rows();
         assert_eq!(rows, SampleRows { whole: 2, partial: 2, missing: 2, pending: 1 });
         assert_eq!(rows.check(7), Ok(()));
@@ -126,7 +126,7 @@ mod tests {
                 let outcome =
                     if random.chance(0.5) { ElementOutcome::Delivered } else { ElementOutcome::Missing };
                 let len = 1 + random.below(9);
-                counter.ledger(start..start + len, outcome);
+                counter.record(start..start + len, outcome);
                 outcomes.resize(outcomes.len() + usize::try_from(len).unwrap(), outcome);
             }
             let mut expected = SampleRows::default();

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use units::Instant;
 
 use crate::brackets::{Brackets, LedgerKey};
-use crate::entry::{Attribution, Cause, Entry};
+use crate::entry::{AttributedStage, Cause, Entry};
 use crate::shares::Shares;
 use crate::{AccountState, EvidenceSource, Stage, StageCounts};
 use holes::Holes;
@@ -530,7 +530,7 @@ impl SocketLedger {
     fn change(
         &mut self,
         index: usize,
-        act: impl FnOnce(&mut Entry, &mut SenderTallies, LedgerKey) -> Vec<(Attribution, Stage, u64)>,
+        act: impl FnOnce(&mut Entry, &mut SenderTallies, LedgerKey) -> Vec<(AttributedStage, Stage, u64)>,
     ) {
         let entry = &mut self.gaps[index];
         let before = entry.gap.clone();
@@ -549,7 +549,7 @@ impl SocketLedger {
         }
     }
 
-    fn reclassify(&mut self, from: Attribution, to: Stage, datagrams: u64) {
+    fn reclassify(&mut self, from: AttributedStage, to: Stage, datagrams: u64) {
         match self.reclassified.iter_mut().find(|move_| move_.from == from && move_.to == to) {
             Some(move_) => move_.datagrams += datagrams,
             None => self.reclassified.push(Reclassified { from, to, datagrams }),

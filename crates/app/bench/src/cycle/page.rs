@@ -7,6 +7,7 @@ use drawing::FigureError;
 use drawing::canvas::{STYLE, escaped};
 
 use super::report::{Outcome, Point, Report, Run};
+use crate::report::citation;
 use crate::report::quantity_text::grouped;
 use crate::scollo::{self, Comparison};
 

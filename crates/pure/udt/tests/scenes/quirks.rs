@@ -139,7 +139,7 @@ fn what_is_lost_right_after_the_handshake_is_asked_for_by_a_probe() {
     let link = || Link::ideal().delay(5 * MS).lose_when("all but handshakes, at first", deaf);
     let kind = SocketType::Stream;
     let work = Work { send_bytes: 3_000, ..Work::default() };
-    let path = Path { there: link(), reverse: link() };
+    let path = Path { forward: link(), reverse: link() };
     let mut network = pair(1, path, (config(kind), work.clone()), (config(kind), work));
     network.run_until(Instant::ORIGIN + 400 * MS);
     for node in [CLIENT, SERVER] {
@@ -345,7 +345,7 @@ fn nothing_is_said_that_a_libudt_peer_would_break_on() {
             },
             ..Work::default()
         };
-        let path = Path { there: link(), reverse: link() };
+        let path = Path { forward: link(), reverse: link() };
         let mut network = pair(seed, path, (of, client), (config(kind), Work::default()));
         run(&mut network, 30);
         for node in [CLIENT, SERVER] {

@@ -24,7 +24,7 @@ pub(super) struct CpuPair {
 
 /// Reads a rate: decimal bits a second such as `100M`, or datagrams a second such as `1000pps`.
 pub(super) fn rate(text: &str) -> Result<Rate, NotationError> {
-    let wanted = "a rate: write 100M, 2.5G, 64K, 1000pps, or 0 for as fast as it goes";
+    let wanted = "a rate: write 100M, 2.5G, 64K, 1000pps, or 0 for as fast as possible";
     let error = || NotationError { text: text.to_owned(), wanted };
     match text.strip_suffix("pps") {
         Some(units) => scaled(units, 1_000).map(Rate::Units).ok_or_else(error),

@@ -16,16 +16,15 @@ use crate::Outcome;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast bench reproduce 000 --html 000.html           when a receiver loses datagrams and what helps, two minutes
-  tallycast bench reproduce 001                           what UDP, TCP and our stream cost a processor, in a minute
-  tallycast bench reproduce 001 --full -c 192.0.2.7       the same between two hosts, as often as the document
-  tallycast bench reproduce 002 --html 002.html           how many datagrams are received a second, in a minute
-  tallycast bench reproduce 003                           ping-pongs and parallel streams; between namespaces as root
-  tallycast bench reproduce 003 -c 192.0.2.7 --html 003.html
-  tallycast bench reproduce 004                           a few points of its grid, in three to four minutes
-  tallycast bench reproduce 004 --full --html 004.html    the whole grid; it takes most of a day
-
-Processor quotas are enforced by a control group, which requires root or a container that may create one.";
+  tallycast bench reproduce w7x-monitoring --html w7x.html           loss at a receiver and its remedies, in two minutes
+  tallycast bench reproduce gu-grossman-2005                         CPU cost of UDP, TCP and streams, in three minutes
+  tallycast bench reproduce gu-grossman-2005 --full -c 192.0.2.7     between two hosts, with as many runs as the paper
+  tallycast bench reproduce udp-notes --html udp.html                datagrams received per second, in a minute
+  tallycast bench reproduce petri-2007                               ping-pongs and parallel streams; as root, between
+                                                                     network namespaces
+  tallycast bench reproduce petri-2007 -c 192.0.2.7 --html petri.html
+  tallycast bench reproduce scollo                                   a few points of the grid, in three to four minutes
+  tallycast bench reproduce scollo --full --html scollo.html         the whole grid; takes most of a day";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -44,7 +43,7 @@ pub(crate) struct Arguments {
 /// The published measurements that can be reproduced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Document {
-    /// When a receiver loses datagrams, and what helps
+    /// Wendelstein 7-X monitoring paper: when a receiver loses datagrams, and which remedies help
     #[value(name = "w7x-monitoring", alias = "000")]
     W7xMonitoring,
     /// Gu & Grossman 2005: CPU cost of UDP and TCP, and end-system delay
