@@ -1,7 +1,7 @@
 /**
  * The stages of the account in the order of the way, with the words the page uses for them.
  *
- * Names and codes are those of the ledger (architecture, "The account, precisely"); the colour of a stage
+ * Names and codes are those of the ledger (`docs/protocol/account.md`); the colour of a stage
  * comes from its place, see `style/base.css`. Remedies are the guide's (`docs/operations/losses.md`), in one short line;
  * the doctor's findings for one host go further.
  */

@@ -13,7 +13,7 @@ export const PAGE_PROTOCOL = 1;
 export type Health = 'ok' | 'losing' | 'stale' | 'ended';
 const HEALTH: readonly Health[] = ['ok', 'losing', 'stale', 'ended'];
 
-/** The state of an account (architecture, "The account, precisely", 13). */
+/** The state of an account (`docs/protocol/account.md`, rule 13). */
 export type AccountState = 'open' | 'closed' | 'cut' | 'unconfirmed';
 const ACCOUNT_STATES: readonly AccountState[] = ['open', 'closed', 'cut', 'unconfirmed'];
 

@@ -49,7 +49,7 @@ fn the_shipped_objects_are_what_the_sources_say() {
         for name in program.sections.iter().chain(&SECTIONS) {
             assert!(
                 section(program.built, name) == section(program.shipped, name),
-                "section {name} differs: make it anew as ARCHITECTURE.md says, \"The programs in the kernel\""
+                "section {name} differs: make it anew as crates/edge/bpf/README.md says"
             );
         }
     }

@@ -8,7 +8,7 @@
 //! The receiver owns neither clock nor socket. It keeps the [ledgers](ledger::SocketLedger), because only here are all
 //! inputs of the account: arrivals, tallies, the socket's drop counter and the passing of time.
 //!
-//! Source: `docs/protocol/stream.md`, "Receiving"; architecture, "The account, precisely".
+//! Source: `docs/protocol/stream.md`, "Receiving"; `docs/protocol/account.md`.
 
 mod challengers;
 mod epoch;

@@ -6,7 +6,7 @@ use crate::{Gap, StageCounts};
 
 /// Where an account stands.
 ///
-/// Source: architecture, "The account, precisely", rule 13.
+/// Source: `docs/protocol/account.md`, rule 13.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccountState {
     /// The stream goes on.

@@ -4,7 +4,7 @@
 ///
 /// The shares add up to `total` exactly; of equal remainders the earlier weight is served first.
 ///
-/// Source: architecture, "The account, precisely", rule 10 (the method of Hamilton).
+/// Source: `docs/protocol/account.md`, rule 10 (the method of Hamilton).
 ///
 /// # Panics
 /// If `total` is not zero and no weight is positive: then there is nobody to share among.

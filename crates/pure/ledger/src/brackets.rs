@@ -2,7 +2,7 @@
 //!
 //! A socket's drop counter says how many datagrams it refused between two that were read from it; the
 //! publisher's running totals say how many it withheld between two tallies. Such a count explains missing
-//! numbers inside its bracket, oldest first, and never more of them than it counted (architecture, rule 9).
+//! numbers inside its bracket, oldest first, and never more of them than it counted (`docs/protocol/account.md`, rule 9).
 //! One socket may carry several streams, so the brackets belong to the socket and are shared by its ledgers.
 
 use core::ops::Range;

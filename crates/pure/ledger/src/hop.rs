@@ -28,7 +28,7 @@ const MAX_GAPS: usize = 8_192;
 /// [`Hop::try_delivered`] and [`Hop::try_gap`]. Everything else takes whatever is told, and no news of a gap or of
 /// totals breaks the law.
 ///
-/// Source: architecture, "The account, precisely", rule 11.
+/// Source: `docs/protocol/account.md`, rule 11.
 #[derive(Clone, Debug)]
 pub struct Hop {
     per_sample: u32,

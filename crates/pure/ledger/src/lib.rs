@@ -5,7 +5,7 @@
 //! running account at a receiving socket), [`Hop`] (a reader behind it) and [`Account`] (what is shown).
 //! This crate is the only home of `Stage` and `Gap`.
 //!
-//! Source: `ARCHITECTURE.md`, "The account, precisely".
+//! Source: `docs/protocol/account.md`.
 
 mod account;
 mod apportion;

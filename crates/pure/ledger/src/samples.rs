@@ -6,7 +6,7 @@ use crate::Imbalance;
 
 /// Samples since joining, by what the reader was handed of them.
 ///
-/// Source: architecture, "The account, precisely", rule 10.
+/// Source: `docs/protocol/account.md`, rule 10.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SampleRows {
     /// Samples of which every element was handed over.

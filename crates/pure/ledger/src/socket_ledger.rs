@@ -50,7 +50,7 @@ pub struct LedgerConfig {
 }
 
 impl Default for LedgerConfig {
-    /// The values of the architecture's rule 7.
+    /// The values of rule 7 of `docs/protocol/account.md`.
     fn default() -> Self {
         Self {
             settle: Duration::from_secs(2),

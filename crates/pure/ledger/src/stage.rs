@@ -8,7 +8,7 @@ macro_rules! stages {
     ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal $name:literal,)*) => {
         /// A place where a datagram or an element can be lost; the order is that of the way.
         ///
-        /// Source: architecture, "The account, precisely". The names are the same in JSON, metrics, page and
+        /// Source: `docs/protocol/account.md`. The names are the same in JSON, metrics, page and
         /// archive; the codes are those of the wire.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]

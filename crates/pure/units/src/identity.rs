@@ -10,7 +10,7 @@ pub struct StreamId(pub u64);
 
 /// One run of a publisher: a restart begins a new epoch.
 ///
-/// The order is that of the architecture's rule 1: the higher start wins; the random incarnation distinguishes equal starts, so
+/// The order is that of rule 1 of `docs/protocol/account.md`: the higher start wins; the random incarnation distinguishes equal starts, so
 /// that two publishers that began in the same nanosecond still have an order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch {

@@ -59,7 +59,7 @@ impl Flow {
 
     /// Returns the time between the end of the epoch before and the first sample of this one.
     ///
-    /// Source: architecture, "The account, precisely", rule 14.
+    /// Source: `docs/protocol/account.md`, rule 14.
     fn absence_before(&self, epoch: Epoch) -> Option<StreamGap> {
         let reader_epoch = self.epochs.get(&epoch)?;
         let (_, before) = self.epochs.range(..epoch).next_back()?;
@@ -78,7 +78,7 @@ impl Flow {
     /// Returns what lies between the account of an epoch that has ended and the `next` one of the same epoch: the data
     /// came another way meanwhile, or another publisher of the name was listened to.
     ///
-    /// Source: architecture, "The account, precisely", rules 14 and 16.
+    /// Source: `docs/protocol/account.md`, rules 14 and 16.
     pub(super) fn absence_of_reader(&mut self, epoch: Epoch, next: &ReaderEpoch) -> Option<Gap> {
         self.resumed = false;
         let before = self.epochs.get(&epoch).filter(|reader_epoch| reader_epoch.ended)?;

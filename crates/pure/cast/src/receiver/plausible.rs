@@ -1,6 +1,6 @@
 //! Whether a number can be true: a damaged or forged header must not tear the horizon away.
 //!
-//! Source: architecture, "The account, precisely", rule 5.
+//! Source: `docs/protocol/account.md`, rule 5.
 
 use core::time::Duration;
 

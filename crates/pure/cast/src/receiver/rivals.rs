@@ -1,6 +1,6 @@
 //! Replaced epochs: which of them go on, and which publishers are told that two share one name.
 //!
-//! Source: architecture, "The account, precisely", rule 1.
+//! Source: `docs/protocol/account.md`, rule 1.
 
 use core::net::SocketAddr;
 use core::time::Duration;

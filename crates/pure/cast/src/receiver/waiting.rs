@@ -3,7 +3,7 @@
 //!
 //! Two hosts' clocks are compared only where nothing else tells, and then the samples' own rate has to agree.
 //!
-//! Source: architecture, "The account, precisely", rule 16.
+//! Source: `docs/protocol/account.md`, rule 16.
 
 use core::time::Duration;
 use std::collections::VecDeque;

@@ -5,7 +5,7 @@
 //! not yet said that it hears the group. Both times are bounded, and so is what is held: a crowd, or a forger, delays the
 //! beginning by half a second and no more.
 //!
-//! Source: architecture, "The account, precisely", rule 16; `docs/protocol/stream.md`, "Beginnings".
+//! Source: `docs/protocol/account.md`, rule 16; `docs/protocol/stream.md`, "Beginnings".
 
 use core::time::Duration;
 use std::collections::BTreeMap;

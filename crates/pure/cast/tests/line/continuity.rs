@@ -4,7 +4,7 @@
 //! That accounts of an epoch follow each other without a sample between is checked as they begin ([`super::watch`]), that each
 //! holds what it says by [`super::truth`]; here it is whether the last one ends where it has to.
 //!
-//! Source: architecture, "The account, precisely", rule 16.
+//! Source: `docs/protocol/account.md`, rule 16.
 
 use ledger::AccountState;
 use sim::{Network, NodeId};

@@ -3,7 +3,7 @@
 //! What a seed draws is in [`Plan`], what has to hold at its end in `line/continuity.rs`; the law and the order of events are
 //! checked after every input as in every scene.
 //!
-//! Source: architecture, "The account, precisely", rule 16.
+//! Source: `docs/protocol/account.md`, rule 16.
 
 use core::fmt;
 use core::ops::Range;

@@ -1,6 +1,6 @@
 //! Succession of epochs: what an epoch says of its predecessor, accounts after a silence, and replaced epochs.
 //!
-//! Source: architecture, "The account, precisely", rules 1 and 16.
+//! Source: `docs/protocol/account.md`, rules 1 and 16.
 
 use std::sync::Arc;
 
