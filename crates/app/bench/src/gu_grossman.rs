@@ -23,16 +23,16 @@ use crate::throughput::Protocol;
 
 pub use curves::{options_of_buffers, options_of_packets};
 
-/// The largest packet of the source's networks; TCP fills packets of this size there, as UDP does.
+/// The largest packet of the paper's networks; TCP fills packets of this size there, as UDP does.
 const SOURCE_MTU_BYTES: u32 = 1_500;
 
-/// The payloads of datagrams for figure 2; the largest but one fills the source's packets.
+/// The payloads of datagrams for figure 2; the largest but one fills the paper's packets.
 const PAYLOADS: [usize; 6] = [128, 256, 512, 1_024, MTU_PAYLOAD, 8_192];
 const MTU_PAYLOAD: usize = 1_472;
 /// So slow that the smallest datagrams are no more than 20,000 a second. Units: bits a second.
 const RATE_OF_SIZES: u64 = 20_000_000;
 
-/// Returns what is measured for table 2. Packets and buffers are the source's, the rate, which it does not tell, is ours.
+/// Returns what is measured for table 2. Packets and buffers are the paper's, the rate, which it does not tell, is ours.
 #[must_use]
 pub fn options(grid: Grid) -> cost::Options {
     match grid {
@@ -246,7 +246,7 @@ fn reference_figure(
     }
 }
 
-/// Compares what was measured with what the source concludes from table 2.
+/// Compares what was measured with what the paper concludes from table 2.
 #[must_use]
 pub fn conclusions(report: &Report) -> Vec<Conclusion> {
     vec![

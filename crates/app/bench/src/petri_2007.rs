@@ -17,16 +17,16 @@ use crate::report::{
 };
 use crate::throughput::{self, Interval, RunReport};
 
-/// The largest message of the document's programs. Units: bytes.
+/// The largest message of the report's programs. Units: bytes.
 const LARGEST: u64 = probe::pingpong::LARGEST_OF_PETRI_2007;
 
-/// The MTUs of the document.
+/// The MTUs of the report.
 pub const MTUS: [u32; 2] = [1_500, 9_000];
 
-/// How many parallel streams stand for the document's, which does not say how many it took.
+/// How many parallel streams stand for the report's, which does not say how many it took.
 const STREAMS: u32 = 4;
 
-/// Table 1 of the document: what, MTU, protocol, Δt/2 at 1 byte in µs, Mbit/s at 9,288,586 bytes.
+/// Table 1 of the report: what, MTU, protocol, Δt/2 at 1 byte in µs, Mbit/s at 9,288,586 bytes.
 const TABLE: [(&str, u32, &str, f64, f64); 18] = [
     ("tcppp", 1_500, "bic", 9_694.0, 1_346.0),
     ("tcppp", 1_500, "reno", 9_697.0, 1_836.0),
@@ -60,7 +60,7 @@ pub trait Path {
 /// Whoever lays paths: with an MTU, or as they are.
 pub type Lay<'a> = dyn FnMut(Option<u32>) -> Result<Box<dyn Path>, String> + 'a;
 
-/// Measures over paths with each of these MTUs, or over one as it is; compares with what the document has.
+/// Measures over paths with each of these MTUs, or over one as it is; compares with what the report has.
 pub fn measure(
     grid: Grid,
     mtus: &[Option<u32>],
@@ -211,7 +211,7 @@ fn pingpong_options(grid: Grid, congestion_controls: &[String]) -> pingpong::Opt
     }
 }
 
-/// Returns how streams are measured: for 60 s as in the document (§3.5), or for a few.
+/// Returns how streams are measured: for 60 s as in the report (§3.5), or for a few.
 fn throughput_options(grid: Grid, streams: u32) -> throughput::Options {
     let duration = match grid {
         Grid::Short => Duration::from_secs(2),
@@ -246,7 +246,7 @@ fn over(mtu: Option<u32>) -> String {
 }
 
 impl Found {
-    /// Tells whether it is of this MTU; a path as it is has no line in the document.
+    /// Tells whether it is of this MTU; a path as it is has no line in the report.
     fn is_of(&self, mtu: u32) -> bool {
         self.mtu == Some(mtu)
     }
@@ -300,7 +300,7 @@ fn table(found: &[Found], congestion_controls: &[String]) -> Vec<ReferenceFigure
     table
 }
 
-/// Says why a line of the document's table has no figure here.
+/// Says why a line of the report's table has no figure here.
 fn why_not(what: &str, mtu: u32, protocol: &str, found: &[Found], congestion_controls: &[String]) -> String {
     match (what, protocol) {
         (_, "udt") | ("udtpp", _) => "not yet here: our reliable transport over UDP".to_owned(),
@@ -315,7 +315,7 @@ fn why_not(what: &str, mtu: u32, protocol: &str, found: &[Found], congestion_con
     }
 }
 
-/// Returns what was measured over a path and has no line in the document.
+/// Returns what was measured over a path and has no line in the report.
 fn beyond(found: &Found) -> Vec<ReferenceFigure> {
     let Some(pingpong) = &found.pingpong else { return Vec::new() };
     let in_document = |system: &str| {
@@ -342,7 +342,7 @@ fn beyond(found: &Found) -> Vec<ReferenceFigure> {
     lines.collect()
 }
 
-/// Compares with what the document concludes (§4).
+/// Compares with what the report concludes (§4).
 fn conclusions(found: &[Found]) -> Vec<Conclusion> {
     let not_yet = |source| Conclusion::not_judged(source, "our reliable transport over UDP is not yet here");
     vec![

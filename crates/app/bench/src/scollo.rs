@@ -36,7 +36,7 @@ pub struct Comparison {
 /// Returns what is measured: in a few minutes shorter runs, and a search that ends a thousand elements from its goal; or
 /// all of it, four quotas, 14 cycle times, 1,000 cycles a run, 5 repeats, which takes most of a day.
 ///
-/// Limits, cycles and quotas are the source's (§2.5, §3); the number of repeats, which it does not say, is ours.
+/// Limits, cycles and quotas are the paper's (§2.5, §3); the number of repeats, which it does not say, is ours.
 #[must_use]
 pub fn options(grid: Grid) -> Options {
     let cpus = |millicpus: &[u32]| millicpus.iter().copied().map(CpuLimit::Millicpus).collect();
@@ -58,7 +58,7 @@ pub fn options(grid: Grid) -> Options {
     }
 }
 
-/// Returns which of the source's figures show this quota.
+/// Returns which of the paper's figures show this quota.
 #[must_use]
 pub fn figures(cpus: Option<f64>) -> &'static str {
     match cpus {
@@ -70,7 +70,7 @@ pub fn figures(cpus: Option<f64>) -> &'static str {
     }
 }
 
-/// Compares what was measured with what the source concludes (§3.2, §4).
+/// Compares what was measured with what the paper concludes (§3.2, §4).
 #[must_use]
 pub fn compare(report: &Report, grid: Grid) -> Comparison {
     let pairs = Pairs::of(report);
@@ -183,7 +183,7 @@ fn more_by_shm(pairs: &Pairs<'_>) -> Conclusion {
 
 fn gap_closes(pairs: &Pairs<'_>) -> Conclusion {
     let (pairs, without) = (pairs.below_limit(), pairs.without_ties());
-    // The quotas the source calls low; of each the ends of its curve.
+    // The quotas the paper calls low; of each the ends of its curve.
     let low = pairs.iter().filter(|pair| pair.udp.cpus.is_some_and(|cpus| cpus < 1.0));
     let mut quotas: Vec<f64> = low.filter_map(|pair| pair.udp.cpus).collect();
     quotas.dedup();
@@ -319,7 +319,7 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 impl fmt::Display for Comparison {
-    /// Writes each conclusion of the source with what was found here.
+    /// Writes each conclusion of the paper with what was found here.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_conclusions(formatter, &self.document, &self.conclusions)?;
         if self.noisy_points > 0 {

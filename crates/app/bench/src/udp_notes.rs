@@ -13,7 +13,7 @@ use crate::capacity::{self, CapacityError, Options, Point, Report, ThreadingMode
 use crate::control::Patience;
 use crate::report::{Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, Watch};
 
-/// A figure of the source.
+/// A figure of the notes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Figure {
     /// What received.
@@ -24,11 +24,11 @@ pub struct Figure {
     pub payload_bytes: u64,
     /// Datagrams received a second.
     pub packets_per_second: f64,
-    /// Processors kept busy, in percent of one; `None` where the source has not written it down.
+    /// Processors kept busy, in percent of one; `None` where the notes have not written it down.
     pub cpu_percent: Option<f64>,
 }
 
-/// All of the source's figures: its models 1, 2 and 3.
+/// All of the notes' figures: their models 1, 2 and 3.
 pub const FIGURES: [Figure; 10] = {
     const fn own(workers: u32, payload_bytes: u64, packets_per_second: f64, cpu: Option<f64>) -> Figure {
         let threading_model = ThreadingModel::OwnProcesses;
@@ -55,7 +55,7 @@ pub const FIGURES: [Figure; 10] = {
 /// From which part of a processor on a host is said to have idled.
 const IDLE_PERCENT: f64 = 10.0;
 
-/// Returns the source's figure of a point, if it has one.
+/// Returns the notes' figure of a point, if it has one.
 #[must_use]
 pub fn figure(threading_model: ThreadingModel, workers: u32, payload_bytes: u64) -> Option<Figure> {
     let is_it = |it: &Figure| {
@@ -64,7 +64,7 @@ pub fn figure(threading_model: ThreadingModel, workers: u32, payload_bytes: u64)
     FIGURES.into_iter().find(is_it)
 }
 
-/// Returns what is measured: the source's grid, and its two ways to receive.
+/// Returns what is measured: the notes' grid, and their two ways to receive.
 #[must_use]
 pub fn options(grid: Grid) -> Options {
     match grid {
@@ -133,7 +133,7 @@ fn reference_figure(report: &Report, figure: &Figure) -> Vec<ReferenceFigure> {
     ]
 }
 
-/// Compares points with what the source concludes; `same_host` says that no network card took part.
+/// Compares points with what the notes conclude; `same_host` says that no network card took part.
 #[must_use]
 pub fn conclude(points: &[Point], same_host: bool) -> Vec<Conclusion> {
     vec![
@@ -161,7 +161,7 @@ fn threads_lose(points: &[Point]) -> Conclusion {
     judge(source, "more by one thread than by two at one socket", pairs)
 }
 
-/// The datagrams with which the source received more by more processes. Units: bytes of payload.
+/// The datagrams with which the notes received more by more processes. Units: bytes of payload.
 const SMALLEST_PAYLOAD: u64 = 1;
 
 /// Those with which it did not, since its network card was used up.

@@ -23,21 +23,21 @@ const LARGE_BUFFER_BYTES: usize = 8 << 20;
 /// How busy the receiver's processors are kept, in millionths of the time.
 const LOAD_PPM: u32 = 500_000;
 
-/// The rate at which the source first met losses. Units: bits a second.
+/// The rate at which the paper first met losses. Units: bits a second.
 const NORMAL_RATE: Rate = Rate::Bits(20_000_000);
 
-/// What the source accepts: less than one datagram in ten thousand, in percent.
+/// What the paper accepts: less than one datagram in ten thousand, in percent.
 const ACCEPTED_PERCENT: f64 = 0.01;
 
 /// The three measurements that the conclusions rest on.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     /// Throughput over the size of datagrams, as fast as it goes, without and with the remedy, without and with load:
-    /// the source's figure 6.
+    /// the paper's figure 6.
     pub sizes: Options,
     /// Small datagrams at one rate after the other.
     pub rates: Options,
-    /// The rate of the source's application, with load.
+    /// The rate of the paper's application, with load.
     pub normal: Options,
 }
 
@@ -277,7 +277,7 @@ fn fewer_arrive(points: &[Point]) -> Conclusion {
     Comparisons::of(falls).conclude_but(source, here, &left_out)
 }
 
-/// Judges what the remedy is for: what was lost without it. Every run is to lose less than the source accepts; where only
+/// Judges what the remedy is for: what was lost without it. Every run is to lose less than the paper accepts; where only
 /// some do, nothing is said, nor where there was nothing to remedy.
 fn remedied(points: &[Point]) -> Conclusion {
     let source = "after the remedies there is no loss under normal load: clearly less than 1 in 10,000";
@@ -305,7 +305,7 @@ fn remedied(points: &[Point]) -> Conclusion {
     Comparisons::of(holds).conclude_but(source, here, &left_out)
 }
 
-/// Compares what the source accepts with what was lost: more is accepted than was lost in any run, or it is not.
+/// Compares what the paper accepts with what was lost: more is accepted than was lost in any run, or it is not.
 fn less_than_accepted(lost: &Summary) -> Contrast {
     let accepted = Summary::of(&[ACCEPTED_PERCENT; 2]).expect("it is a number");
     match accepted.against(lost) {
@@ -392,7 +392,7 @@ fn sent(point: &Point) -> Option<Summary> {
     point.sent().filter(|sent| sent.median > 0.0)
 }
 
-/// Tells whether more was lost than the source accepts, in any run.
+/// Tells whether more was lost than the paper accepts, in any run.
 fn loses(point: &Point) -> bool {
     point.lost_percent().is_some_and(|it| it.max >= ACCEPTED_PERCENT)
 }

@@ -82,7 +82,7 @@ pub(crate) enum Verb {
     /// Connect to existing systems, in both directions: EPICS, MQTT, growing files, any program
     #[command(after_help = bridge::EXAMPLES)]
     Bridge(bridge::Arguments),
-    /// Measure what this host carries, with repeats, spread and the state of the host
+    /// Measure throughput, latency and CPU cost, with repeats, spread and the state of the host
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::Arguments),
     /// Find out where datagrams die on this host, and what helps

@@ -20,6 +20,6 @@ pub trait Forms: Serialize + Display {
     /// [`FigureError`]; above all if nothing was measured.
     fn to_png(&self) -> Result<Vec<u8>, FigureError>;
 
-    /// Writes what was measured as a table for other programs: comma-separated, a header first.
+    /// Writes the measurements as CSV, with a header.
     fn to_csv(&self) -> String;
 }

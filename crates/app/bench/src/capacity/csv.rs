@@ -1,4 +1,4 @@
-//! Every run as a row of a table for other programs: comma-separated, a header first.
+//! Every run as a row of CSV, with a header.
 
 use std::fmt::Write as _;
 

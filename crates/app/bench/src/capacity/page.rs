@@ -1,4 +1,4 @@
-//! The report as a page, a picture and a table for other programs.
+//! The report as HTML, PNG and CSV.
 
 use drawing::{Column, FigureError, Page};
 

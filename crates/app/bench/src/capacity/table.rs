@@ -1,4 +1,4 @@
-//! The report as tables for people, made as the source's: a row for each size, a column for each number of receivers.
+//! The report as tables for people, made as the notes': a row for each size, a column for each number of receivers.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ type Cell = fn(&Cells) -> &str;
 pub(super) struct Cells {
     pub(super) rate: String,
     pub(super) spread: String,
-    /// The source's figure.
+    /// The notes' figure.
     pub(super) source: String,
     pub(super) lost: String,
     pub(super) cpu: String,

@@ -34,7 +34,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Packets of 1,500 bytes and buffers of 1 MB, as in the source; its rate is not told. Ten runs show the spread; the
+    /// Packets of 1,500 bytes and buffers of 1 MB, as in the paper; its rate is not told. Ten runs show the spread; the
     /// source took a hundred.
     fn default() -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Costs as a page, as figures, and as a table for other programs.
+//! Costs as HTML, as figures, and as CSV.
 
 use std::fmt::Write as _;
 

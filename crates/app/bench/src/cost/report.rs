@@ -114,7 +114,7 @@ pub struct Run {
 pub struct Figure {
     /// What of them.
     pub metric: Metric,
-    /// The arithmetic mean, as in the source.
+    /// The arithmetic mean, as in the paper.
     pub mean: f64,
     /// The standard deviation of a sample; null of one run.
     pub standard_deviation: Option<f64>,
@@ -145,7 +145,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// All of them, in the order of the source's table.
+    /// All of them, in the order of the paper's table.
     pub const ALL: [Self; 3] = [Self::SendMhzPerMbit, Self::ReceiveMhzPerMbit, Self::DelayMs];
 
     /// Returns its name, as in the JSON.

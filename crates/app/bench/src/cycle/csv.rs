@@ -1,4 +1,4 @@
-//! Searches as rows of a table for other programs.
+//! The searches as rows of CSV.
 
 use std::fmt::Write as _;
 

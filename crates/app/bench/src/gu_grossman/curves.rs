@@ -17,13 +17,13 @@ use crate::report::{Agreement, Comparisons, Conclusion, Grid, ReferenceFigure, q
 use crate::sweep::{self, LossBelow, Options, Point, Report};
 use crate::throughput::{Found, Rate};
 
-/// How much the source lets be lost: a thousandth.
+/// How much the paper lets be lost: a thousandth.
 const MOST_LOST_PPM: u32 = 1_000;
 
 /// Where searches begin: more datagrams a second than one flow of a program sends.
 const LIMIT: Rate = Rate::Units(1_000_000);
 
-/// The buffers with which the source measured over sizes.
+/// The buffers with which the paper measured over sizes.
 const SOURCE_BUFFER_BYTES: usize = 1 << 20;
 
 /// Returns what is measured for figure 1.
@@ -272,7 +272,7 @@ fn in_words_of_buffers(point: &Point) -> String {
     format!("buffers {}/{}", bytes(send_buffer(point)), bytes(receive_buffer(point)))
 }
 
-/// Draws a figure of the document.
+/// Draws a figure of the paper.
 pub(super) fn charts(figure: u32, report: &Report) -> impl Iterator<Item = Chart> {
     let drawn = |chart: &Chart| chart.series.iter().any(|it| it.points.iter().any(|point| !point.y.is_nan()));
     sweep::charts(report).into_iter().filter(drawn).map(move |mut chart| {
@@ -281,7 +281,7 @@ pub(super) fn charts(figure: u32, report: &Report) -> impl Iterator<Item = Chart
     })
 }
 
-/// Returns our figures; the source has drawn its own and not written them down.
+/// Returns our figures; the paper has drawn its own and not written them down.
 pub(super) fn table(figure: u32, report: &Report) -> impl Iterator<Item = ReferenceFigure> {
     let shown = ["received_bits_per_second", "lost_percent"];
     let rows = report.rows.iter().filter(move |row| shown.contains(&row.metric.as_str()));

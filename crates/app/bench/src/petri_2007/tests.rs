@@ -81,7 +81,7 @@ fn every_line_of_the_documents_table_has_our_figure_or_the_reason_why_not() {
     assert!(line("udtpp, mtu1500, default").remark.contains("not yet here"));
     assert!(line("vtspp, mtu1500, udt").remark.contains("not yet here"));
     assert!(line("visitpp, mtu9000, reno").remark.contains("not reproduced"));
-    // What the document has not stands behind, without a figure of its.
+    // What the report has not stands behind, without a figure of its.
     let ours = line("pingpong, MTU 1500, tcp cubic");
     assert_eq!((ours.source, ours.here.is_some()), (None, true));
     assert_eq!(table.len(), 2 * TABLE.len() + 2);

@@ -1,4 +1,4 @@
-//! Every run as a row of a table for other programs: comma-separated, a header first. A point without a run has one, too.
+//! Every run as a row of CSV, with a header. A point without a run has one, too.
 
 use std::fmt::Write as _;
 

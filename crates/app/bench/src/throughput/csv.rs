@@ -1,4 +1,4 @@
-//! Intervals as rows of a table for other programs: comma-separated, a header first.
+//! The intervals as rows of CSV, with a header.
 
 use std::fmt::Write as _;
 

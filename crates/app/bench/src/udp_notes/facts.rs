@@ -1,4 +1,4 @@
-//! What the source states as facts of UDP: tried here, as far as the loopback interface shows them.
+//! What the notes state as facts of UDP: tried here, as far as the loopback interface shows them.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,7 +12,7 @@ use crate::capacity::{Point, Run};
 use crate::report::{Agreement, Conclusion};
 use crate::throughput::LARGEST_DATAGRAM_BYTES;
 
-/// What the source says of the loopback interface.
+/// What the notes say of the loopback interface.
 const LOOPBACK_MTU_BYTES: u32 = 65_536;
 
 /// How long a datagram may take through the loopback interface.

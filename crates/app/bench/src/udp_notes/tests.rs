@@ -9,7 +9,7 @@ fn agreements(points: &[Point]) -> Vec<Agreement> {
     conclude(points, true).into_iter().map(|it| it.agreement).collect()
 }
 
-/// The source's own points, with loss at all of them.
+/// The notes' own points, with loss at all of them.
 fn sources() -> Vec<Point> {
     vec![
         point(OwnProcesses, 1, 1, 791_676, 400_000),
@@ -43,7 +43,7 @@ fn what_more_processes_gain_is_judged_for_each_size_as_the_source_states_it() {
     assert_eq!(of(&points, true).1, Agreement::NotMeasured, "the card that limited the source is not here");
     let here = &conclude(&points, true)[3].here;
     assert!(here.contains("/s by 8 processes, ") && here.contains("/s by one"), "{here}");
-    // A size that is not in the source tells nothing of what it states.
+    // A size that is not in the notes tells nothing of what it states.
     let other = [point(OwnProcesses, 1, 1_472, 100, 50), point(OwnProcesses, 8, 1_472, 900, 50)];
     assert_eq!(of(&other, false), (Agreement::NotMeasured, Agreement::NotMeasured));
 }

@@ -56,7 +56,7 @@ pub(crate) fn point(
     Point { threading_model, workers, payload_bytes, runs, noise: Vec::new() }
 }
 
-/// Returns a report of the source's own points: processes gain, threads at one socket lose.
+/// Returns a report of the notes' own points: processes gain, threads at one socket lose.
 pub(crate) fn example() -> Report {
     use ThreadingModel::{OwnProcesses, SharedThreads};
     let host = HostState::look(Ipv4Addr::LOCALHOST.into());

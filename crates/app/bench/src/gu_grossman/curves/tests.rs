@@ -32,7 +32,7 @@ fn at_limit(point: Point) -> Point {
     Point { highest: Some(LossFreeFound { found: Found::Limit, ..FOUND }), ..point }
 }
 
-/// As the source has it: rising to a receive buffer of 256 KiB, level beyond; the send buffer changes nothing.
+/// As the paper has it: rising to a receive buffer of 256 KiB, level beyond; the send buffer changes nothing.
 fn like_the_source() -> Vec<Point> {
     let of = |send, receive, rate: f64| point(send, receive, [rate, rate + 1.0, rate + 2.0]);
     [64, 1_024]

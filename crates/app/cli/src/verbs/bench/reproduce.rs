@@ -20,8 +20,7 @@ Examples:
   tallycast bench reproduce gu-grossman-2005                         CPU cost of UDP, TCP and streams, in three minutes
   tallycast bench reproduce gu-grossman-2005 --full -c 192.0.2.7     between two hosts, with as many runs as the paper
   tallycast bench reproduce udp-notes --html udp.html                datagrams received per second, in a minute
-  tallycast bench reproduce petri-2007                               ping-pongs and parallel streams; as root, between
-                                                                     network namespaces
+  tallycast bench reproduce petri-2007                               ping-pongs, parallel streams; as root in namespaces
   tallycast bench reproduce petri-2007 -c 192.0.2.7 --html petri.html
   tallycast bench reproduce scollo                                   a few points of the grid, in three to four minutes
   tallycast bench reproduce scollo --full --html scollo.html         the whole grid; takes most of a day";

@@ -11,12 +11,12 @@ use clap::Args;
 use crate::Outcome;
 use crate::stop::Stop;
 
-/// The port of a server unless told otherwise.
+/// The default port of a server.
 pub(super) const DEFAULT_PORT: u16 = 7_430;
 
-/// What a server takes part in.
+/// The tests a server supports.
 const TESTS: &[Test] = &of(bench::throughput::TEST);
-/// The same, with its processors kept busy for those who ask for it.
+/// The same, with a CPU load for clients that ask for it.
 const TESTS_WITH_LOAD: &[Test] = &of(bench::throughput::TEST_WITH_LOAD);
 
 const fn of(throughput: Test) -> [Test; 5] {
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     allow_load: bool,
 }
 
-/// Serves people.
+/// Serves clients until it is stopped.
 pub(super) fn run(arguments: &Arguments, port: u16) -> anyhow::Result<Outcome> {
     let lifetime = if arguments.one_off { Lifetime::OneClient } else { Lifetime::UntilStopped };
     let listen = SocketAddr::new(arguments.listen, port);
@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &Arguments, port: u16) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Serves the process that started this one, as often as it wants: tells it the address, and ends when it does.
+/// Serves the process that started this one: tells it the address, and ends with it.
 pub(super) fn run_for_parent(listen: IpAddr) -> anyhow::Result<Outcome> {
     let stop = Stop::on_signals()?;
     stop.with_parent()?;

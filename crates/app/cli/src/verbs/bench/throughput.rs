@@ -27,7 +27,8 @@ Examples:
   tallycast bench -c 192.0.2.7 -u -b 100M -P 4            four flows of datagrams, 100 Mbit/s each
   tallycast bench -c 192.0.2.7 -R -t 30 -J                from the server, half a minute a run, as JSON
 
-Rates are decimal bits, sizes binary bytes. Each run's loss is accounted for; docs/bench.md says how to read it.";
+Rates are decimal bits per second, sizes binary bytes. The loss of each run is accounted for; docs/bench.md says how to
+read the report.";
 
 #[derive(Args, Debug)]
 #[group(skip)]
