@@ -180,7 +180,7 @@ def test_messages_are_samples_with_the_senders_times_and_its_count_tells_what_is
     assert reader.schemas["lab/a"][0].channels[0].unit == "bar"
 
 
-def there_and_back(broker: Mosquitto, qos: int) -> None:
+def round_trip(broker: Mosquitto, qos: int) -> None:
     """Sends numbered messages through a stream and out again, and checks every account on the way."""
     bus = new_bus()
     options = ("--topic=dev/a=lab/a", "--publish=lab/a=back/a", "--out-rate=1k", f"--qos={qos}", *JSON)
@@ -214,11 +214,11 @@ def there_and_back(broker: Mosquitto, qos: int) -> None:
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_every_quality_of_service_brings_each_message_once(broker: Mosquitto, qos: int) -> None:
-    there_and_back(broker, qos)
+    round_trip(broker, qos)
 
 
 def test_with_a_password_over_tls_it_is_as_without(secure: SecureMosquitto) -> None:
-    there_and_back(secure, 1)
+    round_trip(secure, 1)
 
 
 def refused(*options: str, password: str = "") -> str:

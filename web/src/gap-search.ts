@@ -9,7 +9,7 @@ const BACK_NS = 86_400_000_000_000n;
 /** Gaps looked at for each stream. */
 const LIMIT = 2_000;
 
-/** Returns the nearest gap of these streams after (or before) `at`, or null when there is none or nobody answers. */
+/** Returns the nearest gap of these streams after (or before) `at`, or null when there is none or no server answers. */
 export async function searchGap(
   fetchGaps: FetchGaps,
   streams: readonly string[],

@@ -14,6 +14,7 @@ mod rust_rules;
 mod rust_text;
 mod tasks;
 mod tiers;
+mod words;
 
 use crate::Verdict;
 use crate::workspace::{self, Metadata};
@@ -82,6 +83,7 @@ fn check() -> anyhow::Result<(usize, Vec<Offence>)> {
         let Some(text) = &file.text else { continue };
         offences.extend(machine.check(&file.path, text));
         offences.extend(pages::check(&file.path, text, &metadata.packages));
+        offences.extend(words::check(&file.path, text));
         offences.extend(proofs::check(&file.path, text, &sources));
         if file.path.ends_with(".rs") {
             offences.extend(rust_rules::check(&file.path, text, file.tracked));

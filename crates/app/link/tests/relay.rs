@@ -126,7 +126,7 @@ fn survivors(conditions: &Conditions, seed: u64) -> [Vec<u64>; 2] {
 }
 
 #[test]
-fn what_is_lost_there_and_back_is_what_the_virtual_network_loses() {
+fn what_is_lost_in_both_directions_is_what_the_virtual_network_loses() {
     for seed in 1..5 {
         let server = socket();
         let mut conditions = Conditions { loss: 0.1, bursts: Some((0.1, 3.0)), ..Conditions::default() };

@@ -109,7 +109,7 @@ pub enum Error {
     /// The connection is not there, or not any more, or nothing came in time.
     #[error(transparent)]
     Wait(#[from] WaitError),
-    /// Nobody answers at an address, or does not want us.
+    /// The peer does not answer, or refuses the connection.
     #[error("udt://{peer}: {reason}")]
     Connect {
         /// Where.

@@ -14,8 +14,8 @@ pub struct Acked {
     pub newly: u32,
     /// Which form it had.
     pub kind: AckKind,
-    /// How long the newest packet it newly covers was on its way there and back, if that one was sent only once and no
-    /// report of a loss told of it before.
+    /// Round-trip time of the newest packet that it newly covers, if that packet was sent only once and no loss report
+    /// named it before.
     ///
     /// Contains the time for which the peer withheld the acknowledgement, at most its interval.
     pub round_trip: Option<Duration>,

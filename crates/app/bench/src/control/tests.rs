@@ -54,7 +54,7 @@ fn hear_word(connection: &mut Connection) -> Value {
 }
 
 #[test]
-fn words_go_there_and_back_and_the_server_is_free_again() {
+fn words_go_both_ways_and_the_server_is_free_again() {
     let scene = scene(PATIENT);
     for round in 0..3 {
         let mut client = echoing(&scene);

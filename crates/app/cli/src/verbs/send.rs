@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 const USUAL_PATIENCE: Duration = Duration::from_secs(60);
 /// The longest pause between two attempts, so that a receiver that comes back, or a place that is free, is soon found.
 const MOST_PAUSE: Duration = Duration::from_secs(2);
-/// The least time for an attempt to connect, however little patience is left: a handshake there and back, twice.
+/// The least time for an attempt to connect, however little patience is left: two round trips of the handshake.
 const LEAST_ATTEMPT: Duration = Duration::from_millis(500);
 
 /// All connections that bring one listing across.

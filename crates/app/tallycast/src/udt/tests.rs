@@ -72,7 +72,7 @@ fn a_stream_that_is_cut_off_says_so() {
 }
 
 #[test]
-fn whom_nobody_answers_learns_where() {
+fn a_failed_connection_names_the_address() {
     let mut options = Options::stream();
     options.socket.connect_timeout = Duration::from_millis(200);
     let nobody = listener(&options).local_address();

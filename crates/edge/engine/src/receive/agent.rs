@@ -288,7 +288,7 @@ impl Agent {
     }
 
     /// Returns the epochs of a stream with their gaps: those of ended accounts, which are kept with the ring, and those that
-    /// the open books remember.
+    /// the open accounts remember.
     fn epochs_of(&self, stream: StreamId) -> Vec<EpochOnPage> {
         let mut epochs = self.subscriptions.epochs_of(stream);
         let port = self.subscriptions.port_of(stream).and_then(|token| self.ports.get(&token));

@@ -133,7 +133,7 @@ impl GuardedSendPath {
 
 #[cfg(test)]
 impl GuardedSendPath {
-    /// Holds the lane until the guard is dropped.
+    /// Holds the send path until the guard is dropped.
     pub(super) fn hold(&self) -> MutexGuard<'_, SendPath> {
         self.try_lock().expect("a send path that no thread holds")
     }

@@ -271,7 +271,7 @@ fn the_ring_of_a_publisher_that_has_sent_nothing_names_its_epoch() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let host = HostRings::new(directory.path(), "test", Access::Owner);
     let config = PublicationConfig { host: Some(host.clone()), ..publication_config(Vec::new()) };
-    let _outlet = open_on_host(&config).unwrap();
+    let _publication = open_on_host(&config).unwrap();
     let stream = host.open(&host.names()[0]).unwrap();
     let mut page = Vec::new();
     assert!(stream.subscription.ring.page(&mut page));
@@ -283,7 +283,7 @@ fn the_ring_of_a_publisher_that_has_sent_nothing_names_its_epoch() {
 fn announcements_begin_often_and_go_on_every_second() {
     let ((_listener, open), (group, announce_to)) = (listener(), listener());
     group.set_nonblocking(true).unwrap();
-    let (_outlet, mut send_path) = opened(&publication_config(vec![open]));
+    let (_publication, mut send_path) = opened(&publication_config(vec![open]));
     let start = clock::monotonic();
     let mut announced = Vec::new();
     for millis in 0..5_000 {

@@ -1,4 +1,4 @@
-//! One epoch as received: its books, the datagrams held for reordering, and delivery in order.
+//! One epoch as received: its counters, the datagrams held for reordering, and delivery in order.
 
 use core::net::SocketAddr;
 use core::ops::Range;

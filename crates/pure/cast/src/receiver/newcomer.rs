@@ -3,7 +3,7 @@
 //! The descriptor may say how far the predecessor came (extension `predecessor`), and the losses of the predecessor are
 //! reported first. A publisher begins with its descriptor; only where that was lost is there something to wait for.
 //!
-//! Source: `docs/protocol/stream.md`, "The life before".
+//! Source: `docs/protocol/stream.md`, "Previous epoch".
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -1,4 +1,4 @@
-//! Scenes of one book, from join to end; the whole machine is proven over the virtual network in `cast`.
+//! Scenes of one ledger, from join to end; the whole machine is proven over the virtual network in `cast`.
 
 use super::*;
 use crate::{DropUnit, KernelName};

@@ -115,7 +115,7 @@ fn every_message_comes_back_in_datagrams() {
 }
 
 #[test]
-fn a_message_that_nobody_answers_is_given_up() {
+fn a_message_without_an_answer_is_given_up() {
     let options = Options { timeout: Duration::from_millis(10), ..options() };
     let task = task(&options, &System::Udp);
     let listening = UdpNear::listen(&task).unwrap();

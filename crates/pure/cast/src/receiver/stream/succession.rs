@@ -73,7 +73,7 @@ impl Stream {
             .filter(|state| state.can_precede(now, word))
     }
 
-    /// Books everything that was missed of an epoch that is over.
+    /// Counts everything that was missed of an epoch that has ended.
     fn tell_missed(&mut self, mut state: ReceiverEpoch, word: &Predecessor, with: &mut Surroundings<'_>) {
         let (stream, epoch, description) = (self.id, state.epoch, Arc::clone(&state.description));
         let per_sample = u64::from(description.schema.elements_per_sample());
