@@ -7,6 +7,7 @@ mod identity;
 mod random;
 mod range_set;
 mod rate;
+pub mod text;
 mod time;
 
 pub use identity::{Epoch, ReaderId, StreamId};

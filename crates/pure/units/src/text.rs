@@ -1,0 +1,10 @@
+//! Quantities as text: one grammar and one notation for the command, the bus, the page and Python.
+//!
+//! [`duration`], [`size_bytes`], [`bits_per_second`] and [`probability`] read what people write; [`rate`], [`size`], [`seconds`] and
+//! their like write it. Options of `bench` that follow iperf3 have a notation of their own, in the command.
+
+mod read;
+mod write;
+
+pub use read::{QuantityError, bits_per_second, duration, probability, size_bytes};
+pub use write::{counted, decimal_size, exact_size, grouped, percent, rate, seconds, size};
