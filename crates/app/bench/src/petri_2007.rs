@@ -8,12 +8,12 @@
 use std::time::Duration;
 
 use probe::{Contrast, Summary};
+use units::text;
 
 use crate::control::Patience;
 use crate::pingpong::{self, HALF_ROUND_TRIP, RATE, System};
 use crate::report::{
     Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, Row, State, Watch,
-    quantity_text,
 };
 use crate::throughput::{self, Interval, RunReport};
 
@@ -172,7 +172,7 @@ impl Measuring<'_> {
         if watch.is_wanted_to_end() {
             return None;
         }
-        let name = format!("{} over {}", quantity_text::counted(streams, "TCP stream"), over(mtu));
+        let name = format!("{} over {}", text::counted(streams, "TCP stream"), over(mtu));
         let path = self.lay(&name, mtu, lay)?;
         let Ends { server, from } = path.ends();
         let options = throughput::Options { from, ..throughput_options(self.grid, streams) };

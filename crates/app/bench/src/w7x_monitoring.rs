@@ -8,11 +8,11 @@
 use std::time::Duration;
 
 use probe::{Contrast, Summary};
+use units::text;
 
 use crate::control::Patience;
 use crate::report::{
     Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFigure, Reproduction, State, Watch,
-    quantity_text,
 };
 use crate::sweep::{self, Options, Point, Report};
 use crate::throughput::Rate;
@@ -376,9 +376,8 @@ fn compare<'a>(
     }
     let left_out = [(quiet, "next to nothing was lost"), (unknown, "no run is whole, or nothing was sent")];
     let left_out = left_out.iter().filter(|(count, _)| *count > 0);
-    let left_out: Vec<String> = left_out
-        .map(|(count, why)| format!("{} at which {why}", quantity_text::counted(*count, "pair")))
-        .collect();
+    let left_out: Vec<String> =
+        left_out.map(|(count, why)| format!("{} at which {why}", text::counted(*count, "pair"))).collect();
     Comparisons::of(contrasts).conclude_but(source, here, &left_out)
 }
 

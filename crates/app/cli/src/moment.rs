@@ -7,8 +7,7 @@
 use std::str::FromStr;
 
 use units::WallTime;
-
-use crate::quantity::{self, QuantityError};
+use units::text::{self, QuantityError};
 
 const SECOND_NS: i64 = 1_000_000_000;
 const DAY_SECONDS: i64 = 86_400;
@@ -48,7 +47,7 @@ impl FromStr for Moment {
     fn from_str(text: &str) -> Result<Self, MomentError> {
         let error = || MomentError(text.to_owned());
         let nanos = |duration: &str| -> Result<i64, QuantityError> {
-            Ok(i64::try_from(quantity::duration(duration)?.as_nanos()).unwrap_or(i64::MAX))
+            Ok(i64::try_from(text::duration(duration)?.as_nanos()).unwrap_or(i64::MAX))
         };
         if let Some(duration) = text.strip_prefix('+') {
             return nanos(duration).map(Self::AfterStart).map_err(|_| error());

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-
-use crate::quantity;
+use units::text;
 
 /// What a shell reports for a process ended by SIGINT.
 const ENDED_BY_SIGNAL: i32 = 130;
@@ -24,7 +23,7 @@ pub(crate) struct AsChild {
     #[arg(long, hide = true)]
     with_parent: bool,
     /// After a request to end, wait this long for the streams to end first
-    #[arg(long, hide = true, value_parser = quantity::duration, default_value = "0s")]
+    #[arg(long, hide = true, value_parser = text::duration, default_value = "0s")]
     pub(crate) patience: Duration,
 }
 

@@ -19,7 +19,6 @@ mod compare;
 mod hosts;
 mod outcome;
 mod part;
-mod quantity_text;
 mod report;
 mod run;
 mod sweep;

@@ -8,8 +8,8 @@ use core::time::Duration;
 use drawing::{Chart, Column, FigureError, Forms, Page, Tone};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
+use units::text;
 
-use crate::quantity_text;
 use crate::{Cell, Comparison, Hosts, Standing, Sweep};
 
 /// Of how many controls a picture has curves at most: more of them are for the page.
@@ -88,28 +88,28 @@ impl Conditions {
 impl fmt::Display for Conditions {
     /// Writes them as a line.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", quantity_text::rate(self.rate_bits_per_second as f64))?;
+        write!(formatter, "{}", text::rate(self.rate_bits_per_second as f64))?;
         if let Some(seconds) = self.round_trip_seconds {
             write!(formatter, ", round-trip time {:?}", Duration::from_secs_f64(seconds))?;
         }
         if let Some(bytes) = self.queue_bytes {
-            write!(formatter, ", queue {}", quantity_text::size(bytes))?;
+            write!(formatter, ", queue {}", text::decimal_size(bytes as f64))?;
         }
         if let Some(loss) = self.loss.filter(|loss| *loss > 0.0) {
-            write!(formatter, ", loss {}", quantity_text::part(loss))?;
+            write!(formatter, ", loss {}", text::percent(loss))?;
         }
         if !self.lost.is_empty() {
             let numbers: Vec<String> = self.lost.iter().map(u64::to_string).collect();
             write!(formatter, ", packet {} lost on purpose", numbers.join(", "))?;
         }
         if let Some(others) = self.others_bits_per_second {
-            write!(formatter, ", cross traffic {}", quantity_text::rate(others as f64))?;
+            write!(formatter, ", cross traffic {}", text::rate(others as f64))?;
         }
         let (flows, seeds) = (self.flows, self.seeds.len());
         write!(formatter, ", packets of {} bytes, {} hosts; ", self.packet_bytes, self.hosts)?;
-        write!(formatter, "{} of each, ", quantity_text::count(flows, "flow"))?;
+        write!(formatter, "{} of each, ", text::counted(flows, "flow"))?;
         let duration = Duration::from_secs_f64(self.duration_seconds);
-        write!(formatter, "{} of {duration:?}", quantity_text::count(seeds, "seed"))
+        write!(formatter, "{} of {duration:?}", text::counted(seeds, "seed"))
     }
 }
 
@@ -195,12 +195,12 @@ impl fmt::Display for Row<'_> {
 fn cells(standing: &Standing) -> [String; 8] {
     let millis = |seconds: f64| format!("{:.2} ms", seconds * 1e3);
     [
-        quantity_text::rate(standing.goodput_bits_per_second),
-        quantity_text::range(standing.least_goodput_bits_per_second, standing.most_goodput_bits_per_second),
+        text::rate(standing.goodput_bits_per_second),
+        range(standing.least_goodput_bits_per_second, standing.most_goodput_bits_per_second),
         format!("{:.1}%", standing.utilisation * 100.0),
         millis(standing.queueing_delay_seconds),
         millis(standing.queueing_delay_p95_seconds),
-        quantity_text::part(standing.loss),
+        text::percent(standing.loss),
         format!("{:.3}", standing.jain_index),
         standing.friendliness_to_reno.map_or_else(|| "-".to_owned(), |kept| format!("{kept:.2}")),
     ]
@@ -305,9 +305,9 @@ impl fmt::Display for SweepReport {
                 write!(formatter, "  {:>12}", format!("{:?}", Duration::from_secs_f64(*round_trip)))?;
             }
             for loss in curves::distinct(of_label.iter().map(|cell| cell.loss)) {
-                write!(formatter, "\n{:>10}", quantity_text::part(loss))?;
+                write!(formatter, "\n{:>10}", text::percent(loss))?;
                 for cell in of_label.iter().filter(|cell| cell.loss == loss) {
-                    write!(formatter, "  {:>12}", quantity_text::rate(cell.goodput_bits_per_second))?;
+                    write!(formatter, "  {:>12}", text::rate(cell.goodput_bits_per_second))?;
                 }
             }
             writeln!(formatter)?;
@@ -337,4 +337,9 @@ impl Forms for SweepReport {
             csv + &format!("{cc},{options},{loss},{round_trip_seconds},{queue_bytes},{goodput},{used}\n")
         })
     }
+}
+
+/// Writes the smallest and the largest of several rates: `912 Mbit/s – 1.20 Gbit/s`.
+fn range(least: f64, most: f64) -> String {
+    format!("{} – {}", text::rate(least), text::rate(most))
 }

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{SockRef, Socket};
+use units::text::exact_size;
 
 use crate::host;
 
@@ -86,7 +87,7 @@ impl Buffer {
 impl fmt::Display for Buffer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, sysctl) = self.names();
-        let (asked, granted) = (Binary(self.asked_bytes), Binary(self.effective_bytes / 2));
+        let (asked, granted) = (exact_size(self.asked_bytes), exact_size(self.effective_bytes / 2));
         if !self.clamped() {
             return write!(formatter, "{name} of {granted} granted ({asked} asked for)");
         }
@@ -95,20 +96,6 @@ impl fmt::Display for Buffer {
             write!(formatter, ": {sysctl} is {limit_bytes}")?;
         }
         write!(formatter, "\nraise the limit with: sudo sysctl -w {sysctl}={}", self.asked_bytes)
-    }
-}
-
-/// Bytes in the largest binary unit that leaves a whole number or at least 10.
-struct Binary(u64);
-
-impl fmt::Display for Binary {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-        let fits = |scale: u64| self.0 >= scale && (self.0.is_multiple_of(scale) || self.0 >= 10 * scale);
-        match units.into_iter().find(|(scale, _)| fits(*scale)) {
-            Some((scale, unit)) => write!(formatter, "{} {unit}", self.0 / scale),
-            None => write!(formatter, "{} bytes", self.0),
-        }
     }
 }
 

@@ -254,13 +254,6 @@ pub fn interface_setting(interface: &str, setting: &str) -> String {
     ["net", "ipv4", "conf", interface, setting].join(&separator.to_string())
 }
 
-/// A size in words.
-fn bytes(count: u64) -> String {
-    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = UNITS.iter().find(|(size, _)| count >= *size && count.is_multiple_of(*size));
-    unit.map_or_else(|| format!("{count} bytes"), |(size, name)| format!("{} {name}", count / size))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,10 +263,5 @@ mod tests {
         for check in audit(&Facts::default()) {
             assert!(matches!(check.judgement, Judgement::NotSeen | Judgement::Ok), "{check:?}");
         }
-    }
-
-    #[test]
-    fn sizes_are_said_in_their_largest_whole_unit() {
-        assert_eq!([bytes(1 << 20), bytes(212_992), bytes(1_000)], ["1 MiB", "208 KiB", "1000 bytes"]);
     }
 }

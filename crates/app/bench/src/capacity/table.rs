@@ -3,10 +3,11 @@
 use std::fmt;
 
 use probe::Summary;
+use units::text;
 
 use super::options::{Calls, ThreadingModel};
 use super::report::{Point, Report, Settings};
-use crate::report::{quantity_text, write_conclusions};
+use crate::report::write_conclusions;
 use crate::throughput::Account;
 use crate::udp_notes;
 
@@ -34,14 +35,14 @@ impl Cells {
         };
         let noisy = if point.noise.is_empty() { "" } else { NOISY };
         let at_least = if point.is_limited_by_senders() { AT_LEAST } else { "" };
-        let rate = text(point.packets_per_second(), |it| quantity_text::grouped(it.median));
+        let rate = text(point.packets_per_second(), |it| text::grouped(it.median));
         let source = udp_notes::figure(point.threading_model, point.workers, point.payload_bytes);
         Self {
             rate: format!("{noisy}{at_least}{rate}"),
             spread: text(point.packets_per_second(), |it| {
-                format!("{}–{}", quantity_text::grouped(it.min), quantity_text::grouped(it.max))
+                format!("{}–{}", text::grouped(it.min), text::grouped(it.max))
             }),
-            source: source.map_or_else(String::new, |it| quantity_text::grouped(it.packets_per_second)),
+            source: source.map_or_else(String::new, |it| text::grouped(it.packets_per_second)),
             lost: text(point.lost_percent(), |it| format!("{:.2} %", it.median)),
             cpu: text(point.receivers_cpu_percent(), |it| format!("{:.0} %", it.median)),
         }
@@ -153,7 +154,7 @@ impl Settings {
     fn in_words(&self) -> String {
         let rate = match (self.target_packets_per_second, self.target_bitrate) {
             (Some(packets @ 1..), _) => format!("{packets} datagrams a second"),
-            (_, Some(bits @ 1..)) => quantity_text::rate(bits as f64),
+            (_, Some(bits @ 1..)) => text::rate(bits as f64),
             _ => "as fast as they go".to_owned(),
         };
         let calls = match self.calls {
@@ -162,12 +163,12 @@ impl Settings {
             Calls::Trains => "sent in trains (UDP_SEGMENT), received several a call",
         };
         let buffer = self.receive_buffer_bytes.map_or("the system's receive buffer".to_owned(), |bytes| {
-            format!("receive buffers of {}", quantity_text::bytes(bytes as f64))
+            format!("receive buffers of {}", text::size(bytes as f64))
         });
         format!(
             "{} {rate}, {calls}, {buffer}; {} of {} s each",
-            quantity_text::counted(self.senders, "sender"),
-            quantity_text::counted(self.repeats, "run"),
+            text::counted(self.senders, "sender"),
+            text::counted(self.repeats, "run"),
             self.duration
         )
     }

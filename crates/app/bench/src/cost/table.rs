@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use units::text;
+
 use super::report::{Measured, Metric, Report};
 use super::source::SourceCosts;
-use crate::report::quantity_text;
 
 impl Report {
     /// Says what was measured, and where.
@@ -16,10 +17,10 @@ impl Report {
             "{}\n{} at {}, datagrams of {} bytes as UDP has them, buffers of {}; {} of {} s each",
             self.start.hosts_in_words(),
             test.transports.join(", "),
-            quantity_text::rate(test.target_bitrate as f64),
+            text::rate(test.target_bitrate as f64),
             test.datagram_bytes,
-            quantity_text::bytes(test.sock_bufsize as f64),
-            quantity_text::counted(test.runs, "run"),
+            text::size(test.sock_bufsize as f64),
+            text::counted(test.runs, "run"),
             test.duration
         )
     }
@@ -75,7 +76,7 @@ impl Measured {
         let accounts = || self.runs.iter().flat_map(|run| &run.accounts);
         let (sent, missing) =
             (accounts().map(|it| it.sent).sum::<u64>(), accounts().map(|it| it.missing()).sum::<u64>());
-        let runs = quantity_text::counted(u32::try_from(self.runs.len()).unwrap_or(u32::MAX), "run");
+        let runs = text::counted(u32::try_from(self.runs.len()).unwrap_or(u32::MAX), "run");
         let unit = accounts().next().map_or("units", |it| it.unit.name());
         format!("{missing} of {sent} {unit} lost in {runs}")
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use drawing::FigureError;
 use drawing::canvas::{STYLE, escaped};
+use units::text::grouped;
 
 use super::report::{Outcome, Point, Report, Run};
 use crate::report::citation;
-use crate::report::quantity_text::grouped;
 use crate::scollo::{self, Comparison};
 
 /// Writes the page.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::report::quantity_text::grouped;
+use units::text::grouped;
 
 use super::report::{Found, Outcome, Point, Report, Spread, State};
 

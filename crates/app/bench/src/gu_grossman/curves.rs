@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use drawing::Chart;
 use probe::{Contrast, Summary};
+use units::text;
 
 use super::{MTU_PAYLOAD, PAYLOADS};
-use crate::report::{Agreement, Comparisons, Conclusion, Grid, ReferenceFigure, quantity_text};
+use crate::report::{Agreement, Comparisons, Conclusion, Grid, ReferenceFigure};
 use crate::sweep::{self, LossBelow, Options, Point, Report};
 use crate::throughput::{Found, Rate};
 
@@ -211,8 +212,7 @@ fn judge<'a>(
     left_out.at_limit = bound.len();
     let measured: Vec<_> =
         pairs.into_iter().filter_map(|(a, b)| Some((a, a.received()?, b, b.received()?))).collect();
-    let told =
-        |point: &Point, rate: &Summary| format!("{} at {}", quantity_text::rate(rate.median), name(point));
+    let told = |point: &Point, rate: &Summary| format!("{} at {}", text::rate(rate.median), name(point));
     let here = measured.iter().map(|(a, of_a, b, of_b)| format!("{}, {}", told(a, of_a), told(b, of_b)));
     Comparisons::of(measured.iter().map(|(_, of_a, _, of_b)| claim(of_a.against(of_b)))).conclude_but(
         source,
@@ -267,8 +267,7 @@ fn median(point: &Point) -> f64 {
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 fn in_words_of_buffers(point: &Point) -> String {
-    let bytes =
-        |bytes: Option<u64>| bytes.map_or("unknown".to_owned(), |bytes| quantity_text::bytes(bytes as f64));
+    let bytes = |bytes: Option<u64>| bytes.map_or("unknown".to_owned(), |bytes| text::size(bytes as f64));
     format!("buffers {}/{}", bytes(send_buffer(point)), bytes(receive_buffer(point)))
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use drawing::{Column, Page};
+use units::text::{self, counted};
 
 use super::report::{MemberReport, Report, Start};
 use crate::report::page::{circumstances, medians};
-use crate::report::quantity_text::{self, counted};
 use crate::report::{Times, csv::cell};
 
 impl Start {
@@ -23,7 +23,7 @@ impl Start {
             self.connecting_to.host,
             self.connecting_to.port,
             settings.payload_bytes,
-            quantity_text::rate(settings.target_bitrate as f64),
+            text::rate(settings.target_bitrate as f64),
             counted(settings.repeats, "run"),
             settings.duration,
         )

@@ -1,11 +1,12 @@
 //! The report as one self-contained page of HTML: figures, medians, accounts.
 
 use drawing::{Column, FigureError, Page};
+use units::text;
 
 use super::figure;
 use super::report::{Report, SizeStepReport};
+use crate::report::Times;
 use crate::report::page::{circumstances, medians};
-use crate::report::{Times, quantity_text};
 
 /// Writes the page.
 pub(super) fn page(report: &Report) -> Result<String, FigureError> {
@@ -60,7 +61,7 @@ fn cells(size_step: &SizeStepReport) -> Vec<String> {
         time(|it| it.p99_us),
         time(|it| it.p999_us),
         time(|it| it.max_us),
-        size_step.bits_per_second.map_or(String::new(), quantity_text::rate),
+        size_step.bits_per_second.map_or(String::new(), text::rate),
         size_step.trouble.clone().unwrap_or_default(),
     ]
 }

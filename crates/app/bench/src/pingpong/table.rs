@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use units::text::{self, counted};
+
 use super::options::Wait;
 use super::report::{HALF_ROUND_TRIP, RATE, Report, SizeStepReport, Start};
 use crate::report::noise;
-use crate::report::quantity_text::{self, counted};
 
 impl Start {
     /// Says what is measured, between whom.
@@ -85,10 +86,9 @@ impl Report {
         let mark = if is_noisy { "~" } else { "" };
         let spread =
             row(HALF_ROUND_TRIP).map_or(String::new(), |row| format!("({:.1} – {:.1})", row.min, row.max));
-        let rate = row(RATE).map_or("–".to_owned(), |row| quantity_text::rate(row.median));
-        let rates = row(RATE).map_or(String::new(), |row| {
-            format!("({} – {})", quantity_text::rate(row.min), quantity_text::rate(row.max))
-        });
+        let rate = row(RATE).map_or("–".to_owned(), |row| text::rate(row.median));
+        let rates = row(RATE)
+            .map_or(String::new(), |row| format!("({} – {})", text::rate(row.min), text::rate(row.max)));
         let longest = size_steps
             .iter()
             .filter_map(|size_step| size_step.half_round_trip)
@@ -118,7 +118,7 @@ impl Report {
             let time = self.row(system, *least, HALF_ROUND_TRIP);
             let rate = self.row(system, *most, RATE);
             let time = time.map_or("–".to_owned(), |row| format!("{:.1} µs", row.median));
-            let rate = rate.map_or("–".to_owned(), |row| quantity_text::rate(row.median));
+            let rate = rate.map_or("–".to_owned(), |row| text::rate(row.median));
             writeln!(formatter, "{system:14} {time:>18} {rate:>26}")?;
         }
         writeln!(formatter)

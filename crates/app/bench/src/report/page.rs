@@ -1,9 +1,9 @@
 //! What every page of a report has: where and how it was measured, and what repeats came to.
 
+use super::value_text;
 use drawing::{Column, Page, Tone};
 
 use super::noise;
-use super::quantity_text;
 use super::row::Row;
 
 /// Says where and under which circumstances it was measured, and what disturbed it.
@@ -28,7 +28,7 @@ pub(crate) fn medians(page: &mut Page, heading: &str, rows: &[Row]) {
     page.table(
         &columns,
         rows.iter().map(|row| {
-            let value = |value| quantity_text::value(value, &row.unit);
+            let value = |value| value_text(value, &row.unit);
             let [median, min, max] = [row.median, row.min, row.max].map(value);
             let metric = row.metric.replace('_', " ");
             vec![row.system.clone(), row.case.clone(), metric, median, min, max, row.runs.to_string()]

@@ -12,7 +12,7 @@ use serde_json::Value;
 use sys::clock;
 
 use super::conclusion::{Conclusion, Grid, add_conclusions, citation, write_conclusions};
-use super::{Forms, Row, State, csv, noise, quantity_text};
+use super::{Forms, Row, State, csv, noise, value_text};
 use crate::control::program_version;
 use crate::host::{self, Host};
 use crate::report::page::{circumstances, medians};
@@ -213,7 +213,7 @@ impl Part {
 impl ReferenceFigure {
     /// Returns the cells of a table row: the published figure, ours with its spread, the remark.
     fn cells(&self) -> [String; 5] {
-        let value = |value: f64| quantity_text::value(value, &self.unit);
+        let value = |value: f64| value_text(value, &self.unit);
         let nothing = || "–".to_owned();
         let here = self.here.as_ref();
         [

@@ -4,8 +4,7 @@ use std::fmt;
 
 use probe::Summary;
 use serde::{Deserialize, Serialize};
-
-use super::quantity_text;
+use units::text;
 
 /// The median of repeats.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -73,11 +72,21 @@ pub(crate) fn write_rows(formatter: &mut fmt::Formatter<'_>, rows: &[Row], whole
     writeln!(formatter, "\n{:40} {:>14} {:>31}  RUNS", "", "MEDIAN", "(MIN – MAX)")?;
     let mark = if whole == Whole::Quiet { "" } else { "~" };
     for row in rows {
-        let value = |value| quantity_text::value(value, &row.unit);
+        let value = |value| value_text(value, &row.unit);
         let spread = format!("({} – {})", value(row.min), value(row.max));
         let name = format!("{} {} {}", row.system, row.case, row.metric.replace('_', " "));
         let median = format!("{mark}{}", value(row.median));
         writeln!(formatter, "{name:40} {median:>14} {spread:>31}  {}", row.runs)?;
     }
     Ok(())
+}
+
+/// Writes a value of a row in its unit.
+pub(crate) fn value_text(value: f64, unit: &str) -> String {
+    match unit {
+        "bit/s" => text::rate(value),
+        "s" => text::seconds(value),
+        "1/s" => format!("{} /s", text::grouped(value)),
+        unit => format!("{value:.3} {unit}"),
+    }
 }

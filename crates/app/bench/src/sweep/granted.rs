@@ -1,7 +1,8 @@
 //! What the kernel granted of the buffers of a point, and what to say where that is less than was asked for.
 
+use units::text;
+
 use super::report::{Point, Run};
-use crate::report::quantity_text;
 use crate::throughput::Found;
 
 /// What the kernel granted, before it doubles it: the least in any run; none if no run could tell.
@@ -44,7 +45,7 @@ impl Point {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub(crate) fn why_no_rate(&self) -> Option<String> {
         let found = self.highest.filter(|found| found.found == Found::Nothing)?;
-        Some(format!("no rate held down to {}", quantity_text::rate(found.step as f64)))
+        Some(format!("no rate held down to {}", text::rate(found.step as f64)))
     }
 }
 
@@ -53,7 +54,7 @@ impl Buffer {
         let Self { name, limit, asked, granted } = *self;
         let asked = asked?;
         #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-        let bytes = |bytes: u64| quantity_text::bytes(bytes as f64);
+        let bytes = |bytes: u64| text::size(bytes as f64);
         let Some(granted) = granted else {
             return Some(format!(
                 "nobody could tell what the kernel granted of the {} asked for",

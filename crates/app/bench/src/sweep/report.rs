@@ -4,12 +4,13 @@
 
 use probe::Summary;
 use serde::{Deserialize, Serialize};
+use units::text;
 
 use super::granted::Granted;
 use super::options::{Options, Place};
 use crate::cpu_load::AppliedLoad;
 use crate::report::noise::{Elsewhere, spreads};
-use crate::report::{End, Row, RowNames, Start, State, quantity_text};
+use crate::report::{End, Row, RowNames, Start, State};
 use crate::throughput::{self, Account, Figures, LossFreeFound, Rate};
 
 /// What kind of object it is.
@@ -268,12 +269,11 @@ impl Point {
 impl Place {
     /// Says where in the grid it is.
     pub(super) fn in_words(&self) -> String {
-        let buffer = |bytes: Option<usize>| {
-            bytes.map_or("the system's".to_owned(), |bytes| quantity_text::bytes(bytes as f64))
-        };
+        let buffer =
+            |bytes: Option<usize>| bytes.map_or("the system's".to_owned(), |bytes| text::size(bytes as f64));
         let rate = match self.rate {
             Rate::Bits(0) | Rate::Units(0) => "as fast as possible".to_owned(),
-            Rate::Bits(bits) => quantity_text::rate(bits as f64),
+            Rate::Bits(bits) => text::rate(bits as f64),
             Rate::Units(units) => format!("{units} a second"),
         };
         let cpu_load = f64::from(self.cpu_load_ppm) / 10_000.0;
@@ -348,7 +348,7 @@ impl Builder {
     pub(super) fn finish(mut self, was_interrupted: bool) -> Report {
         for (reason, places) in std::mem::take(&mut self.left_out) {
             let names = places.iter().map(Place::in_words).collect::<Vec<_>>().join("; ");
-            let count = quantity_text::counted(u32::try_from(places.len()).unwrap_or(u32::MAX), "point");
+            let count = text::counted(u32::try_from(places.len()).unwrap_or(u32::MAX), "point");
             self.note(&format!("{count} of the grid could not be measured: {reason}\nmissing: {names}"));
         }
         let (report, system) = (&mut self.report, self.settings.system());

@@ -1,11 +1,12 @@
 //! The highest rate at which nothing is lost, repeatably: what is looked for, and what was found.
 
 use serde::{Deserialize, Serialize};
+use units::text;
 
 use super::options::{Options, OptionsError, Protocol, Rate};
 use super::report::Settings;
 use crate::range::in_range;
-use crate::report::{Row, quantity_text};
+use crate::report::Row;
 use crate::without_effect::WithoutEffect;
 
 /// How finely a search looks unless told otherwise, as a part of its limit.
@@ -91,7 +92,7 @@ impl LossFreeFound {
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub fn in_words(&self) -> String {
-        let rate = |bits: u64| quantity_text::rate(bits as f64);
+        let rate = |bits: u64| text::rate(bits as f64);
         let (found, step, runs) = (rate(self.bits_per_second), rate(self.step), self.confirmations);
         match self.found {
             Found::Nothing => format!("no rate down to {step} held without loss in {runs} runs of {runs}"),

@@ -1,11 +1,11 @@
 //! The report as one self-contained page of HTML: figures, runs, accounts, hosts.
 
 use drawing::{Column, FigureError, Page};
+use units::text;
 
 use super::figure;
 use super::report::{Figures, FlowReport, Report, RunReport};
 use crate::report::page::{circumstances, medians};
-use crate::report::quantity_text;
 
 /// Writes the page.
 pub(super) fn page(report: &Report) -> Result<String, FigureError> {
@@ -47,7 +47,7 @@ fn row(run: &RunReport, name: &str, it: &Figures) -> Vec<String> {
         (run.run + 1).to_string(),
         name.replace('_', " "),
         format!("{:.2}", it.seconds),
-        quantity_text::rate(it.bits_per_second),
+        text::rate(it.bits_per_second),
         lost,
         it.jitter_ms.map_or(String::new(), |jitter| format!("{jitter:.3}")),
         it.retransmits.map_or(String::new(), |count| count.to_string()),

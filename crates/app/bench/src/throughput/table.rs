@@ -2,9 +2,10 @@
 
 use std::fmt::{self, Write as _};
 
+use units::text::{counted, rate as rate_text, size as bytes_text};
+
 use super::options::Protocol;
 use super::report::{Figures, Interval, Report, RunReport, Settings, Start, Sums};
-use crate::report::quantity_text::{bytes as bytes_text, counted, rate as rate_text};
 use crate::report::{Whole, write_rows};
 
 impl Protocol {

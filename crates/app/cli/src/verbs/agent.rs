@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use tallycast::{HostAgent, StreamPattern};
+use units::text;
 
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::quantity;
 use crate::settings::{self, Sources};
 use crate::stop::{AsChild, Deadline};
 use crate::verbs::unjoined;
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "PATTERN", default_value = "**")]
     patterns: Vec<StreamPattern>,
     /// End after this time, such as 8h
-    #[arg(long, value_parser = quantity::duration)]
+    #[arg(long, value_parser = text::duration)]
     duration: Option<Duration>,
     /// Print streams that begin and end as JSON, one object per line
     #[arg(long)]

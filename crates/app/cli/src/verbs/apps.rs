@@ -7,10 +7,10 @@ use std::time::Duration;
 use clap::Args;
 use tallycast::StreamName;
 use tallycast::cyclic::{AppLook, AppState, AppsWatch, app_json, picture};
+use units::text;
 
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::quantity;
 use crate::settings::{self, Sources};
 use crate::stop::{Deadline, Stop};
 
@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// How long to listen; apps announce their status streams once a second
-    #[arg(long, value_name = "DURATION", default_value = "2.5s", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "2.5s", value_parser = text::duration)]
     wait: Duration,
     /// Run until Ctrl-C and print changes
     #[arg(long, conflicts_with = "wait")]

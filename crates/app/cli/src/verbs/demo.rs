@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
+use units::text;
 
 use crate::Outcome;
-use crate::quantity::{self, Probability};
+use crate::quantity::Probability;
 use crate::settings::{self, Sources};
 use crate::stop::{Deadline, Stop};
 use children::Children;
@@ -46,7 +47,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     headless: bool,
     /// End after this time [default with --headless: 20s]
-    #[arg(long, value_parser = quantity::duration)]
+    #[arg(long, value_parser = text::duration)]
     duration: Option<Duration>,
     /// Print the accounts as JSON, one object per line
     #[arg(long)]

@@ -14,11 +14,11 @@ use link::{
 };
 use serde_json::{Value, json};
 use sys::{NamespaceError, TunError};
+use units::text;
 
 use self::conditions::ConditionArguments;
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::quantity;
 use crate::status_line::StatusLine;
 use crate::stop::{Deadline, Stop};
 
@@ -62,16 +62,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COUNT", default_value_t = USUAL_CLIENTS)]
     clients: usize,
     /// Stop after this time [default: at Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    #[arg(long, value_name = "TIME", value_parser = text::duration)]
     duration: Option<Duration>,
     /// Declare the run invalid if more than one datagram in a thousand is forwarded later than this
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "200us")]
+    #[arg(long, value_name = "TIME", value_parser = text::duration, default_value = "200us")]
     late: Duration,
     /// Receive and forward each datagram by itself: for programs that measure the spacing of packet pairs
     #[arg(long)]
     split: bool,
     /// Delay due datagrams by up to this time to forward several at once: less CPU time, more delay
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "0s", conflicts_with = "split")]
+    #[arg(long, value_name = "TIME", value_parser = text::duration, default_value = "0s", conflicts_with = "split")]
     merge: Duration,
     /// Run at this real-time priority, 1 to 99: less lateness
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]

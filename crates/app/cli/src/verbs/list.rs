@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use serde_json::json;
 use tallycast::{Announced, Bus, Dtype, OnHost, Reach, SampleRate, StreamId, Withheld};
+use units::text;
 
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::quantity;
 use crate::settings::{self, Sources};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -23,7 +23,7 @@ Examples:
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// How long to listen; publishers announce their streams once a second
-    #[arg(long, value_name = "DURATION", default_value = "1.5s", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1.5s", value_parser = text::duration)]
     wait: Duration,
     /// Print JSON, one object per line
     #[arg(long)]

@@ -13,10 +13,10 @@ use monitor::{DEFAULT_PAGES_PER_ADDRESS, MAX_PAGES, MonitorConfig};
 use serde_json::json;
 use tallycast::StreamPattern;
 use toml::Value;
+use units::text;
 
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::quantity;
 use crate::settings::{Origin, Settings, Sources, derivations, operators, patterns};
 use crate::stop::{AsChild, Deadline};
 use crate::verbs::subscribe::account_line;
@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "monitor")]
     reader: String,
     /// End after this time, such as 8h
-    #[arg(long, value_parser = quantity::duration)]
+    #[arg(long, value_parser = text::duration)]
     duration: Option<Duration>,
     /// Print the listening address, and the accounts at the end, as JSON, one object per line
     #[arg(long)]

@@ -17,10 +17,11 @@ use tallycast::{
     Address, Channel, Departures, OnFull, PublicationStatus, Publisher, PublisherBuilder, ReaderReport,
     Schema, Sending, StreamName, Totals,
 };
+use units::text;
 
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::quantity::{self, Probability};
+use crate::quantity::Probability;
 use crate::settings::{self, Sources};
 use crate::stop::Stop;
 
@@ -55,7 +56,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SAMPLES")]
     count: Option<u64>,
     /// End after this time, such as 30s
-    #[arg(long, value_parser = quantity::duration)]
+    #[arg(long, value_parser = text::duration)]
     duration: Option<Duration>,
     /// Destination instead of the bus's group; may be given several times
     #[arg(long, value_name = "URL")]
@@ -68,10 +69,10 @@ pub(crate) struct Arguments {
     on_full: Option<WhenFull>,
     /// Wait for a reader before the first sample, at most this long, so that present readers miss nothing
     /// [default: 500ms for files, recorded signals and standard input; 0s otherwise and with --loop]
-    #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = text::duration)]
     wait: Option<Duration>,
     /// How long small blocks wait to be sent together; 0s: not at all
-    #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = text::duration)]
     linger: Option<Duration>,
     /// When to send: always, or only while a reader is present [default: send= of the bus, otherwise always]
     #[arg(long, value_enum, value_name = "WHEN")]

@@ -12,10 +12,10 @@ use clap::Args;
 use serde_json::json;
 use tallycast::{Epoch, Event, StreamAccount, StreamName, StreamPattern, Subscriber};
 use units::Instant;
+use units::text;
 
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::quantity;
 use crate::reading::Patience;
 use crate::settings::Sources;
 use crate::status_line::StatusLine;
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// End after this time, such as 8h
-    #[arg(long, value_parser = quantity::duration)]
+    #[arg(long, value_parser = text::duration)]
     duration: Option<Duration>,
     /// End once every joined stream has ended; a stream that falls silent counts as ended after a minute
     #[arg(long)]

@@ -15,10 +15,10 @@ use archive::{Archive, Recording, RunName, StreamEntry};
 use clap::{Args, ValueEnum};
 use source::Speed;
 use tallycast::{Node, Publisher, StreamPattern};
+use units::text;
 
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::quantity;
 use crate::settings::Sources;
 use crate::status_line::StatusLine;
 use crate::stop::Stop;
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     prefix: Option<String>,
     /// Wait until every stream has a reader before the first sample, at most this long, so that present readers miss
     /// nothing
-    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = text::duration)]
     wait: Duration,
     /// Print the totals as JSON at the end
     #[arg(long)]

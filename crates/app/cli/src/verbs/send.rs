@@ -8,10 +8,10 @@ use clap::Args;
 use serde_json::json;
 use tallycast::udt::{Address, CloseReason, Connection, Error, Options, SAFE_PACKET_BYTES, WaitError};
 use transfer::{Failure, Listing, Notice, Patience, Sender};
+use units::text;
 
 use super::reliable::{LOOK, Meter, Screen, TransportArguments, WATCH, Words, raw};
 use crate::Outcome;
-use crate::quantity;
 use crate::stop::Stop;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -35,16 +35,16 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     transport: TransportArguments,
     /// Send this much from memory instead of files, to measure; the receiver discards it with --memory
-    #[arg(long, value_name = "SIZE", value_parser = quantity::size_bytes, conflicts_with = "raw")]
+    #[arg(long, value_name = "SIZE", value_parser = text::size_bytes, conflicts_with = "raw")]
     memory: Option<usize>,
     /// Send standard input unchanged; replies go to standard output
     #[arg(long)]
     raw: bool,
     /// With --raw: send messages of this size, such as 8kB, instead of a stream
-    #[arg(long, value_name = "SIZE", value_parser = quantity::size_bytes, requires = "raw")]
+    #[arg(long, value_name = "SIZE", value_parser = text::size_bytes, requires = "raw")]
     messages: Option<usize>,
     /// Keep trying to reconnect for this long after the last progress; if given, also for the first connection [default: 60s]
-    #[arg(long, value_name = "DURATION", value_parser = quantity::duration, conflicts_with = "raw")]
+    #[arg(long, value_name = "DURATION", value_parser = text::duration, conflicts_with = "raw")]
     patience: Option<Duration>,
     /// Print progress, every file and the account as JSON, one object per line; with --raw on standard error
     #[arg(long)]

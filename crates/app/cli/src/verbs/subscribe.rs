@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use tallycast::{Address, Event, Start, StreamAccount, StreamPattern, account_json};
+use units::text;
 
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::quantity;
 use crate::reading::Patience;
 use crate::settings::{self, Sources};
 use crate::stop::{AsChild, Deadline};
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     values: bool,
     /// End after this time, such as 30s
-    #[arg(long, value_parser = quantity::duration)]
+    #[arg(long, value_parser = text::duration)]
     duration: Option<Duration>,
     /// End after this many samples, over all streams
     #[arg(long, value_name = "SAMPLES")]
@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     reader: Option<String>,
     /// Receive buffer of each socket, such as 8MiB
-    #[arg(long, value_name = "SIZE", value_parser = quantity::size_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = text::size_bytes)]
     rcvbuf: Option<usize>,
     #[command(flatten)]
     child: AsChild,

@@ -16,10 +16,10 @@ use sys::{Interest, Poller, clock};
 use tallycast::{
     HeardReports, Reach, ReaderRows, StreamAccount, StreamId, StreamPattern, Subscriber, account_json,
 };
+use units::text;
 
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::quantity;
 use crate::settings::Sources;
 use crate::status_line::size_text;
 use crate::stop::{Deadline, Stop};
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "PATTERN", default_value = "**")]
     patterns: Vec<StreamPattern>,
     /// The time between two snapshots
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = text::duration)]
     interval: Duration,
     /// End after so many snapshots
     #[arg(long, alias = "looks", value_name = "COUNT")]

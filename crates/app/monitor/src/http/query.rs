@@ -6,6 +6,7 @@ use std::str::FromStr;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use units::WallTime;
+use units::text::duration;
 
 use super::Refused;
 
@@ -65,22 +66,12 @@ impl Query {
     }
 }
 
+/// Reads a span of time in nanoseconds; a number without a unit is in seconds.
 fn span_ns(text: &str) -> Option<i64> {
     const TEN_YEARS_NS: i64 = 3_660 * 86_400 * 1_000_000_000;
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let unit_ns: i64 = match unit {
-        "ns" => 1,
-        "us" => 1_000,
-        "ms" => 1_000_000,
-        "s" | "" => 1_000_000_000,
-        "m" | "min" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        "d" => 86_400_000_000_000,
-        _ => return None,
-    };
-    let span = number.parse::<i64>().ok()?.checked_mul(unit_ns)?;
-    (1..=TEN_YEARS_NS).contains(&span).then_some(span)
+    let is_seconds = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let span = duration(&if is_seconds { format!("{text}s") } else { text.to_owned() }).ok()?;
+    i64::try_from(span.as_nanos()).ok().filter(|span| (1..=TEN_YEARS_NS).contains(span))
 }
 
 #[cfg(test)]

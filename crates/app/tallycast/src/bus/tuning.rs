@@ -10,6 +10,7 @@ use std::time::Duration;
 use cast::send::{Limits, Pacing};
 use engine::{Idle, ThreadTuning};
 use sys::{MAX_SEGMENTS, ReceiveTechniques, SendTechniques};
+use units::text::duration;
 
 use crate::address::AddressError;
 
@@ -122,7 +123,7 @@ impl Options<'_> {
         longest: Duration,
         wanted: &'static str,
     ) -> Result<Option<Duration>, AddressError> {
-        self.value(name, wanted, |text| read_time(text).filter(|time| *time <= longest))
+        self.value(name, wanted, |text| duration(text).ok().filter(|time| *time <= longest))
     }
 
     fn idle(&self) -> Result<Idle, AddressError> {
@@ -133,20 +134,6 @@ impl Options<'_> {
             _ => None,
         })?;
         Ok(idle.unwrap_or_default())
-    }
-}
-
-/// Reads `500us`, `5ms`, `1s`.
-fn read_time(text: &str) -> Option<Duration> {
-    let digits = text.find(|letter: char| !letter.is_ascii_digit())?;
-    let (number, unit) = text.split_at(digits);
-    let number = number.parse().ok()?;
-    match unit {
-        "ns" => Some(Duration::from_nanos(number)),
-        "us" => Some(Duration::from_micros(number)),
-        "ms" => Some(Duration::from_millis(number)),
-        "s" => Some(Duration::from_secs(number)),
-        _ => None,
     }
 }
 

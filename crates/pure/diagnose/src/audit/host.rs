@@ -1,6 +1,8 @@
 //! Clock, processors, memory and disks.
 
-use super::{Check, Disk, Facts, Judgement, bytes};
+use units::text::exact_size;
+
+use super::{Check, Disk, Facts, Judgement};
 use crate::Remedy;
 
 /// Beyond this the time of samples means little across hosts.
@@ -56,7 +58,7 @@ pub(super) fn memory_and_disks(facts: &Facts) -> Vec<Check> {
         Some(used) => {
             let remedy =
                 Remedy::by_hand("end what takes the memory, then `swapoff -a && swapon -a` brings it back");
-            Check::new("swap", Judgement::Warn, format!("{} in use", bytes(used)), WHY_SWAP)
+            Check::new("swap", Judgement::Warn, format!("{} in use", exact_size(used)), WHY_SWAP)
                 .recommending("none in use", [remedy])
         }
     };

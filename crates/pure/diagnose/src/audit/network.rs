@@ -1,6 +1,8 @@
 //! Buffers, limits and interfaces.
 
-use super::{Check, Facts, Interface, Judgement, bytes, interface_setting};
+use units::text::exact_size;
+
+use super::{Check, Facts, Interface, Judgement, interface_setting};
 use crate::Remedy;
 
 /// A datagram of 1,472 bytes takes 2,304 of a receive buffer. Source: measured, Linux 6.18.
@@ -60,12 +62,12 @@ fn limit(facts: &Facts, check: &'static str, name: &str, needed: u64, what: &str
     };
     let why = format!("{what}; {}", why_so_large(facts));
     if now >= needed {
-        return vec![Check::new(check, Judgement::Ok, bytes(now), why)];
+        return vec![Check::new(check, Judgement::Ok, exact_size(now), why)];
     }
     // A quarter of it is lost in the first pause, whatever the program asks for.
     let judgement = if now < needed / 4 { Judgement::Fail } else { Judgement::Warn };
     let remedy = Remedy::by_sysctl("a higher limit", name, needed, Some(now));
-    vec![Check::new(check, judgement, bytes(now), why).recommending(bytes(needed), [remedy])]
+    vec![Check::new(check, judgement, exact_size(now), why).recommending(exact_size(needed), [remedy])]
 }
 
 pub(super) fn receive_buffer_default(facts: &Facts) -> Vec<Check> {
@@ -78,10 +80,10 @@ pub(super) fn receive_buffer_default(facts: &Facts) -> Vec<Check> {
     let needed = 2 * needed_bytes(facts);
     let why = format!("programs that ask for no receive buffer have this; {}", why_so_large(facts));
     if now >= needed {
-        return vec![Check::new(CHECK, Judgement::Ok, bytes(now), why)];
+        return vec![Check::new(CHECK, Judgement::Ok, exact_size(now), why)];
     }
     let remedy = Remedy::by_sysctl("a larger buffer for programs that ask for none", NAME, needed, Some(now));
-    vec![Check::new(CHECK, Judgement::Warn, bytes(now), why).recommending(bytes(needed), [remedy])]
+    vec![Check::new(CHECK, Judgement::Warn, exact_size(now), why).recommending(exact_size(needed), [remedy])]
 }
 
 /// Returns how many bytes pages are: where there is no limit, more than there are.
@@ -95,7 +97,7 @@ pub(super) fn udp_memory(facts: &Facts) -> Vec<Check> {
     let Some((most, used)) = most else {
         return vec![Check::not_seen(CHECK, "udp_mem or its use cannot be read here")];
     };
-    let live = format!("{} of {} used", bytes(pages(used)), bytes(pages(most)));
+    let live = format!("{} of {} used", exact_size(pages(used)), exact_size(pages(most)));
     let why = "beyond net.ipv4.udp_mem every socket of the host drops, and no counter of UDP moves";
     let judgement = if used as f64 > 0.75 * most as f64 { Judgement::Fail } else { Judgement::Ok };
     let check = Check::new(CHECK, judgement, live, why);
@@ -104,7 +106,7 @@ pub(super) fn udp_memory(facts: &Facts) -> Vec<Check> {
     }
     let by_hand =
         Remedy::by_hand("raise the third number of net.ipv4.udp_mem, or find who does not read (`ss -uanp`)");
-    vec![check.recommending(bytes(pages(most).saturating_mul(2)), [by_hand])]
+    vec![check.recommending(exact_size(pages(most).saturating_mul(2)), [by_hand])]
 }
 
 pub(super) fn backlog(facts: &Facts) -> Vec<Check> {

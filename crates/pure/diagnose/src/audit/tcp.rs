@@ -5,8 +5,10 @@
 
 use core::time::Duration;
 
+use units::text::exact_size;
+
 use super::network::rate;
-use super::{Check, Facts, Judgement, bytes};
+use super::{Check, Facts, Judgement};
 use crate::Remedy;
 
 /// How TCP is set; what cannot be read is not there.
@@ -43,12 +45,15 @@ fn buffer(facts: &Facts, name: &str, now: Option<[u64; 3]>) -> Check {
     let said = rate(load.bytes_per_second * 8.0);
     let Some(round_trip) = load.round_trip else {
         let suffices = most as f64 / BUFFER_BYTES_A_BYTE / load.bytes_per_second.max(1.0);
-        let live =
-            format!("{name}: {} at most, enough for {:.1} ms at {said}", bytes(most), 1_000.0 * suffices);
+        let live = format!(
+            "{name}: {} at most, enough for {:.1} ms at {said}",
+            exact_size(most),
+            1_000.0 * suffices
+        );
         let why = "a connection carries half a buffer in a round trip, which is not known: `--round-trip 20ms` says it";
         return Check::new(CHECK, Judgement::NotSeen, live, why);
     };
-    let live = format!("{name}: {} at most", bytes(most));
+    let live = format!("{name}: {} at most", exact_size(most));
     let why = format!(
         "a connection carries half a buffer in a round trip: {said} ({}) × {} × 2",
         load.origin,
@@ -61,7 +66,7 @@ fn buffer(facts: &Facts, name: &str, now: Option<[u64; 3]>) -> Check {
     let larger = (needed.min(MOST_BYTES) as u64).next_power_of_two();
     let set = |most: u64| format!("sysctl -w {name}=\"{least} {first} {most}\"");
     let remedy = Remedy::by_command("let the kernel make buffers larger", set(larger), set(most));
-    Check::new(CHECK, Judgement::Warn, live, why).recommending(bytes(larger), [remedy])
+    Check::new(CHECK, Judgement::Warn, live, why).recommending(exact_size(larger), [remedy])
 }
 
 fn words(time: Duration) -> String {

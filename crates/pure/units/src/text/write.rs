@@ -1,5 +1,7 @@
 //! Writing quantities for people: three digits and a unit.
 
+use core::fmt::Display;
+
 /// Writes a rate in decimal units: `94.7 Mbit/s`.
 #[must_use]
 pub fn rate(bits_per_second: f64) -> String {
@@ -45,8 +47,9 @@ pub fn percent(part: f64) -> String {
 
 /// Writes a count and its noun: `1 seed`, `3 seeds`.
 #[must_use]
-pub fn counted(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+pub fn counted<T: Display + PartialEq + From<u8>>(count: T, noun: &str) -> String {
+    let plural = if count == T::from(1) { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 /// Writes a whole number with commas between its thousands; a half, which a median may end in, is rounded.
@@ -113,7 +116,7 @@ mod tests {
     #[test]
     fn parts_counts_and_thousands() {
         assert_eq!([percent(0.0), percent(0.012), percent(1e-5)], ["0", "1.20%", "1.0e-5"]);
-        assert_eq!([counted(1, "flow"), counted(2, "flow")], ["1 flow", "2 flows"]);
+        assert_eq!([counted(1_u32, "flow"), counted(2_u64, "flow")], ["1 flow", "2 flows"]);
         for (value, text) in [(0.0, "0"), (999.0, "999"), (1_000.0, "1,000"), (1_234_567.5, "1,234,568")] {
             assert_eq!(grouped(value), text);
         }

@@ -9,10 +9,10 @@ use plotters::drawing::DrawingArea;
 use plotters::element::{EmptyElement, PathElement};
 use plotters::prelude::{Cartesian2d, ChartContext, Circle, DashedLineSeries, DrawingBackend, LineSeries};
 use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle};
+use units::text::grouped;
 
 use crate::cycle::report::{Found, Report};
 use crate::cycle::transport::Transport;
-use crate::report::quantity_text::grouped;
 
 /// Size of a panel. Units: pixels of the drawing.
 pub(super) const WIDTH: u32 = 560;

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use bench::cycle::{Buffer, CpuLimit, EndOfRun, Options, Transport};
 use clap::{Args, ValueEnum};
+use units::text;
 
 use super::handout::Handout;
 use super::output;
 use crate::Outcome;
-use crate::quantity::{self, Durations, Probability};
+use crate::quantity::{Durations, Probability};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +33,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "max")]
     cpus: Vec<CpuLimit>,
     /// Period of the quota
-    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = text::duration)]
     quota_period: Duration,
     /// Cycles per run
     #[arg(long, value_name = "COUNT", default_value = "1000")]
@@ -53,10 +54,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PART", default_value = "99.95%")]
     min_complete: Probability,
     /// Largest datagram, including its header of 16 bytes
-    #[arg(long, value_name = "SIZE", default_value = "65507", value_parser = quantity::size_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "65507", value_parser = text::size_bytes)]
     datagram: usize,
     /// Receive buffer of the reader [default: the system's]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::size_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = text::size_bytes)]
     receive_buffer: Option<usize>,
     /// Continue runs to the last cycle even when they have already failed
     #[arg(long)]

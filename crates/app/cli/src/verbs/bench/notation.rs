@@ -4,8 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use bench::throughput::Rate;
-
-use crate::quantity;
+use units::text;
 
 /// Says that a text is not a quantity of the expected kind.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -36,14 +35,14 @@ pub(super) fn rate(text: &str) -> Result<Rate, NotationError> {
 pub(super) fn size(text: &str) -> Result<usize, NotationError> {
     let error = || NotationError { text: text.to_owned(), wanted: "a size: write 1472, 64K, 4M or 8MiB" };
     let plain = scaled(text, 1_024).and_then(|bytes| usize::try_from(bytes).ok());
-    plain.or_else(|| quantity::size_bytes(text).ok()).ok_or_else(error)
+    plain.or_else(|| text::size_bytes(text).ok()).ok_or_else(error)
 }
 
 /// Reads a time: seconds such as `10` or `0.5`, or with its unit as elsewhere.
 pub(super) fn time(text: &str) -> Result<Duration, NotationError> {
     let error = || NotationError { text: text.to_owned(), wanted: "a time: write 10, 0.5 or 500ms" };
     let seconds = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.or_else(|| quantity::duration(text).ok()).ok_or_else(error)
+    seconds.or_else(|| text::duration(text).ok()).ok_or_else(error)
 }
 
 impl FromStr for CpuPair {

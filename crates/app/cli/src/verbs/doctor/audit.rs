@@ -6,11 +6,11 @@ use std::time::Duration;
 use clap::Args;
 use doctor::{Check, Judgement, Wishes, check_json};
 use serde_json::json;
+use units::text;
 
 use super::text::{line, remedies};
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::quantity;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -25,13 +25,13 @@ Exit codes: 0 all is well, 1 something may cost data, 2 something will, or it co
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// What shall be carried [default: what the fastest link carries]
-    #[arg(long, value_name = "RATE", value_parser = quantity::bits_per_second)]
+    #[arg(long, value_name = "RATE", value_parser = text::bits_per_second)]
     rate: Option<f64>,
     /// How long a reader may not come to read
-    #[arg(long, value_name = "DURATION", default_value = "10ms", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10ms", value_parser = text::duration)]
     longest_pause: Duration,
     /// How long to the other end and back, as `ping` tells: what TCP needs depends on it
-    #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = text::duration)]
     round_trip: Option<Duration>,
     /// Only these interfaces; may be given several times
     #[arg(long = "interface", value_name = "INTERFACE")]

@@ -18,6 +18,7 @@ use doctor::{
 };
 use serde_json::{Value, json};
 use sys::clock;
+use units::text;
 
 use self::tried::Tried;
 use super::Selection;
@@ -25,7 +26,6 @@ use super::load;
 use super::text::{line, place_text};
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::quantity;
 use crate::stop::Stop;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     selection: Selection,
     /// How long to watch, before and after
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = text::duration)]
     window: Duration,
     /// Send so many datagrams a second to the reader of the one --port while it is watched: it gets what it does not know
     #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u64).range(1..=Feed::MOST_PER_SECOND))]

@@ -8,11 +8,11 @@ use clap::Args;
 use doctor::{Check, Judgement, Newcomer, Preflight, PreflightOptions, Wishes};
 use serde_json::json;
 use sys::Interface;
+use units::text;
 
 use super::audit;
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::quantity;
 use crate::settings::Sources;
 use crate::stop::{Deadline, Stop};
 
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     #[arg(long = "peer", value_name = "HOST")]
     peers: Vec<String>,
     /// How long to test
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = text::duration)]
     duration: Duration,
     /// One JSON object per check, one per line
     #[arg(long)]

@@ -16,13 +16,13 @@ use doctor::{
 use serde_json::json;
 use tallycast::StreamPattern;
 use units::RangeSet;
+use units::text;
 
 use super::Selection;
 use super::names::Names;
 use super::text::{line, place_text, remedies};
 use crate::Outcome;
 use crate::messages::print_line;
-use crate::quantity;
 use crate::settings::Sources;
 use crate::stop::Stop;
 
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     selection: Selection,
     /// The time between two snapshots
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = text::duration)]
     interval: Duration,
     /// Where datagrams have stream and number: `tallycast`, `rtp`, or offsets and sizes in bytes; may be given several times
     #[arg(long = "profile", value_name = "PROFILE", default_value = "tallycast")]

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use clap::Args;
+use units::text;
 
 use super::Results;
 use super::setting::Setting;
 use crate::Outcome;
-use crate::quantity::{self, Probability};
+use crate::quantity::Probability;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -24,7 +25,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     setting: Setting,
     /// Round-trip time without queueing
-    #[arg(long, value_name = "DURATION", value_parser = quantity::duration, default_value = "20ms")]
+    #[arg(long, value_name = "DURATION", value_parser = text::duration, default_value = "20ms")]
     rtt: Duration,
     /// Loss probability of each packet, behind the bottleneck
     #[arg(long, value_name = "PART", default_value = "0")]

@@ -7,8 +7,7 @@ use anyhow::bail;
 use clap::{Args, ValueEnum};
 use dumbbell::{Comparison, Competitor, Hosts, Path};
 use sim::CrossTraffic;
-
-use crate::quantity;
+use units::text;
 
 /// A packet has no less room than UDT's handshake needs, and no more than IP has.
 const PACKET_BYTES: std::ops::RangeInclusive<u32> = 128..=65_535;
@@ -23,7 +22,7 @@ pub(super) struct Setting {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "reno,cubic,udt")]
     cc: Vec<String>,
     /// Rate of the bottleneck, including all headers
-    #[arg(long, value_name = "RATE", value_parser = quantity::bits_per_second, default_value = "100M")]
+    #[arg(long, value_name = "RATE", value_parser = text::bits_per_second, default_value = "100M")]
     rate: f64,
     /// Queue of the bottleneck: 64KiB, 5ms at its rate, or 1bdp (bandwidth-delay product)
     #[arg(long, value_name = "SIZE", default_value = "1bdp")]
@@ -35,7 +34,7 @@ pub(super) struct Setting {
     #[arg(long, value_name = "NUMBER,…", value_delimiter = ',')]
     lose: Vec<u64>,
     /// Rate of unresponsive cross traffic through the bottleneck
-    #[arg(long, value_name = "RATE", value_parser = quantity::bits_per_second)]
+    #[arg(long, value_name = "RATE", value_parser = text::bits_per_second)]
     others: Option<f64>,
     /// Ideal hosts without processing time, or real ones that take time, wake up late and stall
     #[arg(long, value_enum, default_value = "ideal")]
@@ -50,10 +49,10 @@ pub(super) struct Setting {
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     first_seed: u64,
     /// Duration of each run, in virtual time
-    #[arg(long, value_name = "DURATION", value_parser = quantity::duration, default_value = "20s")]
+    #[arg(long, value_name = "DURATION", value_parser = text::duration, default_value = "20s")]
     duration: Duration,
     /// Initial part of each run that does not count [default: a quarter of the run]
-    #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = text::duration)]
     warm_up: Option<Duration>,
 }
 
@@ -86,9 +85,9 @@ impl FromStr for Queue {
             let times: f64 = number.trim().parse().map_err(|_| error())?;
             return Some(Self::RoundTrips(times)).filter(|_| (0.0..=1e3).contains(&times)).ok_or_else(error);
         }
-        quantity::duration(text)
+        text::duration(text)
             .map(Self::Time)
-            .or_else(|_| quantity::size_bytes(text).map(|bytes| Self::Bytes(bytes as u64)))
+            .or_else(|_| text::size_bytes(text).map(|bytes| Self::Bytes(bytes as u64)))
             .map_err(|_| error())
     }
 }

@@ -6,24 +6,25 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Parser};
 use link::{Conditions, Order};
+use units::text;
 
-use crate::quantity::{self, Probability};
+use crate::quantity::Probability;
 
 /// What each direction of the path is like.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Conditions, for each direction")]
 pub(crate) struct ConditionArguments {
     /// Rate of the bottleneck, including all headers, such as 100M
-    #[arg(long, value_name = "RATE", value_parser = quantity::bits_per_second)]
+    #[arg(long, value_name = "RATE", value_parser = text::bits_per_second)]
     rate: Option<f64>,
     /// Queue of the bottleneck, such as 64KiB or 20ms [default: rate × twice the delay, at least 10 ms]
     #[arg(long, value_name = "SIZE|TIME")]
     queue: Option<Queue>,
     /// One-way delay
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    #[arg(long, value_name = "TIME", value_parser = text::duration)]
     delay: Option<Duration>,
     /// Additional delay, uniformly distributed up to this
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    #[arg(long, value_name = "TIME", value_parser = text::duration)]
     jitter: Option<Duration>,
     /// Let jitter reorder datagrams
     #[arg(long)]
@@ -145,9 +146,9 @@ impl std::str::FromStr for Queue {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let time = |_| quantity::duration(text).map(Self::Time);
+        let time = |_| text::duration(text).map(Self::Time);
         let is_none_of_both = |_| format!("invalid queue `{text}`: write 64KiB, 1MB or 20ms");
-        quantity::size_bytes(text).map(Self::Bytes).or_else(time).map_err(is_none_of_both)
+        text::size_bytes(text).map(Self::Bytes).or_else(time).map_err(is_none_of_both)
     }
 }
 
@@ -169,21 +170,21 @@ fn held_back(text: &str) -> Result<(f64, Duration), String> {
     let wanted = || format!("invalid value `{text}`: write 1%:2ms, the share of datagrams and the delay");
     let (part, time) = text.split_once(':').ok_or_else(wanted)?;
     let part: Probability = part.parse().map_err(|_| wanted())?;
-    Ok((part.0, quantity::duration(time).map_err(|_| wanted())?))
+    Ok((part.0, text::duration(time).map_err(|_| wanted())?))
 }
 
 fn duplicate(text: &str) -> Result<(f64, Duration), String> {
     if text.contains(':') {
         return held_back(text);
     }
-    let part: Probability = text.parse().map_err(|error: quantity::QuantityError| error.to_string())?;
+    let part: Probability = text.parse().map_err(|error: text::QuantityError| error.to_string())?;
     Ok((part.0, Duration::ZERO))
 }
 
 fn span(text: &str) -> Result<Range<Duration>, String> {
     let wanted = || format!("invalid time range `{text}`: write 2s..3s");
     let (from, to) = text.split_once("..").ok_or_else(wanted)?;
-    let moment = |text| quantity::duration(text).map_err(|_| wanted());
+    let moment = |text| text::duration(text).map_err(|_| wanted());
     Ok(moment(from)?..moment(to)?)
 }
 

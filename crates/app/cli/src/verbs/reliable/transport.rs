@@ -7,8 +7,7 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::Args;
 use tallycast::udt::{Address, Options, Silence, SocketType};
-
-use crate::quantity;
+use units::text;
 
 /// Buffers at each end unless the address says otherwise: 64 MiB in packets of 1,456 bytes, 50 ms at 10 Gbit/s.
 const BUFFER_PACKETS: &str = "46080";
@@ -26,7 +25,7 @@ pub(crate) struct TransportArguments {
     #[arg(long, value_name = "NAME")]
     cc: Option<String>,
     /// Maximum rate, headers included, such as 100M
-    #[arg(long, value_name = "RATE", value_parser = quantity::bits_per_second)]
+    #[arg(long, value_name = "RATE", value_parser = text::bits_per_second)]
     rate: Option<f64>,
 }
 
