@@ -39,7 +39,7 @@ pub enum DescriptionError {
     /// From a later version.
     #[error(
         "the stream description has format version {0}, this program reads up to {VERSION}\n\
-         read it with a newer tallycast"
+         use a newer tallycast"
     )]
     Version(u64),
     /// A member is absent or out of its range.

@@ -27,7 +27,7 @@ pub enum ArchiveError {
     /// A file is of a later version.
     #[error(
         "{}: this file has format version {version}, this program reads up to {VERSION}\n\
-         read it with a newer tallycast",
+         use a newer tallycast",
         path.display()
     )]
     Later {

@@ -479,7 +479,7 @@ mod tests {
             let bus = |mtu: usize| format!("{address}?mtu={mtu}").parse::<Bus>();
             assert_eq!(bus(smallest).unwrap().datagram_bytes, wire::MIN_DATA_BYTES);
             let refused = bus(smallest - 1).unwrap_err().to_string();
-            assert!(refused.contains(&format!("outside {smallest} to 65535")), "{refused}");
+            assert!(refused.contains(&format!("out of range: {smallest} to 65535")), "{refused}");
             assert!(bus(65_535).is_ok() && bus(65_536).is_err() && bus(0).is_err());
         }
     }

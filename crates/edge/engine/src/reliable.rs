@@ -603,7 +603,7 @@ impl Driver {
             Err(error) => format!("may not be cut on their way ({error})"),
         };
         tracing::warn!(
-            "packets of {packet_bytes} bytes do not arrive any more and smaller ones do: they {allowed}; smaller packets \
+            "packets of {packet_bytes} bytes no longer arrive and smaller ones do: they {allowed}; smaller packets \
              cost less, as with mtu={}",
             udt::SAFE_PACKET_BYTES
         );

@@ -119,7 +119,7 @@ fn another_user_reads_the_rings_of_root_and_not_those_of_strangers() {
     let read = ["sub", "test/*", "--json", "--count", "1000", "--bus", &bus];
     let Some(read) = run_as_nobody(&read) else { return };
     let lines = String::from_utf8(read.stdout).unwrap();
-    assert!(lines.lines().any(|line| line.contains(r#""hop":"shm""#)), "{lines}");
+    assert!(lines.lines().any(|line| line.contains(r#""leg":"shm""#)), "{lines}");
     std::os::unix::fs::chown(&ring, Some(4_711), None).unwrap();
     let listed = run_as_nobody(&["ls", "--wait", "10ms", "--bus", &bus]).unwrap();
     let said = String::from_utf8(listed.stderr).unwrap();

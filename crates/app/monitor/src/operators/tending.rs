@@ -345,7 +345,7 @@ mod tests {
             said.contains("`rms` (process 7) ended with exit status: 1: ValueError: too small"),
             "{said}"
         );
-        assert!(said.contains("again in 500ms"), "{said}");
+        assert!(said.contains("restarted in 500ms"), "{said}");
         assert_eq!((tending.state(), tending.pid()), (OperatorState::Waiting, None));
         assert!(tending.trouble().unwrap().ends_with("ValueError: too small"));
         let mut now = start;

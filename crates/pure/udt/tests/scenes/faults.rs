@@ -216,7 +216,7 @@ fn a_black_hole_is_named_and_ends_the_connection() {
     let (reason, after) = end_of(&mut network, CLIENT).expect("it does not hang for ever");
     assert_eq!(reason, CloseReason::PmtuBlackHole { packet_bytes: 1_500 });
     assert!((8..20).contains(&after.as_secs()), "{after:?}");
-    assert!(reason.to_string().starts_with("packets of 1500 bytes do not arrive any more, smaller ones do"));
+    assert!(reason.to_string().starts_with("packets of 1500 bytes no longer arrive, smaller ones do"));
     let events = &network.node(CLIENT).only().events;
     assert!(events.contains(&Event::PmtuBlackHole { packet_bytes: 1_500 }), "{events:?}");
     network.run_for(SECOND);
