@@ -1,8 +1,9 @@
 //! The number of datagrams a host receives per second, by threading model: `tallycast bench capacity`.
 //!
-//! After the "UDP notes": the same datagrams go to one, two, four and eight receivers, which are processes or threads,
-//! each with a port of its own or all at one. The client sends as fast as it can or at a given rate; receivers at the
-//! server count what arrives, and the kernel's own counters show what it dropped. Each point closes an account.
+//! After the "UDP notes": the same datagrams go to one, two, four and eight receivers, which are processes or
+//! threads, each with its own port or all at one. The client sends as fast as it can or at a given rate;
+//! receivers at the server count datagrams, and the kernel's counters show what it dropped. Each point closes
+//! an account.
 
 mod client;
 mod crew;

@@ -1,4 +1,4 @@
-//! A process of this program that a bench has started: it ends with the bench, whatever way that ends.
+//! A process of this program that a bench has started: it ends with the bench, however that ends.
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a process may take to end before it is killed.
+/// Time a process may take to end before it is killed.
 const PATIENCE_AT_END: Duration = Duration::from_secs(5);
 const LOOK_AT_END: Duration = Duration::from_millis(2);
 
-/// How a process of this program is started.
+/// The command line of a process of this program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Program {
     /// The program.
     pub path: PathBuf,
-    /// The arguments that make it the process that is wanted.
+    /// The arguments that select its role.
     pub arguments: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ impl Program {
     /// Returns this program, with other arguments.
     ///
     /// # Errors
-    /// What the system says, if it does not know where the program lies.
+    /// The system's error, if it does not know the program's path.
     pub fn this(arguments: &[&str]) -> io::Result<Self> {
         let arguments = arguments.iter().map(ToString::to_string).collect();
         Ok(Self { path: std::env::current_exe()?, arguments })
@@ -46,10 +46,10 @@ impl Program {
 }
 
 impl OwnedProcess {
-    /// Starts it; returns its standard output too.
+    /// Starts the process; returns its standard output too.
     pub(crate) fn spawn(mut command: Command) -> io::Result<(Self, ChildStdout)> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        // Ctrl-C is for the bench alone: it ends its processes in order, with what was measured so far.
+        // Ctrl-C is for the bench alone: it ends its processes in order, and keeps the results so far.
         command.process_group(0);
         let mut process = command.spawn()?;
         let input = process.stdin.take();
@@ -61,7 +61,7 @@ impl OwnedProcess {
         self.process.id()
     }
 
-    /// Writes into its standard input.
+    /// Writes to the standard input of the process.
     pub(crate) fn write(&mut self, text: &str) -> io::Result<()> {
         self.input.as_mut().map_or(Ok(()), |input| input.write_all(text.as_bytes()))
     }
@@ -70,12 +70,12 @@ impl OwnedProcess {
 impl Drop for OwnedProcess {
     fn drop(&mut self) {
         drop(self.input.take());
-        // It ends by itself now, and takes with it what it made; with a small quota that takes a while.
+        // The process ends now and removes what it made; with a small quota that takes a while.
         let patience = Instant::now() + PATIENCE_AT_END;
         while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < patience {
             std::thread::sleep(LOOK_AT_END);
         }
-        // Failing means that it has ended already.
+        // An error means that it has ended already.
         drop(self.process.kill());
         drop(self.process.wait());
     }

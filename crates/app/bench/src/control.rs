@@ -1,17 +1,19 @@
-//! The control connection between the two ends of a measurement: who is there, what is measured, and what each end sees.
+//! The control connection between the two ends of a measurement: identities, parameters, and the observations
+//! of each end.
 //!
 //! ```text
 //! client                                server
 //!   Hello { protocol, .. }      ─▶
 //!                               ◀─      Welcome { protocol, host }      or Busy
 //!   Begin { test, parameters }  ─▶
-//!   Word(..)                   ◀─▶      Word(..)                        as the test has it; Failed, at any time
+//!   Word(..)                   ◀─▶      Word(..)                        defined by the test; Failed, at any time
 //!   Bye                         ─▶
 //! ```
 //!
-//! One TCP connection, frames of JSON, everything bounded: how long a message is, how long it may take to come
-//! and to be taken, how long a peer may be silent. Whichever end vanishes, the other knows within [`Patience::silence`].
-//! A server takes one test at a time ([`serve`]); a new kind of test is one more [`Test`] with words of its own.
+//! One TCP connection with frames of JSON. Everything is bounded: the length of a message, the time it may take
+//! to arrive and to be sent, and the silence of a peer. If either end vanishes, the other knows within
+//! [`Patience::silence`]. A server takes one test at a time ([`serve`]); a new kind of test is one more
+//! [`Test`] with its own messages.
 
 mod connection;
 pub mod frame;

@@ -1,4 +1,4 @@
-//! What it costs a host to move data: `tallycast bench cost`.
+//! The cost to a host of moving data: `tallycast bench cost`.
 //!
 //! The measurement of Gu & Grossman 2005 (table 2): processor cycles per bit sent and received, and the delay in the end
 //! systems, for UDP, TCP and the stream protocol. Each transport is measured by runs of

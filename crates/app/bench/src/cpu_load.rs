@@ -14,16 +14,16 @@ use units::Instant;
 
 use crate::host;
 
-/// How long a busy slice and the idle one behind it take together: about what schedulers give a task at a time, so that
-/// the load is felt as that of a program and not as a pause.
+/// Length of a busy slice and the idle one after it: about the time schedulers give a task, so that the load
+/// resembles that of a program and not a pause.
 const PERIOD: Duration = Duration::from_millis(10);
 
 /// The whole, in millionths.
 pub(crate) const LARGEST_SHARE_PPM: u32 = 1_000_000;
-/// The most threads.
+/// Maximum number of threads.
 pub(crate) const MOST_LOAD_THREADS: u32 = 256;
 
-/// The CPU load to put on a host.
+/// The CPU load to apply on a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuLoad {
@@ -33,13 +33,13 @@ pub struct CpuLoad {
     pub workers: Option<u32>,
 }
 
-/// The CPU load that was really applied.
+/// The load that the threads really caused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AppliedLoad {
     /// Processor time of all threads.
     pub cpu_ns: u64,
-    /// How long the threads ran.
+    /// Running time of the threads.
     pub elapsed_ns: u64,
     /// The number of threads.
     pub workers: u32,
@@ -95,7 +95,7 @@ impl Drop for LoadGenerator {
     }
 }
 
-/// Works and sleeps by the timetable until it is over; returns the processor time that took.
+/// Works and sleeps by the timetable until it is over; returns the processor time used.
 fn follow(timetable: &DutyCycle, is_over: &AtomicBool) -> u64 {
     while !is_over.load(Ordering::Relaxed) {
         match timetable.at(clock::monotonic()) {
@@ -107,9 +107,9 @@ fn follow(timetable: &DutyCycle, is_over: &AtomicBool) -> u64 {
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
 }
 
-/// Computes until a moment: arithmetic alone, which no cache or bus is in the way of.
+/// Computes until a moment: arithmetic alone, which no cache or bus slows down.
 fn work(until: Instant, is_over: &AtomicBool) {
-    /// Some microseconds, so that looking at the clock is little of it.
+    /// Takes some microseconds, so that reading the clock is a small part of it.
     const STEPS: u64 = 4_096;
     let mut value = 1_u64;
     while clock::monotonic() < until && !is_over.load(Ordering::Relaxed) {
@@ -123,7 +123,7 @@ fn work(until: Instant, is_over: &AtomicBool) {
 mod tests {
     use super::*;
 
-    /// Applies a load for three periods and returns what was measured.
+    /// Applies a load for three periods and returns the measured one.
     fn applied_load(load: CpuLoad) -> AppliedLoad {
         let generator = LoadGenerator::begin(load).unwrap();
         clock::sleep_until(generator.began + PERIOD * 3);
@@ -135,7 +135,8 @@ mod tests {
         let applied_load = applied_load(CpuLoad { share_ppm: 300_000, workers: Some(2) });
         assert_eq!(applied_load.workers, 2);
         assert!(applied_load.cpu_ns > 0, "{applied_load:?}");
-        // Each began at most so many periods, and in each of them was busy for at most its share and one look beyond.
+        // Each began at most this many periods, and in each was busy for at most its share and one clock check
+        // beyond.
         let periods = applied_load.elapsed_ns / u64::try_from(PERIOD.as_nanos()).unwrap() + 1;
         let most = periods * 2 * 4_000_000;
         assert!(applied_load.cpu_ns <= most, "{applied_load:?}");

@@ -1,17 +1,19 @@
-//! Whether the time of day was set while something was measured.
+//! Detection of changes to the time of day during a measurement.
 //!
-//! Durations and rates are of the monotonic clock, which nobody sets; a report's stamps, and the kernel's times of arrival,
-//! are of the time of day. Slewing moves both clocks alike, so that what lies between them changes by a step alone.
+//! Durations and rates are of the monotonic clock, which is never set; a report's stamps, and the kernel's
+//! arrival times, are of the time of day. Slewing moves both clocks alike, so that the difference between them
+//! changes by a step alone.
 
 use std::time::Duration;
 
 use sys::clock;
 use units::{Instant, WallTime};
 
-/// How far two readings of both clocks may lie apart by the reading itself.
+/// Maximum difference that reading the two clocks one after the other may cause.
 const READING_NS: i64 = 1_000_000;
 
-/// How long after a step times of the day from before it may still come, such as those of datagrams in a queue.
+/// Time after a step in which times of day from before it may still come, such as those of datagrams in a
+/// queue.
 const DISTRUST: Duration = Duration::from_secs(1);
 
 /// Both clocks at one moment.
@@ -22,26 +24,27 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Reads them.
+    /// Reads both clocks.
     pub(crate) fn now() -> Self {
         let (monotonic, wall) = clock::pair();
         Self { monotonic, wall }
     }
 
-    /// Returns by how much the time of day was set from another moment to this, in nanoseconds; `None` if it was not.
+    /// Returns by how much the time of day was set between `before` and this moment, in nanoseconds; `None` if
+    /// it was not.
     fn step_since(&self, before: &Self) -> Option<i64> {
         let elapsed = i64::try_from(self.monotonic.since(before.monotonic).as_nanos()).unwrap_or(i64::MAX);
         let step = self.wall.nanos_since(before.wall).saturating_sub(elapsed);
         (step.saturating_abs() > READING_NS).then_some(step)
     }
 
-    /// Returns a moment as it would be had the time of day been set by so much since.
+    /// Returns the moment as it would be had the time of day been set forward by `seconds` since.
     #[cfg(test)]
     pub(crate) fn before_a_step_of(self, seconds: i64) -> Self {
         Self { wall: self.wall.offset(-seconds * 1_000_000_000), ..self }
     }
 
-    /// Says that the time of day was set since, if it was.
+    /// Returns a note that the time of day was set since, if it was.
     pub(crate) fn step_in_words(&self, now: &Self) -> Option<String> {
         let seconds = Duration::from_nanos(now.step_since(self)?.unsigned_abs()).as_secs_f64();
         let way = if now.step_since(self)? > 0 { "forward" } else { "back" };
@@ -52,7 +55,7 @@ impl Moment {
     }
 }
 
-/// Tells moment by moment whether times of the day from a little before are to be believed.
+/// Decides moment by moment whether times of day from shortly before are trusted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DayClock {
     last: Moment,
@@ -65,7 +68,7 @@ impl DayClock {
         Self { last: now, distrusted_until: None }
     }
 
-    /// Tells whether a time of the day from before this moment is to be believed.
+    /// Returns whether a time of day from before this moment is trusted.
     pub(crate) fn is_believed(&mut self, now: Moment) -> bool {
         if now.step_since(&self.last).is_some() {
             self.distrusted_until = Some(now.monotonic + DISTRUST);
@@ -79,7 +82,7 @@ impl DayClock {
 mod tests {
     use super::*;
 
-    /// So many nanoseconds after the first moment, with the time of day set by so many in between.
+    /// A moment `nanos` after the first, with the time of day set by `set_by` nanoseconds in between.
     fn after(nanos: u64, set_by: i64) -> Moment {
         let wall = WallTime::from_nanos(1_000_000_000_000).offset(nanos as i64 + set_by);
         Moment { monotonic: Instant::from_nanos(5_000_000_000 + nanos), wall }

@@ -1,7 +1,7 @@
-//! A paced load for a reader that is none of ours: so many datagrams a second, numbered, for so long and no longer.
+//! A paced load for another program's reader: numbered datagrams at a given rate for a limited time.
 //!
-//! It is what `doctor fix` measures with where nothing comes by itself: the same before a change and after it. The reader gets
-//! datagrams that it does not know; whoever asks for a load has to know that it bears them.
+//! `doctor fix` measures with it where there is no traffic: the same load before and after a change. The reader
+//! gets datagrams that it does not know; the caller has to know that it tolerates them.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,24 +17,24 @@ pub struct Feed {
     rate: FlowRate,
 }
 
-/// What was sent within a time.
+/// Counts of the datagrams of one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Fed {
-    /// What the host took.
+    /// Datagrams that the host took.
     pub sent: u64,
-    /// What it refused: no room, a firewall.
+    /// Datagrams that it refused: no room, a firewall.
     pub refused: u64,
-    /// What was never sent, since this process had no processor when it was due.
+    /// Datagrams never sent, since this process had no processor when they were due.
     pub skipped: u64,
 }
 
 impl Feed {
-    /// What each datagram carries: less than any Ethernet takes in one piece.
+    /// Payload of each datagram: it fits an Ethernet frame.
     pub const PAYLOAD_BYTES: usize = 1_000;
-    /// The highest rate: none above it is kept by one thread.
+    /// Maximum rate: a single thread cannot keep a higher one.
     pub const MOST_PER_SECOND: u64 = 1_000_000;
 
-    /// Opens a socket that sends so many datagrams a second, at most [`Self::MOST_PER_SECOND`].
+    /// Opens a socket that sends `per_second` datagrams per second, at most [`Self::MOST_PER_SECOND`].
     ///
     /// # Errors
     /// [`OpenError`].
@@ -43,7 +43,7 @@ impl Feed {
         Ok(Self { sender, rate: FlowRate::of_units(per_second.clamp(1, Self::MOST_PER_SECOND)) })
     }
 
-    /// Sends for so long, evenly and never to catch up, or until nobody wants it any more.
+    /// Sends evenly for `time` and never catches up, or until `is_to_end`.
     pub fn send(&mut self, time: Duration, is_to_end: &dyn Fn() -> bool) -> Fed {
         let counts = |sender: &Sender| {
             let sent = sender.sent();
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn no_more_is_sent_than_is_due_and_all_of_it_is_told() {
         let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
-        // A watchdog: what was sent comes, if late.
+        // A watchdog: sent datagrams arrive, if late.
         reader.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut feed = Feed::open(reader.local_addr().unwrap(), 1_000).unwrap();
         let mut received = 0;

@@ -1,6 +1,6 @@
-//! What a connection that carries test data says first: the token of its run, and which of the run's connections it is.
+//! The greeting of a data connection: the token of its run, and its number in the run.
 //!
-//! A token is told to the client alone, over the control connection; whoever does not know it is not measured with.
+//! The token is sent to the client alone, over the control connection; connections without it are refused.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -16,8 +16,8 @@ const MAGIC: u32 = 0x7463_7031;
 /// The poller's only descriptor.
 const SOCKET: u64 = 0;
 
-/// How long a connection may take to greet. Longer than its greeting takes to be sent again if it is lost, and short
-/// enough that one which says nothing does not use up the time of the others.
+/// Maximum time a connection may take to greet. Longer than a lost greeting takes to be sent again, and short
+/// enough that a silent connection does not use up the time of the others.
 const GREETING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Returns a new token: the standard library seeds every `RandomState` from the system.
@@ -25,13 +25,13 @@ pub(crate) fn token() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Returns the first word of a connection.
+/// Returns the greeting of a connection.
 pub(crate) fn greeting(token: u64, number: u32) -> [u8; GREETING_BYTES] {
     let words = (u128::from(MAGIC) << 96) | (u128::from(token) << 32) | u128::from(number);
     words.to_be_bytes()
 }
 
-/// Takes a connection that waits: with its number if it is of the run, `Stranger` if it is none of it.
+/// Accepts a pending connection: with its number if it is of the run, `Stranger` otherwise.
 pub(crate) fn accept(
     acceptor: &TcpAcceptor,
     peer: IpAddr,
@@ -45,15 +45,15 @@ pub(crate) fn accept(
     Ok(Some(number.map_or(Accepted::Stranger, |number| Accepted::OfRun(number, connection))))
 }
 
-/// A connection that was taken.
+/// A connection that was accepted.
 pub(crate) enum Accepted {
-    /// Of the run, with its number.
+    /// A connection of the run, with its number.
     OfRun(u32, TcpConnection),
-    /// From another host, or without the token; it was closed.
+    /// A connection from another host, or without the token; it was closed.
     Stranger,
 }
 
-/// Says why no connection can be taken.
+/// Reasons why no connection can be accepted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AcceptError {
     #[error(transparent)]
@@ -62,7 +62,7 @@ pub(crate) enum AcceptError {
     System(#[from] io::Error),
 }
 
-/// Reads the number of a connection; `None` if it is none of this run.
+/// Reads the number of a connection; `None` if it is not of this run.
 fn read(connection: &TcpConnection, token: u64, deadline: Instant) -> io::Result<Option<u32>> {
     let mut said = [0; GREETING_BYTES];
     let mut read = 0;

@@ -1,10 +1,10 @@
-//! The measurements of Gu & Grossman 2005 reproduced: the CPU cost of UDP and TCP, and the conclusions compared with
-//! what was measured here.
+//! The measurements of Gu & Grossman 2005 reproduced: the CPU cost of UDP and TCP, and the conclusions compared
+//! with those of this measurement.
 //!
-//! Source: Gu and Grossman, "Optimizing UDP-based Protocol Implementations" (PFLDnet 2005), sections 1 and 2: table 2,
-//! and figures 1 and 2: rate against socket buffer size and against packet size (`curves`), and the CPU cost of packets
-//! of every size. Their hosts communicated over a network; where that affects a comparison, the conclusion is not judged
-//! and the reason is given.
+//! Source: Gu and Grossman, "Optimizing UDP-based Protocol Implementations" (PFLDnet 2005), sections 1 and 2:
+//! table 2, and figures 1 and 2: rate against socket buffer size and against packet size (`curves`), and the
+//! CPU cost of packets of every size. Their hosts communicated over a network; where that affects a comparison,
+//! the conclusion is not judged and the reason is given.
 
 mod curves;
 
@@ -29,10 +29,11 @@ const SOURCE_MTU_BYTES: u32 = 1_500;
 /// The payloads of datagrams for figure 2; the largest but one fills the paper's packets.
 const PAYLOADS: [usize; 6] = [128, 256, 512, 1_024, MTU_PAYLOAD, 8_192];
 const MTU_PAYLOAD: usize = 1_472;
-/// So slow that the smallest datagrams are no more than 20,000 a second. Units: bits a second.
+/// Low enough that the smallest datagrams are no more than 20,000 per second. Units: bits per second.
 const RATE_OF_SIZES: u64 = 20_000_000;
 
-/// Returns what is measured for table 2. Packets and buffers are the paper's, the rate, which it does not tell, is ours.
+/// Returns the options for table 2. Packets and buffers are the paper's; the rate, which it does not state, is
+/// ours.
 #[must_use]
 pub fn options(grid: Grid) -> cost::Options {
     match grid {
@@ -41,7 +42,7 @@ pub fn options(grid: Grid) -> cost::Options {
     }
 }
 
-/// Returns what is measured of datagrams with a payload for figure 2.
+/// Returns the options for datagrams with a payload for figure 2.
 #[must_use]
 pub fn options_of_size(grid: Grid, payload: usize) -> cost::Options {
     let (runs, duration) = match grid {
@@ -98,7 +99,7 @@ struct Measuring {
 }
 
 impl Measuring {
-    /// Measures one part; `None`, and said, if it cannot be.
+    /// Measures one part; `None`, with a note, if that fails.
     fn part(&mut self, name: &str, options: &cost::Options, watch: &mut dyn Watch) -> Option<Report> {
         let options = cost::Options { from: self.ends.from, ..options.clone() };
         match cost::measure(&options, self.ends.server, watch) {
@@ -111,7 +112,7 @@ impl Measuring {
         }
     }
 
-    /// Measures rates; `None`, and said, if they cannot be.
+    /// Measures rates; `None`, with a note, if that fails.
     fn sweep(
         &mut self,
         name: &str,
@@ -140,7 +141,7 @@ impl Measuring {
     }
 }
 
-/// What datagrams of one size cost both ends together.
+/// Cost of datagrams of one size for both ends together.
 #[derive(Clone, PartialEq, Debug)]
 struct OfSize {
     payload: usize,
@@ -178,7 +179,7 @@ fn larger_is_cheaper(sizes: &[OfSize]) -> Conclusion {
     Comparisons::of(dearer).conclude_but(SOURCE, here.into_iter().collect(), &left_out)
 }
 
-/// Draws what datagrams of each size cost; nothing where nothing was measured.
+/// Draws the cost of datagrams of each size; `None` if nothing was measured.
 fn chart(sizes: &[OfSize]) -> Option<Chart> {
     #[expect(clippy::cast_precision_loss, reason = "a datagram is small")]
     let point = |it: &OfSize| {
@@ -194,7 +195,7 @@ fn chart(sizes: &[OfSize]) -> Option<Chart> {
     })
 }
 
-/// Picks one of a host's transports.
+/// Selects one of a host's transports.
 type OfHost = fn(&SourceHost) -> SourceCosts;
 
 /// Compares our medians with those of the paper's hosts; the remark lists the figure of each host.
@@ -246,7 +247,7 @@ fn reference_figure(
     }
 }
 
-/// Compares what was measured with what the paper concludes from table 2.
+/// Compares the measurement with the paper's conclusions from table 2.
 #[must_use]
 pub fn conclusions(report: &Report) -> Vec<Conclusion> {
     vec![
@@ -266,7 +267,7 @@ fn cheaper(report: &Report, source: &str, metric: Metric) -> Conclusion {
     }
 }
 
-/// Says why a packet of TCP is not one of UDP here; `None` if it is.
+/// Returns why TCP packets are larger than UDP's here; `None` if they are equal.
 fn larger_packets(report: &Report) -> Option<String> {
     if report.start.same_host {
         let why = "on one host TCP's data pass in pieces of up to 64 KiB that nobody cuts, UDP's in packets of 1,500 bytes";
@@ -314,7 +315,7 @@ fn delay(report: &Report) -> Conclusion {
     }
 }
 
-/// Returns what UDP and TCP came to.
+/// Returns the figures of UDP and TCP.
 fn pair(report: &Report, metric: Metric) -> Option<(Summary, Summary)> {
     let of = |protocol| Summary::of(&report.of(protocol)?.values(metric));
     of(Protocol::Udp).zip(of(Protocol::Tcp))
@@ -324,7 +325,7 @@ fn told(metric: Metric, udp: &Summary, tcp: &Summary) -> String {
     format!("UDP {:.3}, TCP {:.3} {}", udp.median, tcp.median, metric.unit())
 }
 
-/// Judges that one is more than another.
+/// Judges that one is more than the other.
 fn compared(source: &str, here: &str, more: &Summary, less: &Summary) -> Conclusion {
     Comparisons::of([more.against(less)]).conclude(source, here)
 }

@@ -1,4 +1,4 @@
-//! What is known of this host while something is measured: a figure means little without it.
+//! State of this host during a measurement: a figure means little without it.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use sys::processor_time::{self, Ticks};
 
-/// This host, when a bench began.
+/// State of this host at the beginning of a bench.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
@@ -14,20 +14,20 @@ pub struct Host {
     pub kernel: String,
     /// The machine's architecture, such as `x86_64`.
     pub machine: String,
-    /// What the processor calls itself; empty where it says nothing.
+    /// The processor's model name; empty where it is not reported.
     pub cpu: String,
-    /// How many processors this process may use.
+    /// Number of processors that this process may use.
     pub cpus: u32,
     /// Tasks ready to run, averaged over a minute (`/proc/loadavg`).
     pub load_1min: Option<f64>,
-    /// The receive buffer of a socket that asks for none (`net.core.rmem_default`).
+    /// Default receive buffer of a socket (`net.core.rmem_default`).
     pub rmem_default_bytes: Option<u64>,
     /// The largest receive buffer without privilege (`net.core.rmem_max`).
     pub rmem_max_bytes: Option<u64>,
 }
 
 impl Host {
-    /// Looks at this host.
+    /// Reads the state of this host.
     #[must_use]
     pub fn look() -> Self {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -43,13 +43,13 @@ impl Host {
     }
 }
 
-/// Returns how many processors this process may use.
+/// Returns the number of processors that this process may use.
 #[must_use]
 pub(crate) fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX))
 }
 
-/// Returns how many processors the machine has, whoever may use them.
+/// Returns the number of processors of the machine, whether or not this process may use them.
 #[must_use]
 pub(crate) fn processors_of_machine() -> u32 {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -57,22 +57,22 @@ pub(crate) fn processors_of_machine() -> u32 {
     u32::try_from(stat.lines().filter(is_one).count()).unwrap_or(u32::MAX).max(1)
 }
 
-/// Returns how many tasks are ready to run, averaged over a minute.
+/// Returns the number of tasks ready to run, averaged over a minute.
 #[must_use]
 pub(crate) fn load() -> Option<f64> {
     let text = fs::read_to_string("/proc/loadavg").ok()?;
     text.split(' ').next()?.parse().ok().filter(|load: &f64| load.is_finite())
 }
 
-/// Returns the send buffer of a socket that asks for none (`net.core.wmem_default`), as it would be asked for: half of what
-/// the kernel tells.
+/// Returns the default send buffer of a socket (`net.core.wmem_default`) as a size to request: half of what the
+/// kernel reports.
 #[must_use]
 pub(crate) fn send_buffer_default() -> Option<usize> {
     let text = fs::read_to_string("/proc/sys/net/core/wmem_default").ok()?;
     text.trim().parse::<usize>().ok().map(|bytes| bytes / 2)
 }
 
-/// The processor time that others take while something is measured.
+/// Processor time used by others during a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elsewhere {
     began: Instant,
@@ -80,13 +80,13 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Begins to look.
+    /// Begins the measurement.
     pub(crate) fn begin() -> Self {
         Self { began: Instant::now(), busy: busy() }
     }
 
-    /// Returns how many processors others kept busy since, when we took `ours`; `None` where `/proc/stat`
-    /// does not say.
+    /// Returns the number of processors that others kept busy since, given the time `ours` that this program
+    /// used; `None` where `/proc/stat` does not report it.
     pub(crate) fn cpus(&self, ours: Duration) -> Option<f64> {
         let (before, now) = (self.busy?, busy()?);
         let others = now.saturating_sub(before).saturating_sub(ours);
@@ -95,13 +95,13 @@ impl Elsewhere {
     }
 }
 
-/// Returns how long all processors together were busy since boot, interrupts left out.
+/// Returns the busy time of all processors together since boot, without interrupts.
 fn busy() -> Option<Duration> {
     Ticks::of_all().as_ref().map(busy_in)
 }
 
-/// Soft interrupts are left out because those of the loopback interface are our own, steal is kept because another
-/// guest's work disturbs as much as a neighbour's.
+/// Soft interrupts are left out because those of the loopback interface are caused by the bench; steal is kept
+/// because another guest's work disturbs as much as a neighbour's.
 fn busy_in(ticks: &Ticks) -> Duration {
     processor_time::duration(ticks.user + ticks.nice + ticks.system + ticks.steal)
 }

@@ -1,4 +1,4 @@
-//! What is known of one of the two hosts of a measurement: the machine, and the way out of it that is measured.
+//! State of one of the two hosts of a measurement: the machine, and the measured interface.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -8,7 +8,8 @@ use sys::Interface;
 
 use crate::host::Host;
 
-/// What an IP packet holds at most, however large the packets are that an interface takes: the loopback one's 65,536.
+/// Maximum size of an IP packet, even if an interface takes larger ones, such as the loopback interface's
+/// 65,536.
 const LARGEST_PACKET_BYTES: u32 = 65_535;
 
 /// A host that takes part in a measurement.
@@ -17,17 +18,18 @@ const LARGEST_PACKET_BYTES: u32 = 65_535;
 pub struct HostState {
     /// The machine.
     pub host: Host,
-    /// What tells this start of this machine from every other, so that two ends on one host are known as such; empty
-    /// where the kernel does not say.
+    /// Identifier of this boot of this machine, by which two ends on one host are recognised; empty where the
+    /// kernel does not report it.
     pub boot_id: String,
     /// The largest send buffer without privilege (`net.core.wmem_max`).
     pub wmem_max_bytes: Option<u64>,
-    /// The congestion control of connections that ask for none.
+    /// The default congestion control of connections.
     pub congestion_control: Option<String>,
-    /// The interface with the address that is measured over; null if none has it.
+    /// The interface with the measured address; null if none has it.
     pub interface: Option<Link>,
-    /// The largest packet that leaves for the other end in one piece, as far as this host knows: a narrower place further
-    /// on that has not answered yet is not in it. Null where there is no other end, or the kernel does not say.
+    /// The largest packet that reaches the other end unfragmented, as far as this host knows: a narrower link
+    /// further along the path that has not answered yet is not included. Null where there is no other end, or
+    /// the kernel does not report it.
     pub path_mtu_bytes: Option<u32>,
 }
 
@@ -35,16 +37,16 @@ pub struct HostState {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// The largest packet it takes.
+    /// Maximum size of a packet.
     pub mtu_bytes: u32,
-    /// The offloads that are switched on, in the kernel's words (`ethtool -k`); null where its driver does not tell.
+    /// The offloads that are switched on, named as in `ethtool -k`; null where the driver does not report them.
     pub offloads: Option<Vec<String>>,
 }
 
 impl HostState {
-    /// Looks at this host, as seen by whoever measures over `address`.
+    /// Reads the state of this host, for measurements over `address`.
     #[must_use]
     pub fn look(address: IpAddr) -> Self {
         let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
@@ -58,7 +60,7 @@ impl HostState {
         }
     }
 
-    /// Looks at this host, as seen by whoever measures from an address of it to another end.
+    /// Reads the state of this host, for measurements from one of its addresses to another end.
     #[must_use]
     pub fn look_towards(address: IpAddr, peer: SocketAddr) -> Self {
         let path_mtu = sys::path_mtu(peer, None).ok();
@@ -66,13 +68,13 @@ impl HostState {
         Self { path_mtu_bytes, ..Self::look(address) }
     }
 
-    /// Tells whether the other is the same host.
+    /// Returns whether the other is the same host.
     #[must_use]
     pub fn is_same_host(&self, other: &Self) -> bool {
         !self.boot_id.is_empty() && self.boot_id == other.boot_id
     }
 
-    /// Says in a line what a figure of this host depends on.
+    /// Describes in a line what a figure of this host depends on.
     #[must_use]
     pub fn in_words(&self) -> String {
         let Host { kernel, machine, cpu, cpus, load_1min, .. } = &self.host;
@@ -87,14 +89,14 @@ impl HostState {
 }
 
 impl Link {
-    /// Looks at the interface that has an address; `None` if none has it.
+    /// Returns the interface that has an address; `None` if none has it.
     pub(crate) fn of(address: IpAddr) -> Option<Self> {
         let found = Interface::all().ok()?.into_iter().find(|it| it.addresses.contains(&address))?;
         let offloads = found.offloads().ok();
         Some(Self { name: found.name, mtu_bytes: found.mtu, offloads })
     }
 
-    /// Says what it takes, with what is known of the path behind it.
+    /// Describes the interface, with what is known of the path behind it.
     pub(crate) fn in_words(&self, path: &str) -> String {
         let offloads = self.offloads.as_ref().map_or("not told".to_owned(), |names| match &names[..] {
             [] => "none".to_owned(),

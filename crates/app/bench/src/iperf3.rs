@@ -1,11 +1,12 @@
-//! Speaks iperf3: [`serve`]s its clients, and [`run`]s tests against its servers.
+//! The protocol of iperf3: [`serve`]s its clients, and [`run`]s tests against its servers.
 //!
-//! The conversation of either side is a machine without sockets (`server`, `client`); `serve` with `session`, and `run`,
-//! give them sockets and threads; `traffic` is the data that flows, the same on both sides. A test comes to a [`Report`],
-//! which tells what both sides counted, whether its account closes, and all of it in JSON of iperf3's shape.
+//! The conversation of either side is a machine without sockets (`server`, `client`); `serve` with `session`,
+//! and `run`, give them sockets and threads; `traffic` is the data, the same on both sides. The result of a
+//! test is a [`Report`], which has the counts of both sides, the check of its account, and all of it in JSON of
+//! iperf3's shape.
 //!
-//! Learnt from two programs of iperf 3.12 that talked past a relay which wrote down every byte; `docs/bench.md` says what
-//! works, what is refused, and what differs.
+//! Learnt from two programs of iperf 3.12 that communicated through a relay which recorded every byte;
+//! `docs/bench.md` lists what works, what is refused, and what differs.
 
 mod client;
 mod cpu;

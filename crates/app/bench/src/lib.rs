@@ -1,11 +1,11 @@
-//! The measurement suite: runs the methods of `probe` over real sockets and rings, and reports.
+//! The measurement suite: runs the methods of `probe` over real sockets and rings, and makes reports.
 //!
-//! Every figure comes with its repeats, their spread and the state of the host; what could not be measured is named
-//! with its reason. Start with [`throughput`], what goes through between two ends that speak over a [`control`]
-//! connection, with [`pingpong`], round-trip time and rate of messages, [`multicast`], one sender and many receivers, [`capacity`],
-//! how many datagrams are received a second, [`cost`], what data take of a processor, or with [`cycle`], the largest array
-//! that two processes exchange every cycle; [`Quota`] limits their processor time. [`iperf3`] speaks to another tool's
-//! clients and servers.
+//! Every figure comes with its repeats, their spread and the state of the host; anything that could not be
+//! measured is named with the reason. Start with [`throughput`], the rate between two ends that use a
+//! [`control`] connection, with [`pingpong`], round-trip time and rate of messages, [`multicast`], one sender
+//! and many receivers, [`capacity`], the number of datagrams received per second, [`cost`], the processor time
+//! that data takes, or with [`cycle`], the largest array that two processes exchange every cycle; [`Quota`]
+//! limits their processor time. [`iperf3`] works with another tool's clients and servers.
 //!
 //! Not here: the methods (`probe`), arguments and terminals (`cli`).
 

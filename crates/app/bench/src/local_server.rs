@@ -1,4 +1,4 @@
-//! A server of one's own, for a measurement whose both ends are on this host.
+//! A local server, for a measurement with both ends on this host.
 
 use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::child::{OwnedProcess, Program};
 
-/// How long a server may take to listen.
+/// Time a server may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server process. Dropping it ends it.
@@ -18,25 +18,25 @@ pub struct LocalServer {
     address: SocketAddr,
 }
 
-/// Says why no server of one's own could be started.
+/// Reasons why no local server could be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocalServerError {
-    /// It could not be started.
+    /// The program could not be started.
     #[error("the local server cannot be started: {source}\nsee whether `{program}` can be started")]
     Start {
-        /// What was to be started.
+        /// Program that should have been started.
         program: String,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It did not say where it listens.
+    /// The server did not print its address.
     #[error("the local server ended before it listened\nsee the lines above for its reason")]
     Ended,
 }
 
 impl LocalServer {
-    /// Starts a server; its program is to print the address it listens at as its first line, and to end when its
+    /// Starts a server; its program must print its listening address as its first line, and end when its
     /// standard input does.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl LocalServer {
         Self::start_by(program.command(), program, listen)
     }
 
-    /// Starts a server by a command that begins with other words, such as those that lead into a namespace.
+    /// Starts a server by a command with a prefix, such as one that enters a namespace.
     pub(crate) fn start_by(
         mut command: Command,
         program: &Program,
@@ -60,14 +60,14 @@ impl LocalServer {
         std::thread::spawn(move || {
             let mut lines = BufReader::new(output).lines();
             let address: Option<SocketAddr> = lines.next().and_then(|line| line.ok()?.parse().ok());
-            // Nobody waits for it any more: the server is being dropped.
+            // The channel's receiver is gone: the server is being dropped.
             let _ = sender.send(address);
         });
         let address = first_line.recv_timeout(PATIENCE).ok().flatten().ok_or(LocalServerError::Ended)?;
         Ok(Self { _process: process, address })
     }
 
-    /// Returns where it listens.
+    /// Returns the address at which it listens.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address

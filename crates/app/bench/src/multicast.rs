@@ -1,9 +1,9 @@
-//! One sender, many receivers: when each datagram of a group reaches each member, and what each lost.
+//! One sender, many receivers: latency and loss of a group's datagrams at each member.
 //!
-//! [`measure`] is the client's end, which sends; [`TEST`] the server's, which has the members, each with a socket, a thread and
-//! an account of its own. The method (pace, numbers, accounts, percentiles) is `probe`'s. A latency is from the call
-//! that sends a datagram to the read that delivers it, on the clock that both ends share; between two hosts there is
-//! none, and the report says so with null.
+//! [`measure`] is the client's end, which sends; [`TEST`] the server's, which has the members, each with its
+//! own socket, thread and account. The method (pace, numbers, accounts, percentiles) is `probe`'s. A latency is
+//! the time from the call that sends a datagram to the read that delivers it, on the clock that both ends
+//! share; between two hosts there is none, and the report has null.
 
 mod client;
 mod member;

@@ -1,7 +1,7 @@
-//! Two network namespaces with a cable between them: two hosts on one, for measurements that need no second machine.
+//! Two network namespaces with a cable between them: they stand for two hosts where there is no second machine.
 //!
-//! Made and removed with the command `ip`, by root only. Their names tell the process that made them, so that what a
-//! killed one left is removed by the next.
+//! Created and removed with the command `ip`, by root only. Their names contain the process that created them,
+//! so that the leftovers of a killed one are removed by the next.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,15 +22,15 @@ const PREFIX_LENGTH: u8 = 24;
 
 /// The end of the cable in either namespace.
 const INTERFACE: &str = "bench0";
-/// What the names of namespaces begin with: behind it stand the process and when it began.
+/// Prefix of the namespaces' names, followed by the process and its start time.
 const NAME: &str = "tallycast-bench-";
-/// Where `ip netns` keeps namespaces by name.
+/// Folder in which `ip netns` keeps namespaces by name.
 const FOLDER: &str = "/run/netns";
 
-/// How the cable is to be.
+/// Settings of the cable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cable {
-    /// Its MTU; without one the system's, 1,500.
+    /// MTU of the cable; by default the system's, 1,500.
     pub mtu_bytes: Option<u32>,
 }
 
@@ -41,43 +41,43 @@ pub struct Namespaces {
     client: Namespace,
 }
 
-/// A thread's stay in a namespace. Dropping it leads the thread back.
+/// A thread's stay in a namespace. Dropping it returns the thread.
 #[derive(Debug)]
 pub struct Stay {
     origin: File,
 }
 
-/// Says why there are no namespaces.
+/// Reasons why there are no namespaces.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NamespaceError {
-    /// The command is not there.
+    /// The command is not installed.
     #[error(
         "the command `{program}` cannot be started: {source}\ninstall it with: sudo apt install iproute2"
     )]
     NoCommand {
-        /// Which.
+        /// Name of the command.
         program: &'static str,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It is not allowed.
+    /// The user lacks the privilege.
     #[error("only root can create network namespaces: {0}\nrun the same command with sudo")]
     NotAllowed(String),
-    /// Anything else that the command said.
+    /// Any other failure of the command.
     #[error("`{command}` failed: {said}")]
     Failed {
-        /// What was asked for.
+        /// The command line.
         command: String,
-        /// What it said.
+        /// Output of the command.
         said: String,
     },
     /// The namespace cannot be entered.
     #[error("namespace {name} cannot be entered: {source}\nrun the same command with sudo")]
     Enter {
-        /// Which.
+        /// Name of the namespace.
         name: String,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -86,10 +86,10 @@ pub enum NamespaceError {
 struct Namespace(String);
 
 impl Namespaces {
-    /// Makes both, with a cable between them, and removes what killed benches left.
+    /// Creates both, with a cable between them, and removes the leftovers of killed benches.
     ///
     /// # Errors
-    /// [`NamespaceError`]; what was made until then is removed.
+    /// [`NamespaceError`]; everything created until then is removed.
     pub fn make(cable: Cable) -> Result<Self, NamespaceError> {
         remove_leftovers();
         let owner = format!("{NAME}{}-{}", std::process::id(), start_of("self").unwrap_or_default());
@@ -102,13 +102,13 @@ impl Namespaces {
         Ok(Self { server, client })
     }
 
-    /// Puts a delay into the cable, the same each way.
+    /// Adds a delay to the cable, the same in each direction.
     ///
     /// # Errors
     /// [`NamespaceError`], above all where this kernel has no `netem`; there is no delay then.
     pub fn delay(&self, each_way: Duration) -> Result<(), NamespaceError> {
         let delay = format!("{}us", each_way.as_micros());
-        // Room for what is under way at 10 Gbit/s in packets of 1,500 bytes, several times over.
+        // Room for the packets in flight at 10 Gbit/s in packets of 1,500 bytes, several times over.
         let netem = ["root", "netem", "delay", &delay, "limit", "100000"];
         [&self.server, &self.client].into_iter().try_for_each(|end| {
             run("tc", &[&["-n", &end.0, "qdisc", "add", "dev", INTERFACE][..], &netem].concat())
@@ -118,14 +118,14 @@ impl Namespaces {
     /// Starts a server in one of them.
     ///
     /// # Errors
-    /// As [`LocalServer::start`].
+    /// As for [`LocalServer::start`].
     pub fn start_server(&self, program: &Program) -> Result<LocalServer, LocalServerError> {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.server.0]).arg(&program.path).args(&program.arguments);
         LocalServer::start_by(command, program, SERVER_ADDRESS.into())
     }
 
-    /// Leads this thread, and those that it starts, into the other one.
+    /// Moves this thread, and those that it starts, into the other one.
     ///
     /// # Errors
     /// [`NamespaceError::Enter`].
@@ -166,14 +166,14 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by the next that makes some.
+        // Anything that cannot be removed now is removed by the next bench.
         let _ = ip(&["netns", "delete", &self.0]);
     }
 }
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        // Failing leaves this thread where it is, which only a program that goes on would notice.
+        // Failing leaves this thread in the namespace, which matters only to a program that continues.
         let _ = move_into_link_name_space(self.origin.as_fd(), Some(LinkNameSpaceType::Network));
     }
 }
@@ -197,7 +197,7 @@ fn run(program: &'static str, arguments: &[&str]) -> Result<(), NamespaceError> 
     })
 }
 
-/// Removes the namespaces of benches that do not run any more.
+/// Removes the namespaces of benches that no longer run.
 fn remove_leftovers() {
     let names = fs::read_dir(FOLDER)
         .into_iter()
@@ -208,7 +208,8 @@ fn remove_leftovers() {
     }
 }
 
-/// Tells whether a namespace is of a bench whose process is gone; `start_of` tells when a process began, if it runs.
+/// Returns whether a namespace is of a bench whose process is gone; `start_of` returns the start time of a
+/// running process.
 fn is_leftover(name: &str, start_of: impl Fn(&str) -> Option<String>) -> bool {
     let Some(owner) = name.strip_prefix(NAME) else { return false };
     let mut words = owner.split('-');
@@ -216,10 +217,10 @@ fn is_leftover(name: &str, start_of: impl Fn(&str) -> Option<String>) -> bool {
     start_of(process).is_none_or(|began| began != start)
 }
 
-/// Returns when a process began, in the kernel's ticks since boot.
+/// Returns the start time of a process, in the kernel's ticks since boot.
 fn start_of(process: &str) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // Source: proc_pid_stat(5): the 22nd word; the second, in brackets, may hold blanks.
+    // Source: proc_pid_stat(5): the 22nd field; the second, in brackets, may contain blanks.
     let (_, behind_name) = stat.rsplit_once(')')?;
     behind_name.split_whitespace().nth(19).map(str::to_owned)
 }

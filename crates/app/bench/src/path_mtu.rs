@@ -1,9 +1,9 @@
-//! How large a datagram makes the way to the server and back in one piece: found by trying.
+//! The largest datagram that passes to the server and back unfragmented: found by trying.
 //!
-//! What this host knows of the way ([`sys::path_mtu`]) is its own interface's MTU and what routers have answered. A place
-//! further on that drops what is too large without a word shows only when something too large is sent: with fragments
-//! forbidden both ways, each size of a search is sent, and a small datagram behind it. A size is too large once small ones
-//! came back three times and it did not: by the clock alone a server that is kept from its processor would look like a
+//! This host knows only its own interface's MTU and the answers of routers ([`sys::path_mtu`]). A hop further
+//! along that silently drops large packets shows only when one is sent: with fragments forbidden both ways,
+//! each size of a search is sent, and a small datagram after it. A size is too large once small ones came back
+//! three times and it did not: by the clock alone a server that is kept from its processor would look like a
 //! PMTU black hole. Source: RFC 4821, which finds a path's MTU so, without the answers of routers.
 
 use std::io;
@@ -19,35 +19,36 @@ use sys::{fragments, header_bytes};
 use crate::control::{Connection, ControlError, EndWish, Message, Patience, ServeError, Test};
 use crate::greeting::token;
 
-/// What a server has to know to take part.
+/// The server's part of the test.
 pub const TEST: Test = Test { name: NAME, serve };
 const NAME: &str = "path_mtu";
 
-/// How often a size has to be missing beside a small datagram: one lost datagram is not a smaller MTU.
+/// Number of times a size must be missing while a small datagram returns: one lost datagram is not a smaller
+/// MTU.
 const MISSING: u32 = 3;
-/// How often not even a small one may come back in a row: five seconds of waiting.
+/// Number of consecutive times not even a small one may return: five seconds of waiting.
 const SILENT: u32 = 20;
-/// How long answers are waited for before the next attempt. Later ones count, too.
+/// Time to wait for answers before the next attempt. Later ones count, too.
 const WAIT: Duration = Duration::from_millis(250);
-/// How long the server looks for datagrams before it listens to the client.
+/// Time the server waits for datagrams before it reads the control connection.
 const LOOK: Duration = Duration::from_millis(20);
-/// The token and which attempt it is stand at the start of each datagram.
+/// Length of token and attempt number at the start of each datagram.
 const HEAD_BYTES: usize = 8 + 4;
-/// The longest payload of UDP over IPv4.
+/// Maximum payload of UDP over IPv4.
 const MAX_PAYLOAD_BYTES: usize = 65_507;
 
-/// What was found.
+/// Result of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct PathMtu {
     /// The largest payload that came back.
     pub payload_bytes: usize,
-    /// The packet around it.
+    /// Size of the packet around it.
     pub mtu_bytes: usize,
-    /// What this host knew of the way before.
+    /// Path MTU known to this host before.
     pub known_mtu_bytes: usize,
 }
 
-/// Says why nothing was found.
+/// Reasons why nothing was found.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathMtuError {
@@ -57,30 +58,30 @@ pub enum PathMtuError {
     /// Datagrams cannot be sent.
     #[error("datagrams cannot be sent to {to}: {source}\ncheck route and firewall")]
     Socket {
-        /// Where they were to go.
+        /// Destination of the datagrams.
         to: SocketAddr,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It was ended early.
+    /// The measurement was ended early.
     #[error("the path MTU measurement was stopped early\nlet it finish, or leave --probe-mtu out")]
     Ended,
-    /// Not even small ones come back.
+    /// Not even small datagrams come back.
     #[error(
         "no answer to datagrams from {0}\na firewall may let only TCP through: open UDP in both directions"
     )]
     NothingCameBack(SocketAddr),
 }
 
-/// What the server says.
+/// Messages of the server.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Word {
-    /// It answers there what begins with this.
+    /// The server answers at this port datagrams that begin with this token.
     Ready { port: u16, token: u64 },
 }
 
-/// Finds the largest datagram that the way to a server and back takes in one piece, unless it is to end before.
+/// Finds the largest datagram that passes to a server and back unfragmented, unless it is to end before.
 ///
 /// # Errors
 /// [`PathMtuError`].
@@ -110,7 +111,7 @@ pub fn find(
             }
             Next::Try(bytes) => {
                 let size_bytes = usize::try_from(bytes).unwrap_or(MAX_PAYLOAD_BYTES);
-                // Also tells the server that this end is alive.
+                // Also shows the server that this end is alive.
                 connection.tell(&Message::Alive)?;
                 match sender.comes_back(size_bytes).map_err(failed)? {
                     ProbeOutcome::Back => search.tell(Answer::Good),
@@ -144,7 +145,7 @@ impl Echoing {
         Ok(Self { socket, token, attempt: 0, buffer: vec![0; MAX_PAYLOAD_BYTES] })
     }
 
-    /// Tells whether a datagram of so many bytes makes the way and back.
+    /// Returns whether a datagram of `size_bytes` passes to the server and back.
     fn comes_back(&mut self, size_bytes: usize) -> io::Result<ProbeOutcome> {
         if size_bytes < HEAD_BYTES {
             return Ok(ProbeOutcome::Back);
@@ -173,22 +174,23 @@ impl Echoing {
         })
     }
 
-    /// Sends so many bytes; tells whether they are not too large already here.
+    /// Sends a datagram of `size_bytes`; returns false if this host already finds it too large.
     fn send(&mut self, size_bytes: usize) -> io::Result<bool> {
         let datagram = &mut self.buffer[..size_bytes];
         datagram[..8].copy_from_slice(&self.token.to_le_bytes());
         datagram[8..HEAD_BYTES].copy_from_slice(&self.attempt.to_le_bytes());
         match self.socket.send(datagram) {
             Ok(_) => Ok(true),
-            // A router has answered meanwhile that this is too large, or this host knows.
+            // A router has answered meanwhile that this is too large, or this host knows it.
             Err(error) if is_too_large(&error) => Ok(false),
-            // An earlier one was answered by nobody listening: this one was not sent.
+            // An earlier one met a closed port: this one was not sent.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(true),
             Err(error) => Err(error),
         }
     }
 
-    /// Waits for an answer of this size or a larger one, whatever the attempt, or a small one from `first_attempt` on.
+    /// Waits for an answer of this size or a larger one, of any attempt, or a small one from `first_attempt`
+    /// on.
     fn hear(&mut self, size_bytes: usize, first_attempt: u32) -> io::Result<Heard> {
         let until = Instant::now() + WAIT;
         loop {
@@ -215,28 +217,28 @@ impl Echoing {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ProbeOutcome {
     Back,
-    /// Small ones came back, it did not; or somebody on the way has said that it is too large.
+    /// Small ones came back, it did not; or a router has answered that it is too large.
     Missing,
-    /// Nothing comes back at all.
+    /// Nothing came back at all.
     Silence,
 }
 
-/// What came back.
+/// Result of waiting for an answer.
 enum Heard {
     ThatSize,
     Small,
-    /// The system's word that something was too large.
+    /// The system's report that a datagram was too large.
     TooLarge,
     Nothing,
 }
 
-/// Returns which attempt a datagram is of, where it begins with the token.
+/// Returns the attempt number of a datagram that begins with the token.
 fn attempt(datagram: &[u8], token: u64) -> Option<u32> {
     let (head, rest) = datagram.split_first_chunk()?;
     (u64::from_le_bytes(*head) == token).then(|| rest.first_chunk().map(|it| u32::from_le_bytes(*it)))?
 }
 
-/// Answers each datagram of the client with itself, until it says that it has had enough.
+/// Echoes each datagram of the client, until it says good-bye.
 fn serve(
     _parameters: Value,
     connection: &mut Connection,
@@ -258,7 +260,7 @@ fn serve(
             && from.ip() == peer.ip()
             && buffer[..len].starts_with(&token.to_le_bytes())
         {
-            // What the way back does not take, the client sees missing.
+            // If the reverse path does not take it, the client finds it missing.
             let _ = socket.send_to(&buffer[..len], from);
         } else {
             match connection.hear(Instant::now())? {
@@ -271,12 +273,12 @@ fn serve(
     Err(ServeError::Refused("the server was ended".to_owned()))
 }
 
-/// The system's word for "too large".
+/// Returns whether an error means "too large".
 fn is_too_large(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error())
 }
 
-/// Tells whether an error says nothing about this end: nobody listens yet, or nothing came.
+/// Returns whether an error says nothing about this end: the port is still closed, or nothing came.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), ConnectionRefused | Interrupted | TimedOut | WouldBlock)
@@ -287,7 +289,7 @@ mod tests {
     use super::*;
     use crate::control::scene::{PATIENT, Scene};
 
-    /// A client that asks no more has ended.
+    /// Time after which a client that does not finish has failed.
     const WATCHDOG: Duration = Duration::from_secs(120);
 
     /// Opens a client's end, and the peer's socket.
@@ -297,7 +299,8 @@ mod tests {
         (Echoing::open("127.0.0.1:0".parse().unwrap(), to, 7).unwrap(), peer)
     }
 
-    /// Asks about 1,000 bytes, of a peer that answers as `echo` says, until it says that this was the last.
+    /// Probes 1,000 bytes, with a peer that answers as `echo` decides, until that returns that this was the
+    /// last.
     fn ask(echo: impl FnMut(&UdpSocket, &[u8], SocketAddr) -> bool + Send) -> ProbeOutcome {
         let (mut client, peer) = ends();
         peer.set_read_timeout(Some(WATCHDOG)).unwrap();

@@ -1,5 +1,5 @@
 //! The measurements of Petri 2007 (VIOLA report) reproduced: ping-pongs and parallel streams, table 1 and the
-//! conclusions compared with what was measured here.
+//! conclusions compared with those of this measurement.
 //!
 //! Source: Petri, "10 Gbit/s-Performance-Messungen im VIOLA-Netz" (D-Grid, Forschungszentrum Jülich). The path had a
 //! round-trip time of 20 ms and carried 10 Gbit/s; the protocols were TCP with bic and reno, and UDT 3.1. The report
@@ -23,10 +23,10 @@ const LARGEST: u64 = probe::pingpong::LARGEST_OF_PETRI_2007;
 /// The MTUs of the report.
 pub const MTUS: [u32; 2] = [1_500, 9_000];
 
-/// How many parallel streams stand for the report's, which does not say how many it took.
+/// Number of parallel streams here; the report does not state its own.
 const STREAMS: u32 = 4;
 
-/// Table 1 of the report: what, MTU, protocol, Δt/2 at 1 byte in µs, Mbit/s at 9,288,586 bytes.
+/// Table 1 of the report: program, MTU, protocol, Δt/2 at 1 byte in µs, Mbit/s at 9,288,586 bytes.
 const TABLE: [(&str, u32, &str, f64, f64); 18] = [
     ("tcppp", 1_500, "bic", 9_694.0, 1_346.0),
     ("tcppp", 1_500, "reno", 9_697.0, 1_836.0),
@@ -48,19 +48,19 @@ const TABLE: [(&str, u32, &str, f64, f64); 18] = [
     ("visitpp", 9_000, "reno", 29_175.0, 1_414.0),
 ];
 
-/// A way between two ends, as long as it is there.
+/// A path between two ends, which exists until it is dropped.
 pub trait Path {
-    /// Returns its ends.
+    /// Returns the ends of the path.
     fn ends(&self) -> Ends;
 
-    /// Returns what is to be known of it, such as a delay that could not be put into it.
+    /// Returns notes on the path, such as a delay that could not be added.
     fn notes(&self) -> Vec<String>;
 }
 
-/// Whoever lays paths: with an MTU, or as they are.
+/// Creator of paths: with an MTU, or as they are.
 pub type Lay<'a> = dyn FnMut(Option<u32>) -> Result<Box<dyn Path>, String> + 'a;
 
-/// Measures over paths with each of these MTUs, or over one as it is; compares with what the report has.
+/// Measures over paths with each of these MTUs, or over one as it is; compares with the report.
 pub fn measure(
     grid: Grid,
     mtus: &[Option<u32>],
@@ -84,11 +84,11 @@ pub fn measure(
     it.end(watch.is_wanted_to_end())
 }
 
-/// What was measured over one path.
+/// Results over one path.
 #[derive(Clone, Debug, Default)]
 struct Found {
     mtu: Option<u32>,
-    /// What ping-pong found; none if it could not be measured.
+    /// Result of the ping-pong; none if it could not be measured.
     pingpong: Option<pingpong::Report>,
     /// Rates of one stream and of several, as received.
     one_stream: Option<Row>,
@@ -118,7 +118,7 @@ impl Measuring<'_> {
         self.found.push(Found { mtu, pingpong, one_stream, streams });
     }
 
-    /// Lays a path for one measurement: a server of one's own serves one client.
+    /// Creates a path for one measurement: each local server serves one client.
     fn lay(&mut self, name: &str, mtu: Option<u32>, lay: &mut Lay<'_>) -> Option<Box<dyn Path>> {
         match lay(mtu) {
             Ok(path) => {
@@ -192,7 +192,8 @@ impl Measuring<'_> {
     }
 }
 
-/// Returns what is exchanged: the sizes of table 1 and one between in short, all of the curve in full.
+/// Returns the options of the ping-pong: in short the sizes of table 1 and one between, in full the whole
+/// curve.
 fn pingpong_options(grid: Grid, congestion_controls: &[String]) -> pingpong::Options {
     let tcp = congestion_controls.iter().cloned().map(|name| System::Tcp(Some(name)));
     let systems = tcp.chain([System::Udp]).collect();
@@ -211,7 +212,7 @@ fn pingpong_options(grid: Grid, congestion_controls: &[String]) -> pingpong::Opt
     }
 }
 
-/// Returns how streams are measured: for 60 s as in the report (§3.5), or for a few.
+/// Returns the options for streams: for 60 s as in the report (§3.5), or for a few.
 fn throughput_options(grid: Grid, streams: u32) -> throughput::Options {
     let duration = match grid {
         Grid::Short => Duration::from_secs(2),
@@ -220,7 +221,7 @@ fn throughput_options(grid: Grid, streams: u32) -> throughput::Options {
     throughput::Options { streams, duration, ..throughput::Options::default() }
 }
 
-/// Shows which measurement goes on, not its intervals.
+/// Shows the progress by measurement, not its intervals.
 struct Quiet<'a> {
     watch: &'a mut dyn Watch,
     name: &'a str,
@@ -240,18 +241,18 @@ impl throughput::Watch for Quiet<'_> {
     }
 }
 
-/// Names a path.
+/// Returns the name of a path.
 fn over(mtu: Option<u32>) -> String {
     mtu.map_or("the path as it is".to_owned(), |mtu| format!("MTU {mtu}"))
 }
 
 impl Found {
-    /// Tells whether it is of this MTU; a path as it is has no line in the report.
+    /// Returns whether the path has this MTU; a path as it is has no line in the report.
     fn is_of(&self, mtu: u32) -> bool {
         self.mtu == Some(mtu)
     }
 
-    /// Returns what a message of one byte takes with each congestion control.
+    /// Returns the times of a message of one byte with each congestion control.
     fn smallest_over_tcp(&self) -> impl Iterator<Item = &Row> {
         self.pingpong.iter().flat_map(|pingpong| {
             let systems = pingpong.start.test_start.systems.iter();
@@ -265,7 +266,7 @@ impl Found {
     }
 }
 
-/// Compares table 1 with our figures, and adds what was measured here and has no line in that table.
+/// Compares table 1 with our figures, and adds those measured here that have no line in that table.
 fn table(found: &[Found], congestion_controls: &[String]) -> Vec<ReferenceFigure> {
     let mut table = Vec::new();
     for (what, mtu, protocol, time_us, mbits) in TABLE {
@@ -300,7 +301,7 @@ fn table(found: &[Found], congestion_controls: &[String]) -> Vec<ReferenceFigure
     table
 }
 
-/// Says why a line of the report's table has no figure here.
+/// Returns why a line of the report's table has no figure here.
 fn why_not(what: &str, mtu: u32, protocol: &str, found: &[Found], congestion_controls: &[String]) -> String {
     match (what, protocol) {
         (_, "udt") | ("udtpp", _) => "not yet here: our reliable transport over UDP".to_owned(),
@@ -315,7 +316,7 @@ fn why_not(what: &str, mtu: u32, protocol: &str, found: &[Found], congestion_con
     }
 }
 
-/// Returns what was measured over a path and has no line in the report.
+/// Returns the figures of a path that have no line in the report.
 fn beyond(found: &Found) -> Vec<ReferenceFigure> {
     let Some(pingpong) = &found.pingpong else { return Vec::new() };
     let in_document = |system: &str| {
@@ -342,7 +343,7 @@ fn beyond(found: &Found) -> Vec<ReferenceFigure> {
     lines.collect()
 }
 
-/// Compares with what the report concludes (§4).
+/// Compares with the report's conclusions (§4).
 fn conclusions(found: &[Found]) -> Vec<Conclusion> {
     let not_yet = |source| Conclusion::not_judged(source, "our reliable transport over UDP is not yet here");
     vec![
@@ -399,7 +400,7 @@ fn parallel_streams(found: &[Found]) -> Conclusion {
     )
 }
 
-/// Judges each time against the shortest: what spreads too widely to show a difference shows no sameness either.
+/// Compares each time with the shortest: a spread too wide to show a difference does not show equality either.
 fn small_messages(found: &[Found]) -> Conclusion {
     let source = "a message of one byte takes the same time with bic and with reno, with MTU 1500 and 9000: the path decides";
     let rows: Vec<&Row> = found.iter().flat_map(Found::smallest_over_tcp).collect();
@@ -422,7 +423,7 @@ fn small_messages(found: &[Found]) -> Conclusion {
     }
 }
 
-/// How one rate compares with another.
+/// Ratio of one rate to another.
 #[derive(Clone, Copy, Debug)]
 struct Gain {
     times: f64,
@@ -430,7 +431,7 @@ struct Gain {
 }
 
 impl Gain {
-    /// `None` where either is nothing.
+    /// `None` if either is zero.
     fn of(more: &Row, less: &Row) -> Option<Self> {
         (more.median > 0.0 && less.median > 0.0).then(|| Self {
             times: more.median / less.median,
@@ -439,7 +440,8 @@ impl Gain {
     }
 }
 
-/// Returns the repeats of a row. It tells their extremes and not their quartiles, for which they are taken: less is judged so.
+/// Returns the repeats of a row. The row has their extremes and not their quartiles; the extremes are used
+/// instead, which judges less.
 fn repeats(row: &Row) -> Summary {
     let Row { min, median, max, .. } = *row;
     let count = usize::try_from(row.runs).unwrap_or(usize::MAX);

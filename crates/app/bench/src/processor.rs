@@ -1,4 +1,4 @@
-//! What a run takes of a host's processors, in the terms of its cost: time, frequency, and what soft interrupts took.
+//! Processor use of a run, in the terms of its cost: time, frequency, and soft interrupts.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,62 +8,63 @@ use serde::{Deserialize, Serialize};
 
 use sys::processor_time::{self, Ticks};
 
-/// How often the frequency is looked at while a run goes on: rarely enough that looking is no part of a cost, and often
-/// enough for a run of half a second. The kernel counts work in ticks of 10 ms.
+/// Interval at which the frequency is read during a run: rarely enough that reading is no part of a cost, and
+/// often enough for a run of half a second. The kernel counts work in ticks of 10 ms.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// What one end of a run took of its host's processors.
+/// Processor use of one end of a run.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processor {
-    /// Processor time of the end's process, the kernel's in its name included.
+    /// Processor time of the end's process, including the kernel's on its behalf.
     pub cpu_seconds: f64,
-    /// The frequency of the host's processors while they were busy, each weighed by how long it was; null where the system
-    /// does not tell it.
+    /// Mean frequency of the host's processors while they were busy, weighted by busy time; null where the
+    /// system does not report it.
     pub mhz: Option<f64>,
-    /// The lowest at which one was busy; null where no work was seen.
+    /// The lowest frequency of a busy processor; null where no work was seen.
     pub least_mhz: Option<f64>,
-    /// The highest.
+    /// The highest frequency of a busy processor; null where no work was seen.
     pub most_mhz: Option<f64>,
-    /// Who tells it; null where nobody does.
+    /// Source of the frequency; null without one.
     pub mhz_source: Option<FrequencySource>,
-    /// How many processors of the host soft interrupts kept busy, whomever they were for; null where the kernel does not
-    /// say. Whether they are in somebody's processor time too depends on the kernel's configuration.
+    /// Processors of the host that soft interrupts kept busy, for whatever process; null where the kernel does
+    /// not report it. The kernel's configuration decides whether they also count as processor time of a
+    /// process.
     pub softirq_cpus: Option<f64>,
 }
 
-/// Who tells the frequency of processors.
+/// Source of the processors' frequency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FrequencySource {
-    /// The frequency scaling of each, looked at during the run.
+    /// Frequency scaling of each processor, read during the run.
     Cpufreq,
-    /// `/proc/cpuinfo`, which in most virtual machines has a nominal one.
+    /// `/proc/cpuinfo`, which has a nominal frequency in most virtual machines.
     Cpuinfo,
 }
 
-/// Looks at frequencies and soft interrupts while a run goes on.
+/// Meter of frequencies and soft interrupts during a run.
 #[derive(Debug)]
 pub(crate) struct ProcessorMeter {
     began: Instant,
     before: Option<Ticks>,
-    /// Each processor at the beginning.
+    /// Times of each processor at the beginning.
     each_before: Vec<(u32, Ticks)>,
-    /// Each at the last look.
+    /// Times of each processor at the last reading.
     each: Vec<(u32, Ticks)>,
     looked: Instant,
     scaling: BusyFrequency,
 }
 
 impl ProcessorMeter {
-    /// Begins to look.
+    /// Begins the measurement.
     pub(crate) fn begin() -> Self {
         let (began, each) = (Instant::now(), Ticks::of_each());
         let (before, scaling) = (Ticks::of_all(), BusyFrequency::default());
         Self { began, before, each_before: each.clone(), each, looked: began, scaling }
     }
 
-    /// Looks at the frequencies if it is time to: to be called again and again while the run goes on.
+    /// Reads the frequencies if the interval has passed: to be called repeatedly during the run.
     pub(crate) fn look(&mut self) {
         if self.looked.elapsed() >= LOOK_EVERY {
             self.look_now();
@@ -72,7 +73,7 @@ impl ProcessorMeter {
 
     fn look_now(&mut self) {
         let now = Ticks::of_each();
-        // Who did nothing is not asked: of many processors few work for a run.
+        // Idle processors are not read: of many processors few work for a run.
         for (processor, busy) in work_between(&self.each, &now).filter(|(_, busy)| !busy.is_zero()) {
             if let Some(mhz) = scaled_frequency(processor) {
                 self.scaling.take(mhz, busy);
@@ -81,7 +82,7 @@ impl ProcessorMeter {
         (self.each, self.looked) = (now, Instant::now());
     }
 
-    /// Returns what was taken since the beginning, of which the process took so much.
+    /// Returns the use since the beginning, given the process's own `cpu` time.
     pub(crate) fn taken(mut self, cpu: Duration) -> Processor {
         self.look_now();
         let elapsed = self.began.elapsed().as_secs_f64();
@@ -94,11 +95,11 @@ impl ProcessorMeter {
         Processor { cpu_seconds, mhz, least_mhz, most_mhz, mhz_source, softirq_cpus }
     }
 
-    /// Returns what was seen of frequencies, and who told it.
+    /// Returns the observed frequency and its source.
     fn frequency(&self) -> (BusyFrequency, Option<FrequencySource>) {
         let mut seen = self.scaling;
         if seen.mhz().is_none() {
-            // So short that no processor was seen at work: they are asked as they are.
+            // The run was so short that no processor was seen at work: their present frequencies are used.
             let all = self.each.iter().filter_map(|(processor, _)| scaled_frequency(*processor));
             all.for_each(|mhz| seen.take(mhz, Duration::ZERO));
         }
@@ -115,7 +116,7 @@ impl ProcessorMeter {
     }
 }
 
-/// Returns how long each processor worked between two looks; one that was not there before is left out.
+/// Returns the working time of each processor between two readings; processors that are new are left out.
 fn work_between(before: &[(u32, Ticks)], now: &[(u32, Ticks)]) -> impl Iterator<Item = (u32, Duration)> {
     now.iter().filter_map(|(processor, ticks)| {
         let (_, before) = before.iter().find(|(it, _)| it == processor)?;
@@ -123,14 +124,14 @@ fn work_between(before: &[(u32, Ticks)], now: &[(u32, Ticks)]) -> impl Iterator<
     })
 }
 
-/// Returns what the frequency scaling of a processor says (`cpufreq`), in megahertz, where it has any.
+/// Returns the frequency of a processor from its scaling driver (`cpufreq`), in megahertz, where it has one.
 fn scaled_frequency(processor: u32) -> Option<f64> {
     let path = format!("/sys/devices/system/cpu/cpu{processor}/cpufreq/scaling_cur_freq");
     let khz: f64 = fs::read_to_string(path).ok()?.trim().parse().ok()?;
     Some(khz / 1_000.0)
 }
 
-/// Returns the frequency of each processor that tells it.
+/// Returns the frequency of each processor that has an entry.
 ///
 /// Source: `proc_cpuinfo(5)`: `processor` and `cpu MHz` of each on x86; ARM has no such line.
 fn frequencies_in(cpuinfo: &str) -> Vec<(u32, f64)> {

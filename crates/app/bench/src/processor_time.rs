@@ -1,49 +1,49 @@
-//! How the time of all processors was shared out while something was measured.
+//! Distribution of the time of all processors during a measurement.
 
 use serde::{Deserialize, Serialize};
 use sys::processor_time::Ticks;
 
-/// What all processors of a host did between two moments. Units: percent of one processor, so that they add up to a
-/// hundred times as many as there are.
+/// Shares of time of all processors of a host between two moments. Units: percent of one processor, so that
+/// they add up to a hundred times the number of processors.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shares {
-    /// Programs, polite ones (`nice`) included.
+    /// Programs, including those with lowered priority (`nice`).
     pub user: f64,
-    /// The kernel in the name of programs.
+    /// The kernel on behalf of programs.
     pub system: f64,
     /// Interrupts.
     pub irq: f64,
-    /// Soft interrupts, among them what the network brings.
+    /// Soft interrupts, among them network reception.
     pub softirq: f64,
-    /// Nothing.
+    /// Idle.
     pub idle: f64,
-    /// Nothing, while something waited for a disk.
+    /// Idle while waiting for a disk.
     pub iowait: f64,
-    /// Work of other guests of the same machine.
+    /// Time used by other guests of the same machine.
     pub steal: f64,
 }
 
-/// Looks at the processors while something goes on.
+/// Reading of the processors' times at the beginning of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessorTime {
     before: Option<Ticks>,
 }
 
 impl ProcessorTime {
-    /// Begins to look.
+    /// Begins the measurement.
     pub(crate) fn begin() -> Self {
         Self { before: Ticks::of_all() }
     }
 
-    /// Returns what they did since; `None` where the kernel does not say, or no tick has passed.
+    /// Returns the shares since; `None` where the kernel does not report them, or no tick has passed.
     pub(crate) fn shares(&self) -> Option<Shares> {
         Shares::of(&Ticks::of_all()?.since(&self.before?), crate::host::processors_of_machine())
     }
 }
 
 impl Shares {
-    /// Returns the shares in what so many processors did; `None` if that is nothing.
+    /// Returns the shares of a number of processors; `None` if the ticks are zero.
     fn of(ticks: &Ticks, processors: u32) -> Option<Self> {
         let total: u64 = ticks.classes().iter().sum();
         #[expect(clippy::cast_precision_loss, reason = "ticks of a run are far below 2^53")]
@@ -60,7 +60,7 @@ impl Shares {
         })
     }
 
-    /// Says it in a line.
+    /// Formats the shares in a line.
     #[must_use]
     pub fn in_words(&self) -> String {
         let Self { user, system, irq, softirq, idle, iowait, steal } = self;

@@ -1,10 +1,10 @@
-//! A processor quota for the processes of a bench: a control group of its own, removed whatever happens.
+//! A processor quota for the processes of a bench: a control group of their own, which is always removed.
 //!
-//! The kernel gives a group its quota anew every period and stops all of its processes once it is used up, until the next
-//! one begins; `docker run --cpus` does the same. Version 2 of control groups (`cpu.max`) and version 1
-//! (`cpu.cfs_quota_us`) are both known; where is decided in `places`.
+//! The kernel refills a group's quota every period and stops all of its processes once it is used up, until the
+//! next period begins; `docker run --cpus` does the same. Version 2 of control groups (`cpu.max`) and version 1
+//! (`cpu.cfs_quota_us`) are both supported; `places` decides where the group is created.
 //!
-//! Nothing ever runs without the quota that was asked for: what cannot be enforced is an error that says why.
+//! Nothing ever runs without the requested quota: one that cannot be enforced is an error with its reason.
 
 mod places;
 
@@ -19,33 +19,34 @@ use rustix::io::Errno;
 use crate::host;
 use places::{Place, Version};
 
-/// The shortest quota the kernel takes. Source: `min_cfs_quota_period` in the kernel's `sched/core.c`.
+/// Minimum quota of the kernel. Source: `min_cfs_quota_period` in the kernel's `sched/core.c`.
 const LEAST_QUOTA: Duration = Duration::from_millis(1);
 
-/// The shortest rest: both processes have read the word to begin and sleep by then.
+/// The shortest rest: both processes have read the start message and sleep by then.
 const LEAST_LEAD: Duration = Duration::from_millis(20);
 
-/// How often a group that still seems to have processes is tried again: those killed leave within moments.
+/// Maximum number of attempts to remove a group that still seems to have processes: killed ones leave within
+/// moments.
 const REMOVALS: u32 = 100;
 const BETWEEN_REMOVALS: Duration = Duration::from_millis(10);
 
-/// How a group's name begins; what follows is the process that made it, and a number.
+/// Prefix of a group's name, followed by the process that created it, and a number.
 const PREFIX: &str = "tallycast-bench-";
 
-/// How much of the processors a pair of processes may take together.
+/// Processor time that a pair of processes may take together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Quota {
     /// Units: thousandths of a processor.
     pub millicpus: u32,
-    /// How often the quota is given anew. Docker's is 100 ms.
+    /// Period of the quota. Docker's is 100 ms.
     pub period: Duration,
 }
 
-/// Says why a quota cannot be enforced.
+/// Reasons why a quota cannot be enforced.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuotaError {
-    /// There are fewer processors.
+    /// The host has fewer processors.
     #[error(
         "a quota of {asked} CPUs limits nothing on a host with {present}\ntake one of at most {present}, or `max`"
     )]
@@ -55,7 +56,7 @@ pub enum QuotaError {
         /// The processors.
         present: u32,
     },
-    /// Less than the kernel takes.
+    /// The quota is below the kernel's minimum.
     #[error(
         "a quota of {quota:?} every {period:?} is less than the {LEAST_QUOTA:?} the kernel takes\ntake a longer --quota-period"
     )]
@@ -67,20 +68,20 @@ pub enum QuotaError {
     },
     /// No control group limits processors here.
     #[error(
-        "no control group limits processors here: the `cpu` controller is neither mounted (version 1) nor enabled (version 2)\non a host of one's own: echo +cpu | sudo tee /sys/fs/cgroup/cgroup.subtree_control"
+        "no control group limits processors here: the `cpu` controller is neither mounted (version 1) nor enabled (version 2)\non your own host: echo +cpu | sudo tee /sys/fs/cgroup/cgroup.subtree_control"
     )]
     NoController,
-    /// The group cannot be made or used.
+    /// The group cannot be created or used.
     #[error("the control group {} cannot be used: {source}\nrun it as root, or in a container that may make control groups", path.display())]
     NotPermitted {
         /// The file or folder.
         path: PathBuf,
-        /// What the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// A group above, which holds for all below it, allows less.
+    /// A group above, which limits all below it, allows less.
     #[error(
-        "a quota of {asked} CPUs cannot be had below the control group {}, which allows {allowed}\ntake a smaller one, or raise the quota of that group",
+        "a quota of {asked} CPUs is not available below the control group {}, which allows {allowed}\ntake a smaller one, or raise the quota of that group",
         group.display()
     )]
     LessAbove {
@@ -88,10 +89,10 @@ pub enum QuotaError {
         group: PathBuf,
         /// The quota.
         asked: f64,
-        /// What the group allows. Units: processors.
+        /// Limit of the group. Units: processors.
         allowed: f64,
     },
-    /// The kernel refused the value: a group above, which may lie out of sight, allows less.
+    /// The kernel refused the value: a group above, perhaps not visible here, allows less.
     #[error(
         "{} does not take `{written}`: a control group above it allows less\ntake a smaller quota, or raise that of the group above",
         path.display()
@@ -99,17 +100,17 @@ pub enum QuotaError {
     Refused {
         /// The file.
         path: PathBuf,
-        /// What was written.
+        /// Value that was written.
         written: String,
     },
-    /// The kernel took another value than was written.
+    /// The kernel took another value than the one written.
     #[error("{} holds `{found}`, not `{written}`\ntake a quota the group above it allows", path.display())]
     NotTaken {
         /// The file.
         path: PathBuf,
-        /// What was written.
+        /// Value that was written.
         written: String,
-        /// What is there.
+        /// Value that was read back.
         found: String,
     },
 }
@@ -121,12 +122,12 @@ pub struct CpuGroup {
     version: Version,
 }
 
-/// What the kernel counted while a group ran against its quota.
+/// The kernel's counts of throttling by a group's quota.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Throttled {
     /// Periods in which the group was stopped.
     pub periods: u64,
-    /// For how long, summed over processors.
+    /// Duration of the stops, summed over processors.
     pub time: Duration,
 }
 
@@ -137,8 +138,8 @@ impl Quota {
         self.period * self.millicpus / 1_000
     }
 
-    /// Returns how long a group rests before it is measured: within a period its quota is given anew, whatever it took
-    /// before.
+    /// Returns the rest of a group before it is measured: within a period its quota is refilled, however much
+    /// it used before.
     #[must_use]
     pub fn lead(&self) -> Duration {
         self.period + LEAST_LEAD
@@ -152,11 +153,11 @@ impl Quota {
 }
 
 impl CpuGroup {
-    /// Makes a group with a quota, below the one this process is in, and puts `processes` into it; what they start later
-    /// is in it too.
+    /// Creates a group with a quota, below the group of this process, and moves `processes` into it; processes
+    /// that they start later are in it too.
     ///
     /// # Errors
-    /// [`QuotaError`] says why the quota cannot be enforced here; nothing is left behind.
+    /// [`QuotaError`] with the reason why the quota cannot be enforced here; nothing is left behind.
     pub fn create(quota: &Quota, processes: &[u32]) -> Result<Self, QuotaError> {
         let present = host::cpus();
         if quota.cpus() > f64::from(present) {
@@ -168,25 +169,25 @@ impl CpuGroup {
         Self::create_in(&places::of_this_process()?, quota, processes)
     }
 
-    /// Returns what the kernel counted so far; `None` where it says nothing.
+    /// Returns the kernel's counts so far; `None` where it has none.
     #[must_use]
     pub fn throttled(&self) -> Option<Throttled> {
         Throttled::parse(&fs::read_to_string(self.folder.join("cpu.stat")).ok()?)
     }
 
-    /// Returns where the group is.
+    /// Returns the path of the group.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Takes the first place that gives the quota and takes the processes.
+    /// Uses the first place that allows the quota and accepts the processes.
     fn create_in(places: &[Place], quota: &Quota, processes: &[u32]) -> Result<Self, QuotaError> {
         let mut first_refusal = None;
         for place in places {
             match Self::create_at(place, quota, processes) {
                 Ok(group) => return Ok(group),
-                // A limit that somebody set is kept, and not stepped around further up.
+                // A limit that someone has set is respected, not bypassed further up.
                 Err(error @ (QuotaError::LessAbove { .. } | QuotaError::Refused { .. })) => {
                     return Err(error);
                 }
@@ -207,7 +208,7 @@ impl CpuGroup {
         let folder = place.folder.join(format!("{PREFIX}{}-{count}", std::process::id()));
         fs::create_dir(&folder)
             .map_err(|source| QuotaError::NotPermitted { path: folder.clone(), source })?;
-        // From here on dropping it removes the folder again.
+        // From here on, dropping it removes the folder again.
         let group = Self { folder, version: place.version };
         group.set(quota)?;
         processes.iter().try_for_each(|process| group.add(*process))?;
@@ -229,17 +230,17 @@ impl CpuGroup {
     fn add(&self, process: u32) -> Result<(), QuotaError> {
         let path = self.folder.join("cgroup.procs");
         match fs::write(&path, process.to_string()) {
-            // It has ended, and needs no quota any more; whoever speaks with it says so.
+            // The process has ended, and needs no quota any more; its owner reports that.
             Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Ok(()),
             written => written.map_err(|source| QuotaError::NotPermitted { path, source }),
         }
     }
 }
 
-/// Says why the kernel did not take a quota.
+/// Returns why the kernel refused a quota.
 ///
-/// Source: `tg_set_cfs_bandwidth` in the kernel's `sched/core.c`: what is in range is invalid only if a group above
-/// allows less.
+/// Source: `tg_set_cfs_bandwidth` in the kernel's `sched/core.c`: a value in range is invalid only if a group
+/// above allows less.
 fn refusal(path: &Path, written: &str, source: io::Error) -> QuotaError {
     match source.kind() {
         io::ErrorKind::InvalidInput => {
@@ -276,7 +277,7 @@ impl Throttled {
         Some(Self { periods: value("nr_throttled")?, time: time? })
     }
 
-    /// Returns what was counted since an earlier look.
+    /// Returns the counts since an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -286,9 +287,9 @@ impl Throttled {
     }
 }
 
-/// Removes what benches that were killed left wherever this process could make a group.
+/// Removes leftovers of killed benches wherever this process could create a group.
 pub(crate) fn sweep() {
-    // Without a place there is nothing to sweep; making a group says so in time.
+    // Without a place there is nothing to sweep; creating a group reports that later.
     let places = places::of_this_process().unwrap_or_default();
     places.iter().for_each(|place| remove_forsaken(&place.folder));
 }
@@ -299,13 +300,13 @@ fn remove_forsaken(parent: &Path) {
         let maker = entry.file_name().to_str().and_then(maker);
         let is_forsaken = maker.is_some_and(|id| !Path::new("/proc").join(id.to_string()).exists());
         if is_forsaken {
-            // A group that still has processes stays: the kernel refuses.
+            // A group that still has processes remains: the kernel refuses to remove it.
             drop(fs::remove_dir(entry.path()));
         }
     }
 }
 
-/// Returns the process that made the group of this name; `None` if it is none of ours.
+/// Returns the process that created the group of this name; `None` for groups of other programs.
 fn maker(name: &str) -> Option<u32> {
     let (id, count) = name.strip_prefix(PREFIX)?.split_once('-')?;
     let _: u32 = count.parse().ok()?;
@@ -409,12 +410,12 @@ mod tests {
         let Some(first) = real.first().filter(|place| fs::metadata(&place.folder).is_ok()) else {
             return println!("SKIPPED: no control group limits processors here");
         };
-        // A folder that takes any file, and so any quota and any process.
+        // A folder that accepts any file, and so any quota and any process.
         let other = tempfile::tempdir().unwrap();
         let folder = other.path().to_owned();
         let second = Place { mount: folder.clone(), folder, version: first.version };
         let quota = Quota { millicpus: 100, period: PERIOD };
-        // No process has this number; the kernel calls it invalid.
+        // No process has this number; the kernel refuses it as invalid.
         let nobody = [u32::MAX];
         assert!(CpuGroup::create_in(&real, &quota, &nobody).is_err());
         let places = [first.clone(), second];

@@ -1,18 +1,18 @@
-//! Numbers of options that lie within what can be measured.
+//! Range checks of options.
 
 use std::ops::RangeInclusive;
 
-/// Says that a number is out of its range.
+/// Error of a number that is out of its range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{what} must be from {least} to {most}, not {asked}\nchoose one in that range")]
 pub struct OutOfRange {
-    /// Which option.
+    /// Name of the option.
     pub what: &'static str,
-    /// What was asked for.
+    /// The given value.
     pub asked: u128,
-    /// The least it may be.
+    /// The minimum.
     pub least: u128,
-    /// The most it may be.
+    /// The maximum.
     pub most: u128,
 }
 

@@ -1,4 +1,4 @@
-//! At which stage of an account a datagram that a socket refused is lost.
+//! Stage of an account to which a datagram refused by a socket belongs.
 
 use ledger::Stage;
 use sys::Refusal;
@@ -8,7 +8,7 @@ pub(crate) const fn stage_of(refusal: Refusal) -> Stage {
     match refusal {
         Refusal::SocketFull => Stage::SenderSocket,
         Refusal::QueueDiscipline => Stage::SenderQdisc,
-        // Also what is too large: it is the route that says so.
+        // Also a datagram that is too large: the route refuses it.
         _ => Stage::SenderIp,
     }
 }

@@ -1,10 +1,11 @@
-//! What the reports of all tests have in common, so that a table of several needs no knowledge of any.
+//! Parts common to the reports of all tests, so that a table of several needs no knowledge of any.
 //!
-//! [`Start`] says when, between which hosts and what was measured; [`State`] how it ended, [`End`] with the notes; a [`Row`]
-//! is the median of repeats; what each end [used](Used) shows whether the figures are reliable. Writing a report in other
-//! [forms](Forms) is shared too; a [`Reproduction`] compares the figures and [conclusions](Conclusion) of a paper with ours.
+//! [`Start`] has the time, hosts and settings; [`State`] the outcome, [`End`] also the notes; a [`Row`] is the
+//! median of repeats; the resources that each end [used](Used) show whether the figures are reliable. Writing a
+//! report in other [forms](Forms) is shared too; a [`Reproduction`] compares the figures and
+//! [conclusions](Conclusion) of a paper with ours.
 //!
-//! Not here: what a test measures, and what it says of it.
+//! Not here: the figures and texts of each test.
 
 mod conclusion;
 pub(crate) mod csv;

@@ -1,4 +1,5 @@
-//! The measurements of Scollo reproduced: the same grid, and the conclusions compared with what was measured here.
+//! The measurements of Scollo reproduced: the same grid, and the conclusions compared with those of this
+//! measurement.
 //!
 //! Source: Scollo (DLR/TU Braunschweig), "Performance comparison analysis of data-exchange efficiency in middleware
 //! systems with UDP and shared memory". Figure 2 shows a middleware, not the tool that is reproduced here; figures 7 and
@@ -14,29 +15,31 @@ use crate::cycle::{CpuLimit, Found, Options, Point, Report, Transport};
 use crate::report::write_conclusions;
 pub use crate::report::{Agreement, Conclusion, Grid};
 
-/// From which ratio on two medians are called different: less is within what repeats spread.
+/// Minimum ratio of two medians that counts as a difference: less is within the spread of repeats.
 const DIFFERENT: f64 = 1.25;
 
 /// The conclusions of the paper compared with ours.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
-    /// Which document.
+    /// Number of the document.
     pub document: String,
-    /// How much of its grid was measured.
+    /// Share of its grid that was measured.
     pub grid: Grid,
-    /// How many points were measured.
+    /// Number of measured points.
     pub points: u64,
-    /// How many of them were noisy: conclusions are no better than their points.
+    /// Number of noisy ones among them: conclusions are no better than their points.
     pub noisy_points: u64,
-    /// Each of its conclusions.
+    /// Each conclusion of the paper.
     pub conclusions: Vec<Conclusion>,
 }
 
-/// Returns what is measured: in a few minutes shorter runs, and a search that ends a thousand elements from its goal; or
-/// all of it, four quotas, 14 cycle times, 1,000 cycles a run, 5 repeats, which takes most of a day.
+/// Returns the options of the measurement: in short, runs of a few minutes and a search that ends a thousand
+/// elements from its goal; in full, four quotas, 14 cycle times, 1,000 cycles a run, 5 repeats, which takes
+/// most of a day.
 ///
-/// Limits, cycles and quotas are the paper's (§2.5, §3); the number of repeats, which it does not say, is ours.
+/// Limits, cycles and quotas are the paper's (§2.5, §3); the number of repeats, which it does not state, is
+/// ours.
 #[must_use]
 pub fn options(grid: Grid) -> Options {
     let cpus = |millicpus: &[u32]| millicpus.iter().copied().map(CpuLimit::Millicpus).collect();
@@ -58,7 +61,7 @@ pub fn options(grid: Grid) -> Options {
     }
 }
 
-/// Returns which of the paper's figures show this quota.
+/// Returns the figures of the paper that show this quota.
 #[must_use]
 pub fn figures(cpus: Option<f64>) -> &'static str {
     match cpus {
@@ -70,7 +73,7 @@ pub fn figures(cpus: Option<f64>) -> &'static str {
     }
 }
 
-/// Compares what was measured with what the paper concludes (§3.2, §4).
+/// Compares the measurement with the paper's conclusions (§3.2, §4).
 #[must_use]
 pub fn compare(report: &Report, grid: Grid) -> Comparison {
     let pairs = Pairs::of(report);
@@ -92,11 +95,11 @@ pub fn compare(report: &Report, grid: Grid) -> Comparison {
     }
 }
 
-/// Every place at which both transports were measured.
+/// Points at which both transports were measured.
 struct Pairs<'a> {
-    /// Those at which at least one of them carried something.
+    /// Pairs in which at least one transport carried something.
     carrying: Vec<Pair<'a>>,
-    /// At how many others neither did: two zeros are equal, and say nothing of either transport.
+    /// Number of pairs in which neither did: two zeros are equal, and say nothing about either transport.
     carrying_nothing: usize,
     /// The limit of the searches. Units: elements.
     limit: f64,
@@ -123,18 +126,18 @@ impl<'a> Pairs<'a> {
         Self { carrying, carrying_nothing: nothing.len(), limit }
     }
 
-    /// Returns the pairs that tell which transport carries more: where both reached the limit the search ended
-    /// before it was known.
+    /// Returns the pairs that show which transport carries more: where both reached the limit the search ended
+    /// before that was known.
     fn below_limit(&self) -> Vec<&Pair<'a>> {
         self.carrying.iter().filter(|pair| !pair.is_at(self.limit)).collect()
     }
 
-    /// Names the pairs that are left out because neither carried anything; empty if there are none.
+    /// Describes the pairs that are left out because neither carried anything; empty if there are none.
     fn without_nothing(&self) -> String {
         left_out(self.carrying_nothing, "neither carried anything")
     }
 
-    /// Names the pairs that are left out of a comparison of sizes; empty if there are none.
+    /// Describes the pairs that are left out of a comparison of sizes; empty if there are none.
     fn without_ties(&self) -> String {
         let at_limit = self.carrying.len() - self.below_limit().len();
         self.without_nothing() + &left_out(at_limit, "both reached the limit")
@@ -154,7 +157,7 @@ impl Pair<'_> {
         median(self.udp) >= limit && median(self.shm) >= limit
     }
 
-    /// How many times more goes by shared memory; `None` where nothing went by one of them.
+    /// Returns the ratio of shared memory to UDP; `None` if one of them carried nothing.
     fn ratio(&self) -> Option<f64> {
         ratio(self.shm, self.udp)
     }
@@ -183,12 +186,12 @@ fn more_by_shm(pairs: &Pairs<'_>) -> Conclusion {
 
 fn gap_closes(pairs: &Pairs<'_>) -> Conclusion {
     let (pairs, without) = (pairs.below_limit(), pairs.without_ties());
-    // The quotas the paper calls low; of each the ends of its curve.
+    // The quotas that the paper calls low, and the ends of the curve of each.
     let low = pairs.iter().filter(|pair| pair.udp.cpus.is_some_and(|cpus| cpus < 1.0));
     let mut quotas: Vec<f64> = low.filter_map(|pair| pair.udp.cpus).collect();
     quotas.dedup();
     let ends = |cpus: f64| {
-        // Ends at which one of them carried nothing have no ratio: the curve begins behind them.
+        // Ends at which one of them carried nothing have no ratio: the curve begins after them.
         let of_quota = || pairs.iter().filter(|pair| pair.udp.cpus == Some(cpus) && pair.ratio().is_some());
         let shortest = of_quota().min_by_key(|pair| pair.udp.cycle_time_ns)?;
         let longest = of_quota().max_by_key(|pair| pair.udp.cycle_time_ns)?;
@@ -255,7 +258,7 @@ fn more_cpu(report: &Report) -> Conclusion {
             let more = of(1.5).find(|more| more.cycle_time_ns == less.cycle_time_ns)?;
             ratio(more, less)
         });
-        // The median: one search that met a disturbance must not speak for all.
+        // The median: one disturbed search must not decide for all.
         Summary::of(&gains.collect::<Vec<_>>()).map(|gains| gains.median)
     };
     let source = "more CPU helps shared memory, to more than double, and UDP hardly";
@@ -291,14 +294,14 @@ fn limit_reached(report: &Report) -> Conclusion {
 }
 
 impl Conclusion {
-    /// Adds which points the conclusion leaves out.
+    /// Adds the points that the conclusion leaves out.
     fn with(mut self, left_out: &str) -> Self {
         self.here += left_out;
         self
     }
 }
 
-/// Returns how many times the median of one point is that of another; `None` where either is nothing.
+/// Returns the ratio of the median of one point to that of another; `None` if either is zero.
 fn ratio(a: &Point, b: &Point) -> Option<f64> {
     let (a, b) = (median(a), median(b));
     (a > 0.0 && b > 0.0).then(|| a / b)
@@ -319,14 +322,14 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 impl fmt::Display for Comparison {
-    /// Writes each conclusion of the paper with what was found here.
+    /// Writes each conclusion of the paper with the result here.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_conclusions(formatter, &self.document, &self.conclusions)?;
         if self.noisy_points > 0 {
             let Self { points, noisy_points, .. } = self;
             writeln!(
                 formatter,
-                "{noisy_points} of {points} points were noisy: measure on an idle host before you believe them"
+                "{noisy_points} of {points} points were noisy: measure on an idle host before you trust them"
             )?;
         }
         if self.grid == Grid::Short {

@@ -1,9 +1,9 @@
-//! How much goes through, and what is lost on the way: `tallycast bench`.
+//! Rate and loss of data between two ends: `tallycast bench`.
 //!
-//! Two ends, [client](measure) and [server](TEST), in two processes that may be on two hosts, speak over a
-//! [control connection](crate::control). Each run moves data for a while, over TCP or in datagrams, one way or both,
-//! and closes an account for every flow; both ends are seen while it goes on. The methods (pacing, numbering, accounts)
-//! are in `probe::flow`.
+//! Two ends, [client](measure) and [server](TEST), in two processes that may be on two hosts, use a [control
+//! connection](crate::control). Each run moves data for a while, over TCP or in datagrams, in one direction or
+//! both, and closes an account for every flow; both ends report intervals meanwhile. The methods (pacing,
+//! numbering, accounts) are in `probe::flow`.
 
 mod client;
 mod csv;

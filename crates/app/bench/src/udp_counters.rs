@@ -1,10 +1,11 @@
-//! The host's own counts of UDP: what `netstat -su` prints. The kernel counts the two versions of IP apart.
+//! The host's own counts of UDP, as `netstat -su` prints them. The kernel counts the two versions of IP
+//! separately.
 
 use std::net::IpAddr;
 
 use sys::counters;
 
-/// Looks at how many datagrams of this host found the receive buffer of their socket full (`RcvbufErrors`).
+/// Meter of the host's datagrams that found the receive buffer of their socket full (`RcvbufErrors`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RcvbufErrors {
     is_ipv6: bool,
@@ -12,14 +13,14 @@ pub(crate) struct RcvbufErrors {
 }
 
 impl RcvbufErrors {
-    /// Begins to look at datagrams of the same version of IP as an address.
+    /// Begins the measurement, for the IP version of an address.
     pub(crate) fn begin(address: IpAddr) -> Self {
-        // A datagram from an IPv4 host is counted as one also where it comes to a socket of IPv6.
+        // A datagram from an IPv4 host is counted as IPv4 even if it arrives at an IPv6 socket.
         let is_ipv6 = address.to_canonical().is_ipv6();
         Self { is_ipv6, before: read(is_ipv6) }
     }
 
-    /// Returns how many did since, whoever's sockets they were for; `None` where the kernel does not say.
+    /// Returns the growth since, for all sockets of the host; `None` where the kernel does not report it.
     pub(crate) fn since(&self) -> Option<u64> {
         read(self.is_ipv6)?.checked_sub(self.before?)
     }

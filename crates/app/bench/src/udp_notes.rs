@@ -1,7 +1,7 @@
-//! The UDP notes: their figures, and their conclusions compared with what was measured here.
+//! The UDP notes: their figures, and their conclusions compared with those of this measurement.
 //!
-//! Source: "UDP notes" ("On UDP: datagram length, receive capacity, loss, process structure"). They were measured on a
-//! Xeon X3440 (2.53 GHz, 4 cores, 8 threads) behind a 1 Gbit/s network card, which was the limit.
+//! Source: "UDP notes" ("On UDP: datagram length, receive capacity, loss, process structure"). They were
+//! measured on a Xeon X3440 (2.53 GHz, 4 cores, 8 threads) behind a 1 Gbit/s network card, which was the limit.
 
 mod facts;
 
@@ -16,15 +16,15 @@ use crate::report::{Agreement, Comparisons, Conclusion, Ends, Grid, ReferenceFig
 /// A figure of the notes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Figure {
-    /// What received.
+    /// Threading model of the receivers.
     pub threading_model: ThreadingModel,
-    /// How many.
+    /// Number of receivers.
     pub workers: u32,
     /// Bytes in each datagram.
     pub payload_bytes: u64,
-    /// Datagrams received a second.
+    /// Datagrams received per second.
     pub packets_per_second: f64,
-    /// Processors kept busy, in percent of one; `None` where the notes have not written it down.
+    /// Processors kept busy, in percent of one; `None` where the notes do not state it.
     pub cpu_percent: Option<f64>,
 }
 
@@ -52,7 +52,7 @@ pub const FIGURES: [Figure; 10] = {
     ]
 };
 
-/// From which part of a processor on a host is said to have idled.
+/// Minimum idle part of a processor, in percent, with which a host counts as partly idle.
 const IDLE_PERCENT: f64 = 10.0;
 
 /// Returns the notes' figure of a point, if it has one.
@@ -64,7 +64,7 @@ pub fn figure(threading_model: ThreadingModel, workers: u32, payload_bytes: u64)
     FIGURES.into_iter().find(is_it)
 }
 
-/// Returns what is measured: the notes' grid, and their two ways to receive.
+/// Returns the options of the measurement: the notes' grid, and their two ways to receive.
 #[must_use]
 pub fn options(grid: Grid) -> Options {
     match grid {
@@ -133,7 +133,7 @@ fn reference_figure(report: &Report, figure: &Figure) -> Vec<ReferenceFigure> {
     ]
 }
 
-/// Compares points with what the notes conclude; `same_host` says that no network card took part.
+/// Compares points with the notes' conclusions; with `same_host` no network card was involved.
 #[must_use]
 pub fn conclude(points: &[Point], same_host: bool) -> Vec<Conclusion> {
     vec![
@@ -161,10 +161,10 @@ fn threads_lose(points: &[Point]) -> Conclusion {
     judge(source, "more by one thread than by two at one socket", pairs)
 }
 
-/// The datagrams with which the notes received more by more processes. Units: bytes of payload.
+/// Size of the datagrams of which the notes received more with more processes. Units: bytes of payload.
 const SMALLEST_PAYLOAD: u64 = 1;
 
-/// Those with which it did not, since its network card was used up.
+/// Size of those of which they did not, since the network card was saturated.
 const USUAL_PAYLOAD: u64 = 100;
 
 fn processes_gain(points: &[Point]) -> Conclusion {
@@ -195,14 +195,14 @@ fn processes_gain_little(points: &[Point], same_host: bool) -> Conclusion {
     }
 }
 
-/// Pairs the point with the most processes with that of one, for datagrams of a size.
+/// Pairs the point with the most processes with that of one process, for datagrams of a size.
 fn most_and_one(points: &[Point], payload_bytes: u64) -> impl Iterator<Item = (&Point, &Point)> {
     let own = of(points, ThreadingModel::OwnProcesses).filter(move |it| it.payload_bytes == payload_bytes);
     own.filter(|point| point.workers == 1).filter_map(|one| Some((most(points, one)?, one)))
 }
 
-/// Judges by how much is lost, which senders that are the limit tell as well as any. Where one process lost next to nothing
-/// none can lose less, and of what was cut or not sent nothing is known.
+/// Judges by the lost part, which is valid even if the senders are the limit. If one process lost next to
+/// nothing none can lose less, and runs that were cut short or sent nothing are left out.
 fn loss_falls(points: &[Point]) -> Conclusion {
     let source = "with the number of processes markedly less is lost";
     let (mut here, mut contrasts, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
@@ -240,7 +240,7 @@ fn processors_idle(points: &[Point], same_host: bool) -> Conclusion {
             let why = format!("both ends are on one host, without a network card; {here}");
             Conclusion::not_judged(source, &why)
         }
-        // That processors were idle does not make the card the limit: that would be seen at the card.
+        // Idle processors do not prove that the card is the limit: that would show at the card.
         false if idle > IDLE_PERCENT => {
             Conclusion::not_judged(source, &format!("how busy the network card was is not read; {here}"))
         }
@@ -248,8 +248,8 @@ fn processors_idle(points: &[Point], same_host: bool) -> Conclusion {
     }
 }
 
-/// Judges whether the first of each pair received more than the second. Where neither lost anything the senders were
-/// the limit, and the pair tells nothing.
+/// Judges whether the first of each pair received more than the second. If neither lost anything the senders
+/// were the limit, and the pair proves nothing.
 fn judge<'a>(source: &str, found: &str, pairs: impl Iterator<Item = (&'a Point, &'a Point)>) -> Conclusion {
     let tells = |(a, b): &(&Point, &Point)| !(a.is_limited_by_senders() && b.is_limited_by_senders());
     let (pairs, bound): (Vec<_>, Vec<_>) = pairs.partition(tells);
@@ -281,7 +281,7 @@ fn of(points: &[Point], threading_model: ThreadingModel) -> impl Iterator<Item =
     points.iter().filter(move |point| point.threading_model == threading_model)
 }
 
-/// Returns the point of another threading model or number with datagrams of the same size.
+/// Returns the point of another threading model or number of receivers with datagrams of the same size.
 fn partner<'a>(
     points: &'a [Point],
     to: &Point,
@@ -291,7 +291,7 @@ fn partner<'a>(
     of(points, threading_model).find(|it| it.workers == workers && it.payload_bytes == to.payload_bytes)
 }
 
-/// Returns the point like this with the most receivers, if they are more.
+/// Returns the point with the most receivers that is otherwise like this one, if they are more.
 fn most<'a>(points: &'a [Point], like: &Point) -> Option<&'a Point> {
     let alike = of(points, like.threading_model).filter(|it| it.payload_bytes == like.payload_bytes);
     alike.max_by_key(|point| point.workers).filter(|most| most.workers > like.workers)

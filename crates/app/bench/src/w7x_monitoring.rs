@@ -1,9 +1,9 @@
-//! The measurements of the Wendelstein 7-X monitoring paper reproduced: when a receiver loses datagrams, and which
-//! remedies help.
+//! The measurements of the Wendelstein 7-X monitoring paper reproduced: conditions under which a receiver loses
+//! datagrams, and remedies that help.
 //!
-//! Source: "Wie zuverlässig ist UDP? How reliable is UDP?" (Max Planck Institute for Plasma Physics, Wendelstein 7-X). Its
-//! receivers had network cards of 100 Mbit/s and 1 Gbit/s. Of its remedies the larger receive buffer is tried here;
-//! interrupt throttling needs a network card.
+//! Source: "Wie zuverlässig ist UDP? How reliable is UDP?" (Max Planck Institute for Plasma Physics,
+//! Wendelstein 7-X). Its receivers had network cards of 100 Mbit/s and 1 Gbit/s. Of its remedies the larger
+//! receive buffer is tested here; interrupt throttling needs a network card.
 
 use std::time::Duration;
 
@@ -20,20 +20,20 @@ use crate::throughput::Rate;
 /// The larger receive buffer: the remedy.
 const LARGE_BUFFER_BYTES: usize = 8 << 20;
 
-/// How busy the receiver's processors are kept, in millionths of the time.
+/// CPU load on the receiver's host, in millionths of the time.
 const LOAD_PPM: u32 = 500_000;
 
-/// The rate at which the paper first met losses. Units: bits a second.
+/// The rate at which the paper first met losses. Units: bits per second.
 const NORMAL_RATE: Rate = Rate::Bits(20_000_000);
 
-/// What the paper accepts: less than one datagram in ten thousand, in percent.
+/// Loss that the paper accepts: less than one datagram in ten thousand, in percent.
 const ACCEPTED_PERCENT: f64 = 0.01;
 
 /// The three measurements that the conclusions rest on.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// Throughput over the size of datagrams, as fast as it goes, without and with the remedy, without and with load:
-    /// the paper's figure 6.
+    /// Throughput over the size of datagrams, as fast as possible, without and with the remedy, without and
+    /// with load: the paper's figure 6.
     pub sizes: Options,
     /// Small datagrams at one rate after the other.
     pub rates: Options,
@@ -41,7 +41,7 @@ pub struct Plan {
     pub normal: Options,
 }
 
-/// What came of them, as far as each was measured.
+/// Reports of the three measurements, as far as each was made.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found<'a> {
     sizes: &'a [Point],
@@ -50,7 +50,7 @@ struct Found<'a> {
 }
 
 impl Plan {
-    /// Returns what is measured.
+    /// Returns the plan for a grid.
     #[must_use]
     pub fn of(grid: Grid) -> Self {
         let (payloads, duration, repeats) = match grid {
@@ -82,14 +82,14 @@ impl Plan {
         }
     }
 
-    /// Returns how long it takes about.
+    /// Returns the approximate duration.
     #[must_use]
     pub fn about(&self) -> Duration {
         self.sizes.about() + self.rates.about() + self.normal.about()
     }
 }
 
-/// What came of each measurement: its report, or why there is none.
+/// Result of each measurement: its report, or the reason why there is none.
 #[derive(Default)]
 struct Parts {
     sizes: Option<Result<Report, String>>,
@@ -217,7 +217,8 @@ fn load_loses(points: &[Point]) -> Conclusion {
     compare(source, pairs, |point| format!("{} B, load {} %", point.payload_bytes, point.cpu_load_percent))
 }
 
-/// Judges the larger buffer where the receiver keeps up on average: what waits longer while it cannot run is not lost.
+/// Judges the larger buffer where the receiver keeps up on average: it holds datagrams while the receiver
+/// cannot run.
 fn buffer_remedies(points: &[Point]) -> Conclusion {
     let source = "losses in bursts are the receive buffer's: a larger one remedies them";
     if let Some(why) = points.iter().find_map(Point::clamped_receive_buffer) {
@@ -231,8 +232,8 @@ fn buffer_remedies(points: &[Point]) -> Conclusion {
     compare(source, pairs, |point| format!("{}, buffer {}", rate(point), buffer(point)))
 }
 
-/// Looks for a rate beyond that of the most at which less arrives, though more is sent. Where nothing was lost at any rate
-/// none was critical, and where no more was sent none lies beyond.
+/// Searches for a rate beyond the peak at which less arrives, though more is sent. If nothing was lost at any
+/// rate none was critical, and if no more was sent none is beyond the peak.
 fn fewer_arrive(points: &[Point]) -> Conclusion {
     let source = "past a critical rate fewer bytes arrive in all than at a lower one";
     let (mut here, mut falls, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
@@ -277,8 +278,8 @@ fn fewer_arrive(points: &[Point]) -> Conclusion {
     Comparisons::of(falls).conclude_but(source, here, &left_out)
 }
 
-/// Judges what the remedy is for: what was lost without it. Every run is to lose less than the paper accepts; where only
-/// some do, nothing is said, nor where there was nothing to remedy.
+/// Judges the remedy by the points that lost data without it. Every run must lose less than the paper accepts;
+/// if only some do, or if there was nothing to remedy, there is no verdict.
 fn remedied(points: &[Point]) -> Conclusion {
     let source = "after the remedies there is no loss under normal load: clearly less than 1 in 10,000";
     if let Some(why) = points.iter().find_map(Point::clamped_receive_buffer) {
@@ -305,7 +306,8 @@ fn remedied(points: &[Point]) -> Conclusion {
     Comparisons::of(holds).conclude_but(source, here, &left_out)
 }
 
-/// Compares what the paper accepts with what was lost: more is accepted than was lost in any run, or it is not.
+/// Compares the accepted loss with the measured one: the accepted loss is above that of every run, or it is
+/// not.
 fn less_than_accepted(lost: &Summary) -> Contrast {
     let accepted = Summary::of(&[ACCEPTED_PERCENT; 2]).expect("it is a number");
     match accepted.against(lost) {
@@ -339,14 +341,14 @@ fn lost_in_the_buffer(found: Found<'_>) -> Conclusion {
     Conclusion::new(source, &here, agreement)
 }
 
-/// Returns the accounts of all whole runs.
+/// Returns the accounts of all complete runs.
 fn accounts(found: Found<'_>) -> impl Iterator<Item = &crate::throughput::Account> {
     let points = [found.sizes, found.rates, found.normal].into_iter().flatten();
     let whole = points.flat_map(|point| &point.runs).filter(|run| run.trouble.is_none());
     whole.filter_map(|run| run.account.as_ref())
 }
 
-/// Returns how many were sent, and how many of them were lost at stages that are looked for.
+/// Returns the number of sent datagrams, and of those lost at the selected stages.
 fn total(found: Found<'_>, wanted: impl Fn(&str) -> bool) -> (u64, u64) {
     let lost = |account: &crate::throughput::Account| {
         account.lost.iter().filter(|(stage, _)| wanted(stage)).map(|(_, count)| count).sum::<u64>()
@@ -354,8 +356,8 @@ fn total(found: Found<'_>, wanted: impl Fn(&str) -> bool) -> (u64, u64) {
     accounts(found).fold((0, 0), |(sent, sum), account| (sent + account.sent, sum + lost(account)))
 }
 
-/// Judges whether the first of each pair lost more than the second. Where neither lost what is worth speaking of, the
-/// pair tells nothing, nor where one was cut or sent nothing.
+/// Judges whether the first of each pair lost more than the second. A pair proves nothing if neither lost a
+/// significant part, or if one was cut short or sent nothing.
 fn compare<'a>(
     source: &str,
     pairs: impl Iterator<Item = (&'a Point, &'a Point)>,
@@ -386,12 +388,12 @@ fn without_remedy(points: &[Point]) -> impl Iterator<Item = &Point> {
     points.iter().filter(|point| point.receive_buffer_bytes.is_none())
 }
 
-/// Returns what was sent; `None` where nothing was.
+/// Returns the sent datagrams; `None` if there were none.
 fn sent(point: &Point) -> Option<Summary> {
     point.sent().filter(|sent| sent.median > 0.0)
 }
 
-/// Tells whether more was lost than the paper accepts, in any run.
+/// Returns whether more was lost than the paper accepts, in any run.
 fn loses(point: &Point) -> bool {
     point.lost_percent().is_some_and(|it| it.max >= ACCEPTED_PERCENT)
 }

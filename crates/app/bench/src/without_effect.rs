@@ -1,13 +1,13 @@
-//! What is told and would be ignored is refused, in the same words by every test.
+//! Refusal of options that would be ignored, with the same text in every test.
 
-/// An option that nothing of what is measured heeds.
+/// An option without effect on the measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{option} has no effect {when}\nleave it out, or {remedy}")]
 pub struct WithoutEffect {
-    /// Which option.
+    /// Name of the option.
     pub option: &'static str,
-    /// Why not.
+    /// Condition under which it has no effect.
     pub when: &'static str,
-    /// What would give it one.
+    /// Change that would give it an effect.
     pub remedy: &'static str,
 }

@@ -1,5 +1,6 @@
-//! The forms of every report, made from reports that were measured once and are kept beside this file: text, CSV and HTML
-//! stay as they are while the code that makes them changes, and so does JSON, which is read and written again.
+//! The forms of every report, made from reports that were measured once and are stored next to this file: text,
+//! CSV and HTML stay the same while the code that makes them changes, and so does JSON, which is read and
+//! written again.
 
 use bench::report::Forms;
 use serde::de::DeserializeOwned;

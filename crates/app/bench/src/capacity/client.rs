@@ -1,4 +1,4 @@
-//! The client's end of a capacity measurement: it sends, and keeps the report.
+//! The client's end of a capacity measurement: it sends, and builds the report.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -16,24 +16,24 @@ use crate::host_state::HostState;
 use crate::report::{Meter, Watch};
 use crate::throughput::{Account, Rate};
 
-/// How long the client listens before it looks after its senders.
+/// Maximum time the client waits for a message before it checks its senders.
 const LISTEN: Duration = Duration::from_millis(10);
 
-/// How long a server may take to count the tail of a run, beyond what a silent one is given.
+/// Time a server may take to count the tail of a run, beyond the silence allowed to any peer.
 const TAIL: Duration = Duration::from_secs(10);
 
-/// How many sockets send for each receiver where the kernel deals datagrams out by their sender: with fewer, some
-/// receivers would have none.
+/// Sending sockets for each receiver where the kernel distributes datagrams by source address: with fewer, some
+/// receivers would get none.
 const SOCKETS_PER_RECEIVER: u32 = 8;
 
-/// Says why nothing could be measured, or nothing more.
+/// Reasons why a measurement could not begin or continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CapacityError {
-    /// An option cannot be.
+    /// An option is invalid.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// The server cannot be reached, or failed.
+    /// The server is unreachable, or failed.
     #[error(transparent)]
     Control(#[from] ControlError),
     /// A socket cannot be opened.
@@ -42,25 +42,25 @@ pub enum CapacityError {
     /// A thread cannot be started, or failed while it sent.
     #[error("a sending thread failed: {0}\nlower --senders, or raise the limit with: ulimit -u")]
     Thread(#[from] std::io::Error),
-    /// The server wants data to go to a third host.
+    /// The server asks for data to be sent to a third host.
     #[error(
-        "{peer} wants data to go to {endpoint}, which is another host\nmeasure without address translation in between"
+        "{peer} asks for data at {endpoint}, which is another host\nmeasure without address translation in between"
     )]
     Stranger {
-        /// Where data were to go.
+        /// Destination that the server asked for.
         endpoint: SocketAddr,
-        /// Who wants that.
+        /// Address of the server.
         peer: SocketAddr,
     },
-    /// An account does not add up.
+    /// An account does not balance.
     #[error(transparent)]
     Law(#[from] probe::flow::FlowLawError),
 }
 
-/// Measures with the server at an address, and reports.
+/// Measures with the server at an address and returns the report.
 ///
 /// # Errors
-/// [`CapacityError`] if nothing could be measured. What fails after the first run has begun is in the report.
+/// [`CapacityError`] if nothing could be measured. Failures after the first run has begun are in the report.
 pub fn measure(
     options: &Options,
     server: SocketAddr,
@@ -82,8 +82,8 @@ pub fn measure(
     Ok(client.builder.finish(watch.is_wanted_to_end()))
 }
 
-/// Returns how many threads send unless told otherwise: half of the processors are the receivers' where both ends are
-/// on one host.
+/// Returns the default number of sending threads: where both ends are on one host, half of the processors are
+/// left to the receivers.
 fn usual_senders(client: &HostState, server: &HostState) -> u32 {
     let cpus = client.host.cpus;
     if client.is_same_host(server) { (cpus / 2).max(1) } else { cpus.max(1) }
@@ -94,12 +94,12 @@ struct Client<'a> {
     senders: u32,
     connection: Connection,
     builder: Builder,
-    /// Whether anything was ever sent.
+    /// True once anything was sent.
     has_begun: bool,
 }
 
 impl Client<'_> {
-    /// Measures every point; what fails after the first run has begun breaks off.
+    /// Measures every point; a failure after the first run has begun breaks off the measurement.
     fn measure_all(&mut self, watch: &mut dyn Watch) -> Result<(), CapacityError> {
         for plan in plans(self.options) {
             self.builder.begin_point(&plan);
@@ -182,7 +182,7 @@ impl Client<'_> {
         }
     }
 
-    /// Waits through the time of sending; either end may end it early, with a reason.
+    /// Waits until the time of sending is over; either end may end it early, with a reason.
     fn send(
         &mut self,
         senders: Vec<super::send::Sender>,
@@ -210,7 +210,7 @@ impl Client<'_> {
         loop {
             match self.hear_surely(TAIL)? {
                 Word::Done(received) => return Ok(*received),
-                // It crossed the word that all was sent.
+                // It crossed the message that all was sent.
                 Word::Stop => {}
                 other => return Err(unexpected(&self.connection, &other).into()),
             }
@@ -240,7 +240,7 @@ fn plans(options: &Options) -> Vec<Plan> {
     threading_models.flat_map(of_model).collect()
 }
 
-/// Closes an account for each endpoint: sockets and receivers that share it have one together.
+/// Closes an account for each endpoint: sockets and receivers that share an endpoint share its account.
 fn accounts(task: &Task, sent: &Sent, sockets: &[SocketCount]) -> Result<Vec<Account>, CapacityError> {
     let mut accounts = Vec::new();
     for (endpoint, sent) in task.endpoints.iter().zip(&sent.endpoints) {

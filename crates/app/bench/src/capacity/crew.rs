@@ -14,10 +14,10 @@ use super::options::{Calls, Places};
 use super::receive::{self, Ending};
 use crate::child::{OwnedProcess, Program};
 
-/// How long a process may take to open its socket, and to count what still came.
+/// Time a process may take to open its socket, and to count the tail of a run.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Says why there are no receivers.
+/// Reasons why there are no receivers.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CrewError {
     /// A socket cannot be opened.
@@ -26,20 +26,20 @@ pub(super) enum CrewError {
     /// The system refused a thread, or failed while one received.
     #[error("a receiving thread failed: {0}\nlower --workers, or raise the limit with: ulimit -u")]
     Thread(std::io::Error),
-    /// A process cannot be started or spoken to.
+    /// A process cannot be started or written to.
     #[error("a receiving process cannot be reached: {source}\nsee whether `{program}` can be started")]
     Unreachable {
-        /// What was to be started.
+        /// Program that should have been started.
         program: String,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// A process said why it could not go on.
+    /// A process reported why it could not continue.
     #[error("a receiving process failed: {0}")]
     Failed(String),
-    /// A process ended although nobody asked it to, or said nothing any more.
+    /// A process ended unasked, or stopped responding.
     #[error(
-        "a receiving process ended by itself or said nothing for {PATIENCE:?}\nsee the lines above, and `dmesg` for whether it was killed"
+        "a receiving process ended unexpectedly or did not respond for {PATIENCE:?}\nsee the lines above, and `dmesg` for whether it was killed"
     )]
     Lost,
 }
@@ -50,7 +50,7 @@ pub(super) enum Crew {
     Processes(Vec<Process>),
 }
 
-/// What all receivers of a run have in common.
+/// Parameters common to all receivers of a run.
 #[derive(Clone, Copy)]
 pub(super) struct Task {
     pub(super) plan: Plan,
@@ -59,7 +59,7 @@ pub(super) struct Task {
     pub(super) calls: Calls,
 }
 
-/// Where the senders are to send, and what is to be known of it.
+/// Destinations for the senders, and notes about them.
 #[derive(Clone, Default)]
 pub(super) struct Ready {
     pub(super) endpoints: Vec<SocketAddr>,
@@ -78,12 +78,12 @@ impl Crew {
         }
     }
 
-    /// Waits, since nothing more is sent, until what did not come is lost; returns what came at each socket.
+    /// Waits, once sending has ended, until missing datagrams count as lost; returns the counts of each socket.
     pub(super) fn end(self) -> Result<Vec<SocketCount>, CrewError> {
         match self {
             Self::Threads(threads) => threads.end(),
             Self::Processes(mut processes) => {
-                // All are told before any is waited for: their quiet times are one.
+                // All are notified before any is waited for, so that their quiet times overlap.
                 processes.iter_mut().try_for_each(|process| process.tell(&ToWorker::Over))?;
                 processes.iter().map(Process::wait_for_count).collect()
             }
@@ -92,7 +92,7 @@ impl Crew {
 }
 
 impl Task {
-    /// Returns where the next receiver receives, when the first did at `first`.
+    /// Returns the place of the next receiver, given the address `first` of the first one.
     fn place(&self, first: Option<SocketAddr>) -> Place {
         let is_shared = self.plan.threading_model.places() == Places::OnePort;
         Place {
@@ -106,7 +106,7 @@ impl Task {
 }
 
 impl Ready {
-    /// Takes note of a socket; members of one port are one endpoint.
+    /// Records a socket; members of one port are one endpoint.
     fn add(&mut self, address: SocketAddr, note: Option<String>) {
         if !self.endpoints.contains(&address) {
             self.endpoints.push(address);
@@ -118,7 +118,7 @@ impl Ready {
 /// Threads of this process.
 pub(super) struct Threads {
     sockets: Vec<Arc<ReceiveSocket>>,
-    /// Each with the place of its socket.
+    /// Each thread with the index of its socket.
     threads: Vec<(usize, JoinHandle<std::io::Result<Counted>>)>,
     ending: Arc<Ending>,
 }
@@ -135,7 +135,7 @@ impl Threads {
             ready.add(socket.local_address(), buffer.clamped().then(|| buffer.to_string()));
             crew.sockets.push(Arc::new(socket));
         }
-        // Only now: of sockets at one port, each is dealt its part from the first datagram on.
+        // Only now: the kernel distributes datagrams among the sockets of a port from the first datagram on.
         for worker in 0..plan.workers as usize {
             crew.spawn(worker % crew.sockets.len(), plan.payload_bytes).map_err(CrewError::Thread)?;
         }
@@ -179,11 +179,11 @@ pub(super) struct Process {
     heard: Receiver<FromWorker>,
 }
 
-/// Starts processes; each opens its socket before the next is told of it.
+/// Starts processes; each opens its socket before the next receives its place.
 fn begin_processes(task: &Task) -> Result<(Vec<Process>, Ready), CrewError> {
     let unreachable = |source| CrewError::Unreachable { program: "/proc/self/exe".to_owned(), source };
     let program = Program::this(&["bench", "capacity-worker"]).map_err(unreachable)?;
-    // Started together and told one after the other: starting is what takes long.
+    // Started together, then given their places in turn: starting is what takes long.
     let mut processes =
         (0..task.plan.workers).map(|_| Process::start(&program)).collect::<Result<Vec<_>, _>>()?;
     let mut ready = Ready::default();
@@ -206,7 +206,7 @@ impl Process {
         std::thread::spawn(move || {
             let lines = BufReader::new(output).lines().map_while(Result::ok);
             for message in lines.map_while(|line| serde_json::from_str(&line).ok()) {
-                // Nobody listens any more: the process is being dropped.
+                // The receiver of the channel is gone: the process is being dropped.
                 let _ = sender.send(message);
             }
         });
@@ -239,7 +239,7 @@ impl Process {
 
 fn unexpected(message: &FromWorker) -> CrewError {
     CrewError::Failed(format!(
-        "it said `{}`, which was not expected\nstart the bench anew; if it comes again, report it",
+        "unexpected message `{}`\nstart the bench again; if this recurs, report it",
         serde_json::to_string(message).unwrap_or_default()
     ))
 }

@@ -45,7 +45,7 @@ fn write_run(text: &mut String, run: &Run) {
     for share in shares.unwrap_or_default() {
         let _ = write!(text, ",{}", cell(share));
     }
-    // Our own words, without commas.
+    // Texts of this program, without commas.
     let _ = writeln!(text, ",{}", cell(run.trouble.as_deref()));
 }
 

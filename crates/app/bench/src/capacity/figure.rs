@@ -1,4 +1,5 @@
-//! Figures of a capacity measurement: what was received a second over the number of receivers, and what it cost.
+//! Figures of a capacity measurement: datagrams received per second over the number of receivers, and their
+//! cost.
 
 use drawing::{Axis, COLOURS, Chart, Series};
 use probe::Summary;
@@ -7,7 +8,7 @@ use super::options::ThreadingModel;
 use super::report::{Point, Report};
 use crate::udp_notes;
 
-/// For each size of datagrams two figures: packets a second, and processor time.
+/// Returns two figures for each size of datagrams: packets per second, and processor time.
 pub(crate) fn charts(report: &Report) -> Vec<Chart> {
     let mut payloads: Vec<u64> = report.points.iter().map(|point| point.payload_bytes).collect();
     payloads.sort_unstable();

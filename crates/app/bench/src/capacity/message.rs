@@ -1,10 +1,10 @@
-//! What the two ends of a run say to each other, and what a bench says to the processes that receive for it.
+//! Messages between the two ends of a run, and between a bench and its receiving processes.
 //!
 //! ```text
 //! client                                   server
 //!   Prepare(plan)                     ─▶             makes its receivers
 //!                                     ◀─   Ready { endpoints, notes }
-//!   Start                             ─▶             both begin to look at their hosts
+//!   Start                             ─▶             both begin to observe their hosts
 //!                                     ◀─   Stop      the server is being ended: send no more
 //!   Sent                              ─▶             nothing more comes
 //!                                     ◀─   Done(..)  what its receivers counted
@@ -16,7 +16,7 @@
 //!                                     ◀─   Done(..)
 //! ```
 //!
-//! Processes are spoken to in JSON, an object a line, on their standard streams.
+//! Messages to and from processes are JSON, one object per line, on their standard streams.
 
 use std::net::SocketAddr;
 
@@ -37,7 +37,7 @@ pub(super) enum Word {
     Done(Box<Received>),
 }
 
-/// What the receivers of a run are.
+/// The number, kind and sockets of a run's receivers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Plan {
     #[serde(rename = "structure")]
@@ -46,43 +46,43 @@ pub(super) struct Plan {
     pub(super) payload_bytes: usize,
 }
 
-/// What the receivers of a run have counted, and how their host was meanwhile.
+/// Counts of a run's receivers, and the state of their host meanwhile.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Received {
     pub(super) sockets: Vec<SocketCount>,
     pub(super) used: Used,
     /// Processor time of the receivers alone.
     pub(super) workers_cpu_ns: u64,
-    /// What all processors of the host did; null where the kernel does not say.
+    /// Shares of time of all processors of the host; null where the kernel does not report them.
     pub(super) processors: Option<Shares>,
-    /// By how much the host's own count of datagrams that found a full buffer grew; null where it does not say.
+    /// Growth of the host's own count of datagrams that found a full buffer; null where it is not reported.
     pub(super) rcvbuf_errors: Option<u64>,
 }
 
-/// What came at one socket.
+/// Counts of one socket.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct SocketCount {
     pub(super) address: SocketAddr,
-    /// What the kernel dropped at it.
+    /// Datagrams that the kernel dropped at it.
     pub(super) drops: u64,
-    /// What each that receives at it has counted.
+    /// Counts of each receiver at it.
     pub(super) workers: Vec<Counted>,
 }
 
-/// What one receiver has counted.
+/// Counts of one receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Counted {
     pub(super) datagrams: u64,
     pub(super) bytes: u64,
-    /// Of another size than the run's: from somebody else.
+    /// Datagrams of another size than the run's, from other senders.
     pub(super) foreign: u64,
     pub(super) cpu_ns: u64,
-    /// When the first and the last came, on the clock that all processes of the host share.
+    /// Times of the first and last datagram, on the clock that all processes of the host share.
     pub(super) first_ns: Option<u64>,
     pub(super) last_ns: Option<u64>,
 }
 
-/// What a bench says to a receiving process.
+/// Messages of a bench to a receiving process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ToWorker {
@@ -90,19 +90,19 @@ pub(super) enum ToWorker {
     Over,
 }
 
-/// Where to receive, and how.
+/// Socket at which a process receives, and its settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Place {
-    /// Port 0 lets the kernel choose.
+    /// Address to bind; port 0 lets the kernel choose.
     pub(super) address: SocketAddr,
-    /// Whether others have sockets at that port, too.
+    /// True if other receivers have sockets at that port, too.
     pub(super) is_shared: bool,
     pub(super) payload_bytes: usize,
     pub(super) buffer_bytes: Option<usize>,
     pub(super) calls: Calls,
 }
 
-/// What a receiving process says.
+/// Messages of a receiving process.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FromWorker {

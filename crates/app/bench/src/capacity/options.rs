@@ -1,4 +1,4 @@
-//! What is measured; both ends check it, since a server believes no client.
+//! Options of a capacity measurement; both ends check them, since a server does not trust its clients.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,79 +8,80 @@ use serde::{Deserialize, Serialize};
 use crate::range::{OutOfRange, in_range};
 use crate::throughput::{LARGEST_DATAGRAM_BYTES, Rate};
 
-/// The most receivers there may be: each is a thread or a process with up to 4 MiB to receive into.
+/// Maximum number of receivers: each is a thread or a process with a receive area of up to 4 MiB.
 pub const MOST_WORKERS: u32 = 64;
-/// The most threads that send.
+/// Maximum number of sending threads.
 const MOST_SENDERS: u32 = 64;
-/// The most points of a grid.
+/// Maximum number of points of a grid.
 const MOST_POINTS: u128 = 1_000;
 
-/// What is measured, and how.
+/// Options of a capacity measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
     /// Bytes in each datagram.
     pub payloads: Vec<usize>,
-    /// How many receive.
+    /// Numbers of receivers.
     pub workers: Vec<u32>,
     /// The threading models of the receivers.
     #[serde(rename = "structures")]
     pub threading_models: Vec<ThreadingModel>,
-    /// How fast all senders together are to be; without it as fast as they go.
+    /// Rate of all senders together; none is as fast as possible.
     pub rate: Option<Rate>,
-    /// Threads that send; without it one for each processor of the client's host, or for every two of a host that has
-    /// both ends.
+    /// Sending threads; by default one for each processor of the client's host, or for every two if the host
+    /// has both ends.
     pub senders: Option<u32>,
-    /// How long a run sends.
+    /// Duration of sending in a run.
     pub duration: Duration,
     /// Runs of each point.
     pub repeats: u32,
-    /// The receive buffer of each socket; without it the system's.
+    /// The receive buffer of each socket; by default the system's.
     pub receive_buffer_bytes: Option<usize>,
-    /// How datagrams enter and leave the kernel.
+    /// Number of datagrams per system call.
     pub calls: Calls,
 }
 
-/// How datagrams enter and leave the kernel.
+/// Number of datagrams per system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Calls {
-    /// One a call.
+    /// One per call.
     Single,
-    /// Several a call (`sendmmsg`, `recvmmsg`).
+    /// Several per call (`sendmmsg`, `recvmmsg`).
     Batches,
-    /// Sent in trains that the kernel cuts (`UDP_SEGMENT`), received several a call.
+    /// Sent in trains that the kernel cuts (`UDP_SEGMENT`), received several per call.
     Trains,
 }
 
-/// Whether the receivers are processes or threads, and which sockets they share.
+/// Kind of the receivers, processes or threads, and the sockets they share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThreadingModel {
-    /// Processes, each with a port of its own.
+    /// Processes, each with its own port.
     OwnProcesses,
-    /// Threads of one process, each with a port of its own.
+    /// Threads of one process, each with its own port.
     OwnThreads,
     /// Threads of one process, all at one socket.
     SharedThreads,
-    /// Processes, each with a socket of its own at one port, among which the kernel deals (`SO_REUSEPORT`).
+    /// Processes, each with its own socket at one port, among which the kernel distributes datagrams
+    /// (`SO_REUSEPORT`).
     ReuseportProcesses,
-    /// Threads of one process, each with such a socket.
+    /// Threads of one process, each with its own socket at one port (`SO_REUSEPORT`).
     ReuseportThreads,
 }
 
 /// The ports and sockets that the receivers of a threading model share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Places {
-    /// Each at a port of its own.
+    /// Each receiver at its own port.
     Own,
     /// All at one socket.
     OneSocket,
-    /// Each at a socket of its own, all at one port.
+    /// Each receiver at its own socket, all at one port.
     OnePort,
 }
 
-/// Says which option cannot be.
+/// Reasons why an option is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {
@@ -93,8 +94,8 @@ pub enum OptionsError {
 }
 
 impl Default for Options {
-    /// The grid of the UDP notes and the largest datagram of an Ethernet, in runs of a second; three of each, because a
-    /// single figure has no spread.
+    /// The grid of the UDP notes and the largest datagram of an Ethernet, in runs of one second; three of each,
+    /// because a single figure has no spread.
     fn default() -> Self {
         Self {
             payloads: vec![1, 100, 1_472],
@@ -118,7 +119,7 @@ impl Options {
     /// Checks every option.
     ///
     /// # Errors
-    /// [`OptionsError`] names the first that cannot be.
+    /// [`OptionsError`] names the first invalid option.
     pub fn check(&self) -> Result<(), OptionsError> {
         let lists = [
             ("--payloads", self.payloads.len()),
@@ -149,10 +150,10 @@ impl Options {
         Ok(())
     }
 
-    /// Returns how long all of it takes at most, if nothing fails.
+    /// Returns the maximum duration of the whole measurement, if nothing fails.
     #[must_use]
     pub fn longest(&self) -> Duration {
-        // Making and ending eight processes, and the quiet in which the tail of a run is waited for.
+        // Starting and ending eight processes, and the quiet time in which the tail of a run is awaited.
         const RUN_OVERHEAD: Duration = Duration::from_millis(600);
         let points = self.payloads.len() * self.workers.len() * self.threading_models.len();
         let runs = u32::try_from(points).unwrap_or(u32::MAX).saturating_mul(self.repeats);
@@ -161,7 +162,7 @@ impl Options {
 }
 
 impl ThreadingModel {
-    /// All of them, in the order of reports.
+    /// All threading models, in the order of reports.
     pub const ALL: [Self; 5] = [
         Self::OwnProcesses,
         Self::OwnThreads,
@@ -182,7 +183,7 @@ impl ThreadingModel {
         }
     }
 
-    /// Says what it is.
+    /// Returns a description for people.
     #[must_use]
     pub const fn in_words(self) -> &'static str {
         match self {

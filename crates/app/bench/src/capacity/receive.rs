@@ -1,4 +1,4 @@
-//! Receiving, and nothing else: what a receiver does with a datagram is to count it.
+//! Receiving only: a receiver counts datagrams and does nothing else with them.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,38 +13,39 @@ use units::Instant;
 use super::message::{Counted, Place};
 use super::options::Calls;
 
-/// How long a receiver sleeps at most before it looks whether it is over.
+/// Maximum time a receiver sleeps before it checks whether the run is over.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long nothing must have come, once all was sent, before what is missing is taken for lost.
+/// Time without datagrams, once all was sent, after which missing ones count as lost.
 pub(super) const QUIET: Duration = Duration::from_millis(200);
 
-/// How long after all was sent a receiver goes on at most, whoever else sends to its port.
+/// Maximum time a receiver continues after all was sent, even if other senders use its port.
 const LONGEST_TAIL: Duration = Duration::from_secs(5);
 
-/// What a socket gets that asks for nothing, where the kernel does not say: 208 KiB, told doubled.
+/// Receive buffer of a socket by default, where the kernel does not report it: 208 KiB, which the kernel
+/// reports doubled.
 const SYSTEM_BUFFER_BYTES: u64 = 106_496;
 
-/// Tells receivers when to end.
+/// Signals receivers when to end.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
-    /// When it was known that nothing more is sent, in nanoseconds of the monotonic clock; 0 until then.
+    /// Time at which sending was known to have ended, in nanoseconds of the monotonic clock; 0 until then.
     over_ns: AtomicU64,
     is_given_up: AtomicBool,
 }
 
 impl Ending {
-    /// Says that nothing more is sent.
+    /// Signals that nothing more is sent.
     pub(super) fn say_over(&self) {
         self.over_ns.store(clock::monotonic().as_nanos().max(1), Ordering::Relaxed);
     }
 
-    /// Says that nobody waits for what is counted.
+    /// Signals that the counts are no longer needed.
     pub(super) fn give_up(&self) {
         self.is_given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Tells whether a receiver that got its last datagram at `last` has had all that comes.
+    /// Returns whether a receiver with its last datagram at `last` can expect no more.
     fn has_come(&self, now: Instant, last: Option<Instant>) -> bool {
         if self.is_given_up.load(Ordering::Relaxed) {
             return true;
@@ -57,7 +58,7 @@ impl Ending {
     }
 }
 
-/// Opens a socket to receive at.
+/// Opens a receiving socket.
 pub(super) fn open(place: &Place) -> Result<ReceiveSocket, OpenError> {
     let system = || sys::host::receive_buffer_default().map_or(SYSTEM_BUFFER_BYTES, |bytes| bytes / 2);
     let buffer_bytes = place.buffer_bytes.unwrap_or_else(|| usize::try_from(system()).unwrap_or(usize::MAX));
@@ -69,7 +70,7 @@ pub(super) fn open(place: &Place) -> Result<ReceiveSocket, OpenError> {
     })
 }
 
-/// Counts what comes at a socket until it is over.
+/// Counts datagrams of a socket until the run is over.
 pub(super) fn receive(socket: &ReceiveSocket, payload_bytes: usize, ending: &Ending) -> io::Result<Counted> {
     let began_cpu_ns = thread_cpu_ns();
     let mut poller = Poller::new()?;
@@ -79,7 +80,7 @@ pub(super) fn receive(socket: &ReceiveSocket, payload_bytes: usize, ending: &End
     let (mut first, mut last, mut now) = (None, None, clock::monotonic());
     loop {
         let received = socket.receive_batch(&mut batch)?;
-        // What this look did not find says nothing of a time behind its beginning: this thread may have been stopped since.
+        // A read that found nothing says nothing about later times: the thread may have been stopped since.
         let looked = std::mem::replace(&mut now, clock::monotonic());
         if received > 0 {
             first.get_or_insert(now);
@@ -109,7 +110,7 @@ fn count(batch: &ReceiveBatch, payload_bytes: usize, counted: &mut Counted) {
     }
 }
 
-/// Returns the processor time of this thread so far, the kernel's in its name included.
+/// Returns the processor time of this thread so far, including the kernel's on its behalf.
 pub(super) fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
@@ -131,7 +132,7 @@ mod tests {
         let last = over + QUIET / 2;
         assert!(!ending.has_come(over + QUIET, Some(last)));
         assert!(ending.has_come(last + QUIET, Some(last)));
-        // Somebody else sends on and on.
+        // Another sender never stops.
         let end = over + LONGEST_TAIL;
         assert!(ending.has_come(end, Some(end)));
         let ending = Ending::default();

@@ -1,4 +1,5 @@
-//! What a capacity measurement found: the object that `--json` prints, from which table, page and figures are made.
+//! Report of a capacity measurement: the object that `--json` prints, from which table, page and figures are
+//! made.
 //!
 //! Its form is published as `docs/formats/bench-capacity.schema.json`; a test compares the two.
 
@@ -18,16 +19,16 @@ use crate::report::{Conclusion, End, Row, RowNames, Start, State, Used};
 use crate::throughput::{Account, Rate};
 use crate::udp_notes;
 
-/// What kind of object it is.
+/// Format name of the object.
 pub const FORMAT: &str = "tallycast.bench.capacity";
-/// The version of its form; a change that a reader must know of raises it.
+/// Version of the format; an incompatible change raises it.
 pub const VERSION: u32 = 1;
 
-/// Up to which share of what was sent receivers may miss and still have had all that the senders gave them: a sender
-/// that is not kept busy by them says nothing of how much more they could take.
+/// Maximum share of sent datagrams that receivers may miss and still count as keeping up. Senders that do not
+/// saturate the receivers say nothing about how much more these could take.
 const KEPT_UP: f64 = 0.001;
 
-/// All that was found.
+/// Everything measured, with its evaluation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -35,7 +36,7 @@ pub struct Report {
     pub format: String,
     /// [`VERSION`].
     pub version: u32,
-    /// When, where and what.
+    /// Time, hosts and settings.
     pub start: Start<Settings>,
     /// Every point that was begun, in the order of measuring.
     pub points: Vec<Point>,
@@ -43,51 +44,51 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The conclusions of the UDP notes compared with ours.
     pub conclusions: Vec<Conclusion>,
-    /// How it ended.
+    /// Outcome.
     pub end: End,
 }
 
-/// What was to be measured, as told.
+/// Settings of the measurement, as given.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Bytes in each datagram.
     pub payloads: Vec<u64>,
-    /// How many receive.
+    /// Numbers of receivers.
     pub workers: Vec<u32>,
-    /// What they are.
+    /// Threading models of the receivers.
     #[serde(rename = "structures")]
     pub threading_models: Vec<ThreadingModel>,
-    /// Datagrams a second of all senders together, where that was asked for; 0 is as fast as they go.
+    /// Datagrams per second of all senders together, if requested; 0 is as fast as possible.
     pub target_packets_per_second: Option<u64>,
-    /// Bits a second of all senders together, where that was asked for.
+    /// Bits per second of all senders together, if requested.
     pub target_bitrate: Option<u64>,
-    /// Threads that send.
+    /// Number of sending threads.
     pub senders: u32,
     /// Seconds of each run.
     pub duration: f64,
     /// Runs of each point.
     pub repeats: u32,
-    /// The receive buffer that was asked for; null for the system's.
+    /// The requested receive buffer; null for the system's.
     pub receive_buffer_bytes: Option<u64>,
-    /// How datagrams enter and leave the kernel.
+    /// Number of datagrams per system call.
     pub calls: Calls,
 }
 
-/// So many receivers of one kind, and datagrams of one size.
+/// Runs with one threading model, number of receivers and size of datagrams.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// What receives.
+    /// Threading model of the receivers.
     #[serde(rename = "structure")]
     pub threading_model: ThreadingModel,
-    /// How many.
+    /// Number of receivers.
     pub workers: u32,
     /// Bytes in each datagram.
     pub payload_bytes: u64,
     /// Every run.
     pub runs: Vec<Run>,
-    /// Why it is not to be relied on; empty when all was quiet.
+    /// Reasons why the point is unreliable; empty if undisturbed.
     pub noise: Vec<String>,
 }
 
@@ -95,58 +96,60 @@ pub struct Point {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// Datagrams that were received a second, by all together.
+    /// Datagrams received per second, by all receivers together.
     pub packets_per_second: f64,
-    /// From the beginning of sending to its end, or from the first datagram to the last if that is longer.
+    /// Seconds from the start to the end of sending, or from the first to the last datagram if that is longer.
     pub seconds: f64,
-    /// What became of all that was sent.
+    /// Account of all datagrams.
     pub account: Account,
-    /// The same for every port that was sent to.
+    /// Account of each destination port.
     pub ports: Vec<Port>,
-    /// How much of a processor all receivers together kept busy, the kernel in their name included.
+    /// Processor time of all receivers together, including the kernel's on their behalf, in percent of one
+    /// processor.
     pub receivers_cpu_percent: f64,
-    /// The same of all senders.
+    /// Processor time of all senders together, in percent of one processor.
     pub senders_cpu_percent: f64,
-    /// What all processors of the receivers' host did; null where the kernel does not say.
+    /// Shares of time of all processors of the receivers' host; null where the kernel does not report them.
     pub processors: Option<Shares>,
-    /// By how much the receiving host's own count (`RcvbufErrors`) grew; null where it does not say.
+    /// Growth of the receiving host's own count (`RcvbufErrors`); null where it is not reported.
     pub rcvbuf_errors: Option<u64>,
-    /// Datagrams of another size than the run's, from somebody else.
+    /// Datagrams of another size than the run's, from other senders.
     pub foreign: u64,
     /// Datagrams that stalls of the senders kept from being sent at their time.
     pub skipped: u64,
-    /// How many processors others kept busy on the client's host; null where the kernel does not say.
+    /// Processors that other work kept busy on the client's host; null where the kernel does not report it.
     pub client_elsewhere_cpus: Option<f64>,
-    /// The same of the server's host.
+    /// Processors that other work kept busy on the server's host; null where the kernel does not report it.
     pub server_elsewhere_cpus: Option<f64>,
-    /// Why the run is incomplete; null if it is complete. An incomplete run is listed but enters no median.
+    /// Reason why the run is incomplete; null if it is complete. An incomplete run is listed but enters no
+    /// median.
     pub trouble: Option<String>,
 }
 
-/// A port that was sent to.
+/// A destination port.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
-    /// Where.
+    /// Address of the port.
     pub address: SocketAddr,
-    /// What became of all that was sent there.
+    /// Account of all datagrams sent to it.
     pub account: Account,
     /// The sockets at it: several only with `SO_REUSEPORT`.
     pub sockets: Vec<Socket>,
 }
 
-/// A socket that was received at.
+/// A receiving socket.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Socket {
     /// The kernel's own count of datagrams that it dropped at this socket.
     pub drops: u64,
-    /// What each that received at it got.
+    /// Datagrams that each receiver at it got.
     pub received: Vec<u64>,
 }
 
 impl Run {
-    /// Joins what both ends counted.
+    /// Joins the counts of both ends.
     pub(super) fn of(
         plan: &Plan,
         accounts: &[Account],
@@ -180,7 +183,7 @@ impl Run {
         }
     }
 
-    /// Returns which part of what was sent did not arrive, in percent; `None` where nothing was sent.
+    /// Returns the part of the sent datagrams that did not arrive, in percent; `None` if nothing was sent.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "datagrams of a run are far below 2^53")]
     pub fn lost_percent(&self) -> Option<f64> {
@@ -188,7 +191,7 @@ impl Run {
         Some(self.account.missing() as f64 * 100.0 / sent as f64)
     }
 
-    /// Returns how many datagrams the kernel counted as dropped, at all sockets.
+    /// Returns the number of datagrams that the kernel counted as dropped, at all sockets.
     #[must_use]
     pub fn drops(&self) -> u64 {
         self.ports.iter().flat_map(|port| &port.sockets).map(|socket| socket.drops).sum()
@@ -218,37 +221,37 @@ fn ports(accounts: &[Account], received: &Received) -> Vec<Port> {
 }
 
 impl Point {
-    /// Returns median and spread of what was received a second; `None` if no run was.
+    /// Returns median and spread of the datagrams received per second; `None` if there was no run.
     #[must_use]
     pub fn packets_per_second(&self) -> Option<Summary> {
         self.summary(|run| Some(run.packets_per_second))
     }
 
-    /// Returns the same of the part that was lost, in percent.
+    /// Returns median and spread of the lost part, in percent.
     #[must_use]
     pub fn lost_percent(&self) -> Option<Summary> {
         self.summary(Run::lost_percent)
     }
 
-    /// Returns the same of what the receivers took of processors, in percent of one.
+    /// Returns median and spread of the receivers' processor time, in percent of one processor.
     #[must_use]
     pub fn receivers_cpu_percent(&self) -> Option<Summary> {
         self.summary(|run| Some(run.receivers_cpu_percent))
     }
 
-    /// Tells whether the receivers had all that the senders gave them: then they could perhaps take more.
+    /// Returns whether the receivers kept up with the senders: then they could perhaps take more.
     #[must_use]
     pub fn is_limited_by_senders(&self) -> bool {
         self.lost_percent().is_some_and(|lost| lost.median <= KEPT_UP * 100.0)
     }
 
-    /// Names size and number.
+    /// Returns size and number as a name.
     #[must_use]
     pub fn case(&self) -> String {
         format!("{}B/{}workers", self.payload_bytes, self.workers)
     }
 
-    /// Returns the runs that are whole.
+    /// Returns the complete runs.
     pub(crate) fn whole_runs(&self) -> impl Iterator<Item = &Run> + Clone {
         self.runs.iter().filter(|run| run.trouble.is_none())
     }
@@ -280,9 +283,9 @@ impl Point {
     }
 }
 
-/// A report that grows.
+/// A report under construction.
 pub(super) struct Builder {
-    /// When it began.
+    /// Time at which the measurement began.
     began: Moment,
     report: Report,
     planned: u64,
@@ -327,7 +330,7 @@ impl Builder {
         self.report.points.last_mut().expect("a point was begun").runs.push(run);
     }
 
-    /// Says how far it is.
+    /// Returns the progress as text.
     pub(super) fn progress(&self) -> String {
         let Some(point) = self.report.points.last() else { return String::new() };
         let rate = point.runs.last().map_or(0.0, |run| run.packets_per_second);
@@ -346,7 +349,7 @@ impl Builder {
         self.report.end.note(note);
     }
 
-    /// Takes note that a run could not be made, or not to its end.
+    /// Records that a run could not be made or completed.
     pub(super) fn break_off(&mut self, reason: &str) {
         self.is_broken_off = true;
         self.note(&format!("a run broke off: {reason}"));
@@ -382,7 +385,7 @@ impl Report {
         self.points.iter().find(is_it)
     }
 
-    /// Says how many points are not to be relied on; empty when all was quiet.
+    /// Returns a text with the number of unreliable points; empty if all were undisturbed.
     pub(super) fn noise_in_short(&self) -> Vec<String> {
         let noisy = self.points.iter().filter(|point| !point.noise.is_empty()).count();
         let all = self.points.len();
@@ -392,7 +395,7 @@ impl Report {
             .collect()
     }
 
-    /// Says which runs are not whole, and what they came to.
+    /// Describes the incomplete runs and their results.
     pub(super) fn cut_runs(&self) -> Vec<String> {
         let of_point = |point: &Point| {
             let name = format!("{} {}", point.threading_model, point.case());
@@ -409,7 +412,7 @@ impl Report {
         self.points.iter().flat_map(of_point).collect()
     }
 
-    /// Returns why points are not to be relied on, with their names; empty when all was quiet.
+    /// Returns why points are unreliable, with their names; empty if all were undisturbed.
     #[must_use]
     pub fn noise(&self) -> Vec<String> {
         let name = |point: &Point| format!("{} {}", point.threading_model, point.case());

@@ -1,4 +1,4 @@
-//! The threads that send: as fast as they go, or by a timetable.
+//! The sending threads: as fast as possible, or by a timetable.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,44 +17,44 @@ use super::receive::thread_cpu_ns;
 use crate::control::reached_from;
 use crate::refusal::stage_of;
 
-/// How long a sender sleeps at most before it looks whether it is to end.
+/// Maximum time a sender sleeps before it checks whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What the kernel gives a socket that asks for none: 208 KiB, told doubled.
+/// Send buffer of a socket by default: 208 KiB, which the kernel reports doubled.
 const SYSTEM_SEND_BUFFER_BYTES: usize = 106_496;
 
-/// What is sent, by all senders of a run.
+/// Parameters common to all senders of a run.
 #[derive(Clone)]
 pub(super) struct Task {
-    /// This end's address of the control connection: datagrams go the same way.
+    /// This end's address of the control connection: datagrams take the same path.
     pub(super) local: SocketAddr,
     pub(super) endpoints: Vec<SocketAddr>,
     pub(super) payload_bytes: usize,
     pub(super) senders: u32,
-    /// How many sockets each sender has: the kernel deals out datagrams of one port by where they come from.
+    /// Sockets of each sender: the kernel distributes datagrams of one port by their source address.
     pub(super) sockets_each: u32,
-    /// Of all senders together.
+    /// Rate of all senders together.
     pub(super) rate: FlowRate,
     pub(super) calls: Calls,
 }
 
-/// What was sent.
+/// Counts of all senders of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
-    /// To each endpoint, in their order.
+    /// Counts of each endpoint, in their order.
     pub(super) endpoints: Vec<FlowSent>,
     pub(super) cpu_ns: u64,
-    /// From the beginning to when the last sender ended.
+    /// Time from the start until the last sender ended.
     pub(super) elapsed: Duration,
-    /// What a stall kept from being sent.
+    /// Datagrams that a stall kept from being sent.
     pub(super) skipped: u64,
-    /// Why datagrams were refused, the last of each sender.
+    /// Reasons why datagrams were refused, the last of each sender.
     pub(super) refusals: Vec<String>,
-    /// Why there were no trains although they were asked for.
+    /// Reason why no trains were sent although they were requested.
     pub(super) without_trains: Option<String>,
 }
 
-/// Threads that send.
+/// The sending threads.
 pub(super) struct Senders {
     threads: Vec<JoinHandle<std::io::Result<SentByOne>>>,
     is_to_end: Arc<AtomicBool>,
@@ -92,12 +92,12 @@ impl Senders {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
-    /// Asks them to send no more.
+    /// Asks the threads to stop sending.
     pub(super) fn ask_to_end(&self) {
         self.is_to_end.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for them, and adds up what each has sent.
+    /// Waits for the threads, and adds up their counts.
     pub(super) fn join(mut self) -> std::io::Result<Sent> {
         let threads = std::mem::take(&mut self.threads);
         let all = threads.into_iter().map(|thread| thread.join().expect("a sender returns its errors"));
@@ -135,7 +135,7 @@ fn add(sum: &mut FlowSent, sent: &FlowSent) {
     }
 }
 
-/// One thread's sockets, and what it sends where.
+/// The sockets of one thread, and their destinations.
 pub(super) struct Sender {
     sockets: Vec<(SendSocket, Poller)>,
     endpoints: Vec<SocketAddr>,
@@ -178,8 +178,8 @@ impl Sender {
         })
     }
 
-    /// Sends bursts to one endpoint after the other, from one socket after the other: one burst at least, also where the
-    /// thread comes to run only behind the end. A run of which nothing was sent says nothing.
+    /// Sends bursts to the endpoints in turn, from the sockets in turn: at least one burst, even if the thread
+    /// is scheduled only after the end. A run in which nothing was sent says nothing.
     fn run(mut self, start: Instant, end: Instant, is_to_end: &AtomicBool) -> std::io::Result<SentByOne> {
         let began_cpu_ns = thread_cpu_ns();
         // Refused on some kernels; pauses then end up to 50 µs late.
@@ -246,8 +246,8 @@ fn send<'a>(
     socket.send_batch(&datagrams, to)
 }
 
-/// Counts what became of a burst; returns how many of it are done with. What found the socket full was not sent, and
-/// nobody waits for it.
+/// Counts the outcome of a burst; returns the number of datagrams that are done with. Those that found the
+/// socket full were not sent, and are not retried.
 fn tally(
     outcomes: &[Outcome],
     payload_bytes: usize,
@@ -270,7 +270,7 @@ fn tally(
     taken
 }
 
-/// Returns the part of a rate that each of so many senders has.
+/// Returns the part of a rate that each of `senders` has.
 fn shared(rate: FlowRate, senders: u32) -> FlowRate {
     match rate {
         FlowRate::Unlimited => FlowRate::Unlimited,

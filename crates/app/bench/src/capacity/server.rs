@@ -12,14 +12,14 @@ use crate::processor_time::ProcessorTime;
 use crate::report::Meter;
 use crate::udp_counters::RcvbufErrors;
 
-/// What a server has to know to take part.
+/// The server's part of the test.
 pub const TEST: Test = Test { name: NAME, serve };
 pub(super) const NAME: &str = "capacity";
 
-/// How long the server listens before it looks whether it is to end.
+/// Maximum time the server waits for a message before it checks whether it is to end.
 const LISTEN: Duration = Duration::from_millis(50);
 
-/// Serves the runs of a client, one after the other.
+/// Serves the runs of a client in turn.
 fn serve(
     parameters: Value,
     connection: &mut Connection,
@@ -49,7 +49,7 @@ fn serve(
     }
 }
 
-/// Checks a plan as its options were: each is the client's word.
+/// Checks a plan as its options were checked: both come from the client.
 fn check(options: &Options, plan: &Plan) -> Result<(), OptionsError> {
     let Plan { threading_model, workers, payload_bytes } = *plan;
     let (workers, payloads, threading_models) = (vec![workers], vec![payload_bytes], vec![threading_model]);
@@ -58,7 +58,7 @@ fn check(options: &Options, plan: &Plan) -> Result<(), OptionsError> {
 
 enum Served {
     Whole,
-    /// It has left before the run began.
+    /// The client left before the run began.
     WithoutClient,
 }
 
@@ -71,7 +71,8 @@ fn serve_run(
     let address = connection.local_address_any_port();
     let task = Task { plan, address, buffer_bytes: options.receive_buffer_bytes, calls: options.calls };
     let (crew, ready) = Crew::begin(&task).map_err(told)?;
-    // Before anything is sent: on a busy host much is dropped before the word of it is heard.
+    // Before anything is sent: on a busy host many datagrams are dropped before the message about it is
+    // received.
     let errors = RcvbufErrors::begin(address.ip());
     connection.say(&Word::Ready { endpoints: ready.endpoints, notes: ready.notes })?;
     match connection.hear_surely()? {
@@ -81,7 +82,7 @@ fn serve_run(
     }
     let (meter, processors) = (Meter::begin(), ProcessorTime::begin());
     wait_for_sent(options.duration, connection, is_wanted_to_end)?;
-    // Before the tail is waited for: in that quiet time processors are idle whatever the receivers can take.
+    // Before the tail is awaited: in that quiet time processors are idle however much the receivers can take.
     let (mut used, processors) = (meter.used(), processors.shares());
     let sockets = crew.end().map_err(told)?;
     let workers_cpu_ns = workers(&sockets).map(|counted| counted.cpu_ns).sum();
@@ -97,8 +98,8 @@ fn workers(sockets: &[SocketCount]) -> impl Iterator<Item = &super::message::Cou
     sockets.iter().flat_map(|socket| &socket.workers)
 }
 
-/// Waits until the client has sent all, as long as a run is and patience lasts; if this server is to end, asks it to send
-/// no more.
+/// Waits until the client has sent all, for at most the length of a run and the patience; if this server is to
+/// end, asks the client to stop sending.
 fn wait_for_sent(
     duration: Duration,
     connection: &mut Connection,
@@ -175,6 +176,6 @@ mod tests {
                 Err(error) => break error.to_string(),
             }
         };
-        assert!(refusal.contains("has not said within 3.01s"), "{refusal}");
+        assert!(refusal.contains("has not reported within 3.01s"), "{refusal}");
     }
 }

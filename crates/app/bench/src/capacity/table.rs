@@ -1,4 +1,5 @@
-//! The report as tables for people, made as the notes': a row for each size, a column for each number of receivers.
+//! The report as tables for people, like those of the notes: a row for each size, a column for each number of
+//! receivers.
 
 use std::fmt;
 
@@ -11,18 +12,18 @@ use crate::report::write_conclusions;
 use crate::throughput::Account;
 use crate::udp_notes;
 
-/// What marks a noisy point, and one at which the senders were the limit.
+/// Mark of a noisy point; the next one marks a point limited by its senders.
 const NOISY: &str = "~";
 const AT_LEAST: &str = "≥";
 
-/// Picks one of the cells of a point.
+/// Selects one of the cells of a point.
 type Cell = fn(&Cells) -> &str;
 
-/// What is shown of a point.
+/// Cells of a point.
 pub(super) struct Cells {
     pub(super) rate: String,
     pub(super) spread: String,
-    /// The notes' figure.
+    /// Figure of the notes.
     pub(super) source: String,
     pub(super) lost: String,
     pub(super) cpu: String,
@@ -50,7 +51,7 @@ impl Cells {
 }
 
 impl Report {
-    /// Says where and how it was measured.
+    /// Describes hosts and settings.
     pub(super) fn circumstances(&self) -> String {
         format!("{}\n{}", self.start.hosts_in_words(), self.start.test_start.in_words())
     }
@@ -143,7 +144,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Writes the account of all runs of a point, with the kernel's own count.
+/// Returns the account of all runs of a point as text, with the kernel's own count.
 pub(super) fn account(point: &Point) -> String {
     let accounts: Vec<Account> = point.runs.iter().map(|run| run.account.clone()).collect();
     let drops: u64 = point.runs.iter().map(super::Run::drops).sum();

@@ -1,6 +1,6 @@
-//! A process that receives, as it is from inside: this program again, told on standard input what to do.
+//! The receiving process itself: this program, started again, with its instructions on standard input.
 //!
-//! It ends when its standard input does, whatever way the bench died.
+//! It ends when its standard input does, however the bench ended.
 
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use std::sync::Arc;
 use super::message::{FromWorker, Place, SocketCount, ToWorker};
 use super::receive::{self, Ending};
 
-/// Says why a receiving process could not go on.
+/// Reasons why a receiving process could not continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerError {
     /// The socket cannot be opened.
     #[error(transparent)]
     Open(#[from] sys::OpenError),
-    /// The system refused something, or the bench does not read any more.
+    /// The system refused a call, or the bench no longer reads.
     #[error("{0}\nrun `tallycast bench capacity` again")]
     System(#[from] std::io::Error),
-    /// What was said makes no sense here.
+    /// An unexpected message.
     #[error(
-        "a process of the bench was told `{0}`, which it did not expect\nthis command is for the bench itself: run `tallycast bench capacity`"
+        "unexpected message `{0}` for a process of the bench\nthis command is for the bench itself: run `tallycast bench capacity`"
     )]
     Unexpected(String),
 }
 
-/// Is one receiver of one run.
+/// Runs as one receiver of one run.
 ///
 /// # Errors
-/// [`WorkerError`]; the bench was told of it where it still reads.
+/// [`WorkerError`], which is also reported to the bench if it still reads.
 pub fn serve() -> Result<(), WorkerError> {
     let outcome = serve_run();
     if let Err(error) = &outcome {
@@ -56,14 +56,14 @@ fn serve_run() -> Result<(), WorkerError> {
     Ok(say(&FromWorker::Done(SocketCount { address, drops, workers: vec![counted] }))?)
 }
 
-/// Reads standard input on a thread of its own, so that receiving never waits for it.
+/// Reads standard input on its own thread, so that receiving never waits for it.
 fn listen(ending: Arc<Ending>) {
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = std::io::stdin().lock().read_line(&mut line);
         match read.ok().and_then(|_| serde_json::from_str(&line).ok()) {
             Some(ToWorker::Over) => ending.say_over(),
-            // Ended, or nonsense: either way there is nobody to receive for.
+            // End of input or nonsense: either way the bench does not need the counts.
             _ => ending.give_up(),
         }
     });

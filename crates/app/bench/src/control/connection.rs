@@ -12,112 +12,114 @@ use super::frame::{self, FrameError, Frames};
 use super::message::{Message, PROTOCOL};
 use crate::host_state::HostState;
 
-/// How many messages wait to be heard. More than an end says in one go; a peer that says more waits until it is heard.
+/// Maximum number of received messages in the queue. It exceeds what an end sends at once; a peer that sends
+/// more is slowed down.
 const MOST_UNHEARD: usize = 16;
 
-/// How long an end waits for the other.
+/// Time limits of an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Patience {
-    /// Until the connection is there.
+    /// Maximum time until the connection is established.
     pub connect: Duration,
-    /// From the first byte of a message to its last, and until one is taken.
+    /// Maximum time from the first byte of a message to its last, and until one is sent.
     pub message: Duration,
-    /// Between one message and the next. Each end says at least that it is [alive](Message::Alive), four times as often.
+    /// Maximum time between two messages. Each end reports at least that it is [alive](Message::Alive), four
+    /// times as often.
     pub silence: Duration,
 }
 
-/// Says what is wrong with a control connection.
+/// Errors of a control connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// No connection came about.
+    /// No connection could be established.
     #[error("no answer from a bench server at {address}: {source}\n{}", remedy(*address, source.kind()))]
     Unreachable {
-        /// Where it was looked for.
+        /// Address that was tried.
         address: SocketAddr,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The two programs do not understand each other.
+    /// The two programs have different protocol versions.
     #[error(
         "{peer} speaks version {theirs} of the bench protocol (tallycast {their_program}), this program version {ours} \
          (tallycast {our_program})\ninstall the same version of tallycast on both hosts"
     )]
     Version {
-        /// The other end.
+        /// Address of the other end.
         peer: SocketAddr,
-        /// Its version.
+        /// Protocol version of the other end.
         theirs: u32,
-        /// Its program's version.
+        /// Program version of the other end.
         their_program: String,
-        /// Ours.
+        /// Protocol version of this program.
         ours: u32,
-        /// Our program's version.
+        /// Version of this program.
         our_program: &'static str,
     },
-    /// The server measures with somebody else.
+    /// The server is measuring with another client.
     #[error(
         "the server at {peer} is busy measuring with {with}\nwait until it has finished, or use another server"
     )]
     Busy {
-        /// The server.
+        /// Address of the server.
         peer: SocketAddr,
-        /// Who is there.
+        /// The other client.
         with: String,
     },
-    /// The other end could not go on.
+    /// The other end could not continue.
     #[error("the other end, {peer}, failed: {reason}")]
     Failed {
-        /// The other end.
+        /// Address of the other end.
         peer: SocketAddr,
-        /// In its words.
+        /// Its error text.
         reason: String,
     },
-    /// The other end is gone.
+    /// The other end has closed the connection.
     #[error("the other end, {peer}, is gone\nsee whether it was ended, and start it again")]
     Gone {
-        /// The other end.
+        /// Address of the other end.
         peer: SocketAddr,
     },
-    /// The other end says nothing any more.
+    /// The other end is silent.
     #[error(
-        "the other end, {peer}, has said nothing for {silence:?}\nsee whether its host can still be reached"
+        "the other end, {peer}, has been silent for {silence:?}\nsee whether its host can still be reached"
     )]
     Silent {
-        /// The other end.
+        /// Address of the other end.
         peer: SocketAddr,
-        /// For how long.
+        /// Duration of the silence.
         silence: Duration,
     },
-    /// The other end is none of ours.
+    /// The other end is not a bench.
     #[error(
         "{peer} does not speak the bench protocol: {source}\nsee what listens on that port, or choose another one with -p"
     )]
     Nonsense {
-        /// The other end.
+        /// Address of the other end.
         peer: SocketAddr,
-        /// What it did.
+        /// The invalid input.
         source: FrameError,
     },
-    /// The other end began a message and did not end it.
+    /// The other end began a message and did not complete it.
     #[error(
         "{peer} sent an incomplete message\nsee what listens on that port, or choose another one with -p"
     )]
     HalfMessage {
-        /// The other end.
+        /// Address of the other end.
         peer: SocketAddr,
     },
-    /// A message that makes no sense where it came.
+    /// A message that is not valid in the present state.
     #[error(
-        "{peer} said `{said}`, which was not expected\ninstall the same version of tallycast on both hosts"
+        "{peer} sent an unexpected message `{said}`\ninstall the same version of tallycast on both hosts"
     )]
     Unexpected {
-        /// The other end.
+        /// Address of the other end.
         peer: SocketAddr,
-        /// What it said.
+        /// Text of the message.
         said: String,
     },
-    /// The system refused.
+    /// The system refused a call.
     #[error("the control connection cannot be used")]
     System(#[from] io::Error),
 }
@@ -145,10 +147,10 @@ impl Default for Patience {
 }
 
 impl Connection {
-    /// Connects to a server and introduces itself; returns what the server says of its host.
+    /// Connects to a server and introduces itself; returns the server's state of its host.
     ///
     /// # Errors
-    /// [`ControlError`], with the way out.
+    /// [`ControlError`], with a remedy.
     pub fn open(
         address: SocketAddr,
         from: Option<SocketAddr>,
@@ -161,10 +163,10 @@ impl Connection {
         Ok((connection, host))
     }
 
-    /// Speaks over a connection that is there.
+    /// Uses an established connection.
     pub(super) fn over(stream: TcpStream, patience: Patience) -> Result<Self, ControlError> {
         stream.set_nodelay(true)?;
-        // A read looks up often enough to see that a message which began does not end.
+        // A read returns often enough to notice a message that begins and does not end.
         stream.set_read_timeout(Some(patience.message / 4))?;
         let (local, peer) = (stream.local_addr()?, stream.peer_addr()?);
         let (sender, heard) = sync_channel(MOST_UNHEARD);
@@ -198,10 +200,10 @@ impl Connection {
         Err(ControlError::Version { peer: self.peer, theirs, their_program, ours, our_program })
     }
 
-    /// Says a message, for no longer than patience with one lasts.
+    /// Sends a message within the time limit of a message.
     ///
     /// # Errors
-    /// [`ControlError::Gone`] if nobody takes it.
+    /// [`ControlError::Gone`] if the peer does not take it.
     pub fn tell(&mut self, message: &Message) -> Result<(), ControlError> {
         self.told_at = Instant::now();
         let until = self.told_at + self.patience.message;
@@ -216,7 +218,7 @@ impl Connection {
         }
     }
 
-    /// Returns why an end that takes no more messages has gone: in its own words, if it left some.
+    /// Returns why an end that takes no more messages has gone: its own error text, if it sent one.
     fn last_words(&self) -> ControlError {
         let until = Instant::now() + self.patience.message;
         loop {
@@ -236,9 +238,10 @@ impl Connection {
         }
     }
 
-    /// Says good-bye, and waits until the other end has closed the connection: then it is free for the next client.
+    /// Says good-bye, and waits until the other end has closed the connection: then it is free for the next
+    /// client.
     pub(crate) fn part(mut self) {
-        // One that is gone needs no good-bye.
+        // A peer that is gone needs no good-bye.
         if self.tell(&Message::Bye).is_err() {
             return;
         }
@@ -246,19 +249,19 @@ impl Connection {
         while Instant::now() < until && self.hear(until).is_ok() {}
     }
 
-    /// Says a word of a test.
+    /// Sends a message of a test.
     ///
     /// # Errors
-    /// As [`tell`](Self::tell).
+    /// As for [`tell`](Self::tell).
     pub fn say<T: Serialize>(&mut self, word: &T) -> Result<(), ControlError> {
         let word = serde_json::to_value(word).expect("words are plain data");
         self.tell(&Message::Word(word))
     }
 
-    /// Waits for a message until a moment; `None` if there was none. Says now and then that this end is alive.
+    /// Waits for a message until a moment; `None` if there was none. Reports meanwhile that this end is alive.
     ///
     /// # Errors
-    /// [`ControlError`] if the other end failed, is gone, silent, or none of ours.
+    /// [`ControlError`] if the other end failed, is gone, silent, or not a bench.
     pub fn hear(&mut self, until: Instant) -> Result<Option<Message>, ControlError> {
         loop {
             if self.told_at.elapsed() >= self.patience.silence / 4 {
@@ -291,10 +294,10 @@ impl Connection {
         }
     }
 
-    /// Waits for a word of a test until a moment; `None` if there was none.
+    /// Waits for a message of a test until a moment; `None` if there was none.
     ///
     /// # Errors
-    /// As [`hear`](Self::hear), and if something else was said.
+    /// As for [`hear`](Self::hear), and if the message is of another kind.
     pub fn hear_word<T: DeserializeOwned>(&mut self, until: Instant) -> Result<Option<T>, ControlError> {
         match self.hear(until)? {
             None => Ok(None),
@@ -309,10 +312,10 @@ impl Connection {
         }
     }
 
-    /// Waits for a message as long as patience lasts.
+    /// Waits for a message for the whole allowed silence.
     ///
     /// # Errors
-    /// As [`hear`](Self::hear).
+    /// As for [`hear`](Self::hear).
     pub fn hear_surely(&mut self) -> Result<Message, ControlError> {
         let silence = self.patience.silence;
         let until = Instant::now() + silence;
@@ -325,7 +328,8 @@ impl Connection {
         self.local
     }
 
-    /// Returns this end's address with a port of the system's choice: what is bound there goes the way of this connection.
+    /// Returns this end's address with a port of the system's choice: what is bound there takes this
+    /// connection's path.
     pub(crate) fn local_address_any_port(&self) -> SocketAddr {
         let mut address = self.local;
         address.set_port(0);
@@ -338,7 +342,7 @@ impl Connection {
         self.peer
     }
 
-    /// Returns how long this end waits.
+    /// Returns the time limits of this end.
     #[must_use]
     pub const fn patience(&self) -> Patience {
         self.patience
@@ -350,8 +354,8 @@ impl Connection {
     }
 }
 
-/// Returns an endpoint that the other end told as this end, at `local`, reaches it: a link-local address belongs to an interface,
-/// whose number is another on each host (RFC 4007 §6).
+/// Returns an endpoint named by the other end as this end, at `local`, reaches it: a link-local address belongs
+/// to an interface, whose number differs between hosts (RFC 4007 §6).
 pub(crate) fn reached_from(local: SocketAddr, mut endpoint: SocketAddr) -> SocketAddr {
     if let (SocketAddr::V6(local), SocketAddr::V6(endpoint)) = (local, &mut endpoint) {
         endpoint.set_scope_id(local.scope_id());
@@ -361,7 +365,7 @@ pub(crate) fn reached_from(local: SocketAddr, mut endpoint: SocketAddr) -> Socke
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Ends the listening thread too. Failing means that the other end has closed already.
+        // Ends the reading thread too. An error means that the other end has closed already.
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 }
@@ -376,7 +380,7 @@ fn connect(address: SocketAddr, from: Option<SocketAddr>, patience: Duration) ->
     sys::tcp::connect_from(from, address, patience)
 }
 
-/// Reads messages until the connection ends, or does not deserve to go on.
+/// Reads messages until the connection ends or is broken.
 fn listen(
     mut stream: TcpStream,
     peer: SocketAddr,
@@ -384,7 +388,7 @@ fn listen(
     sender: &SyncSender<Result<Message, ControlError>>,
 ) {
     let error = loop_over(&mut stream, peer, patience, sender);
-    // Nobody listens any more: the connection is being dropped.
+    // The channel's receiver is gone: the connection is being dropped.
     let _ = sender.send(Err(error));
 }
 
@@ -412,7 +416,7 @@ fn loop_over(
                     if sender.send(Ok(message)).is_err() {
                         return ControlError::Gone { peer };
                     }
-                    // Behind the hand-over: what it took is not the peer's delay.
+                    // After the hand-over: the time it took is not the peer's delay.
                     began = Instant::now();
                 }
             }
@@ -425,7 +429,7 @@ fn loop_over(
     }
 }
 
-/// Says what to do about a server that does not answer.
+/// Returns the remedy for a server that does not answer.
 fn remedy(address: SocketAddr, error: io::ErrorKind) -> String {
     let host = address.ip();
     match error {
@@ -437,7 +441,7 @@ fn remedy(address: SocketAddr, error: io::ErrorKind) -> String {
     }
 }
 
-/// Writes all bytes until a moment, whatever each call takes of them and of the time.
+/// Writes all bytes until a moment, in as many calls as that takes.
 fn write_until(
     mut write: impl FnMut(&[u8], Duration) -> io::Result<usize>,
     mut bytes: &[u8],
@@ -462,7 +466,7 @@ fn is_nothing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-/// Cuts what a peer said to what a line holds.
+/// Shortens a text from the peer to the length of a line.
 fn shortened(text: &str) -> String {
     const LETTERS: usize = 120;
     let mut short: String = text.chars().take(LETTERS).collect();
@@ -490,7 +494,7 @@ mod tests {
             Ok(1)
         };
         let error = write_until(slow, &[0; 100], until).unwrap_err();
-        // Not once where this thread was kept from its processor for all of the time.
+        // Not even once if this thread was kept from its processor the whole time.
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(calls <= 1, "{calls} bytes were taken");
     }

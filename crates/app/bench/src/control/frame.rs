@@ -1,42 +1,42 @@
-//! Messages cut out of a stream of bytes: a length of four bytes, big endian, and so many bytes of JSON.
+//! Messages cut out of a stream of bytes: a length of four bytes, big endian, then as many bytes of JSON.
 //!
-//! Not a word of a frame is believed before it is bounded: a length beyond [`LONGEST`] ends the connection, so that no
-//! more is held of a peer's than that and what is read at a time. `fuzz/` has a target for it.
+//! A frame is bounded before it is trusted: a length beyond [`LONGEST`] ends the connection, so that no more
+//! than that and one read is ever held of a peer's data. `fuzz/` has a target for it.
 
 use super::message::Message;
 
-/// How long a message may be: a report of a hundred streams has a tenth of it.
+/// Maximum length of a message. Units: bytes. A report of a hundred streams has a tenth of it.
 pub const LONGEST: usize = 1 << 20;
 const LENGTH_BYTES: usize = 4;
 
-/// Says that what came is no message.
+/// Reasons why input is not a message.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// The length is none of ours.
+    /// The length is out of range.
     #[error("it announced a message of {0} bytes, more than {LONGEST}")]
     TooLong(u64),
-    /// The text is none of ours.
+    /// The text is not a message.
     #[error("it sent an invalid message: {0}")]
     NoMessage(String),
 }
 
-/// What has come in and is not a whole message yet.
+/// Received bytes that are not a whole message yet.
 #[derive(Clone, Default, Debug)]
 pub struct Frames {
     bytes: Vec<u8>,
 }
 
 impl Frames {
-    /// Takes what came in.
+    /// Appends received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns the next whole message, if there is one. After an error nothing more can be told apart.
+    /// Returns the next whole message, if there is one. After an error no further message can be recognised.
     ///
     /// # Errors
-    /// [`FrameError`], within it, if what came is no message.
+    /// [`FrameError`], within it, if the input is not a message.
     #[expect(clippy::should_implement_trait, reason = "what has ended now may go on with what comes in")]
     pub fn next(&mut self) -> Option<Result<Message, FrameError>> {
         let length = u32::from_be_bytes(*self.bytes.first_chunk::<LENGTH_BYTES>()?) as usize;
@@ -50,13 +50,13 @@ impl Frames {
         Some(message)
     }
 
-    /// Tells whether a message has begun and not ended.
+    /// Returns whether a message has begun and not ended.
     #[must_use]
     pub const fn is_waiting_for_more(&self) -> bool {
         !self.bytes.is_empty()
     }
 
-    /// Returns how many bytes are kept.
+    /// Returns the number of bytes held.
     #[must_use]
     pub const fn held_bytes(&self) -> usize {
         self.bytes.len()
@@ -66,7 +66,7 @@ impl Frames {
 /// Writes a message as a frame.
 ///
 /// # Panics
-/// If it is longer than 4 GiB, which none of ours is.
+/// If it is longer than 4 GiB, which no message is.
 #[must_use]
 pub fn encode(message: &Message) -> Vec<u8> {
     let text = serde_json::to_vec(message).expect("messages are plain data");

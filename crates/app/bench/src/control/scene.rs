@@ -16,14 +16,14 @@ use crate::report::Watch;
 /// Long enough that a test which reaches it has failed.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 
-/// As patient as an end that must not lose patience.
+/// Time limits of an end that must not give up.
 pub(crate) const PATIENT: Patience =
     Patience { connect: WATCHDOG, message: WATCHDOG, silence: Duration::from_secs(60) };
 
-/// A server on a thread of its own. Dropping it ends it.
+/// A server on its own thread. Dropping it ends it.
 pub(crate) struct Scene {
     pub(crate) address: SocketAddr,
-    /// The wish that it ends.
+    /// The request that it ends.
     pub(crate) end: &'static AtomicBool,
     events: Receiver<ServerEvent>,
     thread: Option<JoinHandle<()>>,
@@ -75,7 +75,8 @@ impl Drop for Scene {
     }
 }
 
-/// Plays the server for one client by hand, from what it begins on; where the play ends, the server is gone.
+/// Plays the server for one client by hand, from its first message of the test on; the server is gone once
+/// `play` returns.
 pub(crate) fn by_hand(play: impl FnOnce(Connection) + Send + 'static) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -90,7 +91,7 @@ pub(crate) fn by_hand(play: impl FnOnce(Connection) + Send + 'static) -> (Socket
     (address, thread)
 }
 
-/// Looks at nothing and wants nothing.
+/// A watch that ignores progress and never asks to end.
 pub(crate) struct Unwatched;
 
 impl Watch for Unwatched {

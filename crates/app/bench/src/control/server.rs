@@ -1,4 +1,5 @@
-//! The server: one test at a time, a word for everybody else, and nothing left over when a client vanishes.
+//! The server: one test at a time, a busy message for all other clients, and nothing left over when a client
+//! vanishes.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -18,82 +19,82 @@ use super::frame;
 use super::message::{Message, PROTOCOL};
 use crate::host_state::HostState;
 
-/// How often the wish to end is looked at.
+/// Interval at which the request to end is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How many clients may be there at once and have not said yet what they want; more are not answered.
+/// Maximum number of connected clients that have not chosen a test yet; more are not answered.
 const MOST_UNDECIDED: usize = 16;
 
-/// How many of them may be of one address: it keeps nobody else out.
+/// Maximum number of them from one address: a single address cannot keep others out.
 const MOST_UNDECIDED_OF_ONE: usize = MOST_UNDECIDED / 2;
 
-/// How many clients are told at once that the server is busy; more are not answered.
+/// Maximum number of clients that are told at once that the server is busy; more are not answered.
 const MOST_TURNED_AWAY: usize = 16;
 
-/// How a server is to run.
+/// Options of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerOptions {
-    /// Where it listens; port 0 lets the kernel choose.
+    /// Address to listen on; port 0 lets the kernel choose.
     pub listen: SocketAddr,
-    /// When it ends.
+    /// The time at which it ends.
     pub lifetime: Lifetime,
-    /// How long it waits for clients that have connected.
+    /// Time limits for clients that have connected.
     pub patience: Patience,
 }
 
-/// When a server ends.
+/// The time at which a server ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lifetime {
-    /// When it is told to.
+    /// At the request of the caller.
     UntilStopped,
     /// After the first client that began a test.
     OneClient,
 }
 
-/// Tells whether something is to end, to any thread that asks.
+/// A callback for any thread that returns whether to end.
 pub type EndWish<'a> = dyn Fn() -> bool + Sync + 'a;
 
-/// How a server takes part in a test: with what it is to measure, the client, and the wish to end.
+/// The server's part of a test: given its parameters, the client, and the request to end.
 pub type Serve = fn(Value, &mut Connection, &EndWish<'_>) -> Result<(), ServeError>;
 
 /// A kind of measurement that a server takes part in.
 #[derive(Clone, Copy, Debug)]
 pub struct Test {
-    /// What a client calls it.
+    /// Name of the test in messages.
     pub name: &'static str,
-    /// Takes part, until the client has had enough or the server is to end.
+    /// Takes part until the client leaves or the server is to end.
     pub serve: Serve,
 }
 
-/// Says why a server could not take part.
+/// Reasons why a server could not take part.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The address is taken, or none of this host's.
+    /// The address is in use, or does not belong to this host.
     #[error("cannot listen on {address}: {source}\n{remedy}")]
     Listen {
-        /// As asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// The way out.
+        /// The remedy.
         remedy: &'static str,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// The control connection failed.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The client wants something that cannot be: it is told so.
+    /// The client's request is invalid, and the client is told so.
     #[error("{0}")]
     Refused(String),
-    /// The client is alive, and does not go on.
+    /// The client is alive but does not continue.
     #[error(
-        "the client has not said within {0:?} that it has sent all\nstart the measurement anew; if it comes again, report it"
+        "the client has not reported within {0:?} that it has sent all\nstart the measurement again; if this recurs, report it"
     )]
     NeverSent(Duration),
-    /// Another client was faster: this one is told with whom the server is busy.
+    /// Another client was faster: this one is told the address of the other.
     #[error("the server is busy measuring with {with}")]
     Busy {
-        /// Who was.
+        /// Address of the faster client.
         with: SocketAddr,
     },
     /// A test panicked.
@@ -101,33 +102,33 @@ pub enum ServeError {
     Defect,
 }
 
-/// What happens at a server, for whoever watches it.
+/// Events of a server, for its observer.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ServerEvent {
-    /// It listens.
+    /// The server listens.
     Listening(SocketAddr),
     /// A client begins a test.
     Began {
-        /// Who.
+        /// Address of the client.
         client: SocketAddr,
-        /// Which test.
+        /// Name of the test.
         test: String,
     },
     /// The client has left.
     Ended {
-        /// Who.
+        /// Address of the client.
         client: SocketAddr,
-        /// Why, if it did not end as it should.
+        /// The cause of an abnormal end.
         trouble: Option<String>,
     },
-    /// Somebody came while the server was busy.
+    /// A client came while the server was busy.
     TurnedAway(SocketAddr),
 }
 
-/// Serves until told to end, or as long as its lifetime is.
+/// Serves until asked to end, or until the end of its lifetime.
 ///
 /// # Errors
-/// [`ServeError::Listen`], if it cannot begin. What goes wrong with a client is an [event](ServerEvent).
+/// [`ServeError::Listen`], if it cannot begin. Failures of a client are an [event](ServerEvent).
 pub fn serve(
     options: &ServerOptions,
     tests: &'static [Test],
@@ -153,7 +154,8 @@ pub fn serve(
                     poller.wait(Some(clock::monotonic() + LOOK)).map_err(failed)?;
                     continue;
                 }
-                // A client that has left already, or no descriptor for it: it still waits, so the poller would not.
+                // A client that has left already, or no free descriptor: the connection is still pending, so
+                // the poller would not wait.
                 Err(_) => {
                     clock::sleep_until(clock::monotonic() + LOOK);
                     continue;
@@ -172,7 +174,8 @@ pub fn serve(
             scope.spawn(move || {
                 let reception =
                     Reception { client, patience: options.patience, tests, watch, is_wanted_to_end };
-                // A defect in one test is no reason to stop serving: its place is free, and it is said.
+                // A defect in one test does not stop the server: its place becomes free, and the defect is
+                // reported.
                 let outcome = catch_unwind(AssertUnwindSafe(|| reception.attend(stream, place, undecided)))
                     .unwrap_or(Err(ServeError::Defect));
                 watch(ServerEvent::Ended { client, trouble: outcome.err().map(|error| error.to_string()) });
@@ -229,7 +232,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// The clients that have not said yet what they want, by address.
+/// Clients that have not chosen a test yet, by address.
 #[derive(Default)]
 struct Waiting(Mutex<BTreeMap<Source, usize>>);
 
@@ -240,7 +243,7 @@ struct Undecided<'a> {
 }
 
 impl Waiting {
-    /// Lets a client in; `None` where there are too many, of all or of its address.
+    /// Admits a client; `None` if there are too many, in all or from its address.
     fn enter(&self, address: IpAddr) -> Option<Undecided<'_>> {
         let source = Source::of(address);
         let mut counts = self.lock();
@@ -268,7 +271,7 @@ impl Drop for Undecided<'_> {
     }
 }
 
-/// One client, and what it may want.
+/// One client, and the tests it may choose.
 struct Reception<'a> {
     client: SocketAddr,
     patience: Patience,
@@ -278,7 +281,7 @@ struct Reception<'a> {
 }
 
 impl Reception<'_> {
-    /// Serves the client, once it has said what it wants.
+    /// Serves the client, once it has chosen a test.
     fn attend(&self, stream: TcpStream, place: &Place, undecided: Undecided<'_>) -> Result<(), ServeError> {
         stream.set_nonblocking(false).map_err(ControlError::from)?;
         let mut connection = Connection::over(stream, self.patience)?;
@@ -294,12 +297,12 @@ impl Reception<'_> {
             Err(ServeError::Busy { with }) => Message::Busy { with: with.to_string() },
             Err(error) => Message::Failed { reason: error.to_string() },
         };
-        // The client may be gone: then nobody is to be told.
+        // The client may be gone: then the message is lost without harm.
         let _ = connection.tell(&last_word);
         outcome
     }
 
-    /// Welcomes the client and hears which test it wants; `None` if it only says good-bye.
+    /// Welcomes the client and receives its choice of test; `None` if it only says good-bye.
     fn wish(&self, connection: &mut Connection) -> Result<Option<(&'static Test, Value)>, ServeError> {
         match self.hear_early(connection)? {
             Message::Hello { protocol, tallycast } => welcome(connection, protocol, tallycast)?,
@@ -319,7 +322,7 @@ impl Reception<'_> {
         })
     }
 
-    /// Hears a message before the test begins: as long as patience lasts, and the server is not to end.
+    /// Receives a message before the test begins, within the time limit and until the server is to end.
     fn hear_early(&self, connection: &mut Connection) -> Result<Message, ServeError> {
         let silence = self.patience.silence;
         let until = Instant::now() + silence;
@@ -338,7 +341,7 @@ impl Reception<'_> {
 fn welcome(connection: &mut Connection, protocol: u32, tallycast: String) -> Result<(), ServeError> {
     let host = HostState::look_towards(connection.local_address().ip(), connection.peer_address());
     let host = serde_json::to_value(host).expect("a host is plain data");
-    // Also to a client of another version: it then knows what there is.
+    // Also to a client of another version: it then knows the server's version.
     connection.tell(&Message::Welcome {
         protocol: PROTOCOL,
         tallycast: program_version().to_owned(),
@@ -347,12 +350,12 @@ fn welcome(connection: &mut Connection, protocol: u32, tallycast: String) -> Res
     Ok(connection.check_version(protocol, tallycast)?)
 }
 
-/// Those who are being told that the server is busy.
+/// Clients that are being told that the server is busy.
 #[derive(Default)]
 struct TurnedAway(Arc<AtomicUsize>);
 
 impl TurnedAway {
-    /// Tells a client, without waiting for it.
+    /// Notifies a client, without waiting for it.
     fn tell(&self, stream: TcpStream, with: SocketAddr) {
         if self.0.fetch_add(1, Ordering::Relaxed) >= MOST_TURNED_AWAY {
             self.0.fetch_sub(1, Ordering::Relaxed);
@@ -360,7 +363,7 @@ impl TurnedAway {
         }
         let count = Arc::clone(&self.0);
         let _: JoinHandle<()> = std::thread::spawn(move || {
-            // A client that does not listen is not waited for.
+            // A client that does not read is not waited for.
             let _ = part_from(&stream, with);
             count.fetch_sub(1, Ordering::Relaxed);
         });
@@ -374,7 +377,7 @@ fn part_from(mut stream: &TcpStream, with: SocketAddr) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.write_all(&frame::encode(&Message::Busy { with: with.to_string() }))?;
     stream.shutdown(std::net::Shutdown::Write)?;
-    // Its greeting is read, or closing would take back what it was told.
+    // Its greeting is read first: closing with unread input would discard the reply.
     let mut greeting = [0; 1_024];
     stream.read(&mut greeting).map(drop)
 }

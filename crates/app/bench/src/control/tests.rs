@@ -1,4 +1,4 @@
-//! Two ends of a control connection, and peers that are none.
+//! Two ends of a control connection, and peers that do not follow the protocol.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -15,11 +15,11 @@ use super::*;
 use crate::host_state::HostState;
 use crate::{capacity, multicast, pingpong, throughput};
 
-/// As patient as an end that is to lose patience.
+/// Time limits of an end that is to give up.
 const IMPATIENT: Patience =
     Patience { connect: WATCHDOG, message: Duration::from_millis(40), silence: Duration::from_millis(100) };
 
-/// Says everything back until told good-bye.
+/// Echoes every message until good-bye.
 const ECHO: Test = Test { name: "echo", serve: echo };
 
 fn echo(
@@ -37,7 +37,7 @@ fn echo(
     Ok(())
 }
 
-/// Has a defect.
+/// A test that panics.
 const DEFECT: Test = Test { name: "defect", serve: |_, _, _| panic!("on purpose") };
 
 fn scene(patience: Patience) -> Scene {
@@ -143,7 +143,7 @@ fn a_test_that_the_server_does_not_know_is_refused_with_those_it_does() {
     assert!(error.contains("`telepathy`") && error.contains("only: echo, defect"), "{error}");
 }
 
-/// Plays the server for one client by hand, and returns what became of the client.
+/// Plays the server for one client by hand, and returns the error of the client.
 fn answered_with(bytes: &[u8], patience: Patience) -> ControlError {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -151,7 +151,7 @@ fn answered_with(bytes: &[u8], patience: Patience) -> ControlError {
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(&bytes).unwrap();
-        // Until the client has had enough.
+        // Until the client closes.
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let error = Connection::open(address, None, patience).unwrap_err();
@@ -166,7 +166,7 @@ fn frame(text: &str) -> Vec<u8> {
 #[test]
 fn a_server_of_another_version_is_told_apart_by_both_versions() {
     let host = serde_json::to_value(HostState::look(Ipv4Addr::LOCALHOST.into())).unwrap();
-    // Also one that tells of hosts what no version has told yet.
+    // Also one whose host has fields that no version has sent yet.
     for host in [host, json!({ "moons": 2 })] {
         let welcome = json!({ "welcome": { "protocol": 99, "tallycast": "9.9.9", "host": host, "hue": 7 } });
         let said = answered_with(&frame(&welcome.to_string()), PATIENT).to_string();
@@ -218,14 +218,14 @@ fn an_end_that_only_says_that_it_is_alive_does_not_hold_the_other_up() {
     assert!(matches!(error, ControlError::Silent { .. }), "{error}");
 }
 
-/// A peer that reads nothing and says without end that it is alive.
+/// A peer that reads nothing and sends heartbeats without end.
 fn deaf_and_talkative() -> (TcpStream, JoinHandle<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut theirs, _) = listener.accept().unwrap();
     let thread = std::thread::spawn(move || {
         let alive = frame("\"alive\"");
-        // Until the other end has had enough.
+        // Until the other end closes.
         while theirs.write_all(&alive).is_ok() {}
     });
     (ours, thread)
@@ -250,7 +250,7 @@ fn an_end_that_takes_nothing_and_goes_on_talking_is_given_up() {
 
 #[test]
 fn who_is_not_listened_to_is_held_up() {
-    // More than the buffers of both sockets hold, and what waits behind them.
+    // More than the buffers of both sockets and the queue behind them hold.
     const MOST_WORDS: usize = 400;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -265,7 +265,7 @@ fn who_is_not_listened_to_is_held_up() {
 
 #[test]
 fn noise_ends_its_own_connection_and_the_server_goes_on() {
-    // Each has nothing more to say, so that nobody's patience is needed.
+    // Each has nothing more to send, so that no time limit is needed.
     let scene = scene(PATIENT);
     let mut random = Random::new(11);
     for round in 0..40 {
@@ -276,7 +276,7 @@ fn noise_ends_its_own_connection_and_the_server_goes_on() {
             let hello = Message::Hello { protocol: PROTOCOL, tallycast: "x".to_owned() };
             bytes.splice(0..0, encode(&hello));
         }
-        // The server may have hung up already.
+        // The server may have closed already.
         let _ = stream.write_all(&bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         assert!(scene.ended().is_some(), "round {round}");
@@ -309,7 +309,7 @@ fn nobody_there_is_said_with_the_command_that_starts_one() {
     );
 }
 
-/// One of each message that an end hears; the parameters of every test among them.
+/// One of each message that an end receives; the parameters of every test among them.
 fn all_messages() -> Vec<Message> {
     let host = serde_json::to_value(HostState::look(Ipv4Addr::LOCALHOST.into())).unwrap();
     let text = || "a \"word\" of \u{1d11e} and \u{0}".to_owned();
@@ -354,7 +354,7 @@ fn damage(text: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Believes a message as far as an end does; tells whether a test would take it for its parameters.
+/// Decodes a message as far as an end does; returns whether a test would accept it as parameters.
 fn is_believed(message: &Message) -> bool {
     let parameters = match message {
         Message::Begin { parameters, .. } => parameters,
@@ -379,7 +379,7 @@ fn damaged_messages_are_refused_or_believed_and_fill_no_memory() {
         damage(&mut text, &mut random);
         let mut bytes = [&u32::try_from(text.len()).unwrap().to_be_bytes()[..], &text].concat();
         if random.below(8) == 0 {
-            // Also the length may lie.
+            // The length may be wrong, too.
             bytes[usize::try_from(random.below(4)).unwrap()] ^= 1 << random.below(8);
         }
         let mut frames = Frames::default();
@@ -399,7 +399,7 @@ fn damaged_messages_are_refused_or_believed_and_fill_no_memory() {
             assert!(frames.held_bytes() <= bytes.len().min(LONGEST + 4), "round {round}");
         }
     }
-    // What is looked at is all three.
+    // All three cases have occurred.
     assert!(refused > 100 && said_again > 100 && believed > 100, "{refused} {said_again} {believed}");
 }
 

@@ -1,4 +1,4 @@
-//! Measuring: one transport after the other with the same server, and what came of each.
+//! Measures one transport after the other with the same server, and collects the results.
 
 use std::net::SocketAddr;
 
@@ -8,11 +8,11 @@ use crate::control::Patience;
 use crate::report::Watch;
 use crate::throughput::{self, Interval, OptionsError, Protocol, RunReport, ThroughputError};
 
-/// Says why nothing could be measured.
+/// Reasons why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CostError {
-    /// An option cannot be.
+    /// An option is invalid.
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// The first transport could not be measured.
@@ -20,10 +20,10 @@ pub enum CostError {
     Throughput(#[from] ThroughputError),
 }
 
-/// Measures with the server at an address, and reports.
+/// Measures with the server at an address and returns the report.
 ///
 /// # Errors
-/// [`CostError`] if nothing could be measured. What fails later is in the report.
+/// [`CostError`] if nothing could be measured. Later failures are in the report.
 pub fn measure(options: &Options, server: SocketAddr, watch: &mut dyn Watch) -> Result<Report, CostError> {
     options.check()?;
     let mut builder: Option<Builder> = None;
@@ -53,7 +53,7 @@ fn runs_of(
     throughput::measure(&options.of(transport), None, server, Patience::default(), &mut watching)
 }
 
-/// Tells whoever watches the whole what is done of it.
+/// Reports the overall progress to the observer.
 struct Watching<'a> {
     transport: Protocol,
     runs: u32,

@@ -1,4 +1,4 @@
-//! What a measurement of costs is to do.
+//! Options of a measurement of costs.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -6,36 +6,36 @@ use std::time::Duration;
 use crate::range::in_range;
 use crate::throughput::{self, OptionsError, Protocol, Rate};
 
-/// How long a run goes on before it is measured: what a beginning takes, above all memory that is touched for the first
-/// time, is not what data cost.
+/// Time of a run before it is measured: start-up costs, above all memory that is touched for the first time,
+/// are not costs of the data.
 const BEGINNING: Duration = Duration::from_millis(300);
 
-/// What is measured, and how.
+/// Options of a measurement of costs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// What is compared.
+    /// The transports to compare.
     pub transports: Vec<Protocol>,
-    /// How fast data go. Units: payload bits a second.
+    /// Rate of the data. Units: payload bits per second.
     pub bits_per_second: u64,
-    /// The payload of a datagram of UDP; what one call hands to TCP. A stream's datagrams are as large.
+    /// The payload of a UDP datagram; the bytes that one call hands to TCP. A stream's datagrams are as large.
     pub datagram_bytes: usize,
-    /// The socket buffers.
+    /// Size of the socket buffers.
     pub buffer_bytes: usize,
-    /// How long a run takes.
+    /// Duration of a run.
     pub duration: Duration,
-    /// How many runs each transport has.
+    /// Number of runs of each transport.
     pub runs: u32,
     /// The processor of the client's threads.
     pub client_cpu: Option<usize>,
     /// The processor of the server's threads.
     pub server_cpu: Option<usize>,
-    /// The address of the client that everything goes by.
+    /// The client's address, which all traffic uses.
     pub from: Option<IpAddr>,
 }
 
 impl Default for Options {
-    /// Packets of 1,500 bytes and buffers of 1 MB, as in the paper; its rate is not told. Ten runs show the spread; the
-    /// source took a hundred.
+    /// Packets of 1,500 bytes and buffers of 1 MB, as in the paper; it does not state its rate. Ten runs show
+    /// the spread; the paper has a hundred.
     fn default() -> Self {
         Self {
             transports: vec![Protocol::Udp, Protocol::Tcp, Protocol::Stream],
@@ -55,13 +55,13 @@ impl Options {
     /// Checks every option.
     ///
     /// # Errors
-    /// [`OptionsError`] names the first that cannot be.
+    /// [`OptionsError`] names the first invalid option.
     pub fn check(&self) -> Result<(), OptionsError> {
         in_range("-b in bits a second", self.bits_per_second.into(), 1..=u64::MAX.into())?;
         self.transports.iter().try_for_each(|transport| self.of(*transport).check())
     }
 
-    /// Returns the runs of one transport.
+    /// Returns the options of one transport's runs.
     #[must_use]
     pub fn of(&self, protocol: Protocol) -> throughput::Options {
         throughput::Options {
@@ -71,7 +71,7 @@ impl Options {
             buffer_bytes: Some(self.buffer_bytes),
             duration: self.duration,
             omit: BEGINNING,
-            // Nothing is told meanwhile: telling costs too.
+            // No reports meanwhile: they cost too.
             interval: BEGINNING + self.duration,
             repeats: self.runs,
             client_cpu: self.client_cpu,
@@ -81,7 +81,7 @@ impl Options {
         }
     }
 
-    /// Returns how long all of it takes at least.
+    /// Returns the minimum duration of the whole measurement.
     #[must_use]
     pub fn shortest(&self) -> Duration {
         (BEGINNING + self.duration) * self.runs * u32::try_from(self.transports.len()).unwrap_or(u32::MAX)

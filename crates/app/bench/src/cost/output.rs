@@ -85,7 +85,7 @@ fn runs(page: &mut Page, report: &Report) {
     page.table(&columns, rows);
 }
 
-/// Draws what every run came to: one figure for each metric, a line for each transport.
+/// Draws the results of every run: one figure for each metric, a line for each transport.
 pub(crate) fn charts(report: &Report) -> Vec<Chart> {
     let titles = ["Sending", "Receiving", "Delay in the end systems"];
     let chart = |(metric, title): (Metric, &str)| {

@@ -1,4 +1,4 @@
-//! What a measurement of costs found: the object that `--json` prints, from which the other forms are made.
+//! Report of a measurement of costs: the object that `--json` prints, from which the other forms are made.
 //!
 //! Its form is published as `docs/formats/bench-cost.schema.json`; a test compares the two.
 
@@ -15,12 +15,12 @@ use crate::processor::{FrequencySource, Processor};
 use crate::report::{End, Forms, Row, RowNames, Start, State, noise};
 use crate::throughput::{self, Account, Protocol, RunReport};
 
-/// What kind of object it is.
+/// Format name of the object.
 pub const FORMAT: &str = "tallycast.bench.cost";
-/// The version of its form; a change that a reader must know of raises it.
+/// Version of the format; an incompatible change raises it.
 pub const VERSION: u32 = 2;
 
-/// All that was found.
+/// Everything measured, with its evaluation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -28,7 +28,7 @@ pub struct Report {
     pub format: String,
     /// [`VERSION`].
     pub version: u32,
-    /// When, where and what.
+    /// Time, hosts and settings.
     pub start: Start<Settings>,
     /// Every transport, in the order of measuring.
     pub transports: Vec<Measured>,
@@ -36,23 +36,23 @@ pub struct Report {
     pub source: Vec<SourceHost>,
     /// Median and spread, one row for each figure.
     pub rows: Vec<Row>,
-    /// Why the measurement is not to be relied on; empty when all was quiet.
+    /// Reasons why the measurement is unreliable; empty if undisturbed.
     pub noise: Vec<String>,
-    /// How it ended.
+    /// Outcome.
     pub end: End,
 }
 
-/// The options of a measurement, as told.
+/// Settings of the measurement, as given.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// What was compared.
+    /// The transports that were compared.
     pub transports: Vec<String>,
-    /// Payload bits a second.
+    /// Payload bits per second.
     pub target_bitrate: u64,
-    /// The payload of a datagram of UDP.
+    /// The payload of a UDP datagram.
     pub datagram_bytes: u64,
-    /// The socket buffers that were asked for.
+    /// The requested socket buffers.
     pub sock_bufsize: u64,
     /// Seconds of a run.
     pub duration: f64,
@@ -60,19 +60,19 @@ pub struct Settings {
     pub runs: u32,
 }
 
-/// A transport.
+/// The runs of a transport.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// Which.
+    /// Name of the transport.
     pub transport: String,
-    /// Payload bytes of a unit: a datagram, or what one call handed over.
+    /// Payload bytes of a unit: a datagram, or the bytes that one call handed over.
     pub blksize: u64,
     /// Every run.
     pub runs: Vec<Run>,
-    /// What the whole ones among them have in common.
+    /// Statistics of the complete runs.
     pub figures: Vec<Figure>,
-    /// Why there is none, or they are not all; null if all is there.
+    /// Reason why runs are missing; null if all are there.
     pub trouble: Option<String>,
 }
 
@@ -80,72 +80,72 @@ pub struct Measured {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// Which, from 0.
+    /// Number of the run, from 0.
     pub run: u32,
-    /// Payload that was sent.
+    /// Payload bytes sent.
     pub bytes_sent: u64,
-    /// Payload that arrived.
+    /// Payload bytes that arrived.
     pub bytes_received: u64,
-    /// Payload bits that arrived, a second.
+    /// Payload bits that arrived, per second.
     pub bits_per_second: f64,
-    /// Datagrams that did not arrive; null over TCP.
+    /// Datagrams that did not arrive, in percent; null over TCP.
     pub lost_percent: Option<f64>,
-    /// What the sender took.
+    /// Processor time of the sender.
     pub sender: Processor,
-    /// What the receiver took; null if it could not tell.
+    /// Processor time of the receiver; null if it could not be read.
     pub receiver: Option<Processor>,
-    /// Processor frequency for each megabit a second that was sent; null where the frequency is not known.
+    /// Processor frequency per megabit per second sent; null where the frequency is not known.
     pub send_mhz_per_mbit: Option<f64>,
-    /// The same for what was received.
+    /// Processor frequency per megabit per second received; null where the frequency is not known.
     pub receive_mhz_per_mbit: Option<f64>,
-    /// Mean time from the call that sent to the read that delivered; null where the hosts have no clock in common.
+    /// Mean time from the sending call to the delivering read; null where the hosts have no clock in common.
     pub delay_ms: Option<f64>,
-    /// What became of all that was sent.
+    /// Accounts of all data sent.
     pub accounts: Vec<Account>,
-    /// Why it is not whole, and counts nowhere; null if it is.
+    /// Reason why the run is incomplete, and counts nowhere; null if it is complete.
     pub trouble: Option<String>,
-    /// Why it is not to be relied on; empty when all was quiet.
+    /// Reasons why the run is unreliable; empty if undisturbed.
     pub noise: Vec<String>,
 }
 
-/// What the runs of a transport have in common.
+/// Statistics of one metric over the runs of a transport.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// What of them.
+    /// The metric.
     pub metric: Metric,
     /// The arithmetic mean, as in the paper.
     pub mean: f64,
-    /// The standard deviation of a sample; null of one run.
+    /// The standard deviation of a sample; null for a single run.
     pub standard_deviation: Option<f64>,
     /// The median.
     pub median: f64,
-    /// A quarter lies below.
+    /// First quartile.
     pub lower_quartile: f64,
-    /// A quarter lies above.
+    /// Third quartile.
     pub upper_quartile: f64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The most.
+    /// The maximum.
     pub max: f64,
-    /// How many runs.
+    /// Number of runs.
     pub runs: u64,
 }
 
-/// What is measured of a run.
+/// A metric of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// Processor frequency for each megabit a second that is sent.
+    /// Processor frequency per megabit per second sent.
     SendMhzPerMbit,
-    /// The same for what is received.
+    /// Processor frequency per megabit per second received.
     ReceiveMhzPerMbit,
     /// The delay in both end systems.
     DelayMs,
 }
 
 impl Metric {
-    /// All of them, in the order of the paper's table.
+    /// All metrics, in the order of the paper's table.
     pub const ALL: [Self; 3] = [Self::SendMhzPerMbit, Self::ReceiveMhzPerMbit, Self::DelayMs];
 
     /// Returns its name, as in the JSON.
@@ -167,7 +167,7 @@ impl Metric {
         }
     }
 
-    /// Returns what a run came to.
+    /// Returns the value of a run.
     #[must_use]
     pub const fn of(self, run: &Run) -> Option<f64> {
         match self {
@@ -179,13 +179,13 @@ impl Metric {
 }
 
 impl Report {
-    /// Returns what was measured of a transport.
+    /// Returns the measurement of a transport.
     #[must_use]
     pub fn of(&self, protocol: Protocol) -> Option<&Measured> {
         self.transports.iter().find(|it| it.transport == protocol.name())
     }
 
-    /// Tells whether every run of every transport is there and whole.
+    /// Returns whether every run of every transport is there and complete.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.end.state == State::Complete && self.transports.iter().all(|it| it.trouble.is_none())
@@ -193,14 +193,14 @@ impl Report {
 }
 
 impl Measured {
-    /// Returns the values of all whole runs.
+    /// Returns the values of all complete runs.
     #[must_use]
     pub fn values(&self, metric: Metric) -> Vec<f64> {
         let whole = self.runs.iter().filter(|run| run.trouble.is_none());
         whole.filter_map(|run| metric.of(run)).collect()
     }
 
-    /// Returns what they have in common.
+    /// Returns the statistics of a metric.
     #[must_use]
     pub fn figure(&self, metric: Metric) -> Option<&Figure> {
         self.figures.iter().find(|figure| figure.metric == metric)
@@ -264,7 +264,7 @@ impl Forms for Report {
     }
 }
 
-/// A report that grows.
+/// A report under construction.
 pub(super) struct Builder {
     report: Report,
     is_broken_off: bool,
@@ -357,7 +357,7 @@ fn rows(settings: &Settings, measured: &Measured) -> Vec<Row> {
     Metric::ALL.iter().filter_map(row).collect()
 }
 
-/// Says what the figures do not say here.
+/// Returns notes on the limits of the figures.
 fn limits(start: &Start<Settings>, transports: &[Measured]) -> Vec<String> {
     let runs = || transports.iter().flat_map(|it| &it.runs);
     let mut notes = Vec::new();
@@ -381,7 +381,7 @@ fn limits(start: &Start<Settings>, transports: &[Measured]) -> Vec<String> {
     notes
 }
 
-/// Says how far the frequency of a host's processors is known that a cost is made of.
+/// Returns a note on how well the frequency of a host's processors is known, from which a cost is computed.
 fn limits_of_frequency(processors: &str, ends: &[Processor]) -> Vec<String> {
     let mut notes = Vec::new();
     if ends.iter().any(|end| end.mhz.is_none()) {

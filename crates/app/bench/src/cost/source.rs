@@ -1,4 +1,5 @@
-//! The costs that Gu & Grossman 2005 measured (tables 1 and 2): means of a hundred runs, packets of 1,500 bytes, buffers of 1 MB.
+//! The costs that Gu & Grossman 2005 measured (tables 1 and 2): means of a hundred runs, packets of 1,500
+//! bytes, buffers of 1 MB.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,23 +7,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceHost {
-    /// Its name there.
+    /// Name in the paper.
     pub name: String,
     /// Processors, interface, system.
     pub machine: String,
-    /// Over UDP.
+    /// Costs over UDP.
     pub udp: SourceCosts,
-    /// Over TCP.
+    /// Costs over TCP.
     pub tcp: SourceCosts,
 }
 
-/// What a transport cost there.
+/// Cost of a transport on a host of the paper.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceCosts {
-    /// Processor frequency for each megabit a second that is sent.
+    /// Processor frequency per megabit per second sent.
     pub send_mhz_per_mbit: f64,
-    /// The same for what is received.
+    /// Processor frequency per megabit per second received.
     pub receive_mhz_per_mbit: f64,
     /// The delay in the end systems.
     pub delay_ms: f64,

@@ -8,7 +8,7 @@ use super::report::{Measured, Metric, Report};
 use super::source::SourceCosts;
 
 impl Report {
-    /// Says what was measured, and where.
+    /// Describes measurement and hosts.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub fn in_words(&self) -> String {
@@ -26,7 +26,7 @@ impl Report {
     }
 }
 
-/// What the metrics are called in a table's head.
+/// Names of the metrics in a table's head.
 const HEADS: [&str; 3] = ["SEND [MHz/(Mbit/s)]", "RECEIVE [MHz/(Mbit/s)]", "DELAY [ms]"];
 
 impl fmt::Display for Report {
@@ -70,7 +70,7 @@ impl Measured {
         self.trouble.as_ref().map_or(Ok(()), |trouble| writeln!(formatter, "  not whole: {trouble}"))
     }
 
-    /// Says what was lost in all runs together: no cost without it.
+    /// Describes the loss in all runs together: a cost is never shown without it.
     #[must_use]
     pub fn loss_in_words(&self) -> String {
         let accounts = || self.runs.iter().flat_map(|run| &run.accounts);
@@ -83,7 +83,7 @@ impl Measured {
 }
 
 impl SourceCosts {
-    /// Returns what a table says of them, in the order of [`Metric::ALL`].
+    /// Returns the texts of the table, in the order of [`Metric::ALL`].
     pub(super) fn in_words(&self) -> [String; 3] {
         [
             format!("mean {:.2}", self.send_mhz_per_mbit),

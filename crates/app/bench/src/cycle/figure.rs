@@ -1,8 +1,9 @@
-//! Figures of a report: the largest array over the cycle time, every search a point, medians joined.
+//! Figures of a report: the largest array over the cycle time, with a dot for every search and a line through
+//! the medians.
 //!
-//! Drawn like figures 2 to 8 of Scollo: for each processor quota one panel with all transports, and one for each
-//! transport alone, where its spread can be seen. The same drawing becomes SVG for pages and PNG for everything
-//! else.
+//! Drawn like figures 2 to 8 of Scollo: for each processor quota one panel with all transports, and one for
+//! each transport alone, where its spread is visible. The same drawing becomes SVG for pages and PNG for all
+//! other uses.
 
 mod panel;
 
@@ -16,15 +17,15 @@ use drawing::canvas::{self, LETTER, LINE, PIXELS, ROOM, draw_header, use_font, w
 use panel::{HEIGHT, WIDTH};
 
 impl Report {
-    /// Returns the panels of each processor quota, in the order of measuring; quotas of which no point was
-    /// measured have none.
+    /// Returns the panels of each processor quota, in the order of measuring; quotas without a measured point
+    /// have none.
     #[must_use]
     pub fn panels(&self) -> Vec<Vec<Panel>> {
         let cpus = &self.start.options.cpus;
         cpus.iter().map(|cpus| Panel::of_quota(self, *cpus)).filter(|panels| !panels.is_empty()).collect()
     }
 
-    /// Returns what stands above a picture, as it does on a page: no figure without its host and its rules.
+    /// Returns the header of a picture, as on a page: every figure names its host and its rules.
     fn header(&self) -> String {
         let noisy = self.points.iter().filter(|point| !point.noise().is_empty()).count();
         let noise = format!("; {noisy} of {} points are noisy (hollow medians)", self.points.len());
@@ -64,7 +65,7 @@ impl Panel {
     /// Draws it as an SVG element for a page.
     ///
     /// # Errors
-    /// [`FigureError::Drawing`], only on a defect.
+    /// [`FigureError::Drawing`], only for a defect.
     pub fn to_svg(&self) -> Result<String, FigureError> {
         use_font();
         let mut svg = String::new();
@@ -101,7 +102,7 @@ mod tests {
         assert!(svg.contains("cycle time [ms]") && svg.contains("largest array [u32 elements]"));
         let searches: usize = report.points.iter().map(|point| point.searches().len()).sum();
         let medians = report.points.iter().filter(|point| point.elements().is_some()).count();
-        // In the example all are noisy: a median is a dot with a hole.
+        // In the example all points are noisy: a median is a dot with a hole.
         let in_legend = 2;
         assert_eq!(svg.matches("<circle").count(), searches + 2 * medians + in_legend);
     }

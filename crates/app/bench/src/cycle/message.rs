@@ -1,18 +1,18 @@
-//! What the bench and its two processes say to each other: one JSON object a line, on their standard streams.
+//! Messages between the bench and its two processes: one JSON object per line, on their standard streams.
 //!
 //! ```text
 //! bench                                writer, reader
 //!   Prepare(task)               ─▶
 //!                               ◀─     Ready { endpoint, notes }     or Failed, at any time
 //!   Start { start_ns }          ─▶
-//!                               ◀─     Settled                       reader: the run cannot be good any more
+//!                               ◀─     Settled                       reader: the run has failed already
 //!   Stop                        ─▶                                   to the writer: send no further cycle
 //!                               ◀─     Sent { .. }                   writer: done
-//!   Close { sent }              ─▶                                   to the reader: what is not there by now is lost
+//!   Close { sent }              ─▶                                   to the reader: what is missing now is lost
 //!                               ◀─     Received { .. }               reader: the account
 //! ```
 //!
-//! A pair serves many runs, one after the other, and ends when its standard input does.
+//! A pair serves many runs in turn, and ends when its standard input does.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use units::Instant;
 
 use super::transport::Transport;
 
-/// Which of the two.
+/// Role of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Role {
@@ -30,23 +30,23 @@ pub(super) enum Role {
     Reader,
 }
 
-/// What both processes know of a run before it begins.
+/// Parameters of a run that both processes get before it begins.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Task {
     pub(super) role: Role,
     pub(super) run: u32,
     pub(super) transport: Transport,
-    /// Where the two meet; made by whichever is prepared first.
+    /// Name of the endpoint that both use; created by the process that is prepared first.
     pub(super) endpoint: String,
     #[serde(rename = "multiplicity")]
     pub(super) elements: u32,
     pub(super) cycles: u32,
     pub(super) cycle_time: Duration,
-    /// The largest piece, header included.
+    /// Maximum size of a piece, header included.
     pub(super) unit_bytes: usize,
-    /// For `udp` the receive buffer to ask for, for `shm` the size of the ring.
+    /// For `udp` the receive buffer to request, for `shm` the size of the ring.
     pub(super) buffer_bytes: usize,
-    /// Beyond these limits the run ends at once; none if it goes on to its last cycle.
+    /// Limits beyond which the run ends at once; none if it continues to its last cycle.
     pub(super) end_beyond: Option<EndBeyond>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct EndBeyond {
     pub(super) complete_ppm: u32,
 }
 
-/// What the bench says.
+/// Messages of the bench.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) enum ToWorker {
     Prepare(Task),
@@ -66,7 +66,7 @@ pub(super) enum ToWorker {
     Close(#[serde(with = "SentWords")] Sent),
 }
 
-/// What a process answers.
+/// Messages of a process.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) enum FromWorker {
     Ready {
@@ -89,7 +89,7 @@ pub(super) enum FromWorker {
 }
 
 impl Task {
-    /// Returns the times of the run, once its start is known.
+    /// Returns the timetable of the run for its start time.
     pub(super) fn schedule(&self, start_ns: u64) -> Schedule {
         let start = Instant::from_nanos(start_ns);
         Schedule { start, cycle_time: self.cycle_time, cycles: self.cycles }
@@ -102,7 +102,7 @@ impl From<EndBeyond> for Limits {
     }
 }
 
-// The words of `probe` in JSON. That crate knows no format, so its fields are named here once more; the compiler
+// The types of `probe` in JSON. That crate knows no format, so its fields are repeated here; the compiler
 // compares them.
 
 #[derive(Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! What a bench is to measure.
+//! Options of a bench.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,31 +14,31 @@ use crate::without_effect::WithoutEffect;
 
 /// The largest datagram of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
 const LARGEST_DATAGRAM_BYTES: usize = 65_507;
-/// The smallest that holds an element.
+/// The smallest datagram that holds an element.
 const SMALLEST_DATAGRAM_BYTES: usize = HEADER_BYTES + 4;
 
-/// The largest array: with its ring a gigabyte of memory.
+/// Maximum number of elements of an array: with its ring a gigabyte of memory.
 const MAX_ELEMENTS: u32 = 1 << 26;
 
-/// How often a quota is given anew unless told otherwise: as Docker's.
+/// Default period of a quota: Docker's.
 const QUOTA_PERIOD: Duration = Duration::from_millis(100);
 
-/// The longest run of one search step: a day of 86 ms cycles. Beyond it is a slip of the keyboard.
+/// Maximum number of cycles of one search step: a day of 86 ms cycles. More is a typing error.
 const MOST_CYCLES: u32 = 1_000_000;
 
-/// From the word to begin until cycle 0: both processes have read it and sleep by then.
+/// Time from the start message until cycle 0: both processes have read it and sleep by then.
 pub(super) const LEAD: Duration = Duration::from_millis(20);
 
-/// What is measured, and how.
+/// Options of a bench.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// The transports that are compared.
+    /// The transports to compare.
     pub transports: Vec<Transport>,
     /// The cycle times.
     pub cycle_times: Vec<Duration>,
     /// The processor quotas.
     pub cpus: Vec<CpuLimit>,
-    /// How often a quota is given anew.
+    /// Period of the quotas.
     pub quota_period: Duration,
     /// Cycles in each run.
     pub cycles: u32,
@@ -46,59 +46,59 @@ pub struct Options {
     pub repeats: u32,
     /// The largest number of elements to try. Units: elements of four bytes each.
     pub limit: u32,
-    /// A search ends when what holds and what does not are so close. Units: elements.
+    /// A search ends when the distance between values that hold and that do not is this small. Units: elements.
     pub step: u32,
-    /// What a run must keep to.
+    /// Criterion of a run.
     pub limits: Limits,
     /// The largest datagram, the header of 16 bytes included.
     pub datagram_bytes: usize,
     /// The reader's socket buffer.
     pub receive_buffer: Buffer,
-    /// When a run that cannot be good any more ends.
+    /// The time at which a run that has failed already ends.
     pub end_of_run: EndOfRun,
 }
 
-/// How much of the processors writer and reader may take together.
+/// Processor time that writer and reader may take together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CpuLimit {
     /// Thousandths of a processor.
     Millicpus(u32),
-    /// All there is.
+    /// No limit.
     Max,
 }
 
-/// A socket buffer to ask for.
+/// A socket buffer to request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Buffer {
-    /// What the kernel gives to a socket that asks for none.
+    /// The kernel's default.
     System,
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(usize),
 }
 
-/// When a run that cannot be good any more ends.
+/// The time at which a run that has failed already ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EndOfRun {
     /// At once, which saves about half the time.
     WhenSettled,
-    /// With its last cycle, which shows how bad it was.
+    /// With its last cycle, which shows how badly it failed.
     LastCycle,
 }
 
-/// Says which option cannot be.
+/// Reasons why an option is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {
     /// A list is empty.
-    #[error("there is nothing to measure: no {0} is named\nname at least one")]
+    #[error("nothing to measure: no {0} is named\nname at least one")]
     Nothing(&'static str),
     /// A number is out of its range.
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
-    /// An option that nothing of what is measured heeds.
+    /// An option without effect on this measurement.
     #[error(transparent)]
     WithoutEffect(#[from] WithoutEffect),
-    /// Not a number of processors.
+    /// The text is not a number of processors.
     #[error(
         "invalid number of CPUs `{0}`\nwrite one such as 0.3, down to thousandths, or `max` for no limit"
     )]
@@ -129,7 +129,7 @@ impl Options {
     /// Checks every option.
     ///
     /// # Errors
-    /// [`OptionsError`] names the first that cannot be.
+    /// [`OptionsError`] names the first invalid option.
     pub fn check(&self) -> Result<(), OptionsError> {
         let nothing = |what, is_empty| if is_empty { Err(OptionsError::Nothing(what)) } else { Ok(()) };
         nothing("transport", self.transports.is_empty())?;
@@ -153,7 +153,7 @@ impl Options {
         self.check_effects()
     }
 
-    /// Refuses what was told and would be ignored; a default that is told as it is does no harm.
+    /// Refuses options that would be ignored; an option given with its default value does no harm.
     fn check_effects(&self) -> Result<(), OptionsError> {
         let udp = |option| WithoutEffect { option, when: "without UDP", remedy: "add udp to --transports" };
         let has_udp = self.transports.contains(&Transport::Udp);
@@ -170,7 +170,7 @@ impl Options {
         Ok(())
     }
 
-    /// Returns how long all of it takes at most, if every run goes to its end.
+    /// Returns the maximum duration of the whole measurement, if every run continues to its end.
     #[must_use]
     pub fn longest(&self) -> Duration {
         let tries = Bisection::new(self.limit.into(), self.step.into()).tries_at_most();
@@ -191,12 +191,12 @@ impl Options {
 }
 
 impl Buffer {
-    /// Returns what to ask the kernel for.
+    /// Returns the size to request from the kernel.
     pub(super) fn asked_bytes(self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes,
-            // The kernel doubles what is asked for, and tells its default doubled; 208 KiB is that of every kernel
-            // since 2.6, for where it cannot be read.
+            // The kernel doubles a requested size, and reports its default doubled; 208 KiB is that of every
+            // kernel since 2.6, for where it cannot be read.
             Self::System => {
                 let default = sys::host::receive_buffer_default().unwrap_or(212_992);
                 usize::try_from(default / 2).unwrap_or(usize::MAX)

@@ -14,7 +14,7 @@ use crate::scollo::{self, Comparison};
 /// Writes the page.
 ///
 /// # Errors
-/// [`FigureError::Drawing`], only on a defect.
+/// [`FigureError::Drawing`], only for a defect.
 pub(super) fn page(report: &Report) -> Result<String, FigureError> {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -61,7 +61,7 @@ impl Report {
         )
     }
 
-    /// Sums up what became of everything that was sent.
+    /// Sums up the accounts of everything that was sent.
     fn account(&self) -> String {
         let runs = || self.points.iter().flat_map(Point::searches).flat_map(|search| &search.runs);
         let sum = |of: fn(&Run) -> u64| grouped_whole(runs().map(of).sum());

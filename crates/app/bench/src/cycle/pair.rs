@@ -1,4 +1,4 @@
-//! The two processes of a search, from outside: started, told, listened to, ended.
+//! The two processes of a search, seen by the bench: started, instructed, read and ended.
 
 use std::io::{BufRead, BufReader};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,76 +10,76 @@ use sys::clock;
 use super::message::{FromWorker, Role, Task, ToWorker};
 use crate::child::{OwnedProcess, Program};
 
-/// How long a process may be silent beyond the time its run takes. At the smallest quota a process gets a
-/// hundredth of a processor.
+/// Maximum silence of a process beyond the time its run takes. At the smallest quota a process gets a hundredth
+/// of a processor.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often the wish to end is looked at.
+/// Interval at which the request to end is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Says why a run could not be measured.
+/// Reasons why a run could not be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PairError {
-    /// A process could not be started or spoken to.
+    /// A process could not be started or written to.
     #[error("the {side} of a run cannot be reached: {source}\nsee whether `{program}` can be started")]
     Unreachable {
         /// Writer or reader.
         side: &'static str,
-        /// What was to be started.
+        /// Program that should have been started.
         program: String,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// A process said why it could not go on.
+    /// A process reported why it could not continue.
     #[error("the {side} of a run failed: {reason}")]
     Failed {
         /// Writer or reader.
         side: &'static str,
-        /// Its own words, with the way out.
+        /// Its error text, with the remedy.
         reason: String,
     },
-    /// A process ended although nobody asked it to.
+    /// A process ended unasked.
     #[error(
-        "the {side} of a run ended by itself\nsee the lines above, and `dmesg` for whether it was killed"
+        "the {side} of a run ended unexpectedly\nsee the lines above, and `dmesg` for whether it was killed"
     )]
     Ended {
         /// Writer or reader.
         side: &'static str,
     },
-    /// A process said something that has no place in a run.
+    /// A process sent a message that is not valid in the present state.
     #[error(
-        "the {side} of a run said `{said}`, which was not expected\nstart the bench anew; if it comes again, report it"
+        "the {side} of a run sent an unexpected message `{said}`\nstart the bench again; if this recurs, report it"
     )]
     Unexpected {
         /// Writer or reader.
         side: &'static str,
-        /// What it said.
+        /// Text of the message.
         said: String,
     },
-    /// Nothing was said for too long.
+    /// The processes were silent for too long.
     #[error(
-        "the two processes of a run said nothing for {0:?}\ntake a larger --cpus, or see what else keeps this host busy"
+        "the two processes of a run have been silent for {0:?}\ntake a larger --cpus, or see what else keeps this host busy"
     )]
     Silent(Duration),
 }
 
-/// What a run gave.
+/// Results of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Measured {
     pub(super) account: Account,
     pub(super) writer_cpu_ns: u64,
     pub(super) reader_cpu_ns: u64,
     pub(super) dropped_by_socket: Option<u64>,
-    /// What is to be known about the endpoints, such as buffers that the kernel clamped.
+    /// Notes on the endpoints, such as buffers that the kernel clamped.
     pub(super) notes: Vec<String>,
 }
 
-/// A run that both processes were told to begin.
+/// A run that both processes have been asked to begin.
 pub(super) struct Begun {
-    /// When cycle 0 begins.
+    /// Start of cycle 0.
     pub(super) start: units::Instant,
-    /// How long it takes from there if nothing is late.
+    /// Duration from there if nothing is late.
     planned: Duration,
     notes: Vec<String>,
 }
@@ -98,7 +98,7 @@ struct Worker {
 }
 
 impl Pair {
-    /// Starts both.
+    /// Starts both processes.
     pub(super) fn start(program: &Program) -> Result<Self, PairError> {
         let (sender, heard) = channel();
         let writer = Worker::start(Role::Writer, program, sender.clone())?;
@@ -111,18 +111,19 @@ impl Pair {
         [self.writer.process.id(), self.reader.process.id()]
     }
 
-    /// Has both ends of `task`, whose role and endpoint are filled in here, made, and tells both to begin after `lead`.
+    /// Prepares both ends of `task`, whose role and endpoint are filled in here, and asks both to begin after
+    /// `lead`.
     pub(super) fn begin(&mut self, task: &Task, lead: Duration) -> Result<Begun, PairError> {
         let notes = self.prepare(task)?;
         let start = clock::monotonic() + lead;
         let start_ns = start.as_nanos();
-        // The reader first: its time to listen must have come when the writer's comes to speak.
+        // The reader first: it must listen before the writer sends.
         self.reader.tell(&ToWorker::Start { start_ns })?;
         self.writer.tell(&ToWorker::Start { start_ns })?;
         Ok(Begun { start, planned: task.cycle_time * task.cycles, notes })
     }
 
-    /// Listens until the run is over; `is_wanted_to_end` stops it early.
+    /// Waits until the run is over; `is_wanted_to_end` stops it early.
     pub(super) fn finish(
         &mut self,
         begun: Begun,
@@ -154,7 +155,7 @@ impl Pair {
         }
     }
 
-    /// Has both ends made, the one that must be there first; returns what they note.
+    /// Prepares both ends, the one that the other needs first; returns their notes.
     fn prepare(&mut self, task: &Task) -> Result<Vec<String>, PairError> {
         let first = task.transport.first();
         let second = if first == Role::Writer { Role::Reader } else { Role::Writer };
@@ -177,7 +178,7 @@ impl Pair {
         }
     }
 
-    /// Waits a moment for what either says; `None` if neither said anything.
+    /// Waits a moment for a message of either process; `None` if there was none.
     fn hear(&self, deadline: Instant, planned: Duration) -> Result<Option<(Role, FromWorker)>, PairError> {
         match self.heard.recv_timeout(LOOK) {
             Ok((role, Some(FromWorker::Failed(reason)))) => {
@@ -206,7 +207,7 @@ impl Worker {
         std::thread::spawn(move || {
             let lines = BufReader::new(output).lines().map_while(Result::ok);
             for message in lines.map_while(|line| serde_json::from_str(&line).ok()) {
-                // Nobody listens any more: the pair is being dropped.
+                // The channel's receiver is gone: the pair is being dropped.
                 let _ = heard.send((role, Some(message)));
             }
             let _ = heard.send((role, None));

@@ -1,4 +1,4 @@
-//! What a bench found: the object that `--json` prints, from which tables and figures are made.
+//! Report of a bench: the object that `--json` prints, from which tables and figures are made.
 //!
 //! Its form is published as `docs/formats/bench-cycle.schema.json`; a test compares the two.
 
@@ -16,17 +16,17 @@ use crate::host_state::Link;
 use crate::report::{Forms, Row};
 use crate::scollo::Comparison;
 
-/// What kind of object it is.
+/// Format name of the object.
 pub const FORMAT: &str = "tallycast.bench.cycle";
-/// The version of its form; a change that a reader must know of raises it.
+/// Version of the format; an incompatible change raises it.
 pub const VERSION: u32 = 1;
 
-/// How many processors others may keep busy before a search is called noisy.
+/// Number of processors kept busy by other work above which a search is noisy.
 const QUIET_CPUS: f64 = 0.2;
-/// How far repeats may spread, as a share of their median, before a point is called noisy.
+/// Spread of repeats, as a share of their median, above which a point is noisy.
 const QUIET_SPREAD: f64 = 0.5;
 
-/// All that a bench found.
+/// Everything measured, with its evaluation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -34,7 +34,7 @@ pub struct Report {
     pub format: String,
     /// [`VERSION`].
     pub version: u32,
-    /// When, where and what.
+    /// Time, hosts and settings.
     pub start: Start,
     /// Every point, in the order of measuring.
     pub points: Vec<Point>,
@@ -42,27 +42,27 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The published measurement that this run reproduces, its conclusions compared with ours; null otherwise.
     pub source: Option<Comparison>,
-    /// How it ended.
+    /// Outcome.
     pub end: End,
 }
 
-/// When a bench began, where, and what it was to measure.
+/// Start time, host and settings of a bench.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
     /// UTC, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// The version of this program.
+    /// Version of this program.
     pub tallycast: String,
     /// The host.
     pub host: Host,
-    /// The loopback interface, by which datagrams go; null if it cannot be found.
+    /// The loopback interface, which carries the datagrams; null if it cannot be found.
     pub interface: Option<Link>,
-    /// What was to be measured.
+    /// Settings of the measurement.
     pub options: Settings,
 }
 
-/// The options of a bench, as told.
+/// Options of a bench, as given.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -72,25 +72,25 @@ pub struct Settings {
     pub cycle_times_ns: Vec<u64>,
     /// The processors that writer and reader may take together; null without a limit.
     pub cpus: Vec<Option<f64>>,
-    /// How often a quota is given anew.
+    /// Period of the quotas.
     pub quota_period_ns: u64,
     /// Cycles in each run.
     pub cycles: u32,
     /// Searches at each point.
     pub repeats: u32,
-    /// The largest number of elements that was to be tried.
+    /// The largest number of elements to try.
     pub limit: u32,
-    /// How close a search comes.
+    /// Resolution of the search. Units: elements.
     pub step: u32,
-    /// How many callbacks may be late.
+    /// Maximum number of late callbacks.
     pub late_allowed: u64,
-    /// Which part of the cycles must come complete, in millionths.
+    /// Share of the cycles that must arrive complete, in millionths.
     pub complete_ppm: u32,
     /// The largest datagram, header included.
     pub datagram_bytes: u64,
-    /// The receive buffer that was asked for; null for the system's default.
+    /// The requested receive buffer; null for the system's default.
     pub receive_buffer_bytes: Option<u64>,
-    /// When a run that cannot be good any more ends: `settled` or `last_cycle`.
+    /// Time at which a run that has failed already ends: `settled` or `last_cycle`.
     pub end_of_run: String,
 }
 
@@ -104,53 +104,54 @@ pub struct Point {
     pub cycle_time_ns: u64,
     /// The processors that writer and reader may take together; null without a limit.
     pub cpus: Option<f64>,
-    /// What was found.
+    /// Result at the point.
     pub outcome: Outcome,
 }
 
-/// What was found at a point.
+/// Result at a point.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Outcome {
-    /// Something was measured.
+    /// At least one search was completed.
     Measured {
         /// Median and spread of the searches' element counts.
         #[serde(rename = "multiplicity")]
         elements: Spread,
-        /// Why the point is not to be relied on; empty when all was quiet.
+        /// Reasons why the point is unreliable; empty if undisturbed.
         noise: Vec<String>,
         /// Every search.
         searches: Vec<Search>,
-        /// Why there are fewer repeats than were asked for: the next one could not be measured. Null if it is not so.
+        /// Reason why there are fewer repeats than requested: the next one could not be measured. Null
+        /// otherwise.
         broken_off: Option<String>,
     },
-    /// It was not tried.
+    /// The point was not tried.
     Skipped {
-        /// Why, and what to do.
+        /// The cause, and the remedy.
         reason: String,
     },
-    /// It was tried and could not be measured.
+    /// The point was tried and could not be measured.
     Failed {
-        /// Why, and what to do.
+        /// The cause, and the remedy.
         reason: String,
     },
 }
 
-/// Five numbers that stand for repeats.
+/// Five numbers that summarise repeats.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spread {
-    /// The smallest.
+    /// The minimum.
     pub min: f64,
-    /// A quarter lies below.
+    /// First quartile.
     pub lower_quartile: f64,
-    /// Half lies below.
+    /// The median.
     pub median: f64,
-    /// Three quarters lie below.
+    /// Third quartile.
     pub upper_quartile: f64,
-    /// The largest.
+    /// The maximum.
     pub max: f64,
-    /// How many there are.
+    /// Number of repeats.
     pub runs: u64,
 }
 
@@ -158,24 +159,24 @@ pub struct Spread {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Search {
-    /// The largest that held; 0 if none did.
+    /// The largest number that held; 0 if none did.
     #[serde(rename = "multiplicity")]
     pub elements: u64,
-    /// What the search ended with.
+    /// Outcome of the search.
     pub found: Found,
-    /// How many processors others kept busy meanwhile; null where the kernel does not say.
+    /// Processors that other work kept busy meanwhile; null where the kernel does not report it.
     pub elsewhere_cpus: Option<f64>,
     /// Every run, in order.
     pub runs: Vec<Run>,
 }
 
-/// What a search ended with.
+/// Outcome of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Found {
     /// No tried number of elements held.
     Nothing,
-    /// The largest that held.
+    /// The largest number that held was found.
     Largest,
     /// The limit of the search held.
     Limit,
@@ -188,29 +189,30 @@ pub struct Run {
     /// Elements in a cycle.
     #[serde(rename = "multiplicity")]
     pub elements: u64,
-    /// The judge's word.
+    /// Verdict of the run.
     #[serde(with = "VerdictWords")]
     pub verdict: Verdict,
-    /// What became of everything that was sent.
+    /// Account of everything that was sent.
     #[serde(with = "AccountWords")]
     pub account: Account,
     /// Processor time of the writer.
     pub writer_cpu_ns: u64,
     /// Processor time of the reader.
     pub reader_cpu_ns: u64,
-    /// Datagrams that the kernel dropped because the reader's socket buffer was full; null where it does not say.
+    /// Datagrams that the kernel dropped because the reader's socket buffer was full; null where it is not
+    /// reported.
     pub dropped_by_socket: Option<u64>,
     /// Quota periods in which the pair was stopped, its preparation not counted; null without a quota.
     pub throttled_periods: Option<u64>,
 }
 
-/// How a bench ended.
+/// Outcome of a bench.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
     /// UTC, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// Whether all points are there.
+    /// Completeness of the points.
     pub state: State,
     /// Tasks ready to run, averaged over the last minute.
     pub load_1min: Option<f64>,
@@ -218,13 +220,13 @@ pub struct End {
     pub notes: Vec<String>,
 }
 
-/// Whether all points are there.
+/// Completeness of the points.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// They are.
+    /// All points are there.
     Complete,
-    /// It was ended early: points are missing, or repeats of the last.
+    /// The bench was ended early: points are missing, or repeats of the last.
     Interrupted,
 }
 
@@ -282,10 +284,10 @@ impl Settings {
 }
 
 impl Outcome {
-    /// Sums searches up; `broken_off` says why there are not more of them.
+    /// Summarises searches; `broken_off` is the reason why there are not more of them.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `searches` is empty.
     pub(super) fn of(searches: Vec<Search>, broken_off: Option<String>) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "element counts are far below 2^53")]
         let sizes: Vec<f64> = searches.iter().map(|search| search.elements as f64).collect();
@@ -321,7 +323,7 @@ impl Point {
         }
     }
 
-    /// Returns why the point is not to be relied on; nothing when all was quiet.
+    /// Returns why the point is unreliable; empty if undisturbed.
     #[must_use]
     pub fn noise(&self) -> &[String] {
         match &self.outcome {
@@ -330,7 +332,7 @@ impl Point {
         }
     }
 
-    /// Returns why there are fewer repeats than were asked for; `None` unless one could not be measured.
+    /// Returns why there are fewer repeats than requested; `None` unless one could not be measured.
     #[must_use]
     pub fn broken_off(&self) -> Option<&str> {
         match &self.outcome {
@@ -339,7 +341,7 @@ impl Point {
         }
     }
 
-    /// Says how the runs failed that did not hold, such as `11 late, 15 incomplete`; the reason for the figure.
+    /// Counts the failed runs by kind, such as `11 late, 15 incomplete`; the reason for the figure.
     #[must_use]
     pub fn failures(&self) -> String {
         let verdicts = [Verdict::Late, Verdict::Incomplete, Verdict::LateAndIncomplete];
@@ -375,7 +377,7 @@ impl Point {
     }
 }
 
-/// Says why searches are not to be relied on.
+/// Returns why searches are unreliable.
 fn noise(summary: &Summary, searches: &[Search]) -> Vec<String> {
     let mut noise = Vec::new();
     let elsewhere = searches.iter().filter_map(|search| search.elsewhere_cpus).fold(0.0, f64::max);

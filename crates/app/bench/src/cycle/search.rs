@@ -1,4 +1,4 @@
-//! The search at each point: two processes, one run after the other, until the largest array is known.
+//! The search at each point: two processes, one run after the other, until the largest array is found.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -20,25 +20,25 @@ use crate::host::{self, Elsewhere, Host};
 use crate::host_state::Link;
 use crate::quota::{self, CpuGroup, Quota, QuotaError, Throttled};
 
-/// How long before a run what the kernel throttled so far is read: the preparation lies a whole period back by then, so
-/// that it is counted already, and this look does not disturb cycle 0.
+/// Time before a run at which the throttling so far is read: the preparation is a whole period back by then, so
+/// that it is counted already, and reading does not disturb cycle 0.
 const BEFORE_START: Duration = Duration::from_millis(10);
 
-/// Whoever looks on while a bench runs.
+/// Observer of a running bench.
 pub trait Watch {
-    /// Is told what is being done.
+    /// Receives the progress.
     fn progress(&mut self, progress: &Progress);
 
-    /// Tells whether the bench is to end; what was measured so far is reported.
+    /// Returns whether the bench is to end; what was measured so far is reported.
     fn is_wanted_to_end(&self) -> bool;
 }
 
-/// What is being done. `Display` says it in a line.
+/// Progress of a bench. `Display` formats it in a line.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Progress {
-    /// The point, from 0, and how many there are.
+    /// Index of the point, and number of points.
     pub point: (usize, usize),
-    /// The repeat, from 0, and how many there are.
+    /// Index of the repeat, and number of repeats.
     pub repeat: (u32, u32),
     /// The transport.
     pub transport: Transport,
@@ -46,11 +46,11 @@ pub struct Progress {
     pub cycle_time: Duration,
     /// The quota.
     pub cpus: CpuLimit,
-    /// What is being tried. Units: elements.
+    /// Size under test. Units: elements.
     pub elements: u64,
 }
 
-/// Says why a point could not be measured.
+/// Reasons why a point could not be measured.
 #[derive(Debug, thiserror::Error)]
 enum SearchError {
     #[error(transparent)]
@@ -63,12 +63,12 @@ enum SearchError {
     Imbalance(#[from] Imbalance),
 }
 
-/// Measures every point, and reports what was found.
+/// Measures every point and returns the report.
 ///
-/// A point that cannot be measured is in the report with its reason; the others go on.
+/// A point that cannot be measured is in the report with its reason; the others are measured all the same.
 ///
 /// # Errors
-/// [`OptionsError`] if an option cannot be; nothing was measured then.
+/// [`OptionsError`] if an option is invalid; nothing was measured then.
 pub fn run(options: &Options, program: &Program, watch: &mut dyn Watch) -> Result<Report, OptionsError> {
     options.check()?;
     options.transports.iter().for_each(|transport| transport.sweep());
@@ -95,7 +95,7 @@ pub fn run(options: &Options, program: &Program, watch: &mut dyn Watch) -> Resul
     Ok(Report { format: FORMAT.to_owned(), version: VERSION, start, points, rows, source: None, end })
 }
 
-/// Where a point lies.
+/// Parameters of a point.
 #[derive(Clone, Copy)]
 struct Place {
     transport: Transport,
@@ -153,10 +153,10 @@ struct Bench<'a> {
     options: &'a Options,
     program: &'a Program,
     watch: &'a mut dyn Watch,
-    /// How many runs there were: each has its number, so that no piece is taken for one of another run.
+    /// Number of runs so far: each has its number, so that no piece is taken for one of another run.
     runs_begun: u32,
     notes: Vec<String>,
-    /// Whether a point is missing, or a repeat of one.
+    /// True if a point is missing, or a repeat of one.
     interrupted: bool,
 }
 
@@ -179,12 +179,12 @@ impl Bench<'_> {
                 }
             }
         }
-        // Ended early it has fewer repeats, which its rows say.
+        // If ended early it has fewer repeats, which its rows show.
         self.interrupted |= failure.is_none() && searches.len() < self.options.repeats as usize;
         outcome(searches, failure)
     }
 
-    /// Searches once, with two processes of its own; `None` if the bench is to end.
+    /// Searches once, with its own two processes; `None` if the bench is to end.
     fn search(&mut self, place: &Place, progress: &mut Progress) -> Result<Option<Search>, SearchError> {
         let quota = place.cpus.quota(self.options.quota_period);
         let mut limited = LimitedPair::start(self.program, quota.as_ref())?;
@@ -203,7 +203,8 @@ impl Bench<'_> {
             runs.push(run);
             match verdict {
                 Verdict::Good => bisection.tell(Answer::Good),
-                // Undecided is a run that we ended, or one that a process gave up to the nanosecond at its limit.
+                // A run is undecided if the bench ended it, or if a process gave it up to the nanosecond at its
+                // limit.
                 _ if self.watch.is_wanted_to_end() => return Ok(None),
                 Verdict::Late | Verdict::Incomplete | Verdict::LateAndIncomplete | Verdict::Undecided => {
                     bisection.tell(Answer::Bad);
@@ -222,7 +223,7 @@ impl Bench<'_> {
         }))
     }
 
-    /// Runs once.
+    /// Executes one run.
     fn run(&mut self, place: &Place, elements: u64, limited: &mut LimitedPair) -> Result<Run, SearchError> {
         let task = self.task(place, u32::try_from(elements).unwrap_or(u32::MAX))?;
         let LimitedPair { pair, group } = limited;
@@ -281,7 +282,7 @@ impl Bench<'_> {
     }
 }
 
-/// Says what was found at a point: what failed takes nothing from the repeats before it. `None` if there is neither.
+/// Returns the result at a point: a failure does not discard the repeats before it. `None` if there is neither.
 fn outcome(searches: Vec<Search>, failure: Option<SearchError>) -> Option<Outcome> {
     match failure {
         None if searches.is_empty() => None,
@@ -331,7 +332,7 @@ mod tests {
         let found = outcome(vec![search(), search()], ended()).unwrap();
         let Outcome::Measured { searches, broken_off, .. } = found else { panic!("{found:?}") };
         assert_eq!(searches.len(), 2);
-        assert!(broken_off.is_some_and(|reason| reason.contains("ended by itself")));
+        assert!(broken_off.is_some_and(|reason| reason.contains("ended unexpectedly")));
         assert!(matches!(outcome(Vec::new(), ended()), Some(Outcome::Failed { .. })));
     }
 

@@ -7,7 +7,7 @@ use units::text::grouped;
 
 use super::report::{Found, Outcome, Point, Report, Spread, State};
 
-/// What marks a noisy point.
+/// Mark of a noisy point.
 const NOISY: &str = "~";
 
 impl fmt::Display for Report {
@@ -26,7 +26,7 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    /// Says where and under which load it was measured.
+    /// Describes the host and its load.
     pub(super) fn host_in_words(&self) -> String {
         let host = &self.start.host;
         let load = |load: Option<f64>| load.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
@@ -42,7 +42,7 @@ impl Report {
         )
     }
 
-    /// Says by which rules.
+    /// Describes the rules of a run.
     pub(super) fn rules_in_words(&self) -> String {
         let options = &self.start.options;
         format!(
@@ -58,7 +58,7 @@ impl Report {
     fn write_notes(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at_limit = self.points.iter().flat_map(Point::searches).any(|it| it.found == Found::Limit);
         if at_limit {
-            // The grid of a source is the source's: `bench reproduce` has no such option.
+            // The grid of a published measurement is fixed: `bench reproduce` has no such option.
             let way_out = if self.source.is_none() { ": raise it with --limit" } else { "" };
             writeln!(formatter, "\n≥ the limit of the search held in some repeats{way_out}")?;
         }
@@ -110,7 +110,7 @@ fn write_point(formatter: &mut fmt::Formatter<'_>, point: &Point) -> fmt::Result
     }
 }
 
-/// Returns what the median carries. Units: 10⁶ bytes of elements per second.
+/// Returns the median's throughput. Units: 10⁶ bytes of elements per second.
 #[expect(clippy::cast_precision_loss, reason = "cycle times are far below 2^53 ns")]
 fn megabytes_per_s(elements: &Spread, cycle_time_ns: u64) -> f64 {
     elements.median * 4.0 * 1_000.0 / cycle_time_ns as f64
@@ -143,10 +143,10 @@ mod tests {
         let mut report = example();
         let Outcome::Measured { searches, broken_off, .. } = &mut report.points[0].outcome else { panic!() };
         searches.pop();
-        *broken_off = Some("the writer of a run ended by itself".to_owned());
+        *broken_off = Some("the writer of a run ended unexpectedly".to_owned());
         let table = report.to_string();
         let words =
-            "udp 2ms/0.3cpu has 2 of 3 repeats; the next one failed: the writer of a run ended by itself";
+            "udp 2ms/0.3cpu has 2 of 3 repeats; the next one failed: the writer of a run ended unexpectedly";
         assert!(table.contains(words), "{table}");
     }
 

@@ -1,6 +1,6 @@
-//! The ways an array can take from the writer to the reader, behind one pair of traits.
+//! Transports that carry an array from the writer to the reader, behind one pair of traits.
 //!
-//! A new way is a module with a [`SendEnd`] and a [`ReceiveEnd`], and a variant of [`Transport`].
+//! A new transport is a module with a [`SendEnd`] and a [`ReceiveEnd`], and a variant of [`Transport`].
 
 mod shm;
 mod udp;
@@ -14,7 +14,7 @@ use units::Instant;
 use super::message::{Role, Task};
 use super::options::Options;
 
-/// How the array gets to the reader.
+/// The transport of the array.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
@@ -24,14 +24,14 @@ pub enum Transport {
     Shm,
 }
 
-/// Says why a transport could not be used.
+/// Reasons why a transport could not be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
     /// A socket could not be opened.
     #[error(transparent)]
     Open(#[from] sys::OpenError),
-    /// A ring could not be made.
+    /// A ring could not be created.
     #[error(transparent)]
     Create(#[from] ring::shared::CreateError),
     /// A ring could not be opened.
@@ -40,40 +40,40 @@ pub enum TransportError {
     /// A ring is too small for its record: a defect of this program.
     #[error(transparent)]
     TooLarge(#[from] ring::RecordTooLarge),
-    /// Somebody wrote into the ring, or cut it short.
+    /// The ring was overwritten or truncated by another process.
     #[error(
-        "the ring was damaged while it was read\nsee what else writes to /dev/shm, and start the bench anew"
+        "the ring was damaged while it was read\nsee what else writes to /dev/shm, and start the bench again"
     )]
     Broken,
     /// A socket stopped working.
     #[error("the socket failed: {0}\nrun `dmesg` for what the kernel says")]
     Io(#[from] std::io::Error),
-    /// The endpoint is not one of this transport.
-    #[error("`{0}` is not an endpoint of this transport\nstart the bench anew; if it comes again, report it")]
+    /// The endpoint belongs to another transport.
+    #[error("`{0}` is not an endpoint of this transport\nstart the bench again; if this recurs, report it")]
     Endpoint(String),
 }
 
 /// The writer's end.
 pub(super) trait SendEnd {
-    /// Sends the pieces of a cycle; returns how many of them were refused.
+    /// Sends the pieces of a cycle; returns the number of refused pieces.
     fn send(&mut self, pieces: &[&[u8]]) -> Result<u64, TransportError>;
 }
 
 /// The reader's end.
 pub(super) trait ReceiveEnd {
-    /// Waits for pieces until `until`, at least looks once, and hands on all that are there.
+    /// Waits for pieces until `until`, checks at least once, and passes on all that have arrived.
     ///
-    /// Returns how many there were: none means that nothing came until then.
+    /// Returns the number of pieces: 0 means that none arrived until then.
     fn receive(&mut self, until: Instant, take: &mut dyn FnMut(&[u8])) -> Result<u64, TransportError>;
 
-    /// Returns how many pieces the kernel dropped in front of this end, where it says so.
+    /// Returns the number of pieces that the kernel dropped before this end, where it is reported.
     fn dropped(&self) -> Option<u64>;
 }
 
-/// An end that is ready, and what is to be known about it.
+/// An end that is ready, and its notes.
 pub(super) struct Opened<End: ?Sized> {
     pub(super) end: Box<End>,
-    /// Where the other end finds it.
+    /// Address for the other end.
     pub(super) endpoint: String,
     pub(super) notes: Vec<String>,
 }
@@ -91,7 +91,7 @@ impl Transport {
         }
     }
 
-    /// Returns who must be there before the other can come.
+    /// Returns the role that must be prepared first.
     pub(super) const fn first(self) -> Role {
         match self {
             Self::Udp => Role::Reader,
@@ -99,7 +99,7 @@ impl Transport {
         }
     }
 
-    /// Returns the largest piece of a run, header included.
+    /// Returns the maximum size of a piece of a run, header included.
     pub(super) fn unit_bytes(self, options: &Options, elements: u32) -> usize {
         let whole = HEADER_BYTES + elements as usize * 4;
         match self {
@@ -108,7 +108,7 @@ impl Transport {
         }
     }
 
-    /// Returns how much the way is to hold that the reader has not taken yet.
+    /// Returns the size of the buffer for data that the reader has not taken yet.
     pub(super) fn buffer_bytes(self, options: &Options, cut: &Cut) -> usize {
         match self {
             Self::Udp => options.receive_buffer.asked_bytes(),
@@ -116,7 +116,7 @@ impl Transport {
         }
     }
 
-    /// Removes what benches that were killed left behind.
+    /// Removes leftovers of benches that were killed.
     pub(super) fn sweep(self) {
         match self {
             Self::Udp => {}
@@ -227,7 +227,8 @@ mod tests {
     fn a_reader_that_was_lapped_misses_whole_cycles_and_has_the_newest() {
         let (account, dropped) = overrun(&task(Transport::Shm, 2));
         assert_eq!((account.check(), dropped), (Ok(()), None));
-        // A ring holds four cycles at least; whatever of it a lapped reader skips, most of fifty are gone.
+        // A ring holds four cycles at least; however many of those a lapped reader skips, most of fifty are
+        // gone.
         let Account { cycles, pieces, .. } = account;
         assert!((1..50).contains(&cycles.complete) && cycles.incomplete == 0, "{cycles:?}");
         assert_eq!((cycles.missing, pieces.wrong), (50 - cycles.complete, 0));

@@ -1,7 +1,7 @@
-//! The two processes of a run, as they are from inside.
+//! The two processes of a run themselves.
 //!
-//! Both are this program again, and both do as they are told on standard input. They end when it does, whatever way
-//! the bench died.
+//! Both are this program, started again, and both follow messages on standard input. They end when it does,
+//! however the bench ended.
 
 use std::io::{BufRead, Write};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -15,35 +15,35 @@ use units::Instant;
 use super::message::{FromWorker, Role, Task, ToWorker};
 use super::transport::{self, Opened, ReceiveEnd, SendEnd, TransportError};
 
-/// How long the reader sleeps at most before it looks whether the bench has something to say.
+/// Maximum time the reader sleeps before it checks for messages of the bench.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Says why a process of a run could not go on.
+/// Reasons why a process of a run could not continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerError {
     /// The transport failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// The array cannot be cut.
+    /// The array cannot be cut into pieces.
     #[error(transparent)]
     Cut(#[from] CutError),
-    /// What was said makes no sense here.
+    /// An unexpected message.
     #[error(
-        "a process of the bench was told `{0}`, which it did not expect\nthis command is for the bench itself: run `tallycast bench cycle`"
+        "unexpected message `{0}` for a process of the bench\nthis command is for the bench itself: run `tallycast bench cycle`"
     )]
     Unexpected(String),
-    /// The bench does not read any more.
+    /// The bench no longer reads.
     #[error("the bench is gone: {0}\nrun `tallycast bench cycle` again")]
     Gone(#[from] std::io::Error),
 }
 
-/// Is one of the two processes, until standard input ends.
+/// Runs as one of the two processes, until standard input ends.
 ///
 /// # Errors
-/// [`WorkerError`]; the bench was told of it where it still reads.
+/// [`WorkerError`], which is also reported to the bench if it still reads.
 pub fn serve() -> Result<(), WorkerError> {
-    // Refused on some kernels; sleeps then end up to 50 µs late, which is part of what is measured.
+    // Refused on some kernels; sleeps then end up to 50 µs late, which is part of the measurement.
     let _ = clock::lower_timer_slack();
     let told = listen();
     let outcome = serve_runs(&told);
@@ -53,7 +53,7 @@ pub fn serve() -> Result<(), WorkerError> {
     outcome
 }
 
-/// Reads standard input on a thread of its own, so that a run can look for news without waiting.
+/// Reads standard input on its own thread, so that a run can check for messages without waiting.
 fn listen() -> Receiver<ToWorker> {
     let (sender, told) = channel();
     std::thread::spawn(move || {
@@ -72,7 +72,7 @@ fn serve_runs(told: &Receiver<ToWorker>) -> Result<(), WorkerError> {
         match message {
             ToWorker::Prepare(task) if task.role == Role::Writer => write(&task, told)?,
             ToWorker::Prepare(task) => read(&task, told)?,
-            // What was said about a run that is over already.
+            // A message about a run that is over already.
             ToWorker::Stop => {}
             other => return Err(unexpected(&other)),
         }
@@ -80,11 +80,11 @@ fn serve_runs(told: &Receiver<ToWorker>) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// Is the writer of one run.
+/// Runs as the writer of one run.
 fn write(task: &Task, told: &Receiver<ToWorker>) -> Result<(), WorkerError> {
     let cut = Cut::new(task.run, task.elements, task.unit_bytes)?;
     let Opened { mut end, endpoint, notes } = transport::open_send(task)?;
-    // Touched before the run: the first cycle is not to pay for the kernel's pages.
+    // Touched before the run: the first cycle must not pay for page faults.
     let mut memory = vec![0xff; cut.cycle_bytes()];
     say(&FromWorker::Ready { endpoint, notes })?;
     let Some(start_ns) = wait_for_start(told)? else { return Ok(()) };
@@ -113,7 +113,7 @@ fn send_cycle(
     end.send(&pieces)
 }
 
-/// Is the reader of one run.
+/// Runs as the reader of one run.
 fn read(task: &Task, told: &Receiver<ToWorker>) -> Result<(), WorkerError> {
     let cut = Cut::new(task.run, task.elements, task.unit_bytes)?;
     let Opened { mut end, endpoint, notes } = transport::open_receive(task)?;
@@ -123,13 +123,13 @@ fn read(task: &Task, told: &Receiver<ToWorker>) -> Result<(), WorkerError> {
     let began = cpu_ns();
     let mut assembly = Assembly::new(cut, task.schedule(start_ns));
     let Some(sent) = receive_run(task, &mut assembly, &mut *end, told)? else { return Ok(()) };
-    // Nothing is on its way any more: what the writer handed over is in the queue by now, or lost.
+    // Nothing is in flight any more: sent pieces are in the queue by now, or lost.
     while receive(&mut assembly, &mut *end, Instant::ORIGIN)? > 0 {}
     let (account, cpu_ns) = (assembly.close(&sent), cpu_ns() - began);
     Ok(say(&FromWorker::Received { account, cpu_ns, dropped_by_socket: end.dropped() })?)
 }
 
-/// Receives until the bench says what was sent; `None` if it says no more.
+/// Receives until the bench reports the sent counts; `None` if it has closed.
 fn receive_run(
     task: &Task,
     assembly: &mut Assembly,
@@ -163,7 +163,7 @@ fn receive(assembly: &mut Assembly, end: &mut dyn ReceiveEnd, until: Instant) ->
     })
 }
 
-/// Waits for the start; `None` if the bench changed its mind or is gone.
+/// Waits for the start; `None` if the bench cancelled the run or is gone.
 fn wait_for_start(told: &Receiver<ToWorker>) -> Result<Option<u64>, WorkerError> {
     match told.recv() {
         Ok(ToWorker::Start { start_ns }) => Ok(Some(start_ns)),
@@ -180,7 +180,7 @@ fn is_told_to_stop(told: &Receiver<ToWorker>) -> Result<bool, WorkerError> {
     }
 }
 
-/// Tells whether the writer's own callbacks have settled the run.
+/// Returns whether the writer's own callbacks have settled the run.
 fn is_too_late(task: &Task, sent: &Sent) -> bool {
     task.end_beyond.is_some_and(|limits| sent.callback.late > limits.late_allowed)
 }
@@ -193,7 +193,7 @@ fn say(message: &FromWorker) -> std::io::Result<()> {
     output.flush()
 }
 
-/// Joins an error and its causes, leaving out those that its own words already hold.
+/// Joins an error and its causes, except those that its own text already contains.
 fn with_causes(error: &WorkerError) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
@@ -211,7 +211,7 @@ fn unexpected(message: &ToWorker) -> WorkerError {
     WorkerError::Unexpected(serde_json::to_string(message).unwrap_or_default())
 }
 
-/// Returns the processor time of this process so far, the kernel's in its name included.
+/// Returns the processor time of this process so far, including the kernel's on its behalf.
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
@@ -223,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// Hands on what it holds, once.
+    /// Passes on its content, once.
     struct Held(Option<Vec<u8>>);
 
     impl ReceiveEnd for Held {

@@ -1,10 +1,10 @@
 //! Figures 1 and 2 of Gu & Grossman 2005: the rate against socket buffer size and against packet size.
 //!
-//! Source: §2 of the paper: the rate of UDP was raised as long as less than 0.1 % was lost. Each point here is the
-//! highest such rate, found by halving and confirmed by repeats. Where a search ended at its own limit a rate is only known
-//! to be at least that: such a point is compared with those that it can be told apart from. Where no rate held there is no
-//! figure to compare: the point is a hole, which is said, and nothing is concluded from it. Buffers are those that the kernel
-//! granted; what it granted less than was asked for tells nothing of larger ones.
+//! Source: §2 of the paper: the rate of UDP was raised as long as less than 0.1 % was lost. Each point here is
+//! the highest such rate, found by bisection and confirmed by repeats. Where a search ended at its own limit,
+//! the rate is only a lower bound: such a point is compared where the bound suffices. Where no rate held there
+//! is no figure to compare: the point is a hole, which is reported, and nothing is concluded from it. Buffers
+//! are those that the kernel granted; a buffer that it granted only in part says nothing about larger ones.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use crate::report::{Agreement, Comparisons, Conclusion, Grid, ReferenceFigure};
 use crate::sweep::{self, LossBelow, Options, Point, Report};
 use crate::throughput::{Found, Rate};
 
-/// How much the paper lets be lost: a thousandth.
+/// Maximum loss in the paper: a thousandth.
 const MOST_LOST_PPM: u32 = 1_000;
 
-/// Where searches begin: more datagrams a second than one flow of a program sends.
+/// Upper limit of the searches: more datagrams per second than one flow of a program sends.
 const LIMIT: Rate = Rate::Units(1_000_000);
 
 /// The buffers with which the paper measured over sizes.
 const SOURCE_BUFFER_BYTES: usize = 1 << 20;
 
-/// Returns what is measured for figure 1.
+/// Returns the options for figure 1.
 #[must_use]
 pub fn options_of_buffers(grid: Grid) -> Options {
     let kib = |sizes: &[usize]| sizes.iter().map(|size| Some(size << 10)).collect();
@@ -41,7 +41,7 @@ pub fn options_of_buffers(grid: Grid) -> Options {
     Options { send_buffers, receive_buffers, payloads: vec![MTU_PAYLOAD], ..searching(grid) }
 }
 
-/// Returns what is measured for figure 2.
+/// Returns the options for figure 2.
 #[must_use]
 pub fn options_of_packets(grid: Grid) -> Options {
     let payloads = match grid {
@@ -66,7 +66,7 @@ fn searching(grid: Grid) -> Options {
     }
 }
 
-/// What figure 1 says, judged by points of every combination of buffers.
+/// Returns the conclusions of figure 1, judged by points of every combination of buffers.
 pub(super) fn conclusions_of_buffers(report: Option<&Report>) -> Vec<Conclusion> {
     let points = report.map_or(&[][..], |report| &report.points);
     vec![
@@ -88,7 +88,8 @@ fn receive_buffer_decides(points: &[Point]) -> Conclusion {
     });
     let conclusion = more(source, pairs, in_words_of_buffers);
     match clamped(points, Point::clamped_receive_buffer) {
-        // That it rose is seen by what was granted, too; that it did not is not seen of what was not.
+        // A rise is visible in the granted sizes, too; its absence cannot be concluded from sizes that were not
+        // granted.
         Some(why) if conclusion.agreement != Agreement::Agrees => without_verdict(&conclusion, &why),
         _ => conclusion,
     }
@@ -125,20 +126,20 @@ fn small_send_buffer_is_enough(points: &[Point], same_host: bool) -> Conclusion 
     }
 }
 
-/// Says of the largest buffer that was asked for and not granted why it was not.
+/// Returns why the largest requested buffer was not granted, if it was not.
 fn clamped(points: &[Point], why: fn(&Point) -> Option<String>) -> Option<String> {
     let asked = |point: &&Point| (point.receive_buffer_bytes, point.send_buffer_bytes);
     points.iter().filter(|point| why(point).is_some()).max_by_key(asked).and_then(why)
 }
 
-/// Withdraws the verdict of a conclusion and says why; the measured figures stay in its text.
+/// Withdraws the verdict of a conclusion with a reason; the measured figures stay in its text.
 fn without_verdict(conclusion: &Conclusion, why: &str) -> Conclusion {
     let Conclusion { source, here, .. } = conclusion;
     let found = if conclusion.is_judged() { format!("; {here}") } else { String::new() };
     Conclusion::not_judged(source, &format!("{why}{found}"))
 }
 
-/// What figure 2 says of the rate.
+/// Returns the conclusion of figure 2 about the rate.
 pub(super) fn larger_is_faster(report: Option<&Report>) -> Conclusion {
     let source = "the packet should be as large as the MTU: smaller ones reach lower rates";
     let points = report.map_or(&[][..], |report| &report.points);
@@ -148,8 +149,8 @@ pub(super) fn larger_is_faster(report: Option<&Report>) -> Conclusion {
     more(source, pairs, |point| format!("{} B", point.payload_bytes))
 }
 
-/// Returns the points along one buffer for each size of the other, by rising size; of several that the kernel granted the
-/// same, the one that asked for least.
+/// Returns the points along one buffer for each size of the other, by rising size; of several that the kernel
+/// granted the same, the one that requested least.
 fn curves(
     points: &[Point],
     along: fn(&Point) -> Option<u64>,
@@ -164,7 +165,7 @@ fn curves(
     curves.into_values().map(|curve| curve.into_values().collect()).collect()
 }
 
-/// Returns what was granted; where nobody could tell, what was asked for.
+/// Returns the granted buffer; where that is not reported, the requested one.
 fn send_buffer(point: &Point) -> Option<u64> {
     point.granted_send_buffer_bytes.or(point.send_buffer_bytes)
 }
@@ -179,7 +180,7 @@ fn more<'a>(
     pairs: impl Iterator<Item = (&'a Point, &'a Point)>,
     name: impl Fn(&Point) -> String,
 ) -> Conclusion {
-    // What is at least as much as the limit may be more than the other, too.
+    // A lower bound at the limit may exceed the other, too.
     let tells = |(_, less): &(&Point, &Point)| !is_at_limit(less);
     judge(source, pairs, (tells, |contrast| contrast), name)
 }
@@ -199,7 +200,7 @@ fn no_more<'a>(
     judge(source, pairs, (tells, turned), name)
 }
 
-/// Judges pairs that tell something by a claim, which is `More` where it holds.
+/// Judges the pairs that can be compared by a claim, which is `More` where it holds.
 fn judge<'a>(
     source: &str,
     pairs: impl Iterator<Item = (&'a Point, &'a Point)>,
@@ -221,17 +222,17 @@ fn judge<'a>(
     )
 }
 
-/// What could not be compared.
+/// Points and pairs that could not be compared.
 #[derive(Default)]
 struct LeftOut {
     /// Points without a rate, each with its reason.
     holes: Vec<String>,
-    /// How many pairs lie at the limit of their searches.
+    /// Number of pairs at the limit of their searches.
     at_limit: usize,
 }
 
 impl LeftOut {
-    /// Tells whether a pair has a hole, and takes note of it.
+    /// Returns whether a pair has a hole, and records it.
     fn takes_hole(&mut self, (a, b): (&Point, &Point), name: impl Fn(&Point) -> String) -> bool {
         let holes = [a, b].into_iter().filter(|point| point.received().is_none());
         let said: Vec<String> =
@@ -252,7 +253,7 @@ impl LeftOut {
     }
 }
 
-/// Says why a point has no rate.
+/// Returns why a point has no rate.
 fn why_hole(point: &Point) -> String {
     point.why_no_rate().unwrap_or_else(|| "no search came to its end".to_owned())
 }
@@ -280,7 +281,7 @@ pub(super) fn charts(figure: u32, report: &Report) -> impl Iterator<Item = Chart
     })
 }
 
-/// Returns our figures; the paper has drawn its own and not written them down.
+/// Returns our figures; the paper has drawn its own without numbers.
 pub(super) fn table(figure: u32, report: &Report) -> impl Iterator<Item = ReferenceFigure> {
     let shown = ["received_bits_per_second", "lost_percent"];
     let rows = report.rows.iter().filter(move |row| shown.contains(&row.metric.as_str()));

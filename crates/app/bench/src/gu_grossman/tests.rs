@@ -1,4 +1,4 @@
-//! Reports made by hand: which conclusion follows from which costs, and which from none.
+//! Hand-made reports: the conclusions that follow from costs, and the cases without one.
 
 use std::net::Ipv4Addr;
 
@@ -7,12 +7,12 @@ use crate::cost::{FORMAT, Measured, Run, Settings, VERSION, hosts};
 use crate::host_state::{HostState, Link};
 use crate::report::{End, RowNames, Start};
 
-/// What three runs of a transport cost to send and to receive, and their delay.
+/// Costs of three runs of a transport to send and to receive, and their delay.
 type Costs = [[f64; 3]; 3];
 
 const CHEAP: Costs = [[0.9, 1.0, 1.1], [1.4, 1.5, 1.6], [0.05, 0.06, 0.07]];
 const DEAR: Costs = [[1.9, 2.0, 2.1], [2.4, 2.5, 2.6], [0.15, 0.16, 0.17]];
-/// Like [`CHEAP`] on average, and all over the place.
+/// Like [`CHEAP`] on average, with a wide spread.
 const SPREAD: Costs = [[0.1, 1.0, 3.0], [0.1, 1.5, 3.0], [0.01, 0.06, 0.2]];
 
 fn measured(protocol: Protocol, [send, receive, delay]: Costs) -> Measured {

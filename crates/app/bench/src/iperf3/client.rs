@@ -1,4 +1,5 @@
-//! The client's side of a conversation, without sockets: bytes of the control connection in, what to do out.
+//! The client's side of a conversation, without sockets: takes bytes of the control connection, returns
+//! actions.
 //!
 //! ```text
 //! Greeting --ParamExchange--> Offered --CreateStreams--> Streams --TestStart--> Starting --TestRunning--> Running
@@ -6,8 +7,8 @@
 //!      |--DisplayResults--> Over
 //! ```
 //!
-//! Streams are opened in `Streams`; a server says [`State::TestStart`] only once it has all of them. From everywhere to
-//! `Over`: the server refuses, leaves, says what has no place there, or is silent for too long.
+//! Streams are opened in `Streams`; a server sends [`State::TestStart`] only once it has all of them. Every
+//! state leads to `Over` if the server refuses, leaves, sends an unexpected state, or is silent for too long.
 
 use std::collections::VecDeque;
 
@@ -20,49 +21,49 @@ use super::results::Results;
 use super::server::{PATIENCE, STALL};
 use super::state::State;
 
-/// The bytes that tell a client from others, a zero at their end.
+/// Length of the cookie, with a zero at its end.
 pub(super) const COOKIE_BYTES: usize = 37;
 
-/// What tells the connections of one client from those of others.
+/// Identifier of a client, by which its connections are recognised.
 pub(super) type Cookie = [u8; COOKIE_BYTES];
 
-/// What happens to a client.
+/// Events for a client.
 #[derive(Debug)]
 pub(super) enum Input<'a> {
-    /// The control connection brought this.
+    /// Bytes from the control connection.
     Bytes(&'a [u8]),
     /// The control connection was closed.
     Closed,
     /// Time has passed.
     Tick,
-    /// Data moved since the last look.
+    /// Data moved since the last check.
     Progress,
     /// A stream could not be opened, or failed.
     Failed(ProtocolError),
-    /// The test has come to its end: time, bytes or blocks.
+    /// The test has reached its end: time, bytes or blocks.
     Over,
-    /// What was asked for by [`Output::Collect`].
+    /// The results requested by [`Output::Collect`].
     Collected(Results),
     /// The client is to end.
     Interrupt,
 }
 
-/// What a client is to do.
+/// Actions of a client.
 #[derive(Debug)]
 pub(super) enum Output {
-    /// Write this to the control connection.
+    /// Write these bytes to the control connection.
     Write(Vec<u8>),
     /// Open the streams.
     Open,
     /// Begin: data may flow.
     Start,
-    /// Receive what is still on the way, and count.
+    /// Receive what is still in flight, and count.
     Collect,
-    /// The test is over; this is what the server counted.
+    /// The test is over; these are the server's results.
     Finished(Results),
-    /// It ends here.
+    /// The test ends with this error.
     Failed(ProtocolError),
-    /// Nothing to do before this moment.
+    /// Nothing to do before this time.
     Idle { deadline: Option<Instant> },
 }
 
@@ -107,14 +108,14 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Begins on a control connection that is there.
+    /// Begins on an established control connection.
     pub(super) fn new(now: Instant, test: Test, cookie: &Cookie) -> Self {
         let outputs = VecDeque::from([Output::Write(cookie.to_vec())]);
         let deadline = Some(now + PATIENCE);
         Self { test, phase: Phase::Greeting, inbox: Inbox::default(), outputs, deadline }
     }
 
-    /// Takes what happened.
+    /// Handles an event.
     pub(super) fn handle(&mut self, now: Instant, input: Input<'_>) {
         if self.phase == Phase::Over {
             return;
@@ -135,12 +136,12 @@ impl Client {
         }
     }
 
-    /// Tells what to do next.
+    /// Returns the next action.
     pub(super) fn poll(&mut self) -> Output {
         self.outputs.pop_front().unwrap_or(Output::Idle { deadline: self.deadline })
     }
 
-    /// Tells whether data may flow.
+    /// Returns whether data may flow.
     pub(super) fn is_running(&self) -> bool {
         self.phase == Phase::Running
     }
@@ -248,7 +249,7 @@ impl Client {
         self.leave(error);
     }
 
-    /// Ends, and tells the server.
+    /// Ends, and notifies the server.
     fn leave(&mut self, error: ProtocolError) {
         self.say(State::ClientTerminate);
         self.fail(error);
@@ -355,7 +356,7 @@ mod tests {
         client.handle(NOW + PATIENCE, Input::Tick);
         let (written, told) = drain(&mut client);
         assert_eq!(written, [4, 12]);
-        assert!(told[0].contains("said nothing for 20s"), "{told:?}");
+        assert!(told[0].contains("silent for 20s"), "{told:?}");
     }
 
     proptest! {

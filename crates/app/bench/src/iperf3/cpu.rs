@@ -1,4 +1,4 @@
-//! How much of a processor this process took during a test, in percent, as iperf3 tells it.
+//! Processor time of this process during a test, in percent of one processor, as iperf3 reports it.
 
 use std::fs;
 
@@ -18,16 +18,16 @@ pub(super) struct Cpu {
 /// Shares of one processor. Units: percent.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct CpuPercent {
-    /// All of it.
+    /// User and kernel mode together.
     pub total: f64,
-    /// In the program.
+    /// User mode.
     pub user: f64,
-    /// In the kernel.
+    /// Kernel mode.
     pub system: f64,
 }
 
 impl Cpu {
-    /// Looks now.
+    /// Reads the times now.
     pub(super) fn look() -> Self {
         let total = clock_gettime(ClockId::ProcessCPUTime);
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -36,7 +36,7 @@ impl Cpu {
         Self { at: clock::monotonic(), total_s, user_s, system_s }
     }
 
-    /// Returns what was taken since.
+    /// Returns the times used since.
     pub(super) fn since(self) -> CpuPercent {
         let now = Self::look();
         let elapsed = now.at.since(self.at).as_secs_f64();

@@ -1,11 +1,11 @@
-//! Datagrams of a test over UDP: their header, and which sequence numbers arrived.
+//! Datagrams of a test over UDP: their header, and the tracking of sequence numbers.
 //!
 //! ```text
 //!  0        4        8              12 or 16
 //!  | seconds | micros | number (u32 or u64) | payload: anything
 //! ```
 //!
-//! All big-endian. Seconds and microseconds are of a clock of the sender's own, good for differences only. Numbers
+//! All big-endian. Seconds and microseconds are of the sender's own clock, good for differences only. Numbers
 //! begin with 1. Source: observed between two programs of iperf 3.12.
 
 use std::time::Duration;
@@ -14,32 +14,32 @@ use units::Instant;
 
 use super::results::MOST;
 
-/// What a client says to open a stream, in its own byte order: the number 0x36373839.
+/// Datagram by which a client opens a stream, in its own byte order: the number 0x36373839.
 pub(super) const HELLO: [u8; 4] = 0x3637_3839_u32.to_ne_bytes();
-/// What a server answers: 0x39383736.
+/// Answer of a server: 0x39383736.
 pub(super) const ANSWER: [u8; 4] = 0x3938_3736_u32.to_ne_bytes();
-/// What servers older than 3.10 answer: 987654321.
+/// Answer of servers older than 3.10: 987654321.
 pub(super) const OLD_ANSWER: [u8; 4] = 987_654_321_u32.to_ne_bytes();
 
-/// How many of the newest numbers are remembered one by one; what comes later than so many cannot be told from a
-/// duplicate, and counts as one. A link of 10 Gbit/s brings so many large datagrams in 80 ms.
+/// Number of newest sequence numbers that are remembered individually; an older one cannot be told from a
+/// duplicate, and counts as one. A link of 10 Gbit/s carries as many large datagrams in 80 ms.
 const WINDOW: u64 = 65_536;
 
-/// How far a number may lie above the highest so far; one beyond it is damaged or made up, and would count as missing what
-/// was never sent. Ten minutes of the smallest datagrams at 100 Gbit/s are fewer.
+/// Maximum distance of a number above the highest so far; one beyond it is damaged or forged, and would count
+/// datagrams as missing that were never sent. Ten minutes of the smallest datagrams at 100 Gbit/s are fewer.
 const MOST_AHEAD: u64 = 1 << 36;
 
-/// The head of a datagram.
+/// The header of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header {
-    /// When it was sent, by the sender's clock.
+    /// Sending time, by the sender's clock.
     pub(super) sent: Duration,
-    /// Its number as it stands there: the lower 32 bits, if that is all there is.
+    /// Number in the header: the lower 32 bits, if the header has no more.
     pub(super) number: u64,
 }
 
 impl Header {
-    /// Writes it at the beginning of a datagram, which has room for it.
+    /// Writes the header at the beginning of a datagram, which has room for it.
     pub(super) fn write(self, wide: bool, datagram: &mut [u8]) {
         #[expect(clippy::cast_possible_truncation, reason = "seconds wrap, as they do in iperf3")]
         let seconds = self.sent.as_secs() as u32;
@@ -53,7 +53,7 @@ impl Header {
         }
     }
 
-    /// Reads it; `None` if the datagram is too short.
+    /// Reads the header; `None` if the datagram is too short.
     pub(super) fn parse(wide: bool, datagram: &[u8]) -> Option<Self> {
         let (seconds, rest) = datagram.split_first_chunk::<4>()?;
         let (micros, rest) = rest.split_first_chunk::<4>()?;
@@ -68,29 +68,30 @@ impl Header {
     }
 }
 
-/// How a datagram's number relates to those seen before.
+/// Relation of a datagram's number to those seen before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Seen {
-    /// The highest so far.
+    /// Higher than all before it.
     New,
     /// Lower than one before it, and not seen yet.
     OutOfOrder,
-    /// Seen already, or too late to tell.
+    /// Seen already, or too old to decide.
     Duplicate,
 }
 
-/// Which numbers came, and which are missing below the highest.
+/// Record of the numbers that arrived, and of those missing below the highest.
 #[derive(Debug)]
 pub(super) struct SequenceTracker {
     /// The highest number seen.
     pub(super) highest: u64,
-    /// How many numbers came.
+    /// Count of numbers that arrived.
     pub(super) received: u64,
-    /// How many numbers below the highest did not. Counted for itself: `highest = received + missing` is a check.
+    /// Count of numbers missing below the highest. Counted independently: `highest = received + missing` is a
+    /// check.
     pub(super) missing: u64,
     pub(super) out_of_order: u64,
     pub(super) duplicates: u64,
-    /// One bit for each of the newest numbers: bit `n % WINDOW` tells whether `n` came.
+    /// One bit for each of the newest numbers: bit `n % WINDOW` is set if `n` arrived.
     came: Box<[u64]>,
     jitter: Jitter,
 }
@@ -125,8 +126,8 @@ impl SequenceTracker {
         self.jitter.smoothed_s
     }
 
-    /// Numbers begin with 1, do not leap, and stay below what is believed of a peer's results too, so that sums over all
-    /// streams fit.
+    /// Returns whether a number is plausible. Numbers begin with 1, do not leap, and stay below the limit of a
+    /// peer's results too, so that sums over all streams fit.
     fn is_believed(&self, number: u64) -> bool {
         (1..=MOST.min(self.highest + MOST_AHEAD)).contains(&number)
     }

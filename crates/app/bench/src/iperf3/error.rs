@@ -1,4 +1,4 @@
-//! What goes wrong between a client and a server, each with what to do about it.
+//! Errors between a client and a server, each with its remedy.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,79 +7,79 @@ use std::time::Duration;
 use super::parameters::Refusal;
 use super::state::{State, meaning};
 
-/// Says why the conversation of a test ended early.
+/// Reasons why the conversation of a test ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
     /// The peer closed the control connection.
     #[error(
-        "the peer left while {during}\nlook at what it says itself: it may have been ended, or have found a fault"
+        "the peer left while {during}\nsee its own messages: it may have been ended, or have found a fault"
     )]
     Closed {
-        /// What was awaited.
+        /// Activity of this side at the time.
         during: &'static str,
     },
-    /// The peer said nothing for too long.
+    /// The peer was silent for too long.
     #[error(
-        "the peer said nothing for {silence:?} while {during}\nsee whether it still runs, and whether a firewall lets TCP and UDP of its port through"
+        "the peer has been silent for {silence:?} while {during}\nsee whether it still runs, and whether a firewall lets TCP and UDP of its port through"
     )]
     Silent {
-        /// What was awaited.
+        /// Activity of this side at the time.
         during: &'static str,
-        /// For how long.
+        /// Duration of the silence.
         silence: Duration,
     },
-    /// No data came for too long.
+    /// No data arrived for too long.
     #[error(
         "no data for {silence:?}\nsee whether the peer still runs, and whether a firewall lets its streams through"
     )]
     Stalled {
-        /// For how long.
+        /// Duration without data.
         silence: Duration,
     },
-    /// A test ran on after the time that its client said.
+    /// A test continued after the time that its client had set.
     #[error("the client did not end its test after {after:?}\nsee whether it still runs")]
     Overdue {
-        /// The time that it had.
+        /// The time limit.
         after: Duration,
     },
-    /// A byte that is no state, or one that has no place here.
+    /// An unknown state, or one that is not valid at present.
     #[error(
         "unexpected byte {byte:#04x} from the peer while {during}\nsee whether the other side is iperf3, version 3.1 or newer"
     )]
     Unexpected {
         /// The byte.
         byte: u8,
-        /// What was awaited.
+        /// Activity of this side at the time.
         during: &'static str,
     },
-    /// A text longer than any that makes sense.
+    /// A text longer than any valid one.
     #[error("the peer announced a text of {announced} bytes\nsee whether the other side is iperf3")]
     TooLong {
         /// The announced length.
         announced: u32,
     },
-    /// More than was asked for.
-    #[error("the peer talks without being asked\nsee whether the other side is iperf3")]
+    /// More data than requested.
+    #[error("the peer sends data without being asked\nsee whether the other side is iperf3")]
     TooMuch,
-    /// A text that is no JSON, or not of the shape.
+    /// A text that is not JSON, or of another shape.
     #[error("the peer's {what} cannot be read: {source}\nsee whether the other side is iperf3")]
     Json {
         /// Parameters or results.
         what: &'static str,
-        /// What is wrong with it.
+        /// Error of the parser.
         source: serde_json::Error,
     },
-    /// The client wants what is not supported.
+    /// The client requests an unsupported feature.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The server has another client.
     #[error("the server is busy with another test\ntry again when that one is over")]
     Busy,
-    /// The server found a fault.
+    /// The server reported an error.
     #[error("the server refuses the test: {} (its error {code}{})", meaning(*code), with_errno(*errno))]
     Fault {
-        /// The number of the reason.
+        /// Number of iperf3's error.
         code: u32,
         /// The system's error number on the server, or 0.
         errno: u32,
@@ -87,15 +87,15 @@ pub enum ProtocolError {
     /// The peer was ended.
     #[error("the peer was ended before the test was over\nrun it again")]
     Terminated,
-    /// We were told to end.
+    /// This program was asked to end.
     #[error("ended before the test was over")]
     Interrupted,
     /// A data stream failed.
     #[error("stream {stream} failed: {source}{}", way_out(source))]
     Stream {
-        /// Its number.
+        /// Number of the stream.
         stream: u32,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -106,49 +106,49 @@ impl ProtocolError {
     }
 }
 
-/// Says why a server cannot serve.
+/// Reasons why a server cannot serve.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// An option cannot be.
+    /// An option is invalid.
     #[error(transparent)]
     Options(#[from] super::options::OptionsError),
-    /// The port cannot be had.
+    /// The port is not available.
     #[error(
         "cannot listen on {address}: {source}\nstop what listens there (`ss -ltnp`), or choose another port with -p"
     )]
     Listen {
-        /// Where.
+        /// Requested address.
         address: SocketAddr,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The system gives nothing more.
+    /// The system refused another file.
     #[error("waiting for clients failed: {0}\nsee how many files this process may open: ulimit -n")]
     Wait(#[from] io::Error),
 }
 
-/// Says why a client's test did not come to its end.
+/// Reasons why a client's test was not completed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// The options contradict each other.
     #[error(transparent)]
     Options(#[from] super::options::OptionsError),
-    /// The name is not known.
-    #[error("{host} is not known: {source}\nname an address, or see whether the name is spelt so")]
+    /// The name is unknown.
+    #[error("unknown host {host}: {source}\ngive an address, or check the spelling of the name")]
     Resolve {
         /// The name.
         host: String,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// No listener, or no answer.
     #[error("no server at {address}: {source}\nstart one there: iperf3 -s -p {}", address.port())]
     Connect {
-        /// Where.
+        /// Address that was tried.
         address: SocketAddr,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// The control connection failed.
@@ -169,7 +169,7 @@ fn with_errno(errno: u32) -> String {
 fn way_out(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
-            "\nthe peer closed it: see what it says itself"
+            "\nthe peer closed it: see its own messages"
         }
         io::ErrorKind::TimedOut => "\nsee whether a firewall lets the port through, for UDP too",
         io::ErrorKind::NotFound => {

@@ -1,17 +1,18 @@
-//! What all streams of a test share when bytes or blocks end it: how many are left, and whom to wake once none is.
+//! State shared by all streams of a test that ends after bytes or blocks: the number left, and the waker for
+//! its end.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sys::Wakeup;
 
-/// What all streams of a test share: what is left to send, and whom to wake when it is done.
+/// State shared by all streams of a test: the amount left to send, and the waker for its end.
 pub(super) struct Goal {
-    /// Blocks that nobody has begun to send; `u64::MAX` where the peer or the time ends the test.
+    /// Blocks not taken by a sender yet; `u64::MAX` where the peer or the time ends the test.
     blocks_left: AtomicU64,
     /// Bytes received over all streams.
     received_bytes: AtomicU64,
-    /// How many bytes end the test, sent or received.
+    /// Number of bytes, sent or received, that ends the test.
     end_bytes: Option<u64>,
     pub(super) wakeup: Wakeup,
 }
@@ -27,12 +28,12 @@ impl Goal {
         })
     }
 
-    /// Takes one block to send; no when none is left.
+    /// Takes one block to send; returns false if none is left.
     pub(super) fn take_block(&self) -> bool {
         if self.end_bytes.is_none() {
             return true;
         }
-        // Relaxed: a count on its own, which orders nothing else.
+        // Relaxed: an independent count, which orders nothing else.
         self.blocks_left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
             .is_ok()
@@ -47,7 +48,7 @@ impl Goal {
         }
     }
 
-    /// Tells whether enough was received to end the test.
+    /// Returns whether enough was received to end the test.
     pub(super) fn is_received(&self) -> bool {
         self.end_bytes.is_some_and(|end| self.received_bytes.load(Ordering::Relaxed) >= end)
     }

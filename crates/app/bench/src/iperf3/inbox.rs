@@ -1,17 +1,18 @@
-//! What came over a control connection and was not yet understood: bytes in, words out, whatever the pieces.
+//! Input buffer of a control connection: takes bytes in pieces of any size, returns whole messages.
 //!
-//! Bounded: a peer that announces more than [`MOST_JSON_BYTES`] is refused before anything is set aside for it, and one
-//! that talks on while nobody asks is refused at [`MOST_WAITING_BYTES`].
+//! Bounded: a peer that announces more than [`MOST_JSON_BYTES`] is refused before memory is reserved for it,
+//! and one that sends unrequested data is refused at [`MOST_WAITING_BYTES`].
 
 use super::error::ProtocolError;
 
-/// The longest JSON text taken: 128 streams in both directions are 60 kB, and a server's whole output may lie in it.
+/// Maximum length of a JSON text: 128 streams in both directions are 60 kB, and may include a server's whole
+/// output.
 pub(super) const MOST_JSON_BYTES: usize = 1 << 20;
 
-/// The most that may wait: one text with its length, and the states around it.
+/// Maximum number of unread bytes: one text with its length, and the states around it.
 const MOST_WAITING_BYTES: usize = MOST_JSON_BYTES + 64;
 
-/// Bytes that wait to be understood.
+/// Bytes that were not parsed yet.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     bytes: Vec<u8>,

@@ -1,7 +1,8 @@
-//! A report as JSON, under the names that iperf3 gives it, so that what reads iperf3's output reads ours.
+//! A report as JSON, with iperf3's names, so that programs that read iperf3's output read ours.
 //!
-//! Beyond iperf3: each of `end.streams` has an `account`, and a server tells what its client counted where iperf3's own
-//! server writes 0. `lost_packets` includes those sent after the last that came, which iperf3 leaves out.
+//! Beyond iperf3: each of `end.streams` has an `account`, and a server reports its client's counts where
+//! iperf3's own server writes 0. `lost_packets` includes those sent after the last that arrived, which iperf3
+//! leaves out.
 
 use serde::Serialize;
 
@@ -72,7 +73,7 @@ struct TestStart {
     bytes: u64,
     blocks: u64,
     reverse: u8,
-    /// Not of iperf 3.12, which tells it nowhere.
+    /// Not in iperf 3.12, which does not report it.
     bidir: u8,
     tos: u32,
     target_bitrate: u64,
@@ -123,7 +124,7 @@ struct EndStream<'a> {
     account: JsonAccount<'a>,
 }
 
-/// Where what was sent has gone.
+/// Account of the data sent.
 #[derive(Serialize)]
 struct JsonAccount<'a> {
     unit: &'static str,
@@ -149,7 +150,7 @@ struct Processor {
     remote_system: f64,
 }
 
-/// What iperf3 tells of a stream or a sum, in an interval or at the end: always some of this.
+/// Fields of a stream or a sum, in an interval or at the end: always a subset of these.
 #[derive(Serialize, Default, Clone)]
 struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -196,7 +197,7 @@ impl Report {
     /// Returns the report as JSON of iperf3's shape.
     ///
     /// # Panics
-    /// Never: numbers and texts become JSON.
+    /// Never: numbers and texts are valid JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         let whole = Whole {
@@ -210,7 +211,7 @@ impl Report {
     }
 }
 
-/// What is told of a test that did not come to its end: as in iperf3 the same object, with a reason.
+/// Output of an incomplete test: as in iperf3 the same object, with a reason.
 #[derive(Serialize)]
 struct Failure<'a> {
     start: FailureStart,
@@ -225,10 +226,10 @@ struct FailureStart {
     system_info: String,
 }
 
-/// Returns what there is of a test that broke off, and why it did, as JSON of iperf3's shape.
+/// Returns the results of a test that broke off, with the reason, as JSON of iperf3's shape.
 ///
 /// # Panics
-/// Never: numbers and texts become JSON.
+/// Never: numbers and texts are valid JSON.
 #[must_use]
 pub fn failure_to_json(intervals: &[Interval], error: &str) -> String {
     let failure = Failure {
@@ -298,7 +299,7 @@ fn system_info() -> String {
     format!("{} {}", host.kernel, host.machine)
 }
 
-/// Writes a moment as iperf3 does: `Sun, 22 Nov 2026 12:46:21 GMT`.
+/// Formats a time as iperf3 does: `Sun, 22 Nov 2026 12:46:21 GMT`.
 ///
 /// Source: H. Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`.
 fn in_words(timesecs: i64) -> String {
@@ -325,7 +326,7 @@ fn in_words(timesecs: i64) -> String {
     )
 }
 
-/// The direction whose sums have plain names: the client's own, where there are two.
+/// Returns the direction whose sums have plain names: the client's own, where there are two.
 fn first_flow(report: &Report) -> Flow {
     report.flows().next().unwrap_or(Flow::ToServer)
 }
@@ -347,7 +348,7 @@ fn json_interval(interval: &Interval) -> JsonInterval {
     }
 }
 
-/// Tells of one stream, or of several together.
+/// Returns the line of one stream, or of several together.
 fn interval_line(interval: &Interval, streams: &[&StreamInterval], socket: Option<i32>) -> Line {
     let Some(first) = streams.first() else { return Line::default() };
     let side = Side {
@@ -379,7 +380,7 @@ fn interval_line(interval: &Interval, streams: &[&StreamInterval], socket: Optio
     }
 }
 
-/// Tells how much and how fast.
+/// Returns a line with amount and rate.
 fn plain_line(side: &Side, sends: bool) -> Line {
     Line {
         end: side.seconds,

@@ -9,46 +9,46 @@ use super::parameters::{
 };
 use super::results::MOST;
 
-/// Where an iperf3 server listens unless it is told otherwise.
+/// Default port of an iperf3 server.
 pub const DEFAULT_PORT: u16 = 5_201;
-/// The rate of a stream over UDP unless another is asked for. Units: bits per second.
+/// Default rate of a stream over UDP. Units: bits per second.
 const DEFAULT_UDP_RATE: u64 = 1_000_000;
-/// The size of a block over TCP unless another is asked for.
+/// Default size of a block over TCP.
 const DEFAULT_BLOCK_BYTES: usize = 128 << 10;
-/// The size of a datagram where the path does not tell what fits.
+/// Size of a datagram where the path MTU is not known.
 const DEFAULT_DATAGRAM_BYTES: u32 = 1_460;
 
-/// What a server is told.
+/// Options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Where it listens; everywhere if nothing is said.
+    /// Address to listen on; all addresses if none is given.
     pub bind: Option<IpAddr>,
-    /// Its port; 0 takes any that is free.
+    /// Port to listen on; 0 takes any that is free.
     pub port: u16,
-    /// How long an interval is.
+    /// Length of an interval.
     pub interval: Duration,
-    /// Whether it goes on after a test.
+    /// Number of tests to serve.
     pub repeat: Repeat,
 }
 
-/// How many tests a server serves.
+/// Number of tests that a server serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Repeat {
     /// One, however it ends (`-1`).
     Once,
-    /// Until it is told to end.
+    /// Until it is asked to end.
     Forever,
 }
 
-/// Which addresses of a name a client takes.
+/// Address family that a client uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Family {
-    /// The first.
+    /// The first address.
     #[default]
     Any,
-    /// The first of IPv4 (`-4`).
+    /// The first IPv4 address (`-4`).
     V4,
-    /// The first of IPv6 (`-6`).
+    /// The first IPv6 address (`-6`).
     V6,
 }
 
@@ -57,39 +57,39 @@ pub enum Family {
 pub struct ClientOptions {
     /// The server's name or address.
     pub host: String,
-    /// Its port.
+    /// Port of the server.
     pub port: u16,
-    /// Which of its addresses.
+    /// Address family of the server.
     pub family: Family,
     /// The address from which to send.
     pub bind: Option<IpAddr>,
     /// The port from which the first stream is sent.
     pub client_port: Option<u16>,
-    /// How long an interval is.
+    /// Length of an interval.
     pub interval: Duration,
-    /// What is sent over.
+    /// Transport protocol.
     pub protocol: Protocol,
-    /// Who sends.
+    /// Direction of the data.
     pub direction: Direction,
-    /// How many streams in each direction.
+    /// Number of streams in each direction.
     pub parallel: u32,
-    /// Bytes of a block or datagram; `None` takes 128 KiB over TCP, and what the path takes over UDP.
+    /// Bytes of a block or datagram; `None` takes 128 KiB over TCP, and the path's maximum over UDP.
     pub block_bytes: Option<usize>,
-    /// When it ends.
+    /// Criterion for the end of the test.
     pub end: End,
-    /// What is left out at the beginning.
+    /// Time at the beginning that the figures omit.
     pub omit: Duration,
     /// The rate of each stream, 0 for none; `None` takes 1 Mbit/s over UDP and none over TCP.
     pub rate_bits_per_s: Option<u64>,
-    /// How many blocks leave at once.
+    /// Number of blocks per burst.
     pub burst: u32,
-    /// Whether datagrams are numbered with 64 bits.
+    /// True if datagrams are numbered with 64 bits.
     pub wide_counters: bool,
     /// The buffers of the sockets.
     pub window_bytes: Option<usize>,
-    /// The largest segment.
+    /// Maximum segment size.
     pub mss_bytes: Option<u32>,
-    /// Whether small writes leave at once.
+    /// True if small writes are sent at once (`TCP_NODELAY`).
     pub no_delay: bool,
     /// The type of service.
     pub type_of_service: u32,
@@ -97,7 +97,7 @@ pub struct ClientOptions {
     pub congestion: Option<String>,
     /// A title for the report.
     pub title: Option<String>,
-    /// A word for the reports of both sides.
+    /// A text for the reports of both sides.
     pub extra_data: Option<String>,
 }
 
@@ -130,23 +130,23 @@ impl Default for ClientOptions {
     }
 }
 
-/// Says which option cannot be.
+/// Reasons why an option is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {
-    /// A number out of its range.
+    /// A number is out of range.
     #[error("{name} {value} is not from {least} to {most}")]
     OutOfRange {
         /// The option.
         name: &'static str,
         /// Its value.
         value: u64,
-        /// The least.
+        /// The minimum.
         least: u64,
-        /// The most.
+        /// The maximum.
         most: u64,
     },
-    /// iperf3 tells times in whole seconds.
+    /// iperf3 counts times in whole seconds.
     #[error("{name} {value:?} is not a whole number of seconds, in which iperf3 counts")]
     NotWhole {
         /// The option.
@@ -154,7 +154,7 @@ pub enum OptionsError {
         /// Its value.
         value: Duration,
     },
-    /// An interval that never ends, or that measures nothing but itself.
+    /// An interval that is too long or too short.
     #[error("an interval of {0:?} is not from 100ms to 60s")]
     Interval(Duration),
 }
@@ -175,10 +175,10 @@ pub(super) fn check_interval(interval: Duration) -> Result<(), OptionsError> {
 }
 
 impl ClientOptions {
-    /// Checks what can be checked before there is a connection.
+    /// Checks everything that can be checked before there is a connection.
     ///
     /// # Errors
-    /// [`OptionsError`] names the option.
+    /// [`OptionsError`] names the invalid option.
     pub fn check(&self) -> Result<(), OptionsError> {
         check_interval(self.interval)?;
         in_range("-P", self.parallel.into(), 1, MOST_STREAMS)?;
@@ -201,7 +201,8 @@ impl ClientOptions {
         Ok(())
     }
 
-    /// Returns the test, now that the largest segment of the control connection tells what the path takes.
+    /// Returns the test, given the maximum segment size of the control connection, from which the datagram size
+    /// follows.
     pub(super) fn test(&self, control_mss: Option<u32>) -> Test {
         let datagram = control_mss.unwrap_or(DEFAULT_DATAGRAM_BYTES).min(u32::from(u16::MAX) - 28) as usize;
         let (block_bytes, rate) = match self.protocol {

@@ -1,21 +1,21 @@
-//! When the next block may leave: each burst at its own time, counted from the first.
+//! Pacing: the time at which each burst may leave, counted from the first.
 
 use std::time::Duration;
 
 use sys::clock;
 use units::Instant;
 
-/// How much of a delay is made good by sending faster; a longer one moves the schedule, so that no burst fills buffers
-/// on the way. iperf3 makes all of it good.
+/// Maximum delay that is caught up by sending faster; a longer one moves the schedule, so that no burst fills
+/// buffers along the path. iperf3 catches up all of it.
 const MOST_CATCH_UP: Duration = Duration::from_millis(100);
 
-/// The longest sleep without a look at whether the test is over.
+/// Maximum sleep before checking whether the test is over.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Paces the blocks of a stream.
 #[derive(Debug)]
 pub(super) struct Pacer {
-    /// From one burst to the next; `None` where nothing is paced.
+    /// Time from one burst to the next; `None` without pacing.
     between_bursts: Option<Duration>,
     burst: u32,
     left_in_burst: u32,
@@ -23,7 +23,7 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    /// Begins at `start`: the first burst is due then.
+    /// Begins at `start`, when the first burst is due.
     pub(super) fn new(start: Instant, rate_bits_per_s: Option<u64>, burst: u32, block_bytes: usize) -> Self {
         let bits = block_bytes as f64 * 8.0 * f64::from(burst);
         let between_bursts =
@@ -31,7 +31,7 @@ impl Pacer {
         Self { between_bursts, burst, left_in_burst: burst, due: start }
     }
 
-    /// Returns the moment of the next block and counts it; `None` where it may leave at once.
+    /// Returns the time of the next block and counts it; `None` if it may leave at once.
     fn next(&mut self, now: Instant) -> Option<Instant> {
         let between = self.between_bursts?;
         if self.left_in_burst == 0 {
@@ -45,7 +45,7 @@ impl Pacer {
         (self.due > now).then_some(self.due)
     }
 
-    /// Waits until the next block may leave; returns early, and says no, once `is_over`.
+    /// Waits until the next block may leave; returns false early, once `is_over`.
     pub(super) fn wait(&mut self, is_over: impl Fn() -> bool) -> bool {
         let Some(due) = self.next(clock::monotonic()) else { return !is_over() };
         loop {

@@ -1,7 +1,7 @@
-//! What a client asks for: the [`Test`] as both sides understand it, and its parameters as JSON of iperf3's shape.
+//! Parameters of a client: the [`Test`] as both sides understand it, and its JSON of iperf3's shape.
 //!
-//! Unknown keys are ignored, as iperf3 does; those that would make it another test than was asked for are refused
-//! ([`Refusal`]) rather than measured wrongly.
+//! Unknown keys are ignored, as in iperf3; those that would change the test are refused ([`Refusal`]) rather
+//! than measured wrongly.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use super::error::ProtocolError;
 use super::results::whole;
 use super::state::Fault;
 
-/// The most streams in one direction, as in iperf3.
+/// Maximum number of streams in one direction, as in iperf3.
 pub(super) const MOST_STREAMS: u64 = 128;
-/// The largest block over TCP, as in iperf3.
+/// Maximum size of a block over TCP, as in iperf3.
 pub(super) const MOST_BLOCK_BYTES: u64 = 1 << 20;
-/// The largest payload of a datagram over IPv4.
+/// Maximum payload of a datagram over IPv4.
 pub(super) const MOST_DATAGRAM_BYTES: u64 = 65_507;
-/// The header of a datagram with 64-bit counters, the larger one.
+/// Minimum payload of a datagram: the header with 64-bit counters, the larger one.
 pub(super) const LEAST_DATAGRAM_BYTES: u64 = 16;
-/// The longest omission, as in iperf3.
+/// Maximum omission, as in iperf3.
 pub(super) const MOST_OMIT: Duration = Duration::from_secs(60);
-/// A day, as in iperf3.
+/// Maximum time of a test, as in iperf3: a day.
 pub(super) const MOST_TIME: Duration = Duration::from_secs(86_400);
 
-/// What is sent over.
+/// Transport protocol of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
     /// A stream of bytes.
@@ -34,19 +34,19 @@ pub enum Protocol {
     Udp,
 }
 
-/// Who sends.
+/// Direction of a test: the side that sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Direction {
-    /// The client.
+    /// The client sends.
     #[default]
     Forward,
-    /// The server (`-R`).
+    /// The server sends (`-R`).
     Reverse,
-    /// Both (`--bidir`).
+    /// Both send (`--bidir`).
     Both,
 }
 
-/// Which way a stream flows.
+/// Direction of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
     /// From the client to the server.
@@ -55,58 +55,58 @@ pub enum Flow {
     ToClient,
 }
 
-/// When a client ends its test.
+/// Criterion by which a client ends its test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// After a time (`-t`); never, where it is zero.
+    /// After a time (`-t`); never if it is zero.
     Time(Duration),
-    /// After so many bytes over all streams (`-n`).
+    /// After a number of bytes over all streams (`-n`).
     Bytes(u64),
-    /// After so many blocks over all streams (`-k`).
+    /// After a number of blocks over all streams (`-k`).
     Blocks(u64),
 }
 
 /// One test, as both sides understand it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Test {
-    /// What is sent over.
+    /// Transport protocol.
     pub protocol: Protocol,
-    /// Who sends.
+    /// Direction of the data.
     pub direction: Direction,
-    /// How many streams in each direction.
+    /// Number of streams in each direction.
     pub parallel: u32,
     /// Bytes of a block, or of a datagram's payload.
     pub block_bytes: usize,
-    /// When it ends.
+    /// Criterion for the end of the test.
     pub end: End,
-    /// What is left out of the figures at the beginning.
+    /// Time at the beginning that the figures omit.
     pub omit: Duration,
-    /// What each stream is paced to. Units: bits of payload per second.
+    /// Rate of each stream. Units: bits of payload per second.
     pub rate_bits_per_s: Option<u64>,
-    /// How many blocks leave at once where the rate is paced.
+    /// Number of blocks per burst where the rate is paced.
     pub burst: u32,
-    /// Whether datagrams are numbered with 64 bits.
+    /// True if datagrams are numbered with 64 bits.
     pub wide_counters: bool,
-    /// The buffers of the sockets, where they are asked for.
+    /// The requested buffers of the sockets.
     pub window_bytes: Option<usize>,
-    /// The largest segment of TCP, where it is asked for.
+    /// The requested maximum segment size of TCP.
     pub mss_bytes: Option<u32>,
-    /// Whether small writes leave at once.
+    /// True if small writes are sent at once (`TCP_NODELAY`).
     pub no_delay: bool,
-    /// The type of service, which holds the code point of differentiated services.
+    /// The type of service, which contains the differentiated services code point.
     pub type_of_service: u32,
-    /// The congestion control, where it is asked for.
+    /// The requested congestion control.
     pub congestion: Option<String>,
     /// A title for the report.
     pub title: Option<String>,
-    /// A word that goes into the reports of both sides.
+    /// A text for the reports of both sides.
     pub extra_data: Option<String>,
 }
 
-/// Which stream is which, on both sides.
+/// Identity of a stream, the same on both sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
-    /// As results name it.
+    /// Number of the stream in results.
     pub(super) id: u32,
     pub(super) flow: Flow,
 }
@@ -114,7 +114,7 @@ pub(super) struct Place {
 impl Test {
     /// Returns the streams in the order in which a client opens them.
     ///
-    /// Source: observed; the second stream is number 3, nobody is number 2.
+    /// Source: observed; the second stream is number 3, the number 2 is not used.
     pub(super) fn places(&self) -> Vec<Place> {
         let flows: &[Flow] = match self.direction {
             Direction::Forward => &[Flow::ToServer],
@@ -125,7 +125,7 @@ impl Test {
         (0_u32..).zip(flows).map(|(index, flow)| Place { id: number(index), flow }).collect()
     }
 
-    /// Returns the bytes after which it ends, over all streams of a direction; `None` where time decides.
+    /// Returns the bytes after which the test ends, over all streams of a direction; `None` where time decides.
     pub(super) fn end_bytes(&self) -> Option<u64> {
         match self.end {
             End::Time(_) => None,
@@ -139,31 +139,31 @@ const fn number(index: u32) -> u32 {
     if index == 0 { 1 } else { index + 2 }
 }
 
-/// Says what a client asks for that is not supported here.
+/// Reasons why a client's request is not supported here.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// A user and a password.
+    /// Authentication with user and password.
     #[error(
-        "the client wants to be authenticated, which is not supported\nrun it without --username and --rsa-public-key-path"
+        "the client requests authentication, which is not supported\nrun it without --username and --rsa-public-key-path"
     )]
     Authentication,
-    /// Something that would make it another test.
+    /// A feature that would change the test.
     #[error("the client asks for {option}, which is not supported\nrun it without")]
     Unsupported {
-        /// The option, as people write it.
+        /// The option, as users write it.
         option: &'static str,
     },
-    /// A number out of its range.
+    /// A number is out of range.
     #[error("the client asks for {name} {value}, which is not from {least} to {most}")]
     OutOfRange {
-        /// What it is.
+        /// Name of the parameter.
         name: &'static str,
         /// Its value.
         value: u64,
-        /// The least.
+        /// The minimum.
         least: u64,
-        /// The most.
+        /// The maximum.
         most: u64,
     },
     /// Neither TCP nor UDP, or both.
@@ -216,7 +216,7 @@ struct Parameters {
     len: u64,
     #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
     bandwidth: u64,
-    /// Microseconds between two looks of iperf3's pacing; ours sleeps until each block's own time.
+    /// Microseconds between two checks of iperf3's pacing; ours sleeps until each block's own time.
     #[serde(deserialize_with = "whole")]
     pacing_timer: u64,
     #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
@@ -236,7 +236,7 @@ struct Parameters {
     others: serde_json::Map<String, Value>,
 }
 
-/// What makes it another test, whoever sends.
+/// Parameters that change the test, whichever side sends.
 const REFUSED: [(&str, &str); 5] = [
     ("sctp", "--sctp"),
     ("mptcp", "--mptcp"),
@@ -245,7 +245,7 @@ const REFUSED: [(&str, &str); 5] = [
     ("get_server_output", "--get-server-output"),
 ];
 
-/// What is done by who sends: refused where that would be the server.
+/// Parameters that concern the sending side: refused if that would be the server.
 const REFUSED_OF_SENDERS: [(&str, &str); 3] = [
     ("fqrate", "--fq-rate with -R or --bidir"),
     ("zerocopy", "-Z with -R or --bidir"),
@@ -260,7 +260,7 @@ impl Test {
         Ok(parameters.test()?)
     }
 
-    /// Returns the parameters that a client tells.
+    /// Returns the parameters as a client sends them.
     pub(super) fn to_parameters(&self) -> Vec<u8> {
         let (time, num, blockcount) = match self.end {
             End::Time(time) => (time.as_secs(), 0, 0),
@@ -374,7 +374,7 @@ fn small(value: u64) -> u32 {
     u32::try_from(value).expect("the range was checked")
 }
 
-/// Tells whether a value says yes: iperf3 writes `true` or a number.
+/// Returns whether a value is true: iperf3 writes `true` or a number.
 fn is_set(value: &Value) -> bool {
     match value {
         Value::Bool(set) => *set,

@@ -1,8 +1,9 @@
-//! What a test came to: both sides of every stream, and whether its account closes.
+//! Report of a test: both sides of every stream, and the check of its account.
 //!
-//! Over TCP, in bytes: `sent = received + unread`, where *unread* lay in buffers or on the way when the test ended. Over
-//! UDP, in datagrams: `sent = received + missing + after_last`, where *missing* have a number below the highest that
-//! came, and *after_last* one above it. [`Verdict`] says where that cannot be checked, and where it fails.
+//! Over TCP, in bytes: `sent = received + unread`, where *unread* was in buffers or in flight when the test
+//! ended. Over UDP, in datagrams: `sent = received + missing + after_last`, where *missing* have a number below
+//! the highest that arrived, and *after_last* one above it. [`Verdict`] states where that cannot be checked,
+//! and where it fails.
 
 use std::net::SocketAddr;
 
@@ -13,123 +14,124 @@ use super::parameters::{Flow, Protocol, Test};
 use super::results::{Results, StreamResults};
 use super::traffic::{Interval, Role, Totals, Traffic};
 
-/// What one side of a stream sent or received.
+/// Counts of one side of a stream, for what it sent or received.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Side {
-    /// Bytes.
+    /// Payload bytes.
     pub bytes: u64,
     /// Datagrams; first copies only, of a receiver.
     pub packets: u64,
-    /// The time in which it did. Units: seconds.
+    /// Duration. Units: seconds.
     pub seconds: f64,
 }
 
-/// Where what was sent has gone. The unit is a byte over TCP, a datagram over UDP.
+/// Account of the data sent. The unit is a byte over TCP, a datagram over UDP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
-    /// What the sender handed to its kernel.
+    /// Amount that the sender handed to its kernel.
     pub sent: u64,
-    /// What the receiver took from its own.
+    /// Amount that the receiver took from its own kernel.
     pub received: u64,
-    /// Lost below the highest number that came.
+    /// Lost below the highest number that arrived.
     pub missing: u64,
-    /// Sent after the last that came; over TCP what was not read when the test ended.
+    /// Sent after the last that arrived; over TCP not read when the test ended.
     pub after_last: u64,
-    /// How many of the lost ones found the receiver's socket buffer full; `None` where the receiver does not tell.
+    /// Number of lost ones that found the receiver's socket buffer full; `None` where the receiver does not
+    /// report it.
     pub dropped_by_socket: Option<u64>,
-    /// Whether it adds up.
+    /// Check of the balance.
     pub verdict: Verdict,
 }
 
-/// Whether an account adds up.
+/// Result of the check of an account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It does.
+    /// The account balances.
     Closed,
-    /// It cannot be checked, for this reason.
+    /// The account cannot be checked, for this reason.
     Unknown(&'static str),
-    /// It does not, and this is how.
+    /// The account does not balance, as described.
     Unbalanced(String),
 }
 
-/// What the round trips and the window of a sender over TCP were like, as far as this side knows.
+/// Round trips and window of a sender over TCP, as far as this side knows.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Connection {
     /// The largest congestion window.
     pub most_window_bytes: u64,
-    /// Units: microseconds.
+    /// Minimum round trip. Units: microseconds.
     pub least_rtt_us: u32,
-    /// Units: microseconds.
+    /// Maximum round trip. Units: microseconds.
     pub most_rtt_us: u32,
-    /// Units: microseconds.
+    /// Mean round trip. Units: microseconds.
     pub mean_rtt_us: u32,
 }
 
 /// A stream, seen from both sides.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StreamReport {
-    /// Its number.
+    /// Number of the stream.
     pub id: u32,
-    /// Which way it flows.
+    /// Direction of the stream.
     pub flow: Flow,
-    /// Whether this side sends.
+    /// True if this side sends.
     pub sends: bool,
-    /// Its descriptor on this side.
+    /// Descriptor of the socket on this side.
     pub socket: i32,
-    /// This end.
+    /// Address of this end.
     pub local: SocketAddr,
-    /// The other end.
+    /// Address of the other end.
     pub remote: SocketAddr,
-    /// What its sender counted.
+    /// Counts of the sender.
     pub sender: Side,
-    /// What its receiver counted.
+    /// Counts of the receiver.
     pub receiver: Side,
-    /// Where what was sent has gone.
+    /// Account of the data sent.
     pub account: Account,
-    /// Datagrams that came out of order; 0 where the receiver does not tell.
+    /// Datagrams that arrived out of order; 0 where the receiver does not report it.
     pub out_of_order: u64,
-    /// Datagrams that came again; 0 where the receiver does not tell.
+    /// Datagrams that arrived again; 0 where the receiver does not report it.
     pub duplicates: u64,
     /// Smoothed difference of transit times. Units: seconds.
     pub jitter_s: f64,
-    /// Segments that the sender's kernel sent again, where it tells.
+    /// Segments that the sender's kernel sent again, where it reports them.
     pub retransmits: Option<u64>,
-    /// The connection, where this side is its sender.
+    /// Statistics of the connection, where this side is its sender.
     pub connection: Connection,
 }
 
-/// What a test came to.
+/// Results of a test.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
-    /// Which side tells it.
+    /// The reporting side.
     pub role: Role,
-    /// What was asked for.
+    /// The requested test.
     pub test: Test,
     /// The other end of the control connection.
     pub peer: SocketAddr,
-    /// What tells the test from others.
+    /// Identifier of the test.
     pub cookie: String,
-    /// When it began.
+    /// Start time.
     pub began: WallTime,
-    /// The largest segment of the control connection, where the system tells it.
+    /// Maximum segment size of the control connection, where the system reports it.
     pub control_mss: Option<u32>,
-    /// What the kernel made of the buffers of the first stream: for sending, and for receiving.
+    /// Buffers that the kernel gave the first stream: for sending, and for receiving.
     pub buffers: (u64, u64),
     /// The streams, both directions.
     pub streams: Vec<StreamReport>,
-    /// What they did in each interval, on this side.
+    /// Their counts in each interval, on this side.
     pub intervals: Vec<Interval>,
-    /// The processor time of this side.
+    /// Processor time of this side.
     pub cpu: CpuPercent,
-    /// The processor time of the other.
+    /// Processor time of the other side.
     pub peer_cpu: CpuPercent,
-    /// The congestion control of this side.
+    /// Congestion control of this side.
     pub congestion: Option<String>,
-    /// The congestion control of the other.
+    /// Congestion control of the other side.
     pub peer_congestion: Option<String>,
 }
 
-/// Who takes part in a test, and when it began.
+/// Participants of a test, and its start time.
 #[derive(Clone, Debug)]
 pub(super) struct Parties {
     pub(super) peer: SocketAddr,
@@ -141,22 +143,22 @@ pub(super) struct Parties {
 /// Sums over the streams of one direction.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Sum {
-    /// What senders counted.
+    /// Counts of the senders.
     pub sent: Side,
-    /// What receivers counted.
+    /// Counts of the receivers.
     pub received: Side,
     /// Datagrams lost; over TCP bytes not read.
     pub lost: u64,
     /// Mean over the streams. Units: seconds.
     pub jitter_s: f64,
-    /// Segments sent again; `None` where no sender tells.
+    /// Segments sent again; `None` where no sender reports them.
     pub retransmits: Option<u64>,
-    /// Whether this side sends.
+    /// True if this side sends.
     pub sends: bool,
 }
 
 impl Report {
-    /// Puts both sides together.
+    /// Combines both sides.
     pub(super) fn new(parties: Parties, traffic: &mut Traffic, told: &Results) -> Self {
         let test = traffic.test.clone();
         let streams = traffic.streams.iter().zip(traffic.totals());
@@ -207,7 +209,7 @@ impl Report {
         }
     }
 
-    /// Returns the directions that there are, the client's own first.
+    /// Returns the directions of the test, the client's own first.
     pub fn flows(&self) -> impl Iterator<Item = Flow> {
         let has = |flow: &Flow| self.streams.iter().any(|stream| stream.flow == *flow);
         [Flow::ToServer, Flow::ToClient].into_iter().filter(has)
@@ -233,7 +235,7 @@ impl Report {
         sum
     }
 
-    /// Tells whether every account that can be checked closes.
+    /// Returns whether every account that can be checked closes.
     #[must_use]
     pub fn is_in_order(&self) -> bool {
         self.streams.iter().all(|stream| !matches!(stream.account.verdict, Verdict::Unbalanced(_)))
@@ -256,7 +258,7 @@ impl Side {
     }
 }
 
-/// Returns what the sender and what the receiver counted.
+/// Returns the counts of the sender and of the receiver.
 fn sides(test: &Test, sends: bool, ours: &Totals, peer: &StreamResults) -> (Side, Side) {
     let own = Side { bytes: ours.counts.bytes, packets: ours.counts.packets, seconds: ours.seconds };
     let other = Side {
@@ -267,8 +269,8 @@ fn sides(test: &Test, sends: bool, ours: &Totals, peer: &StreamResults) -> (Side
     if sends { (own, other) } else { (other, own) }
 }
 
-/// Returns how many datagrams a peer sent or received. It tells their bytes; what it tells as `packets` is the highest
-/// number, with those in it that are left out.
+/// Returns the number of datagrams that a peer sent or received. It reports their bytes; its `packets` is the
+/// highest number, omitted datagrams included.
 fn packets_of_peer(test: &Test, peer: &StreamResults) -> u64 {
     match test.protocol {
         Protocol::Tcp => 0,
@@ -294,7 +296,7 @@ fn account(test: &Test, sends: bool, ours: &Totals, peer: &StreamResults) -> Acc
     }
 }
 
-/// Tells what there is to tell when each side left out a beginning by its own clock.
+/// Returns the account of a test in which each side omitted a beginning by its own clock.
 fn account_without_beginning(test: &Test, sends: bool, ours: &Totals, peer: &StreamResults) -> Account {
     let (sender, receiver) = sides(test, sends, ours, peer);
     let (sent, received) = match test.protocol {
@@ -331,12 +333,12 @@ fn udp_account(sent: u64, received: u64, missing: u64, highest: u64, drops: Opti
     } else {
         Verdict::Closed
     };
-    // The kernel may have dropped strangers too.
+    // The kernel may have dropped other senders' datagrams too.
     let dropped_by_socket = drops.map(|drops| drops.min(missing + after_last));
     Account { sent, received, missing, after_last, dropped_by_socket, verdict }
 }
 
-/// Writes an IPv4 address that came by way of an IPv6 socket as what it is.
+/// Returns an IPv4 address that came through an IPv6 socket in its IPv4 form.
 pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

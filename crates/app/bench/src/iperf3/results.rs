@@ -1,20 +1,21 @@
-//! The results that both sides tell each other after a test, as JSON of iperf3's shape.
+//! The results that both sides exchange after a test, as JSON of iperf3's shape.
 //!
-//! Unknown keys are ignored, missing ones are zero: other versions say more or less. `retransmits` is -1 where nobody
-//! knows, which iperf 3.12 writes as 18446744073709551615.
+//! Unknown keys are ignored, missing ones are zero: other versions have more or fewer. `retransmits` is -1
+//! where the number is unknown, which iperf 3.12 writes as 18446744073709551615.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::ProtocolError;
 
-/// What one side tells.
+/// Results of one side.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Results {
     pub(super) cpu_util_total: f64,
     pub(super) cpu_util_user: f64,
     pub(super) cpu_util_system: f64,
-    /// Whether this side sends and knows how often the kernel sent again: 1, 0, or -1 for a receiver.
+    /// Code of retransmissions: 1 if this side sends and knows their number, 0 if it does not, -1 for a
+    /// receiver.
     #[serde(deserialize_with = "signed", serialize_with = "as_signed")]
     pub(super) sender_has_retransmits: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,7 +25,7 @@ pub(super) struct Results {
     pub(super) streams: Vec<StreamResults>,
 }
 
-/// What one side tells of a stream: what it sent, or what it received.
+/// Results of one side for a stream that it sent or received.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct StreamResults {
@@ -34,7 +35,7 @@ pub(super) struct StreamResults {
     pub(super) bytes: u64,
     #[serde(deserialize_with = "signed", serialize_with = "as_signed")]
     pub(super) retransmits: Option<u64>,
-    /// Units: seconds.
+    /// Smoothed jitter. Units: seconds.
     pub(super) jitter: f64,
     /// Datagrams that the receiver missed.
     #[serde(deserialize_with = "whole")]
@@ -42,7 +43,7 @@ pub(super) struct StreamResults {
     /// Of a sender, the datagrams sent; of a receiver, the highest number seen.
     #[serde(deserialize_with = "whole")]
     pub(super) packets: u64,
-    /// Units: seconds since the test began.
+    /// Start of the stream. Units: seconds since the test began.
     pub(super) start_time: f64,
     pub(super) end_time: f64,
 }
@@ -56,17 +57,17 @@ impl Results {
         serde_json::to_vec(self).expect("numbers and texts become JSON")
     }
 
-    /// Returns what is told of a stream.
+    /// Returns the results of a stream.
     pub(super) fn stream(&self, id: u32) -> Option<&StreamResults> {
         self.streams.iter().find(|stream| stream.id == u64::from(id))
     }
 }
 
-/// The largest count that is believed: all numbers of JavaScript up to it are exact, no test comes near, and the sum over
-/// all streams of a test fits.
+/// Maximum count that is accepted: all numbers of JavaScript up to it are exact, no test comes near, and the
+/// sum over all streams of a test fits.
 pub(super) const MOST: u64 = 1 << 53;
 
-/// Reads a count that may be written as a number with a point or an exponent; what is no count is 0.
+/// Reads a count that may be written as a number with a point or an exponent; anything else is 0.
 pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let number = serde_json::Number::deserialize(deserializer)?;
     #[expect(
@@ -77,7 +78,7 @@ pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D
     Ok(number.as_u64().unwrap_or_else(|| number.as_f64().map_or(0, |number| number as u64)).min(MOST))
 }
 
-/// Reads a count that is negative, or negative and wrapped, where nobody knows it.
+/// Reads a count that is negative, or negative and wrapped, where it is unknown.
 fn signed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let number = serde_json::Number::deserialize(deserializer)?;
     Ok(number.as_u64().filter(|count| *count <= MOST))

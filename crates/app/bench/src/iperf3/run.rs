@@ -1,4 +1,4 @@
-//! The client with its sockets: runs one test against a server of iperf3.
+//! The client with its sockets: runs one test against an iperf3 server.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -19,7 +19,7 @@ use super::stream::Socket;
 use super::traffic::{Role, Traffic};
 use super::watch::{Notice, Watch};
 
-/// The longest time without a look at whether the client is to end.
+/// Maximum time between checks whether the client is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
 const CONTROL: u64 = 1;
@@ -35,15 +35,15 @@ struct Runner<'a> {
     began: WallTime,
     test: Test,
     machine: Client,
-    /// When the machine wants to know the time.
+    /// Time of the machine's next deadline.
     deadline: Option<Instant>,
     traffic: Option<Traffic>,
 }
 
-/// Runs one test; returns what both sides counted.
+/// Runs one test; returns the counts of both sides.
 ///
 /// # Errors
-/// [`RunError`] says why there is no result, and what to do.
+/// [`RunError`] with the reason why there is no result, and the remedy.
 pub fn run(options: &ClientOptions, watch: &mut dyn Watch) -> Result<Report, RunError> {
     options.check()?;
     let remote = resolve(options)?;
@@ -76,7 +76,8 @@ fn resolve(options: &ClientOptions) -> Result<SocketAddr, RunError> {
     addresses.into_iter().find(wanted).ok_or_else(none)
 }
 
-/// Makes up a cookie: 36 letters and digits, and a zero. It tells clients apart and keeps nobody out.
+/// Returns a random cookie: 36 letters and digits, and a zero. It identifies a client and authenticates
+/// nothing.
 fn new_cookie() -> Cookie {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let seed = clock::wall().as_nanos().unsigned_abs() ^ (u64::from(std::process::id()) << 40);
@@ -89,14 +90,14 @@ fn new_cookie() -> Cookie {
 }
 
 impl Runner<'_> {
-    /// Talks with the server until the test is over; returns what it counted.
+    /// Follows the conversation until the test is over; returns the server's results.
     fn converse(&mut self) -> Result<Results, RunError> {
         loop {
             if self.watch.is_wanted_to_end() {
                 self.machine.handle(clock::monotonic(), Input::Interrupt);
             }
             self.read()?;
-            // What was read is done before the time is looked at: a test that has just begun is not over.
+            // Input is handled before the time is checked: a test that has just begun is not over.
             if let Some(outcome) = self.drive()? {
                 return Ok(outcome?);
             }
@@ -142,7 +143,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Closes intervals, sees failures and the end, and lets the machine know the time.
+    /// Closes intervals, handles failures and the end, and passes the time to the machine.
     fn on_time(&mut self, now: Instant) {
         if self.machine.is_running()
             && let Some(traffic) = &mut self.traffic
@@ -164,7 +165,7 @@ impl Runner<'_> {
         self.machine.handle(now, Input::Tick);
     }
 
-    /// Does what the machine says; returns the outcome once there is one.
+    /// Executes the machine's actions; returns the outcome once there is one.
     fn drive(&mut self) -> Result<Option<Result<Results, ProtocolError>>, RunError> {
         loop {
             match self.machine.poll() {
@@ -189,7 +190,7 @@ impl Runner<'_> {
         let written = self.control.write_all(bytes);
         self.control.set_nonblocking(true)?;
         match written {
-            // It left; what it said before is still to be read.
+            // The server left; its earlier messages are still to be read.
             Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
                 Ok(())
             }

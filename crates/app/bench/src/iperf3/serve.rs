@@ -1,7 +1,7 @@
-//! The server with its sockets: waits for clients, serves one at a time, and sends the others away.
+//! The server with its sockets: waits for clients, serves one at a time, and refuses the others.
 //!
-//! One thread waits for everything; data streams have threads of their own. A connection says by its first 37 bytes
-//! whether it is a new client or a stream of the one that is served, so that nobody is waited for alone.
+//! One thread waits for everything; data streams have their own threads. The first 37 bytes of a connection
+//! show whether it is a new client or a stream of the present one, so that no connection blocks the others.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,25 +20,26 @@ use super::sockets;
 use super::state::State;
 use super::watch::{Notice, Watch};
 
-/// The longest time without a look at whether the server is to end.
+/// Maximum time between checks whether the server is to end.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a connection may take to say who it is.
+/// Time a connection may take to send its cookie.
 const COOKIE_PATIENCE: Duration = Duration::from_secs(5);
-/// How long nobody is accepted after the system could not give a connection: it would fail again at once, and again.
+/// Pause of accepting after the system could not give a connection: the next attempt would fail at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How many connections that have not said so are kept; a further one is closed.
+/// Maximum number of connections without a cookie yet; a further one is closed.
 const MOST_STRANGERS: usize = 256;
-/// How many of them may be of one address: a client opens up to 128 streams at once, and nobody is kept out by another.
+/// Maximum number of them from one address: a client opens up to 128 streams at once, and one address cannot
+/// keep others out.
 const MOST_STRANGERS_OF_ONE: usize = MOST_STRANGERS / 2;
 
 const LISTENER: u64 = 0;
-/// The tokens of a session: see there.
+/// Poller tokens of a session: see there.
 pub(super) const CONTROL: u64 = 1;
 pub(super) const HELLO: u64 = 2;
 pub(super) const GOAL: u64 = 3;
 const FIRST_STRANGER: u64 = 16;
 
-/// A connection that has not said who it is.
+/// A connection that has not sent its cookie yet.
 struct Stranger {
     token: u64,
     socket: TcpStream,
@@ -47,16 +48,16 @@ struct Stranger {
     deadline: Instant,
 }
 
-/// What follows when no connection could be taken from the listener.
+/// Reaction to a failed accept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AfterRefusal {
-    /// Nobody asks: wait for the next.
+    /// No connection is pending: wait for the next.
     Wait,
-    /// That one is gone already: take the next.
+    /// The connection is gone already: take the next.
     Next,
-    /// The system is short of something, or the network has a fault: try again in a moment.
+    /// The system is short of a resource, or the network has a fault: try again in a moment.
     Pause,
-    /// The listener itself is none.
+    /// The listener itself is broken.
     End,
 }
 
@@ -80,7 +81,7 @@ struct Host<'a> {
     watch: &'a mut dyn Watch,
     poller: Poller,
     listener: TcpListener,
-    /// Until when nobody is accepted, where the system could not give a connection.
+    /// End of a pause of accepting, where the system could not give a connection.
     paused_until: Option<Instant>,
     strangers: Vec<Stranger>,
     next_token: u64,
@@ -88,12 +89,12 @@ struct Host<'a> {
     served: u64,
 }
 
-/// Serves tests until it is told to end, or one is over where that was asked for.
+/// Serves tests until it is asked to end, or after one test if so requested.
 ///
-/// A test that fails is told to `watch`, and the next client is served.
+/// A test that fails is reported to `watch`, and the next client is served.
 ///
 /// # Errors
-/// [`ServeError`] if the port cannot be had, or the system gives nothing to wait with.
+/// [`ServeError`] if the port is not available, or the system provides no poller.
 pub fn serve(options: &ServerOptions, watch: &mut dyn Watch) -> Result<(), ServeError> {
     options::check_interval(options.interval)?;
     let listener = sockets::listen(options.bind, options.port)
@@ -140,7 +141,7 @@ impl Host<'_> {
         strangers.chain(session).chain(self.paused_until).fold(clock::monotonic() + LOOK, Instant::min)
     }
 
-    /// Lets the session do something, and takes leave of it if that was its end.
+    /// Passes an event to the session, and removes the session if that ended it.
     fn with_session(&mut self, act: impl FnOnce(&mut Session, &mut dyn Watch, &Poller) -> Option<Ending>) {
         let Some(session) = &mut self.session else { return };
         if let Some(ending) = act(session, self.watch, &self.poller) {
@@ -171,10 +172,11 @@ impl Host<'_> {
         }
     }
 
-    /// Looks away from the listener for a moment; who is served, and who has not said who it is, are served on.
+    /// Ignores the listener for a moment; the present client, and connections without a cookie yet, are still
+    /// served.
     fn pause_accepting(&mut self, error: &io::Error) -> io::Result<()> {
         self.watch.notice(Notice::Warning(format!(
-            "a connection could not be taken: {error}\nsee how many files this process may open: ulimit -n"
+            "a connection could not be accepted: {error}\nsee how many files this process may open: ulimit -n"
         )));
         self.paused_until = Some(clock::monotonic() + ACCEPT_PAUSE);
         self.poller.remove(&self.listener)
@@ -218,9 +220,9 @@ impl Host<'_> {
         }
     }
 
-    /// Takes a connection that has said who it is: a stream of the client that is served, or a new client.
+    /// Handles a connection whose cookie is complete: a stream of the present client, or a new client.
     fn on_cookie(&mut self, stranger: Stranger, cookie: Cookie) {
-        // It stays open: the poller must let go of it, or its next owner cannot add it.
+        // The socket stays open: the poller must release it, or its next owner cannot add it.
         let _ = self.poller.remove(&stranger.socket);
         let Stranger { token, socket, peer, .. } = stranger;
         match &self.session {
@@ -229,7 +231,7 @@ impl Host<'_> {
                 self.with_session(|session, watch, poller| session.on_stream(token, socket, watch, poller));
             }
             Some(_) => {
-                // One byte into an empty buffer always fits; whoever is gone does not need it.
+                // One byte always fits into an empty buffer; a peer that is gone does not need it.
                 let _ = io::Write::write(&mut { socket }, &[State::AccessDenied.byte()]);
                 self.refuse(peer, "a test is running; it was told to try again later");
             }
@@ -250,7 +252,7 @@ impl Host<'_> {
     }
 }
 
-/// Tells whether one more unidentified connection can be kept in addition to those of `known`.
+/// Returns whether one more unidentified connection can be kept in addition to those of `known`.
 fn has_room(known: impl Iterator<Item = SocketAddr>, peer: SocketAddr) -> Result<(), &'static str> {
     let (mut all, mut own) = (0, 0);
     for other in known {
@@ -258,27 +260,27 @@ fn has_room(known: impl Iterator<Item = SocketAddr>, peer: SocketAddr) -> Result
         own += usize::from(Source::of(other.ip()) == Source::of(peer.ip()));
     }
     if own >= MOST_STRANGERS_OF_ONE {
-        return Err("too many connections from its address have not said who they are");
+        return Err("too many connections from its address have sent no cookie");
     }
     if all >= MOST_STRANGERS {
-        return Err("too many connections have not said who they are");
+        return Err("too many connections have sent no cookie");
     }
     Ok(())
 }
 
 impl Stranger {
-    /// Reads on; returns the cookie once all of it is there.
+    /// Continues reading; returns the cookie once all of it is there.
     fn read_cookie(&mut self) -> Result<Option<Cookie>, &'static str> {
         let mut bytes = [0; COOKIE_BYTES];
         let wanted = COOKIE_BYTES - self.cookie.len();
         match self.socket.read(&mut bytes[..wanted]) {
-            Ok(0) => Err("it left without saying who it is"),
+            Ok(0) => Err("it left without sending a cookie"),
             Ok(read) => {
                 self.cookie.extend_from_slice(&bytes[..read]);
                 self.whole_cookie()
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
-            Err(_) => Err("it left without saying who it is"),
+            Err(_) => Err("it left without sending a cookie"),
         }
     }
 
@@ -286,11 +288,11 @@ impl Stranger {
     fn whole_cookie(&self) -> Result<Option<Cookie>, &'static str> {
         let letters = self.cookie.iter().take(COOKIE_BYTES - 1);
         if !letters.clone().all(u8::is_ascii_alphanumeric) {
-            return Err("what it says is not iperf3's");
+            return Err("its input is not iperf3's");
         }
         match <Cookie>::try_from(&self.cookie[..]) {
             Ok(cookie) if cookie[COOKIE_BYTES - 1] == 0 => Ok(Some(cookie)),
-            Ok(_) => Err("what it says is not iperf3's"),
+            Ok(_) => Err("its input is not iperf3's"),
             Err(_) => Ok(None),
         }
     }

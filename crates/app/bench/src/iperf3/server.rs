@@ -1,14 +1,15 @@
-//! The server's side of a conversation, without sockets: bytes of the control connection in, what to do out.
+//! The server's side of a conversation, without sockets: takes bytes of the control connection, returns
+//! actions.
 //!
-//! The cookie has been read already: it is what told this connection from a data stream.
+//! The cookie has been read already: it distinguished this connection from a data stream.
 //!
 //! ```text
 //! Parameters --parameters--> Listening --ready--> Streams --opened--> Running --TestEnd--> Results --results--> Collecting
 //!                                                                                     Goodbye <--collected--|
 //! ```
 //!
-//! From everywhere to `Over`: the peer leaves, says what has no place there, is silent for too long, or we are told to
-//! end. The contract is the project's: `handle`, then `poll` until [`Output::Idle`].
+//! Every state leads to `Over` if the peer leaves, sends an unexpected message, is silent for too long, or this
+//! program is asked to end. The contract is the project's: `handle`, then `poll` until [`Output::Idle`].
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,52 +22,53 @@ use super::parameters::{End, Test};
 use super::results::Results;
 use super::state::{Fault, State};
 
-/// How long a peer may take for a word that it owes. Long enough for a lossy link, short enough for who waits in line.
+/// Time a peer may take for an expected message. Long enough for a lossy link, short enough for clients that
+/// wait.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a test may go without any data, as in iperf3.
+/// Time a test may continue without any data, as in iperf3.
 pub(super) const STALL: Duration = Duration::from_secs(120);
 
-/// What happens to a server.
+/// Events for a server.
 #[derive(Debug)]
 pub(super) enum Input<'a> {
-    /// The control connection brought this.
+    /// Bytes from the control connection.
     Bytes(&'a [u8]),
     /// The control connection was closed.
     Closed,
     /// Time has passed.
     Tick,
-    /// Streams are listened for, as asked by [`Output::Open`].
+    /// The sockets for the streams are listening, as requested by [`Output::Open`].
     Ready,
     /// All streams are there.
     Opened,
-    /// Streams cannot be had, or one of them failed.
+    /// Streams cannot be opened, or one of them failed.
     Failed(ProtocolError, Fault),
-    /// Data moved since the last look.
+    /// Data moved since the last check.
     Progress,
-    /// What was asked for by [`Output::Collect`].
+    /// The results requested by [`Output::Collect`].
     Collected(Results),
     /// The server is to end.
     Interrupt,
 }
 
-/// What a server is to do.
+/// Actions of a server.
 #[derive(Debug)]
 pub(super) enum Output {
-    /// Write this to the control connection.
+    /// Write these bytes to the control connection.
     Write(Vec<u8>),
-    /// Listen for the streams of this test; the client is told once they are.
+    /// Listen for the streams of this test; the client is notified once that is done.
     Open(Box<Test>),
     /// Begin: data may flow.
     Start,
     /// The test is over: send no more.
     Halt,
-    /// Receive what is still on the way, of which the client says this, and count.
+    /// Receive what is still in flight, given the client's results, and count.
     Collect(Results),
-    /// All was told and the client said good-bye.
+    /// All results were exchanged and the client said good-bye.
     Finished,
-    /// It ends here.
+    /// The test ends with this error.
     Failed(ProtocolError),
-    /// Nothing to do before this moment.
+    /// Nothing to do before this time.
     Idle { deadline: Option<Instant> },
 }
 
@@ -104,13 +106,14 @@ pub(super) struct Server {
     inbox: Inbox,
     outputs: VecDeque<Output>,
     deadline: Option<Instant>,
-    /// How long the test may run, where its client says how long it is.
+    /// Maximum duration of the test, where its client states the duration.
     most_time: Option<Duration>,
-    /// When it has run so long.
+    /// Latest end of the test.
     latest_end: Option<Instant>,
 }
 
-/// Returns how long a test may run before its server ends it: as long as its client says, and the time for a word more.
+/// Returns the maximum duration of a test before its server ends it: the client's duration, and the time for a
+/// message.
 fn most_time(test: &Test) -> Option<Duration> {
     match test.end {
         End::Time(time) if !time.is_zero() => Some(test.omit + time + PATIENCE),
@@ -132,7 +135,7 @@ impl Server {
         }
     }
 
-    /// Takes what happened.
+    /// Handles an event.
     pub(super) fn handle(&mut self, now: Instant, input: Input<'_>) {
         if self.phase == Phase::Over {
             return;
@@ -153,22 +156,22 @@ impl Server {
         }
     }
 
-    /// Tells what to do next.
+    /// Returns the next action.
     pub(super) fn poll(&mut self) -> Output {
         self.outputs.pop_front().unwrap_or(Output::Idle { deadline: self.deadline })
     }
 
-    /// Tells whether streams are awaited.
+    /// Returns whether streams are awaited.
     pub(super) fn awaits_streams(&self) -> bool {
         self.phase == Phase::Streams
     }
 
-    /// Tells whether the test is over and the client has not told its results.
+    /// Returns whether the test is over and the client has not sent its results.
     pub(super) fn awaits_results(&self) -> bool {
         self.phase == Phase::Results
     }
 
-    /// Tells whether data may flow.
+    /// Returns whether data may flow.
     pub(super) fn is_running(&self) -> bool {
         self.phase == Phase::Running
     }
@@ -186,7 +189,7 @@ impl Server {
         }
     }
 
-    /// Takes words out of the inbox for as long as there are whole ones that this phase asks for.
+    /// Takes messages out of the inbox while there are complete ones that this phase expects.
     fn understand(&mut self, now: Instant) -> Result<(), ProtocolError> {
         loop {
             match self.phase {
@@ -239,7 +242,7 @@ impl Server {
         }
     }
 
-    /// Returns when a test that moves data now is ended, if nothing more is heard.
+    /// Returns the time at which a test that moves data now is ended, if nothing more arrives.
     fn next_doubt(&self, now: Instant) -> Instant {
         self.latest_end.into_iter().fold(now + STALL, Instant::min)
     }
@@ -281,7 +284,7 @@ impl Server {
     }
 
     fn on_closed(&mut self) {
-        // Both have all that there is to tell: some clients leave without a good-bye.
+        // Both have exchanged everything: some clients leave without a good-bye.
         let output = match self.phase {
             Phase::Goodbye => Output::Finished,
             phase => Output::Failed(ProtocolError::Closed { during: phase.during() }),
@@ -341,7 +344,7 @@ mod tests {
 
     const NOW: Instant = Instant::ORIGIN;
 
-    /// Polls until idle; returns what was written, and the names of everything else.
+    /// Polls until idle; returns the written bytes, and the names of all other outputs.
     fn drain(server: &mut Server) -> (Vec<u8>, Vec<String>) {
         let (mut written, mut told) = (Vec::new(), Vec::new());
         loop {
@@ -421,7 +424,7 @@ mod tests {
         server.handle(NOW + (PATIENCE - Duration::from_nanos(1)), Input::Tick);
         assert_eq!(drain(&mut server), (vec![], vec![]));
         server.handle(NOW + PATIENCE, Input::Tick);
-        assert!(drain(&mut server).1[0].contains("said nothing for 20s"));
+        assert!(drain(&mut server).1[0].contains("silent for 20s"));
 
         let mut server = running();
         server.handle(NOW + Duration::from_secs(100), Input::Progress);

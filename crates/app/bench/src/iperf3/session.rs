@@ -21,30 +21,30 @@ use super::stream::Socket;
 use super::traffic::{Role, Traffic};
 use super::watch::{Notice, Watch};
 
-/// How a session ended.
+/// Outcome of a session.
 pub(super) enum Ending {
     Report(Box<Report>),
     Failed { peer: SocketAddr, error: ProtocolError },
 }
 
-/// A client that is served.
+/// The client that is served.
 pub(super) struct Session {
     control: TcpStream,
     peer: SocketAddr,
-    /// Where the server listens; streams over UDP say hello there.
+    /// Address at which the server listens; streams over UDP send their hello there.
     local: SocketAddr,
     cookie: Cookie,
     began: WallTime,
     machine: Server,
-    /// When the machine wants to know the time.
+    /// Time of the machine's next deadline.
     deadline: Option<Instant>,
     every: Duration,
-    /// What the control connection had no room for yet.
+    /// Bytes that the control connection had no room for yet.
     unwritten: Vec<u8>,
     test: Option<Test>,
     /// Sockets of streams, each with its place in the order in which they were accepted.
     sockets: Vec<(u64, Socket)>,
-    /// Where the next stream over UDP says hello.
+    /// Socket for the hello of the next stream over UDP.
     hello: Option<UdpSocket>,
     traffic: Option<Traffic>,
     told: Results,
@@ -76,7 +76,7 @@ impl Session {
         }
     }
 
-    /// Tells whether a connection with this cookie is one of its streams.
+    /// Returns whether a connection with this cookie is one of its streams.
     pub(super) fn wants_stream(&self, cookie: &Cookie) -> bool {
         let is_tcp = self.test.as_ref().is_some_and(|test| test.protocol == Protocol::Tcp);
         *cookie == self.cookie && is_tcp && self.machine.awaits_streams()
@@ -87,7 +87,7 @@ impl Session {
         traffic.map(Traffic::next_look).into_iter().chain(self.deadline).min()
     }
 
-    /// Reads the control connection, and does what follows.
+    /// Reads the control connection, and executes the resulting actions.
     pub(super) fn on_control(&mut self, watch: &mut dyn Watch, poller: &Poller) -> Option<Ending> {
         let mut bytes = [0; 4_096];
         loop {
@@ -105,7 +105,7 @@ impl Session {
         }
     }
 
-    /// Takes a stream over TCP.
+    /// Adds a stream over TCP.
     pub(super) fn on_stream(
         &mut self,
         order: u64,
@@ -121,8 +121,9 @@ impl Session {
         self.begin_once_all_are_there(watch, poller)
     }
 
-    /// Takes a stream over UDP: its socket becomes the client's alone, and another waits for the next hello. Nobody else is
-    /// answered: a hello of a forged address would turn the test upon whoever has that address.
+    /// Adds a stream over UDP: its socket becomes the client's alone, and another waits for the next hello. No
+    /// other host is answered: a hello with a forged address would direct the test at the owner of that
+    /// address.
     pub(super) fn on_hello(&mut self, watch: &mut dyn Watch, poller: &Poller) -> Option<Ending> {
         let mut datagram = [0; 64];
         let (read, from) = self.hello.as_ref()?.recv_from(&mut datagram).ok()?;
@@ -138,7 +139,7 @@ impl Session {
         poller.remove(&socket)?;
         socket.connect(from)?;
         sockets::set_type_of_service(&SockRef::from(&socket), from, &test)?;
-        // Before the answer, upon which the client says its next hello.
+        // Before the answer, after which the client sends its next hello.
         if self.sockets.len() + 1 < test.places().len() {
             self.listen_for_hello(&test, poller)?;
         }
@@ -185,7 +186,7 @@ impl Session {
         }
     }
 
-    /// A stream's thread came to its end; what that means is seen when time passes.
+    /// A stream's thread has ended; the consequences are handled with the next tick.
     pub(super) fn on_goal(&mut self) -> Option<Ending> {
         if let Some(traffic) = &self.traffic {
             traffic.goal.wakeup.clear();
@@ -193,7 +194,7 @@ impl Session {
         None
     }
 
-    /// Closes intervals, sees failures, and lets the machine know the time.
+    /// Closes intervals, handles failures, and passes the time to the machine.
     pub(super) fn on_time(&mut self, watch: &mut dyn Watch, poller: &Poller, now: Instant) -> Option<Ending> {
         if self.machine.is_running()
             && let Some(traffic) = &mut self.traffic
@@ -217,13 +218,13 @@ impl Session {
         self.drive(watch, poller)
     }
 
-    /// Ends it, and tells the client.
+    /// Ends the session, and notifies the client.
     pub(super) fn interrupt(&mut self, watch: &mut dyn Watch, poller: &Poller) -> Option<Ending> {
         self.machine.handle(clock::monotonic(), Input::Interrupt);
         self.drive(watch, poller)
     }
 
-    /// Does what the machine says, until there is nothing more to do.
+    /// Executes the machine's actions, until there is nothing more to do.
     fn drive(&mut self, watch: &mut dyn Watch, poller: &Poller) -> Option<Ending> {
         loop {
             match self.machine.poll() {
@@ -277,7 +278,7 @@ impl Session {
     }
 
     fn start(&mut self) {
-        // The client learns first that data may flow: its clock begins with that word.
+        // The client learns first that data may flow: its clock begins with that message.
         self.write();
         let Some(traffic) = &mut self.traffic else { return };
         if let Err((stream, source)) = traffic.start() {
@@ -307,13 +308,13 @@ impl Session {
         Some(Report::new(parties, self.traffic.as_mut()?, &self.told))
     }
 
-    /// Writes what the control connection has room for; the rest waits for the next look.
+    /// Writes as much as the control connection has room for; the rest waits for the next attempt.
     fn write(&mut self) {
         while !self.unwritten.is_empty() {
             match self.control.write(&self.unwritten) {
                 Ok(written) => drop(self.unwritten.drain(..written)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // No room, or nobody there, which reading finds out.
+                // No room, or the peer is gone, which reading will show.
                 Err(_) => return,
             }
         }

@@ -1,4 +1,4 @@
-//! The sockets of a test: where a server listens, how streams are opened, and what is set on them.
+//! The sockets of a test: the server's listener, the opening of streams, and their options.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -11,21 +11,21 @@ use super::datagram::{ANSWER, HELLO, OLD_ANSWER};
 use super::parameters::Test;
 use super::server::STALL;
 
-/// How many connections may wait to be accepted: those of one test, and some who ask in vain.
+/// Maximum number of connections that wait to be accepted: those of one test, and some that are refused.
 const BACKLOG: i32 = 512;
-/// How long the first connection, and each stream, may take.
+/// Time that connecting may take, for the control connection and for each stream.
 pub(super) const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a client waits for the answer to its hello before it says it again. A server takes a second hello on a
+/// Time a client waits for the answer to its hello before it repeats it. A server takes a second hello on a
 /// stream for a datagram of the test, so this is longer than any sensible round trip.
 const HELLO_PATIENCE: Duration = Duration::from_secs(3);
 const HELLOS: u32 = 3;
 
-/// Listens at an address, or at every address of this host, IPv4 and IPv6, where none is given.
+/// Listens at an address, or at every address of this host, IPv4 and IPv6, if none is given.
 pub(super) fn listen(bind: Option<IpAddr>, port: u16) -> Result<TcpListener, (SocketAddr, io::Error)> {
     let any = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
     let address = SocketAddr::new(bind.unwrap_or(any), port);
     match listen_at(address) {
-        // A host without IPv6.
+        // This host has no IPv6.
         Err(error) if bind.is_none() && error.kind() != io::ErrorKind::AddrInUse => {
             let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port);
             listen_at(address).map_err(|error| (address, error))
@@ -41,7 +41,7 @@ fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Opens a datagram socket at the server's listening address, where the next stream says hello.
+/// Opens a datagram socket at the server's listening address, for the hello of the next stream.
 pub(super) fn listen_for_hello(address: SocketAddr, test: &Test) -> io::Result<UdpSocket> {
     let socket = bound(address, Type::DGRAM)?;
     set_buffers(&socket, test)?;
@@ -54,14 +54,15 @@ fn bound(address: SocketAddr, kind: Type) -> io::Result<RawSocket> {
     if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
         socket.set_only_v6(false)?;
     }
-    // A server that is started again takes its port at once; each stream of datagrams has a socket of the same port.
+    // A restarted server gets its port at once; each stream of datagrams has a socket of the same port.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }
 
-/// Returns the answer to a hello, if it is one and comes from the host of the control connection: the same bytes
-/// backwards, whatever the byte order of the client. What clients before 3.10 say is the number 123456789.
+/// Returns the answer to a hello, if it is one and comes from the host of the control connection: the same
+/// bytes in reverse order, whatever the byte order of the client. Clients before 3.10 send the number
+/// 123456789.
 pub(super) fn answer_to(datagram: &[u8], from: SocketAddr, peer: SocketAddr) -> Option<[u8; 4]> {
     const OLD_HELLO: u32 = 123_456_789;
     if from.ip().to_canonical() != peer.ip().to_canonical() {
@@ -78,7 +79,7 @@ pub(super) fn answer_to(datagram: &[u8], from: SocketAddr, peer: SocketAddr) -> 
     }
 }
 
-/// Where a client's sockets begin.
+/// Local address of a client's sockets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Origin {
     pub(super) address: Option<IpAddr>,
@@ -115,14 +116,14 @@ pub(super) fn connect_control(remote: SocketAddr, origin: Origin) -> io::Result<
     Ok(stream)
 }
 
-/// Has the kernel ask an idle control connection whether its other end is still there: while a test runs nothing is said
-/// on it, and who only sends datagrams would never learn that nobody is there.
+/// Makes the kernel probe an idle control connection: it is silent while a test runs, and a host that only
+/// sends datagrams would never notice that its peer is gone.
 pub(super) fn watch_control(control: &TcpStream) -> io::Result<()> {
     const IDLE: Duration = Duration::from_secs(30);
     const BETWEEN_PROBES: Duration = Duration::from_secs(10);
     let socket = SockRef::from(control);
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(IDLE).with_interval(BETWEEN_PROBES))?;
-    // It decides over the number of probes, too.
+    // It limits the number of probes, too.
     socket.set_tcp_user_timeout(Some(STALL))
 }
 
@@ -134,7 +135,7 @@ pub(super) fn open_tcp(
     cookie: &Cookie,
 ) -> io::Result<TcpStream> {
     let socket = RawSocket::new(Domain::for_address(remote), Type::STREAM, None)?;
-    // Before it connects: the window's scale and the largest segment are agreed on then.
+    // Before connecting: window scale and maximum segment size are agreed on then.
     dress(&socket, remote, test)?;
     if let Some(local) = origin {
         socket.set_reuse_address(true)?;
@@ -162,7 +163,7 @@ pub(super) fn open_udp(remote: SocketAddr, origin: Option<SocketAddr>, test: &Te
         let mut answer = [0; 4];
         match socket.recv(&mut answer) {
             Ok(4) if answer == ANSWER || answer == OLD_ANSWER => return Ok(socket),
-            // Something else, or silence: say it again.
+            // Another datagram, or silence: repeat the hello.
             Ok(_) => {}
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
             Err(error) => return Err(error),
@@ -171,12 +172,12 @@ pub(super) fn open_udp(remote: SocketAddr, origin: Option<SocketAddr>, test: &Te
     Err(io::Error::new(io::ErrorKind::TimedOut, "no answer from its UDP port"))
 }
 
-/// Returns where the streams of a client begin.
+/// Returns the local address of a client's stream.
 pub(super) fn origin_of_stream(origin: Origin, remote: SocketAddr, index: usize) -> Option<SocketAddr> {
     origin.of_stream(remote, u16::try_from(index).unwrap_or(0))
 }
 
-/// Sets what a test asks of a TCP socket.
+/// Sets the options of a test on a TCP socket.
 pub(super) fn dress(socket: &RawSocket, remote: SocketAddr, test: &Test) -> io::Result<()> {
     if test.no_delay {
         socket.set_tcp_nodelay(true)?;
@@ -191,7 +192,7 @@ pub(super) fn dress(socket: &RawSocket, remote: SocketAddr, test: &Test) -> io::
     set_buffers(socket, test)
 }
 
-/// Sets the type of service, in the words of the protocol that is spoken with the other end.
+/// Sets the type of service, with the option of the protocol version used with the other end.
 pub(super) fn set_type_of_service(socket: &RawSocket, remote: SocketAddr, test: &Test) -> io::Result<()> {
     if test.type_of_service == 0 {
         return Ok(());

@@ -1,34 +1,34 @@
-//! The states of a test, as single bytes on the control connection, and the reasons of a refusal as iperf3 numbers them.
+//! The states of a test, as single bytes on the control connection, and iperf3's error numbers of a refusal.
 //!
-//! Source: observed between two programs of iperf 3.12, with a relay that wrote down every byte; `docs/bench.md`.
+//! Source: observed between two programs of iperf 3.12, with a relay that recorded every byte; `docs/bench.md`.
 
-/// A byte on the control connection that says where the test is.
+/// State of the test, a byte on the control connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum State {
-    /// The server: all streams are there.
+    /// Server: all streams are there.
     TestStart = 1,
-    /// The server: data may flow.
+    /// Server: data may flow.
     TestRunning = 2,
-    /// The client: the test is over.
+    /// Client: the test is over.
     TestEnd = 4,
-    /// The server: tell the parameters.
+    /// Server: send the parameters.
     ParamExchange = 9,
-    /// The server: open the data streams.
+    /// Server: open the data streams.
     CreateStreams = 10,
-    /// The server leaves before the end.
+    /// Server: leaves before the end.
     ServerTerminate = 11,
-    /// The client leaves before the end.
+    /// Client: leaves before the end.
     ClientTerminate = 12,
-    /// The server: tell the results, mine follow.
+    /// Server: send the results, mine follow.
     ExchangeResults = 13,
-    /// The server: all has been told.
+    /// Server: all results have been sent.
     DisplayResults = 14,
-    /// The client: good-bye.
+    /// Client: good-bye.
     IperfDone = 16,
-    /// The server fails; two numbers follow.
+    /// Server: an error; two numbers follow.
     ServerError = 0xfe,
-    /// The server is busy with another test.
+    /// Server: busy with another test.
     AccessDenied = 0xff,
 }
 
@@ -57,10 +57,10 @@ impl State {
     }
 }
 
-/// Why a server gives up, as its client will say it.
+/// Error by which a server gives up, as its client will report it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Fault {
-    /// The reason, in iperf3's numbers.
+    /// iperf3's number of the error.
     pub(super) code: u32,
     /// The accompanying system error number, or 0.
     pub(super) errno: u32,
@@ -85,7 +85,7 @@ impl Fault {
         Self { code: STREAM, errno: errno.unwrap_or(0) }
     }
 
-    /// Returns the bytes that tell it.
+    /// Returns the error's bytes on the wire.
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let mut bytes = vec![State::ServerError.byte()];
         bytes.extend(self.code.to_be_bytes());
@@ -94,14 +94,14 @@ impl Fault {
     }
 }
 
-/// Says what a server meant by the number of a fault; the numbers that a client meets in practice.
+/// Returns the meaning of a server's error number, for the numbers that a client meets in practice.
 pub(super) fn meaning(code: u32) -> &'static str {
     match code {
         5 => "the test would be longer than it allows",
-        6 => "it does not take so many streams",
-        7 | 8 | 20 => "it does not take that size of block",
-        10 => "it does not take that MSS",
-        12 => "it does not omit so long",
+        6 => "it does not allow that many streams",
+        7 | 8 | 20 => "it does not allow that block size",
+        10 => "it does not allow that MSS",
+        12 => "it does not allow so long an omission",
         13 => "it does not know an option",
         27 | 37 | 147 => "the rate would be higher than it allows",
         114 => "it does not understand the parameters",
@@ -109,9 +109,9 @@ pub(super) fn meaning(code: u32) -> &'static str {
         124 | 130 | 141 => "its kernel gives no buffers of that size, see -w",
         122..=129 => "it cannot set an option of its sockets",
         134 => "it does not have that congestion control",
-        142 => "it wants a user and a password, which is not supported",
+        142 => "it requires user and password, which is not supported",
         200..=208 => "it cannot open or use a data stream",
-        _ => "see what it says itself",
+        _ => "see its own messages",
     }
 }
 

@@ -1,6 +1,7 @@
 //! One data stream: a socket, a thread that sends or receives, and the counts that both share with the test.
 //!
-//! A thread looks at least every [`LOOK`] whether it is to go on: sockets wait no longer than that for data or room.
+//! A thread checks at least every [`LOOK`] whether it is to continue: sockets wait no longer than that for data
+//! or room.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -18,14 +19,14 @@ use super::goal::Goal;
 use super::pace::Pacer;
 use super::parameters::{Flow, Place, Test};
 
-/// How long a socket waits for data or room before its thread looks whether the test is over.
+/// Time a socket waits for data or room before its thread checks whether the test is over.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long nothing must come before a receiver takes it that nothing is on the way any more.
+/// Time without data after which a receiver assumes that nothing is in flight any more.
 const QUIET: Duration = Duration::from_millis(200);
-/// How long a sender whose device's queue is full waits before it tries again.
+/// Time a sender waits before it tries again if its device's queue is full.
 const FULL_QUEUE: Duration = Duration::from_micros(200);
 
-/// What a stream has sent or received so far.
+/// Counts of a stream so far.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Counts {
     /// Bytes handed to the kernel, or taken from it; of datagrams those of the first copies.
@@ -34,17 +35,17 @@ pub(super) struct Counts {
     pub(super) packets: u64,
     /// The highest number sent or seen.
     pub(super) highest: u64,
-    /// Numbers below the highest that did not come.
+    /// Numbers below the highest that did not arrive.
     pub(super) missing: u64,
-    /// Datagrams that came after one with a higher number.
+    /// Datagrams that arrived after one with a higher number.
     pub(super) out_of_order: u64,
-    /// Datagrams that came again, or too late to tell.
+    /// Datagrams that arrived again, or too late to decide.
     pub(super) duplicates: u64,
-    /// What came and was no datagram of the test.
+    /// Input that is not a datagram of the test.
     pub(super) foreign: u64,
     /// Smoothed difference of transit times. Units: seconds.
     pub(super) jitter_s: f64,
-    /// When a receiver last took something.
+    /// Time of a receiver's last datagram or bytes.
     pub(super) last_arrival: Option<Instant>,
 }
 
@@ -95,36 +96,36 @@ impl AsFd for Socket {
     }
 }
 
-/// What a sender does once its test is over.
+/// Behaviour of a sender once its test is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AfterEnd {
     /// Nothing: its thread ends.
     Leave,
-    /// Send another block whenever it is asked to, until it is stopped.
+    /// Send another block whenever asked to, until stopped.
     SendWhenNudged,
 }
 
-/// What a thread is to do.
+/// Order to a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 enum Order {
     /// Send, or receive.
     GoOn = 0,
-    /// Receive what is still on the way; finish the block that was begun.
+    /// Receive what is still in flight; finish the block that was begun.
     Finish = 1,
     /// Stop.
     Stop = 2,
 }
 
-/// What a thread and its test share.
+/// State shared by a thread and its test.
 #[derive(Debug)]
 struct Shared {
     counts: Mutex<Counts>,
     order: AtomicU8,
-    /// What the sender says it sent, in bytes or datagrams; `u64::MAX` as long as nobody knows.
+    /// Amount sent according to the sender, in bytes or datagrams; `u64::MAX` while it is unknown.
     expected: AtomicU64,
     failure: Mutex<Option<io::Error>>,
-    /// How many blocks were asked for after the end.
+    /// Number of blocks requested after the end.
     nudges: AtomicU64,
 }
 
@@ -138,7 +139,7 @@ impl Shared {
     }
 
     fn is(&self, order: Order, compare: impl Fn(u8, u8) -> bool) -> bool {
-        // Acquire, with the release in `Stream::order`: what was expected was stored before.
+        // Acquire, with the release in `Stream::order`: the expected amount was stored before.
         compare(self.order.load(Ordering::Acquire), order as u8)
     }
 
@@ -159,7 +160,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Takes a socket that is connected; nothing flows yet.
+    /// Takes a connected socket; nothing flows yet.
     pub(super) fn new(place: Place, sends: bool, socket: Socket) -> io::Result<Self> {
         socket.wait_at_most(LOOK)?;
         let shared = Shared {
@@ -199,18 +200,18 @@ impl Stream {
         Ok(())
     }
 
-    /// Returns what was sent or received so far.
+    /// Returns the counts so far.
     pub(super) fn counts(&self) -> Counts {
         *self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what the kernel knows of the connection, where there is one.
+    /// Returns the kernel's statistics of the connection, if there is one.
     pub(super) fn tcp(&self) -> Option<TcpInfo> {
         matches!(*self.socket, Socket::Tcp(_)).then(|| TcpInfo::of(&*self.socket).ok()).flatten()
     }
 
-    /// Returns how many bytes are known to have come through: received, or acknowledged. Nothing is known of datagrams that
-    /// this side sends.
+    /// Returns the number of bytes that are known to have arrived: received, or acknowledged. `None` for
+    /// datagrams that this side sends.
     pub(super) fn arrived_bytes(&self) -> Option<u64> {
         let bytes = self.counts().bytes;
         match (self.sends, &*self.socket) {
@@ -220,7 +221,7 @@ impl Stream {
         }
     }
 
-    /// Returns how many datagrams found the socket's receive buffer full.
+    /// Returns the number of datagrams that found the socket's receive buffer full.
     pub(super) fn dropped_by_socket(&self) -> Option<u64> {
         let receives_datagrams = !self.sends && matches!(*self.socket, Socket::Udp(_));
         receives_datagrams
@@ -237,7 +238,7 @@ impl Stream {
         Some(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// Returns what the kernel made of the buffers that were asked for: for sending and for receiving.
+    /// Returns the buffers that the kernel gave: for sending and for receiving.
     pub(super) fn buffers(&self) -> (u64, u64) {
         let socket = socket2::SockRef::from(&*self.socket);
         let bytes = |size: io::Result<usize>| size.map_or(0, |bytes| bytes as u64);
@@ -248,25 +249,25 @@ impl Stream {
         self.socket.as_fd().as_raw_fd()
     }
 
-    /// Lets a sender end with the block that it has begun. iperf3 waits for whole blocks and for nothing else meanwhile: half
-    /// a block would keep it from hearing that the test is over
+    /// Lets a sender end with the block that it has begun. iperf3 waits for whole blocks and for nothing else
+    /// meanwhile: half a block would keep it from receiving the end of the test
     /// (`a_test_that_ends_within_a_block_is_heard_by_iperf3`).
     pub(super) fn finish_block(&self) {
         self.order(Order::Finish);
     }
 
-    /// Has a sender whose test is over send one block more.
+    /// Makes a sender whose test is over send one block more.
     pub(super) fn nudge(&self) {
         self.shared.nudges.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Lets a receiver end once all that is `expected` came, or nothing more does.
+    /// Lets a receiver end once all that is `expected` has arrived, or nothing more does.
     pub(super) fn finish(&self, expected: Option<u64>) {
         self.shared.expected.store(expected.unwrap_or(u64::MAX), Ordering::Relaxed);
         self.order(Order::Finish);
     }
 
-    /// Tells the thread to end; it does within [`LOOK`].
+    /// Asks the thread to end; it does within [`LOOK`].
     pub(super) fn tell_to_stop(&self) {
         self.order(Order::Stop);
     }
@@ -275,23 +276,23 @@ impl Stream {
     pub(super) fn stop(&mut self) {
         self.tell_to_stop();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed; what it counted stands.
+            // A panic of the thread has been printed; its counts remain valid.
             let _ = thread.join();
         }
     }
 
-    /// Tells whether the thread has come to its end.
+    /// Returns whether the thread has ended.
     pub(super) fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Returns what went wrong, once.
+    /// Returns the error of the stream, once.
     pub(super) fn take_failure(&self) -> Option<io::Error> {
         self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn order(&self, order: Order) {
-        // Release, with the acquire in `Shared::is`; the maximum, since no order is taken back.
+        // Release, with the acquire in `Shared::is`; the maximum, since orders are never withdrawn.
         self.shared.order.fetch_max(order as u8, Ordering::Release);
     }
 }
@@ -302,12 +303,12 @@ impl Drop for Stream {
     }
 }
 
-/// Whether the client sends into a stream of this direction; the server does the opposite.
+/// Returns whether the client sends into a stream of this direction; the server does the opposite.
 pub(super) fn client_sends(place: Place) -> bool {
     place.flow == Flow::ToServer
 }
 
-/// What a stream's thread owns.
+/// State owned by a stream's thread.
 struct Worker {
     socket: Arc<Socket>,
     shared: Arc<Shared>,
@@ -352,11 +353,11 @@ impl Worker {
         }
     }
 
-    /// Waits until one block more is asked for by [`Stream::nudge`]; says no once the stream is stopped, and at once where
-    /// nobody will ask.
+    /// Waits until one block more is requested by [`Stream::nudge`]; returns false once the stream is stopped,
+    /// and at once if there will be no request.
     fn is_asked_for_more(&mut self) -> bool {
         while self.after_end == AfterEnd::SendWhenNudged && !self.shared.is_stopped() {
-            // Relaxed: a count on its own, which orders nothing else.
+            // Relaxed: an independent count, which orders nothing else.
             if self.shared.nudges.load(Ordering::Relaxed) > self.nudged {
                 self.nudged += 1;
                 return true;
@@ -420,7 +421,7 @@ impl Worker {
                     last_arrival = clock::monotonic();
                     self.goal.count_received(bytes);
                 }
-                // The peer has closed it: no more will come.
+                // The peer has closed it: nothing more will arrive.
                 Ok(None) => break,
                 Err(error) if is_patience(&error) => {
                     if !self.shared.is_over() {
@@ -436,7 +437,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Reads once; returns the bytes that count, `None` at the end of the stream.
+    /// Reads once; returns the number of bytes that count, `None` at the end of the stream.
     fn read(&mut self, tracker: &mut SequenceTracker) -> io::Result<Option<u64>> {
         match &*self.socket {
             Socket::Tcp(socket) => {
@@ -469,13 +470,13 @@ impl Worker {
         }
     }
 
-    /// Tells whether more is sure to come: of a stream of bytes whose sender says how many they are, also after a silence
-    /// as long as its kernel takes to send a lost segment again.
+    /// Returns whether more is sure to come: for a stream of bytes whose total is known, also after a silence
+    /// as long as the sender's kernel takes to send a lost segment again.
     fn will_come(&self) -> bool {
         matches!(*self.socket, Socket::Tcp(_)) && self.shared.expected.load(Ordering::Relaxed) != u64::MAX
     }
 
-    /// Tells whether all that the sender says it sent is there.
+    /// Returns whether everything that the sender reported has arrived.
     fn has_all(&self) -> bool {
         if !self.shared.is_over() {
             return false;
@@ -489,7 +490,8 @@ impl Worker {
     }
 }
 
-/// Returns how many of the bytes that the kernel took were acknowledged at least: segments may be smaller than the largest.
+/// Returns a lower bound of the acknowledged bytes among those that the kernel took: segments may be smaller
+/// than the largest.
 fn acknowledged(bytes: u64, tcp: &TcpInfo) -> u64 {
     let on_the_way = u64::from(tcp.unacknowledged_segments) * u64::from(tcp.send_mss_bytes);
     bytes.saturating_sub(on_the_way + u64::from(tcp.not_sent_bytes))
@@ -503,7 +505,7 @@ fn fill(block: &mut [u8]) {
     }
 }
 
-/// Tells whether a socket only had nothing to read or no room in time.
+/// Returns whether an error means only that there was nothing to read, or no room, in time.
 fn is_patience(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

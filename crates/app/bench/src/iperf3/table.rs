@@ -25,7 +25,7 @@ impl fmt::Display for Interval {
     }
 }
 
-/// The words with which a line begins.
+/// Start of a line: stream and interval.
 struct Head {
     id: u32,
     start_s: f64,
@@ -38,7 +38,7 @@ impl fmt::Display for Head {
     }
 }
 
-/// How much, and how fast.
+/// Amount and rate.
 struct Rate<'a>(&'a Side);
 
 impl fmt::Display for Rate<'_> {
@@ -81,7 +81,7 @@ impl fmt::Display for StreamOutcome<'_> {
             (Protocol::Udp, true) => {
                 write!(
                     formatter,
-                    "sent, {} datagrams; what is lost the receiver tells at the end",
+                    "sent, {} datagrams; the receiver reports the loss at the end",
                     stream.packets
                 )
             }
@@ -97,7 +97,7 @@ impl fmt::Display for StreamOutcome<'_> {
     }
 }
 
-/// Returns a part in percent; 0 of nothing.
+/// Returns a part in percent; 0 if the whole is 0.
 pub(super) fn percent(part: f64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part / whole as f64 * 100.0 }
 }
@@ -193,7 +193,7 @@ const fn unit(protocol: Protocol) -> &'static str {
     }
 }
 
-/// Returns who sends and who receives.
+/// Returns the names of sender and receiver.
 const fn ends(flow: Flow) -> (&'static str, &'static str) {
     match flow {
         Flow::ToServer => ("client", "server"),

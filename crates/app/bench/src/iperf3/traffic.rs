@@ -1,4 +1,4 @@
-//! The data of a test, on either side: its streams, their intervals, and what they come to at the end.
+//! The data of a test, on either side: its streams, their intervals, and their totals at the end.
 
 use std::io;
 use std::sync::Arc;
@@ -13,70 +13,70 @@ use super::parameters::{End, Flow, Place, Protocol, Test};
 use super::results::{Results, StreamResults};
 use super::stream::{AfterEnd, Counts, Socket, Stream, client_sends};
 
-/// How long receivers wait at most for what is still on the way once the sender has stopped.
+/// Maximum time receivers wait for data in flight once the sender has stopped.
 const MOST_DRAIN: Duration = Duration::from_secs(5);
-/// How long a client waits at most, once it has stopped, until the server's kernel has acknowledged everything.
+/// Maximum time a client waits, once it has stopped, until the server's kernel has acknowledged everything.
 const MOST_FLUSH: Duration = Duration::from_secs(2);
-/// How long after that a server's program has to take it out of its kernel's buffer before it is told that the test is
-/// over: iperf3 does not look at its streams any more then.
+/// Time after that in which a server's program can read its kernel's buffer before the end of the test is sent:
+/// iperf3 does not read its streams any more then.
 const READER_GRACE: Duration = Duration::from_millis(50);
-/// How long a client may take for its results before it is sent another block.
+/// Time a client may take for its results before it is sent another block.
 const BETWEEN_NUDGES: Duration = Duration::from_millis(200);
-/// The pause between two looks while waiting for either.
+/// Pause between two checks while waiting for either.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Which side of a test this is.
+/// Side of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// Asks for the test.
+    /// The side that requests the test.
     Client,
-    /// Serves it.
+    /// The side that serves it.
     Server,
 }
 
-/// What a stream did in an interval.
+/// Counts of a stream in an interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StreamInterval {
-    /// Its number.
+    /// Number of the stream.
     pub id: u32,
-    /// Its descriptor on this side.
+    /// Descriptor of the socket on this side.
     pub socket: i32,
-    /// Which way it flows.
+    /// Direction of the stream.
     pub flow: Flow,
-    /// Whether this side sends.
+    /// True if this side sends.
     pub sends: bool,
     /// Bytes sent or received.
     pub bytes: u64,
-    /// Datagrams sent; of a receiver those that came or are missing.
+    /// Datagrams sent; of a receiver those that arrived or are missing.
     pub packets: u64,
-    /// Datagrams that became missing, less those that came late after all.
+    /// Datagrams that became missing, less those that arrived late after all.
     pub missing: i64,
-    /// Datagrams that came out of order.
+    /// Datagrams that arrived out of order.
     pub out_of_order: u64,
     /// Smoothed difference of transit times. Units: seconds.
     pub jitter_s: f64,
-    /// Segments that the kernel sent again; of a sender over TCP.
+    /// Segments that the kernel sent again; zero except of a sender over TCP.
     pub retransmits: u64,
-    /// The connection at the end of the interval; of a sender over TCP.
+    /// Statistics of the connection at the end of the interval; only of a sender over TCP.
     pub tcp: Option<TcpInfo>,
 }
 
-/// What all streams did from one moment to another.
+/// Counts of all streams in an interval.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Interval {
-    /// Since the test, or its omitted part, began. Units: seconds.
+    /// Start, since the test, or its omitted part, began. Units: seconds.
     pub start_s: f64,
-    /// Units: seconds.
+    /// End. Units: seconds.
     pub end_s: f64,
-    /// Whether it is left out of the figures.
+    /// True if the figures leave this interval out.
     pub is_omitted: bool,
-    /// What is sent over.
+    /// Transport protocol.
     pub protocol: Protocol,
     /// The streams.
     pub streams: Vec<StreamInterval>,
 }
 
-/// What a stream came to on this side.
+/// Totals of a stream on this side.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Totals {
     pub(super) counts: Counts,
@@ -91,7 +91,7 @@ pub(super) struct Totals {
     pub(super) mean_rtt_us: u32,
 }
 
-/// What is known of a stream at some moment.
+/// State of a stream at some moment.
 #[derive(Clone, Copy, Default)]
 struct Look {
     counts: Counts,
@@ -99,7 +99,7 @@ struct Look {
     drops: Option<u64>,
 }
 
-/// What the round trips and windows of a sender were like.
+/// Round trips and windows of a sender.
 #[derive(Clone, Copy, Default)]
 struct Connection {
     looks: u64,
@@ -109,7 +109,7 @@ struct Connection {
     most_window_bytes: u64,
 }
 
-/// The streams of a test and what they did.
+/// The streams of a test and their counts.
 pub(super) struct Traffic {
     pub(super) test: Test,
     pub(super) role: Role,
@@ -117,24 +117,24 @@ pub(super) struct Traffic {
     pub(super) intervals: Vec<Interval>,
     pub(super) goal: Arc<Goal>,
     every: Duration,
-    /// When data began to flow, or the omitted part ended.
+    /// Start of the data, or end of the omitted part.
     began: Instant,
     omits: bool,
     ended: Option<Instant>,
     nudged: Option<Instant>,
     cpu: Cpu,
-    /// Where the figures begin: zero, or what was counted when the omitted part ended.
+    /// Base of the figures: zero, or the counts at the end of the omitted part.
     base: Vec<Look>,
-    /// What was known at the last interval.
+    /// State at the end of the last interval.
     last: Vec<Look>,
     last_at: Instant,
     connections: Vec<Connection>,
-    /// The most that was known to have come through.
+    /// Maximum of the bytes known to have arrived.
     arrived_bytes: u64,
 }
 
 impl Traffic {
-    /// Takes sockets that are connected, in the order of [`Test::places`].
+    /// Takes connected sockets, in the order of [`Test::places`].
     pub(super) fn new(test: Test, role: Role, sockets: Vec<Socket>, every: Duration) -> io::Result<Self> {
         let end_bytes = if role == Role::Client { test.end_bytes() } else { None };
         let goal = Arc::new(Goal::new(end_bytes, test.block_bytes)?);
@@ -164,11 +164,11 @@ impl Traffic {
         })
     }
 
-    /// Says so where the kernel gave smaller buffers than were asked for.
+    /// Returns a warning if the kernel gave smaller buffers than requested.
     pub(super) fn clamped(&self) -> Option<String> {
         let asked = self.test.window_bytes? as u64;
         let (send, receive) = self.streams.first()?.buffers();
-        // Linux doubles what is asked for, to have room for its own overhead.
+        // Linux doubles the requested size, to have room for its own overhead.
         let given = send.min(receive) / 2;
         (given < asked).then(|| {
             format!("the kernel gives buffers of {given} bytes, not of {asked}\nraise its limits: sudo sysctl net.core.rmem_max={asked} net.core.wmem_max={asked}")
@@ -189,7 +189,8 @@ impl Traffic {
         Ok(())
     }
 
-    /// Returns the next moment at which there is something to do: an interval, the end of omission, or of the test.
+    /// Returns the next time at which there is something to do: an interval, the end of omission, or of the
+    /// test.
     pub(super) fn next_look(&self) -> Instant {
         let next = self.last_at + self.every;
         let omission = self.omits.then(|| self.began + self.test.omit);
@@ -206,7 +207,7 @@ impl Traffic {
         }
     }
 
-    /// Closes an interval where one is over.
+    /// Closes an interval that is over.
     pub(super) fn look(&mut self, now: Instant) -> Option<Interval> {
         let omission_over = self.omits && now >= self.began + self.test.omit;
         if now < self.last_at + self.every && !omission_over {
@@ -239,9 +240,9 @@ impl Traffic {
         interval
     }
 
-    /// Tells whether more data came through since the last time this was asked: what was only sent may go nowhere. Where
-    /// nothing but datagrams is sent nobody knows; there the kernel asks over the control connection whether the other
-    /// end is still there (`sockets::watch_control`).
+    /// Returns whether more data has arrived since the last call: data that was only sent may be lost. The
+    /// arrival is unknown where only datagrams are sent; there the kernel probes the control connection
+    /// (`sockets::watch_control`).
     pub(super) fn has_moved(&mut self) -> bool {
         let known: Vec<u64> = self.streams.iter().filter_map(Stream::arrived_bytes).collect();
         let bytes: u64 = known.iter().sum();
@@ -250,7 +251,7 @@ impl Traffic {
         known.is_empty() || has_more
     }
 
-    /// Tells whether a client's test has come to its end.
+    /// Returns whether a client's test has reached its end.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         if self.end_by_time().is_some_and(|end| now >= end) || self.goal.is_received() {
             return true;
@@ -264,16 +265,16 @@ impl Traffic {
         self.streams.iter().find_map(|stream| stream.take_failure().map(|error| (stream.place.id, error)))
     }
 
-    /// Ends sending, with the blocks that were begun; the time of the senders ends now.
+    /// Ends sending, with the blocks that were begun; the senders' time ends now.
     pub(super) fn halt(&mut self) {
         self.ended.get_or_insert_with(clock::monotonic);
         self.streams.iter().filter(|stream| stream.sends).for_each(Stream::finish_block);
     }
 
-    /// Sends one block more in each stream where the client still does not tell its results.
+    /// Sends one block more in each stream while the client does not send its results.
     ///
-    /// Source: observed with iperf 3.12 under load: once its test is over a client may read again from a stream that it has
-    /// emptied, and hears nothing before that read ends
+    /// Source: observed with iperf 3.12 under load: once its test is over a client may read again from a stream
+    /// that it has emptied, and receives nothing else before that read ends
     /// (`a_client_that_reads_once_more_than_there_is_gets_another_block`).
     pub(super) fn nudge(&mut self, now: Instant) {
         if self.nudged.or(self.ended).is_some_and(|last| now.since(last) >= BETWEEN_NUDGES) {
@@ -282,7 +283,7 @@ impl Traffic {
         }
     }
 
-    /// Waits until what a client sent has reached the server's program, as far as can be known from here.
+    /// Waits until the sent data has reached the server's program, as far as can be known from here.
     pub(super) fn flush(&self) {
         let sends = || self.streams.iter().filter(|stream| stream.sends);
         let limit = clock::monotonic() + MOST_FLUSH;
@@ -296,10 +297,10 @@ impl Traffic {
         }
     }
 
-    /// Receives what is still on the way, of which the peer may have said how much it is, and closes the last interval.
+    /// Receives the data in flight, given the peer's results if known, and closes the last interval.
     pub(super) fn drain(&mut self, told: Option<&Results>) {
         self.halt();
-        // The peer has said its results, or asked for ours: it does not wait for the rest of a block any more.
+        // The peer has sent its results, or requested ours: it does not wait for the rest of a block any more.
         self.streams.iter().filter(|stream| stream.sends).for_each(Stream::tell_to_stop);
         for stream in self.streams.iter().filter(|stream| !stream.sends) {
             stream.finish(told.and_then(|told| self.expected(told, stream.place)));
@@ -314,13 +315,13 @@ impl Traffic {
         self.close_interval(end);
     }
 
-    /// Ends every thread: all are told before the first is waited for.
+    /// Ends every thread: all are notified before the first is waited for.
     fn stop(&mut self) {
         self.streams.iter().for_each(Stream::tell_to_stop);
         self.streams.iter_mut().for_each(Stream::stop);
     }
 
-    /// Returns what a sender says it sent; nothing where it left out a part of which we do not know the end.
+    /// Returns the amount sent according to the sender; `None` if it omitted a part whose end is unknown here.
     fn expected(&self, told: &Results, place: Place) -> Option<u64> {
         let stream = told.stream(place.id).filter(|_| self.test.omit.is_zero())?;
         Some(match self.test.protocol {
@@ -333,7 +334,7 @@ impl Traffic {
         self.cpu.since()
     }
 
-    /// Returns what each stream came to, in the order of the streams.
+    /// Returns the totals of each stream, in the order of the streams.
     pub(super) fn totals(&self) -> Vec<Totals> {
         let ended = self.ended.unwrap_or(self.last_at);
         let streams = self.streams.iter().zip(&self.connections).zip(self.base.iter().zip(&self.last));
@@ -355,8 +356,8 @@ impl Traffic {
             .collect()
     }
 
-    /// Returns what this side tells the other; datagrams that a sender says it sent after the last that came are told as
-    /// missing too, so that its report closes.
+    /// Returns the results of this side for the other; datagrams that the sender reports to have sent after the
+    /// last that arrived are counted as missing too, so that its report closes.
     pub(super) fn results(&self, told: Option<&Results>) -> Results {
         let cpu = self.cpu();
         let sends = self.streams.iter().any(|stream| stream.sends);
@@ -385,7 +386,8 @@ impl Drop for Traffic {
     }
 }
 
-/// Returns what is told of a stream. `expected` is what its sender says it sent, where that can be compared.
+/// Returns the results of a stream. `expected` is the amount sent according to its sender, where that can be
+/// compared.
 fn stream_results(test: &Test, stream: &Stream, totals: &Totals, expected: Option<u64>) -> StreamResults {
     let counts = &totals.counts;
     let (mut packets, mut errors) = (totals.highest_of_all, counts.missing);
@@ -401,7 +403,7 @@ fn stream_results(test: &Test, stream: &Stream, totals: &Totals, expected: Optio
         retransmits: totals.retransmits.filter(|_| stream.sends),
         jitter: counts.jitter_s,
         errors,
-        // iperf3 takes off what it left out itself.
+        // iperf3 subtracts its omitted part itself.
         packets,
         start_time: 0.0,
         end_time: totals.seconds,
@@ -436,7 +438,8 @@ fn difference(stream: &Stream, before: &Look, after: &Look) -> StreamInterval {
 }
 
 impl Counts {
-    /// Returns what was counted since an earlier look. What was missing then and came later makes none of it negative.
+    /// Returns the counts since an earlier state. Datagrams that were missing then and arrived later make none
+    /// of it negative.
     fn since(&self, earlier: &Self) -> Self {
         Self {
             bytes: self.bytes - earlier.bytes,
@@ -471,7 +474,7 @@ mod tests {
     use crate::iperf3::parameters::tests::plain;
     use std::net::UdpSocket;
 
-    /// Two sockets that are connected with each other.
+    /// Two sockets that are connected to each other.
     fn pair() -> (UdpSocket, UdpSocket) {
         let [one, other] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         one.connect(other.local_addr().unwrap()).unwrap();
@@ -504,7 +507,7 @@ mod tests {
         }
         assert!(traffic.has_moved());
         assert!(!traffic.has_moved());
-        // The account of the stream that came: what was sent was received.
+        // The account of the received stream: as much was received as sent.
         let counts = traffic.streams[0].counts();
         assert_eq!((counts.packets, counts.highest, counts.missing), (1, 1, 0));
     }

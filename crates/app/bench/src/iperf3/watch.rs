@@ -1,4 +1,4 @@
-//! What is told to whoever looks on.
+//! The observer of tests and its notices.
 
 use std::net::SocketAddr;
 
@@ -6,50 +6,50 @@ use super::error::ProtocolError;
 use super::report::Report;
 use super::traffic::Interval;
 
-/// Whoever looks on while tests run.
+/// Observer of running tests.
 pub trait Watch {
-    /// Is told what happens.
+    /// Receives a notice.
     fn notice(&mut self, notice: Notice<'_>);
 
-    /// Tells whether it is to end. Asked about ten times a second.
+    /// Returns whether to end. Called about ten times per second.
     fn is_wanted_to_end(&self) -> bool;
 }
 
-/// What happens.
+/// A notice for the observer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notice<'a> {
-    /// The server waits here for clients.
+    /// The server listens at this address.
     Listening(SocketAddr),
     /// A client's test begins.
     Accepted(SocketAddr),
-    /// A client was sent away.
+    /// A client was refused.
     Refused {
-        /// Who.
+        /// Address of the client.
         peer: SocketAddr,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
-    /// A data stream is there.
+    /// A data stream is open.
     Connected {
-        /// Its number.
+        /// Number of the stream.
         id: u32,
-        /// This end.
+        /// Address of this end.
         local: SocketAddr,
-        /// The other end.
+        /// Address of the other end.
         remote: SocketAddr,
     },
-    /// Something is not as it was asked for.
+    /// A setting could not be applied as requested.
     Warning(String),
     /// An interval is over.
     Interval(&'a Interval),
     /// A test is over.
     Ended(&'a Report),
-    /// A test broke off; the server goes on.
+    /// A test broke off; the server continues.
     Failed {
-        /// Who.
+        /// Address of the peer.
         peer: SocketAddr,
-        /// Why.
+        /// The reason.
         error: &'a ProtocolError,
     },
 }

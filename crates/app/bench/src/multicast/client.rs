@@ -1,4 +1,4 @@
-//! The client's end: it sends to the group, and keeps the report.
+//! The client's end: it sends to the group, and builds the report.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -14,14 +14,14 @@ use crate::control::{Connection, ControlError, Message, Patience};
 use crate::host_state::HostState;
 use crate::report::{Meter, Watch};
 
-/// How often the wish to end is looked at, and that this end is there is said.
+/// Interval at which the request to end is checked and a heartbeat is sent.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Says why nothing could be measured.
+/// Reasons why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MulticastError {
-    /// An option cannot be.
+    /// An option is invalid.
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// The server cannot be reached, or is gone.
@@ -30,17 +30,17 @@ pub enum MulticastError {
     /// The sending socket cannot be opened.
     #[error(transparent)]
     Open(#[from] sys::OpenError),
-    /// The server wants datagrams to go elsewhere than to the group.
+    /// The server asks for datagrams to another address than the group.
     #[error(
-        "the server wants datagrams to go to {0}, which is not the group\ninstall the same version of tallycast on both hosts"
+        "the server asks for datagrams at {0}, which is not the group\ninstall the same version of tallycast on both hosts"
     )]
     Stranger(SocketAddr),
 }
 
-/// Measures with the server at an address, and reports.
+/// Measures with the server at an address and returns the report.
 ///
 /// # Errors
-/// [`MulticastError`] if nothing could be measured. What fails after the first run has begun is in the report.
+/// [`MulticastError`] if nothing could be measured. Failures after the first run has begun are in the report.
 pub fn measure(
     options: &Options,
     server: SocketAddr,
@@ -77,7 +77,7 @@ pub fn measure(
     Ok(builder.finish(watch.is_wanted_to_end()))
 }
 
-/// Lets the members join, and opens the socket that sends to them.
+/// Makes the members join, and opens the socket that sends to them.
 fn prepare(options: &Options, run: u32, connection: &mut Connection) -> Result<Sender, MulticastError> {
     connection.say(&Word::Prepare { run })?;
     let (endpoint, token) = match word(connection)? {
@@ -110,8 +110,8 @@ fn run_once(
     Ok(Ended { members, ours, theirs: used, skipped, failures, notes, was_stopped })
 }
 
-/// Sends for as long as a run is, and lets the server know in between that this end is there; returns how many datagrams
-/// a stall kept from being sent.
+/// Sends for the duration of a run, with heartbeats to the server in between; returns the number of datagrams
+/// that a stall kept from being sent.
 fn send(
     options: &Options,
     sender: &mut Sender,
@@ -123,7 +123,7 @@ fn send(
     let end = clock::monotonic() + options.duration;
     std::thread::scope(|scope| {
         let to_end = &is_over;
-        // Sent on a thread of its own: a word with the server is not to delay a datagram.
+        // On its own thread: a message to the server must not delay a datagram.
         let sending = scope.spawn(move || {
             // Refused on some kernels; pauses then end up to 50 µs late.
             let _ = clock::lower_timer_slack();
@@ -166,7 +166,7 @@ mod tests {
     use crate::control::scene::{PATIENT, Unwatched, by_hand};
     use crate::report::{State, Used};
 
-    /// Measures with a server that survives so many runs, and is gone in the next.
+    /// Measures with a server that survives `runs` runs, and is gone in the next.
     fn gone_after(runs: usize) -> Report {
         let (server, thread) = by_hand(move |mut connection| {
             let endpoint = SocketAddr::new(Options::default().group.into(), 9);

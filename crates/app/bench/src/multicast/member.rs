@@ -1,4 +1,4 @@
-//! A member of the group: its socket, its thread, its account, and when each datagram came.
+//! A member of the group: its socket, its thread, its account, and the arrival time of each datagram.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,14 +20,14 @@ use crate::throughput::Account;
 /// The poller's only descriptor.
 const SOCKET: u64 = 0;
 
-/// How long a member sleeps at most before it looks whether it is to end.
+/// Maximum time a member sleeps before it checks whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long nothing must have come, once all was sent, before what is missing is taken for lost. Longer than any queue
-/// on the way holds a datagram at rates that have a latency.
+/// Time without datagrams, once all was sent, after which missing ones count as lost. Longer than any queue
+/// along the path holds a datagram at rates that have a latency.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// What the members of a run are told.
+/// Messages to all members of a run.
 #[derive(Default)]
 pub(super) struct Notice {
     sent: Mutex<Option<FlowSent>>,
@@ -44,7 +44,7 @@ pub(super) struct Member {
     most_latencies: usize,
 }
 
-/// Says why a member could not receive.
+/// Reasons why a member could not receive.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MemberError {
     #[error(transparent)]
@@ -56,12 +56,12 @@ pub(super) enum MemberError {
 }
 
 impl Notice {
-    /// Tells what was sent.
+    /// Announces the sent counts.
     pub(super) fn tell_sent(&self, sent: FlowSent) {
         *self.sent() = Some(sent);
     }
 
-    /// Tells that nobody wants to know any more.
+    /// Announces that the results are no longer needed.
     pub(super) fn give_up(&self) {
         self.is_to_give_up.store(true, Ordering::Relaxed);
     }
@@ -72,14 +72,14 @@ impl Notice {
 }
 
 impl Member {
-    /// Joins; members of one group share the port that the first of them was given.
+    /// Joins; members of one group share the port that the first of them got.
     pub(super) fn join(
         options: &Options,
         address: SocketAddr,
         local: IpAddr,
         run: u32,
     ) -> Result<Self, MemberError> {
-        // The kernel tells its default doubled.
+        // The kernel reports its default doubled.
         let system = sys::host::receive_buffer_default().map_or(106_496, |bytes| bytes / 2);
         let buffer_bytes = options.buffer_bytes.unwrap_or(usize::try_from(system).unwrap_or(106_496));
         let socket = ReceiveSocket::open(&ReceiveOptions {
@@ -108,13 +108,13 @@ impl Member {
         buffer.clamped().then(|| buffer.to_string())
     }
 
-    /// Receives until all that was sent is there, or what is missing is lost.
+    /// Receives until everything sent has arrived, or missing datagrams are lost.
     pub(super) fn receive(mut self, notice: &Notice) -> Result<MemberResult, MemberError> {
         // Refused on some kernels; pauses then end up to 50 µs late.
         let _ = clock::lower_timer_slack();
         let (mut last, mut sent) = (clock::monotonic(), None);
         while !notice.is_to_give_up.load(Ordering::Relaxed) {
-            // A look that began before the quiet time was over says nothing of its end, however late it comes back.
+            // A read that began before the quiet time was over does not prove its end, however late it returns.
             let looked = clock::monotonic();
             if self.take()? {
                 last = clock::monotonic();
@@ -123,7 +123,7 @@ impl Member {
             }
             if sent.is_none() {
                 sent = *notice.sent();
-                // Quiet is what lies behind the sender's word.
+                // The quiet time begins after the sender's message.
                 last = sent.map_or(last, |_| clock::monotonic());
             }
             if let Some(sent) = &sent
@@ -142,18 +142,18 @@ impl Member {
         for datagram in self.batch.iter() {
             let before = self.flow.received();
             self.flow.accept(now, datagram.bytes);
-            // Only one that counts as received has a latency, and only its first copy.
+            // Only a datagram that counts as received has a latency, and only its first copy.
             if self.flow.received() > before
                 && let Some(stamp) = Stamp::read(datagram.bytes)
             {
                 let latency = now.as_nanos().saturating_sub(stamp.sent.as_nanos());
-                // A client that sends more than it said it would fills no memory.
+                // A client that sends more than announced does not fill the memory.
                 if self.latencies_ns.len() < self.most_latencies {
                     self.latencies_ns.push(latency);
                 }
             }
         }
-        // What a stranger sends to the group keeps nobody waiting.
+        // Datagrams of strangers to the group do not prolong the wait.
         Ok(self.flow.received() > received_before)
     }
 

@@ -1,4 +1,4 @@
-//! What the two ends of a multicast measurement say to each other.
+//! Messages between the two ends of a multicast measurement.
 //!
 //! ```text
 //! client                     server
@@ -9,7 +9,7 @@
 //!                       ◀─   Done(..)
 //! ```
 //!
-//! So one run after the other, until the client says good-bye.
+//! Runs follow one another in this way, until the client says good-bye.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,32 +30,33 @@ pub(super) enum Word {
     Done(Box<Done>),
 }
 
-/// What the server counted in a run.
+/// Counts of the server for a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Done {
-    /// By the number of the member; one that failed has none.
+    /// Results by member number; a member that failed has none.
     pub(super) members: BTreeMap<u32, MemberResult>,
     pub(super) used: Used,
     pub(super) failures: Vec<String>,
     pub(super) notes: Vec<String>,
 }
 
-/// What a member counted.
+/// Counts of a member.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct MemberResult {
     pub(super) account: Account,
     pub(super) reordered: u64,
-    /// Since the sender's call, on this host's clock: means something only if the sender has the same.
+    /// Latencies since the sender's call, on this host's clock: meaningful only if the sender has the same
+    /// clock.
     pub(super) latency: Option<Times>,
 }
 
-/// Says what was sent in words that cross the connection.
+/// Returns the sent counts as a message.
 pub(super) fn sent(sent: &FlowSent) -> Word {
     let refused = sent.refused.nonzero().map(|(stage, count)| (stage.name().to_owned(), count)).collect();
     Word::Sent { numbered: sent.numbered, bytes: sent.bytes, refused }
 }
 
-/// Returns it in the words of `probe`; stages that do not exist are left out.
+/// Returns the sent counts as `probe`'s type; unknown stages are left out.
 pub(super) fn to_flow(numbered: u64, bytes: u64, by_name: &BTreeMap<String, u64>) -> FlowSent {
     let mut refused = StageCounts::default();
     for (name, count) in by_name {

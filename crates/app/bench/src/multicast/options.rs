@@ -1,4 +1,4 @@
-//! What is sent to a group; both ends check it, since a server believes no client.
+//! Options of a multicast measurement; both ends check them, since a server does not trust its clients.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -9,50 +9,51 @@ use serde::{Deserialize, Serialize};
 use crate::range::{OutOfRange, in_range};
 use crate::throughput::{LARGEST_DATAGRAM_BYTES, Rate};
 
-/// How many latencies a run may have, over all its members: 8 bytes each are kept until it is summed up.
+/// Maximum number of latencies of a run, over all its members: 8 bytes each are kept until the run is
+/// summarised.
 pub(super) const MOST_LATENCIES: usize = 16_000_000;
 
-/// What is measured, and how.
+/// Options of a multicast measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
     /// The group.
     pub group: Ipv4Addr,
-    /// How many members it has, at the server.
+    /// Number of members, at the server.
     pub receivers: u32,
-    /// How fast it is sent to.
+    /// Rate of the sender.
     pub rate: Rate,
     /// Bytes in a datagram.
     pub payload_bytes: usize,
-    /// The members' receive buffers; without it the system's.
+    /// The members' receive buffers; by default the system's.
     pub buffer_bytes: Option<usize>,
-    /// How long a run is.
+    /// Duration of a run.
     pub duration: Duration,
-    /// How often the whole is done.
+    /// Number of runs.
     pub repeats: u32,
-    /// The address of the client that everything goes by.
+    /// The client's address, which all traffic uses.
     pub from: Option<IpAddr>,
 }
 
-/// Says which option cannot be.
+/// Reasons why an option is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {
     /// A number is out of its range.
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
-    /// A flood has no latency worth the name.
+    /// A flood has no meaningful latency.
     #[error(
         "a latency needs a rate: at full speed every queue on the path is full\ngive one with -b, such as -b 1000pps"
     )]
     NoRate,
-    /// The group is no group.
+    /// The address is not a multicast group.
     #[error("{0} is not a multicast group\nchoose one from 224.0.0.0 to 239.255.255.255, such as 239.84.7.2")]
     NoGroup(Ipv4Addr),
 }
 
 impl Default for Options {
-    /// A thousand small datagrams a second to three members; three times, because one figure says nothing of its
+    /// A thousand small datagrams per second to three members; three times, because a single figure has no
     /// spread.
     fn default() -> Self {
         Self {
@@ -72,13 +73,13 @@ impl Options {
     /// Checks every option.
     ///
     /// # Errors
-    /// [`OptionsError`] names the first that cannot be.
+    /// [`OptionsError`] names the first invalid option.
     pub fn check(&self) -> Result<(), OptionsError> {
         if !self.group.is_multicast() {
             return Err(OptionsError::NoGroup(self.group));
         }
         in_range("--receivers", self.receivers.into(), 1..=64)?;
-        // Shorter ones have no room for the moment at which they were sent.
+        // Shorter ones have no room for their sending time.
         let payload = STAMP_BYTES as u128..=LARGEST_DATAGRAM_BYTES as u128;
         in_range("-l in bytes", self.payload_bytes as u128, payload)?;
         in_range("--repeat", self.repeats.into(), 1..=10_000)?;
@@ -117,7 +118,7 @@ mod tests {
         assert!(check(|it| it.receivers = 64) && !check(|it| it.receivers = 65));
         assert!(!check(|it| it.receivers = 0) && !check(|it| it.group = Ipv4Addr::LOCALHOST));
         assert!(!check(|it| it.rate = Rate::Bits(0)) && !check(|it| it.rate = Rate::Units(0)));
-        // 1,000 a second for 5,333 s to 3 members are 15,999,000 latencies.
+        // 1,000 per second for 5,333 s to 3 members are 15,999,000 latencies.
         assert!(check(|it| it.duration = Duration::from_secs(5_333)));
         assert!(!check(|it| it.duration = Duration::from_secs(5_334)));
     }

@@ -1,4 +1,4 @@
-//! What was found of a group: the object that `--json` prints, from which tables and figures are made.
+//! Report of a multicast measurement: the object that `--json` prints, from which tables and figures are made.
 //!
 //! Its form is published as `docs/formats/bench-multicast.schema.json`; a test compares the two.
 
@@ -17,15 +17,15 @@ use crate::report::noise::{self, Elsewhere};
 use crate::report::{End, Forms, Row, RowNames, State, Times, Used};
 use crate::throughput::{Account, AccountState};
 
-/// What kind of object it is.
+/// Format name of the object.
 pub const FORMAT: &str = "tallycast.bench.multicast";
-/// The version of its form; a change that a reader must know of raises it.
+/// Version of the format; an incompatible change raises it.
 pub const VERSION: u32 = 2;
 
-/// When a measurement began, between whom, and what it was to measure.
+/// Start time, hosts and settings of a measurement.
 pub type Start = crate::report::Start<Settings>;
 
-/// All that was found.
+/// Everything measured, with its evaluation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -33,35 +33,35 @@ pub struct Report {
     pub format: String,
     /// [`VERSION`].
     pub version: u32,
-    /// When, where and what.
+    /// Time, hosts and settings.
     pub start: Start,
     /// Every run.
     pub runs: Vec<RunReport>,
     /// Median and spread over the runs, of each member.
     pub rows: Vec<Row>,
-    /// Why the measurement is not to be relied on; empty when all was quiet.
+    /// Reasons why the measurement is unreliable; empty if undisturbed.
     pub noise: Vec<String>,
-    /// How it ended.
+    /// Outcome.
     pub end: End,
 }
 
-/// The options of a measurement, as told.
+/// Options of a measurement, as given.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The group.
     pub group: String,
-    /// How many members it has.
+    /// Number of members.
     pub receivers: u32,
     /// Bytes in a datagram.
     pub payload_bytes: u64,
-    /// Payload bits a second.
+    /// Payload bits per second.
     pub target_bitrate: u64,
     /// Seconds of a run.
     pub duration: f64,
-    /// How often the whole is done.
+    /// Number of runs.
     pub repeats: u32,
-    /// The members' receive buffers, as asked for; null for the system's.
+    /// The members' receive buffers, as requested; null for the system's.
     pub buffer_bytes: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ pub struct Settings {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunReport {
-    /// Which, from 0.
+    /// Number of the run, from 0.
     pub run: u32,
     /// Every member of the group.
     pub members: Vec<MemberReport>,
@@ -77,15 +77,15 @@ pub struct RunReport {
     pub skipped: u64,
     /// Processors that the client kept busy, in percent of one.
     pub client_cpu_percent: f64,
-    /// The same of the server, all members together.
+    /// Processors that the server kept busy, all members together, in percent of one.
     pub server_cpu_percent: f64,
-    /// How many processors others kept busy on the client's host; null where the kernel does not say.
+    /// Processors that other work kept busy on the client's host; null where the kernel does not report it.
     pub client_elsewhere_cpus: Option<f64>,
-    /// The same of the server's host.
+    /// Processors that other work kept busy on the server's host; null where the kernel does not report it.
     pub server_elsewhere_cpus: Option<f64>,
-    /// Why the run is not whole; null if it is.
+    /// Reason why the run is incomplete; null if it is complete.
     pub trouble: Option<String>,
-    /// Why it is not to be relied on; empty when all was quiet.
+    /// Reasons why the run is unreliable; empty if undisturbed.
     pub noise: Vec<String>,
 }
 
@@ -93,17 +93,18 @@ pub struct RunReport {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemberReport {
-    /// Which, from 0.
+    /// Number of the member, from 0.
     pub receiver: u32,
-    /// What became of every datagram.
+    /// Account of every datagram.
     pub account: Account,
-    /// Datagrams that came behind a later one.
+    /// Datagrams that arrived after a later one.
     pub reordered: u64,
-    /// From the call that sent a datagram to the read that delivered it; null where the ends have no clock in common.
+    /// Times from the call that sent a datagram to the read that delivered it; null where the ends have no
+    /// clock in common.
     pub latency: Option<Times>,
 }
 
-/// What both ends say of a run.
+/// Results of both ends for a run.
 pub(super) struct Ended {
     pub(super) members: BTreeMap<u32, MemberResult>,
     pub(super) ours: Used,
@@ -114,9 +115,9 @@ pub(super) struct Ended {
     pub(super) was_stopped: bool,
 }
 
-/// A report that grows.
+/// A report under construction.
 pub(super) struct Builder {
-    /// When it began.
+    /// Time at which the measurement began.
     began: Moment,
     broken_off: bool,
     report: Report,
@@ -174,7 +175,7 @@ impl Builder {
         notes.iter().for_each(|note| self.note(note));
     }
 
-    /// Takes note that a run could not be made, or not to its end.
+    /// Records that a run could not be made or completed.
     pub(super) fn break_off(&mut self, reason: &str) {
         self.broken_off = true;
         self.note(&format!("a run broke off: {reason}"));
@@ -211,7 +212,7 @@ impl RunReport {
 }
 
 impl Report {
-    /// Returns what a member was in every run.
+    /// Returns the results of a member in every run.
     pub(super) fn member(&self, receiver: u32) -> impl Iterator<Item = &MemberReport> + Clone {
         self.runs.iter().filter_map(move |run| run.member(receiver))
     }
@@ -224,7 +225,7 @@ impl Report {
     }
 
     fn rows(&self) -> Vec<Row> {
-        /// Picks a figure of a member.
+        /// Selects a figure of a member.
         type Pick = fn(&MemberReport) -> Option<f64>;
         let metrics: [(&str, &str, Pick); 5] = [
             ("latency_p50", "µs", |member| Some(member.latency?.p50_us)),
@@ -236,7 +237,7 @@ impl Report {
         let mut rows = Vec::new();
         for receiver in 0..self.start.test_start.receivers {
             for (metric, unit, pick) in metrics {
-                // A run that broke off, or was ended early, is no repeat of the others.
+                // A run that broke off, or was ended early, is not a repeat of the others.
                 let whole = self.runs.iter().filter(|run| run.trouble.is_none());
                 let values: Vec<f64> =
                     whole.filter_map(|run| run.member(receiver)).filter_map(pick).collect();
@@ -248,13 +249,13 @@ impl Report {
         rows
     }
 
-    /// Tells whether every account of every run is closed.
+    /// Returns whether every account of every run is closed.
     pub(super) fn all_closed(&self) -> bool {
         let mut members = self.runs.iter().flat_map(|run| &run.members);
         members.all(|member| member.account.state == AccountState::Closed)
     }
 
-    /// Draws the latency of every member; nothing where there is none.
+    /// Draws the latency of every member; empty if there is none.
     fn charts(&self) -> Vec<Chart> {
         let lines = [
             ("p50", "latency_p50"),
@@ -313,7 +314,7 @@ impl Settings {
     }
 }
 
-/// Names a member in rows.
+/// Returns the name of a member in rows.
 fn case(receiver: u32) -> String {
     format!("receiver {receiver}")
 }

@@ -8,7 +8,7 @@ use units::Instant;
 
 use crate::refusal::stage_of;
 
-/// What the kernel gives a socket that asks for none: 208 KiB, told doubled.
+/// Send buffer of a socket by default: 208 KiB, which the kernel reports doubled.
 const SYSTEM_SEND_BUFFER_BYTES: usize = 106_496;
 
 pub(crate) struct Sender {
@@ -39,9 +39,9 @@ impl Sender {
         Ok(Self { socket, to, run, datagram, sent: FlowSent::default(), refusal: None })
     }
 
-    /// Sends by the rate until the end, or until nobody wants it any more; returns how many a stall kept from being sent.
-    /// What is due first is sent in any case: a thread may come to run only behind the end, and a run of which nothing
-    /// was sent says nothing.
+    /// Sends by the rate until the end, or until `is_to_end`; returns the number of datagrams that a stall kept
+    /// from being sent. The first datagram is sent in any case: a thread may be scheduled only after the end,
+    /// and a run in which nothing was sent says nothing.
     pub(crate) fn send(&mut self, rate: FlowRate, end: Instant, is_to_end: &dyn Fn() -> bool) -> u64 {
         let mut pace = Pace::new(rate, clock::monotonic().min(end));
         let before = self.sent.numbered;
@@ -60,7 +60,7 @@ impl Sender {
         }
     }
 
-    /// Sends the next datagram. One that finds no room is refused: it is not to leave later than it says.
+    /// Sends the next datagram. One that finds no room is refused: it must not leave later than its stamp says.
     fn send_one(&mut self) {
         let stamp = Stamp { run: self.run, flow: 0, number: self.sent.numbered, sent: clock::monotonic() };
         stamp.write(&mut self.datagram);
@@ -78,7 +78,7 @@ impl Sender {
         &self.sent
     }
 
-    /// Says what was refused, if anything was.
+    /// Returns a note on refused datagrams, if there were any.
     pub(crate) fn note(&self) -> Option<String> {
         let total = self.sent.refused.total();
         let remedy = "lower the rate with -b, or see `ip route get` and the firewall";
@@ -104,7 +104,7 @@ mod tests {
             let skipped = sender.send(FlowRate::of_units(10), end, &|| !is_wanted);
             assert_eq!((skipped, sender.sent().numbered), (0, sent));
         }
-        // An end that is not there yet is waited for.
+        // The sender waits for an end in the future.
         let end = clock::monotonic() + Duration::from_millis(20);
         sender.send(FlowRate::of_units(10), end, &|| false);
         assert!(clock::monotonic() >= end);

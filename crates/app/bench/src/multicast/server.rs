@@ -13,14 +13,14 @@ use crate::control::{Connection, EndWish, Message, ServeError, Test};
 use crate::greeting::token;
 use crate::report::Meter;
 
-/// What a server has to know to take part.
+/// The server's part of the test.
 pub const TEST: Test = Test { name: NAME, serve };
 pub(super) const NAME: &str = "multicast";
 
-/// How long the server listens to the client before it looks whether it is to end.
+/// Maximum time the server waits for a message before it checks whether it is to end.
 const LISTEN: Duration = Duration::from_millis(50);
 
-/// Serves the runs of a client, one after the other.
+/// Serves the runs of a client in turn.
 fn serve(
     parameters: Value,
     connection: &mut Connection,
@@ -52,7 +52,7 @@ fn serve_run(
     connection: &mut Connection,
     is_wanted_to_end: &EndWish<'_>,
 ) -> Result<(), ServeError> {
-    // What other runs, and strangers, send to the group carries another number.
+    // Datagrams of other runs, and of strangers, carry another number.
     let run = (token() >> 32) as u32;
     let members =
         join_all(options, connection, run).map_err(|error| ServeError::Refused(error.to_string()))?;
@@ -78,7 +78,7 @@ fn serve_run(
     })
 }
 
-/// Gives what members counted their numbers, whichever of them failed.
+/// Returns the members' results by number, even if some of them failed.
 fn by_number(
     ended: impl Iterator<Item = Result<MemberResult, MemberError>>,
 ) -> (BTreeMap<u32, MemberResult>, Vec<String>) {
@@ -104,7 +104,7 @@ fn join_all(options: &Options, connection: &Connection, run: u32) -> Result<Vec<
     Ok(members)
 }
 
-/// Waits for the sender's word, as long as a run is and patience lasts, and tells the members.
+/// Waits for the sender's message, for at most the length of a run and the patience, and notifies the members.
 fn hear_sent(
     options: &Options,
     connection: &mut Connection,
@@ -180,6 +180,6 @@ mod tests {
             }
         };
         let ControlError::Failed { reason, .. } = refusal else { panic!("{refusal}") };
-        assert!(reason.contains("has not said within 3.01s"), "{reason}");
+        assert!(reason.contains("has not reported within 3.01s"), "{reason}");
     }
 }

@@ -1,4 +1,5 @@
-//! The report as a table for people, a page, and a table for other programs; no latency without what was lost.
+//! The report as a table for people, a page, and a table for other programs; latencies are never shown without
+//! losses.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -11,7 +12,7 @@ use crate::report::page::{circumstances, medians};
 use crate::report::{Times, csv::cell};
 
 impl Start {
-    /// Says what is measured, between whom.
+    /// Describes measurement and ends.
     #[must_use]
     pub fn in_words(&self) -> String {
         let settings = &self.test_start;
@@ -80,7 +81,7 @@ impl Report {
     }
 }
 
-/// Writes the account of a member, all runs together.
+/// Returns the account of a member, all runs together, as text.
 fn account<'a>(members: impl Iterator<Item = &'a MemberReport> + Clone) -> String {
     let sum = |of: fn(&MemberReport) -> u64| members.clone().map(of).sum::<u64>();
     let mut lost = BTreeMap::<&str, u64>::new();
@@ -137,7 +138,7 @@ pub(super) fn page(report: &Report, svgs: &[String]) -> String {
 const HEADER: &str = "run,receiver,sent,received,lost,unexplained,duplicates,reordered,min_us,p50_us,p90_us,p99_us,p999_us,\
                       max_us,mean_us\n";
 
-/// Writes every receiver of every run; `lost` is at known stages.
+/// Returns a row for every receiver of every run; `lost` is the loss at known stages.
 pub(super) fn csv(report: &Report) -> String {
     let mut text = HEADER.to_owned();
     for run in &report.runs {

@@ -1,14 +1,14 @@
-//! What is concluded from measurements whose answer is known.
+//! Conclusions from measurements with known answers.
 
 use super::*;
 use crate::report::check_against_schema;
 
-/// A path with these round-trip times for a message of one byte and for the largest, and with so many bits a second in
-/// one stream and in several. Units: microseconds, bits a second.
+/// A path with these round-trip times for a message of one byte and for the largest, and with these rates in
+/// one stream and in several. Units: microseconds, bits per second.
 fn found(mtu: Option<u32>, small: u64, large: u64, rates: (f64, f64)) -> Found {
     let row = |rate: f64| Some(Row { median: rate, min: rate, max: rate, ..Row::example() });
     let mut pingpong = pingpong::report_of(&["reno", "cubic"], &[(1, small), (LARGEST, large)]);
-    // Three repeats, all alike.
+    // Three repeats with equal figures.
     pingpong.end.rows.iter_mut().for_each(|row| (row.min, row.max, row.runs) = (row.median, row.median, 3));
     Found { mtu, pingpong: Some(pingpong), one_stream: row(rates.0), streams: row(rates.1) }
 }
@@ -81,7 +81,7 @@ fn every_line_of_the_documents_table_has_our_figure_or_the_reason_why_not() {
     assert!(line("udtpp, mtu1500, default").remark.contains("not yet here"));
     assert!(line("vtspp, mtu1500, udt").remark.contains("not yet here"));
     assert!(line("visitpp, mtu9000, reno").remark.contains("not reproduced"));
-    // What the report has not stands behind, without a figure of its.
+    // Figures that the report does not have come last, without one of its own.
     let ours = line("pingpong, MTU 1500, tcp cubic");
     assert_eq!((ours.source, ours.here.is_some()), (None, true));
     assert_eq!(table.len(), 2 * TABLE.len() + 2);

@@ -1,4 +1,4 @@
-//! The client's other work during a size step: it tells the server that it is alive, and checks whether to stop.
+//! The client's other work during a size step: it sends heartbeats to the server, and checks whether to stop.
 
 use std::time;
 
@@ -9,7 +9,7 @@ use super::link::{Attending, LOOK};
 use crate::control::{Connection, ControlError};
 use crate::report::Watch;
 
-/// Looks up every [`LOOK`], however often it is asked: looking costs more than a short exchange.
+/// Checks every [`LOOK`], however often it is called: a check costs more than a short exchange.
 pub(super) struct Attendance<'a> {
     connection: &'a mut Connection,
     watch: &'a dyn Watch,
@@ -22,12 +22,12 @@ impl<'a> Attendance<'a> {
         Self { connection, watch, next_look: clock::monotonic(), outcome: None }
     }
 
-    /// Tells whether the server is still there.
+    /// Returns an error if the server is gone.
     pub(super) fn end(self) -> Result<(), ControlError> {
         self.outcome.unwrap_or(Ok(()))
     }
 
-    /// Reads the control connection without waiting; during a size step it carries only that an end cannot go on.
+    /// Reads the control connection without waiting; during a size step it carries only reports of failure.
     fn look(&mut self) -> Option<Result<(), ControlError>> {
         match self.connection.hear(time::Instant::now()) {
             Ok(None) => self.watch.is_wanted_to_end().then_some(Ok(())),
@@ -71,7 +71,7 @@ mod tests {
         }
     }
 
-    /// A server that welcomes its client and says nothing more.
+    /// A server that welcomes its client and then stays silent.
     fn connection(silence: Duration) -> (Connection, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -109,7 +109,7 @@ mod tests {
             });
             let wish = Wish(AtomicBool::new(false));
             let mut attendance = Attendance::new(&mut connection, &wish);
-            // It goes on until it takes the server, which says nothing, for gone: long after its own word is due.
+            // It continues until it takes the silent server for gone: long after its own heartbeat is due.
             while attendance.goes_on() && !is_heard.load(Ordering::Relaxed) {
                 clock::sleep_until(clock::monotonic() + LOOK);
             }

@@ -1,4 +1,4 @@
-//! The client's end of a ping-pong: it begins every exchange, and keeps the report.
+//! The client's end of a ping-pong: it begins every exchange, and builds the report.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -17,28 +17,28 @@ use crate::control::{Connection, ControlError, Message, Patience};
 use crate::host_state::HostState;
 use crate::report::{Meter, Used, Watch};
 
-/// Says why nothing could be measured.
+/// Reasons why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PingpongError {
-    /// An option cannot be.
+    /// An option is invalid.
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// The server cannot be reached, or is gone.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// Messages cannot go.
+    /// Messages cannot be exchanged.
     #[error(transparent)]
     Link(#[from] LinkError),
     /// A defect of this program.
     #[error(transparent)]
     Law(#[from] ExchangeLawError),
-    /// A processor that there is not, or not for this program.
+    /// The processor does not exist, or is not available to this program.
     #[error("processor {cpu} cannot be used: {source}\nchoose one that `taskset -cp $$` lists")]
     Cpu {
-        /// Which.
+        /// Number of the processor.
         cpu: usize,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// Every protocol was refused.
@@ -46,10 +46,10 @@ pub enum PingpongError {
     AllSkipped(String),
 }
 
-/// Measures with the server at an address, and reports.
+/// Measures with the server at an address and returns the report.
 ///
 /// # Errors
-/// [`PingpongError`] if nothing could be measured. What fails after the first size has been is in the report.
+/// [`PingpongError`] if nothing could be measured. Failures after the first size are in the report.
 pub fn measure(
     options: &Options,
     server: SocketAddr,
@@ -57,7 +57,7 @@ pub fn measure(
     watch: &mut dyn Watch,
 ) -> Result<Report, PingpongError> {
     options.check()?;
-    // On a thread of its own, whose processor and whose pauses end with it.
+    // On its own thread, whose processor and timer settings end with it.
     std::thread::scope(|scope| {
         let measuring = scope.spawn(|| {
             let _ = clock::lower_timer_slack();
@@ -77,7 +77,7 @@ struct Client<'a> {
     connection: Connection,
     builder: Builder,
     piece_bytes: u32,
-    /// Which exchange of this measurement comes next.
+    /// Number of the next exchange of this measurement.
     next: u64,
 }
 
@@ -123,7 +123,7 @@ impl<'a> Client<'a> {
         Ok(self.builder.finish(watch.is_wanted_to_end()))
     }
 
-    /// Exchanges every size over one system; `None` if it cannot be had.
+    /// Exchanges every size over one system; `None` if it is not available.
     fn way(&mut self, run: u32, system: &System, watch: &mut dyn Watch) -> Result<Option<()>, PingpongError> {
         let mut near = match self.connect(run, system)? {
             Ok(near) => near,
@@ -163,7 +163,7 @@ impl<'a> Client<'a> {
         Ok(Some(()))
     }
 
-    /// Makes both ends of a way; within it the reason why one of them cannot be.
+    /// Opens both ends of a connection; the inner error is the reason why one of them cannot be opened.
     fn connect(&mut self, run: u32, system: &System) -> Result<Result<Box<dyn Near>, String>, PingpongError> {
         let task = Task {
             options: self.options,
@@ -250,7 +250,7 @@ impl<'a> Client<'a> {
         let answered = match attendance.end().and_then(|()| self.end_size_step()) {
             Ok(answered) => Some(answered),
             Err(error) if counts.sent == 0 => return Err(error.into()),
-            // The server is gone: what was exchanged is known of this end alone.
+            // The server is gone: only this end's counts of the exchanges are known.
             Err(error) => {
                 trouble = Some(error.to_string());
                 None
@@ -265,7 +265,7 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Returns how many messages of the size step the server answered.
+    /// Returns the number of messages of the size step that the server answered.
     fn end_size_step(&mut self) -> Result<u64, ControlError> {
         self.connection.say(&Word::SizeStepEnd)?;
         match self.word()? {
@@ -283,12 +283,12 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Ends a way whose near end cannot be made: the server need not wait for it.
+    /// Cancels a connection whose near end cannot be opened: the server need not wait for it.
     fn give_up(&mut self) -> Result<(), PingpongError> {
         self.connection.say(&Word::Finish)?;
         loop {
             match self.word()? {
-                // It crossed the word that this end gave up.
+                // It crossed the message that this end gave up.
                 Word::Refused { .. } => {}
                 Word::Finished { .. } => return Ok(()),
                 other => return Err(self.unexpected(&other).into()),
@@ -308,7 +308,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// What the server says at the end of a way.
+/// The server's results at the end of a connection.
 struct Finished {
     used: Used,
     evidence: Evidence,
@@ -326,8 +326,8 @@ mod tests {
     use crate::control::scene::{PATIENT, Scene};
     use crate::report::State;
 
-    /// Ends the server in the middle of the first size step: the request to stop is checked before the run, before the size,
-    /// and then within the step.
+    /// Ends the server in the middle of the first size step: the request to stop is checked before the run,
+    /// before the size, and then within the step.
     struct Saboteur {
         looks: AtomicU32,
         end: &'static AtomicBool,
@@ -354,7 +354,7 @@ mod tests {
             let report = measure(&options, scene.address, PATIENT, &mut watch).unwrap();
             let [size_step] = &report.size_steps[..] else { panic!("{:?}", report.size_steps) };
             assert!(size_step.account.adds_up() && size_step.account.sent > 0, "{size_step:?}");
-            // Nobody can tell on which way the last one was lost.
+            // It is unknown in which direction the last one was lost.
             assert_eq!(
                 (size_step.account.lost_forward, size_step.account.lost_reverse),
                 (0, 0),

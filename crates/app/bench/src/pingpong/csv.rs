@@ -9,7 +9,7 @@ use crate::report::csv::{cell, text as quoted};
 const HEADER: &str = "run,system,message_bytes,sent,completed,lost_there,lost_back,unexplained,measured,min_us,p50_us,\
                       p90_us,p99_us,p999_us,max_us,mean_us,bits_per_second,retransmits\n";
 
-/// Writes every size step; times are Δt/2.
+/// Returns a row for every size step; times are Δt/2.
 pub(super) fn table(report: &Report) -> String {
     let mut text = HEADER.to_owned();
     for size_step in &report.size_steps {

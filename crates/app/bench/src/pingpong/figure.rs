@@ -4,7 +4,7 @@ use drawing::{Axis, COLOURS, Chart, Point, Series};
 
 use super::report::{HALF_ROUND_TRIP, RATE, Report};
 
-/// Returns both figures; none where no exchange was completed.
+/// Returns both figures; none if no exchange was completed.
 pub(crate) fn charts(report: &Report) -> Vec<Chart> {
     let of = |title: &str, y: &str, metric: &str, unit: f64| {
         let series = series(report, metric, unit);

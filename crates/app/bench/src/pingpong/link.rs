@@ -1,6 +1,6 @@
-//! The two ways a message may go, behind one pair of ends.
+//! The two transports of a message, behind one pair of ends.
 //!
-//! The near end begins every exchange, the far end answers; each has one message in its hands at a time.
+//! The near end begins every exchange, the far end answers; each handles one message at a time.
 
 mod tcp;
 mod udp;
@@ -20,43 +20,43 @@ use crate::greeting::AcceptError;
 pub(super) use tcp::{TcpFar, TcpNear};
 pub(super) use udp::{UdpFar, UdpNear};
 
-/// How long an end waits at most before it looks up.
+/// Maximum time an end waits before it checks for other work.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
-/// All that a way needs to know of its run.
+/// Parameters of a connection's run.
 pub(super) struct Task<'a> {
     pub(super) options: &'a Options,
     pub(super) system: &'a System,
-    /// How much of a message a datagram holds.
+    /// Message bytes in a datagram.
     pub(super) piece_bytes: u32,
-    /// This end's address of the control connection, without its port: messages go the same way.
+    /// This end's address of the control connection, without its port: messages take the same path.
     pub(super) local: SocketAddr,
-    /// The other end's.
+    /// Address of the other end.
     pub(super) peer: IpAddr,
     pub(super) patience: Duration,
 }
 
-/// What came of an exchange.
+/// Outcome of an exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Exchanged {
-    /// The answer came, so long after the message began to be sent.
+    /// The answer came, this long after the message began to be sent.
     Completed(Duration),
-    /// It was not waited for any longer.
+    /// The time limit has passed.
     GivenUp,
-    /// This end was to end in the middle of it.
+    /// This end was asked to end in the middle of it.
     Cut,
 }
 
-/// The other work of an end during an exchange. A message may take minutes: meanwhile the end tells its peer that it is
-/// alive, and learns whether to stop.
+/// The other work of an end during an exchange. A message may take minutes: meanwhile the end sends heartbeats
+/// to its peer, and checks whether to stop.
 pub(super) trait Attending {
-    /// Tells whether to go on. Is asked at least every [`LOOK`], and often in between.
+    /// Returns whether to continue. Called at least every [`LOOK`], and often in between.
     fn goes_on(&mut self) -> bool;
 }
 
-/// The end that begins.
+/// The end that begins an exchange.
 pub(super) trait Near {
-    /// Sends a message of so many bytes and waits for its answer.
+    /// Sends a message of a given size and waits for its answer.
     fn exchange(
         &mut self,
         exchange: u64,
@@ -64,10 +64,10 @@ pub(super) trait Near {
         meanwhile: &mut dyn Attending,
     ) -> Result<Exchanged, LinkError>;
 
-    /// Returns what is known of datagrams since it began.
+    /// Returns the datagram counters since the connection began.
     fn evidence(&self) -> Evidence;
 
-    /// Returns how many segments TCP sent again since it began.
+    /// Returns the number of segments that TCP sent again since the connection began.
     fn retransmits(&self) -> Option<u64> {
         None
     }
@@ -80,10 +80,10 @@ pub(super) trait Near {
     fn notes(&self) -> Vec<String>;
 }
 
-/// The end that answers.
+/// The end that answers an exchange.
 pub(super) trait Far: Send {
-    /// Answers a message if one arrives before the next check; `size_step` gives its size, and is told of a complete message
-    /// before the answer is sent.
+    /// Answers a message if one arrives before the next check; `size_step` gives its size, and is notified of a
+    /// complete message before the answer is sent.
     fn answer(&mut self, size_step: &dyn Answering) -> Result<(), LinkError>;
 
     fn evidence(&self) -> Evidence;
@@ -96,14 +96,14 @@ pub(super) trait Answering {
     /// Returns the message size of this step.
     fn message_bytes(&self) -> u32;
 
-    /// Counts a complete message; tells whether it belongs to this size step and is to be answered.
+    /// Counts a complete message; returns whether it belongs to this size step and is to be answered.
     fn came(&self, exchange: Option<u64>) -> bool;
 
-    /// Tells whether nothing more is to be answered.
+    /// Returns whether to stop answering.
     fn is_to_end(&self) -> bool;
 }
 
-/// Says why messages cannot go.
+/// Reasons why messages cannot be exchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
@@ -113,36 +113,36 @@ pub enum LinkError {
     /// A TCP socket cannot be opened or connected.
     #[error(transparent)]
     Tcp(#[from] sys::TcpError),
-    /// The system refused something.
+    /// The system refused a call.
     #[error("{0}")]
     System(#[from] io::Error),
     /// The other end has closed the connection.
     #[error("the other end closed the connection of the messages\nsee whether it was ended")]
     Closed,
-    /// More came than a message has.
+    /// More bytes arrived than a message has.
     #[error("the other end sent more than a message\ninstall the same version of tallycast on both hosts")]
     TooMuch,
-    /// Nothing moves any more.
+    /// Data have stopped moving.
     #[error(
         "nothing has moved for {0:?} in the middle of a message\nsee whether the other host can still be reached"
     )]
     Stuck(Duration),
     /// The client did not connect.
-    #[error("no connection came within {patience:?}\nsee whether a firewall lets the port {port} through")]
+    #[error("no connection arrived within {patience:?}\nsee whether a firewall lets the port {port} through")]
     Missing {
-        /// How long it was waited for.
+        /// Time it was waited for.
         patience: Duration,
-        /// Where.
+        /// Port of the server.
         port: u16,
     },
-    /// The other end wants messages to go to a third host.
+    /// The other end asks for messages to a third host.
     #[error(
-        "{peer} wants messages to go to {endpoint}, which is another host\nmeasure without address translation in between"
+        "{peer} asks for messages at {endpoint}, which is another host\nmeasure without address translation in between"
     )]
     Stranger {
-        /// Where messages were to go.
+        /// Destination that the other end asked for.
         endpoint: SocketAddr,
-        /// Who wants that.
+        /// Address of the other end.
         peer: IpAddr,
     },
 }
@@ -157,7 +157,7 @@ impl From<AcceptError> for LinkError {
 }
 
 impl Task<'_> {
-    /// Checks that the other end asks for messages to itself; returns where this end reaches it.
+    /// Checks that the other end asks for messages to itself; returns the endpoint as this end reaches it.
     fn check_endpoint(&self, endpoint: SocketAddr) -> Result<SocketAddr, LinkError> {
         let is_peer = endpoint.ip().to_canonical() == self.peer.to_canonical();
         is_peer
@@ -175,7 +175,7 @@ impl Attending for Answerer<'_> {
     }
 }
 
-/// Waits until a descriptor is ready, or a moment comes, or it is time to look up; whoever spins returns at once.
+/// Waits until a descriptor is ready, a moment comes, or the next check is due; returns at once when spinning.
 fn wait(poller: &mut Poller, how: Wait, until: Instant) -> io::Result<()> {
     match how {
         Wait::Sleep => poller.wait(Some(until.min(clock::monotonic() + LOOK))).map(drop),
@@ -186,7 +186,7 @@ fn wait(poller: &mut Poller, how: Wait, until: Instant) -> io::Result<()> {
     }
 }
 
-/// Returns how long ago a moment was.
+/// Returns the time since a moment.
 fn since(began: Instant) -> Duration {
     clock::monotonic().since(began)
 }

@@ -1,4 +1,4 @@
-//! What the two ends of a ping-pong say to each other.
+//! Messages between the two ends of a ping-pong.
 //!
 //! ```text
 //! client                                    server
@@ -12,9 +12,9 @@
 //!                                      ◀─   Finished { .. }
 //! ```
 //!
-//! Size steps follow each other over one system, systems over one control connection, until the client says good-bye. A
-//! client that cannot make its own end sends `Finish` instead of a size step; if the far end cannot be made either, its
-//! `Refused` may cross that.
+//! Size steps follow each other over one system, systems over one control connection, until the client says
+//! good-bye. A client that cannot open its own end sends `Finish` instead of a size step; if the far end cannot
+//! be opened either, its `Refused` may cross that.
 
 use std::net::SocketAddr;
 
@@ -62,21 +62,21 @@ pub(super) enum Word {
 }
 
 impl Word {
-    /// Says that a way has ended before a message could come.
+    /// Returns the message for a connection that ended before any message could arrive.
     pub(super) fn nothing_answered() -> Self {
         let (used, evidence) = (Used::default(), Evidence::default());
         Self::Finished { used, evidence, failure: None, notes: Vec::new() }
     }
 }
 
-/// What the socket and the assembly of an end tell of datagrams; all zero of TCP.
+/// Datagram counters of an end's socket and assembly; all zero over TCP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
     /// Datagrams that the socket dropped because its receive buffer was full.
     pub dropped_by_socket: u64,
-    /// Pieces of messages that were not waited for any more.
+    /// Pieces of messages that were given up already.
     pub late: u64,
-    /// Pieces that came again.
+    /// Pieces that arrived again.
     pub duplicates: u64,
 }

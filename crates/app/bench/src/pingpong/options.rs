@@ -1,4 +1,4 @@
-//! What a ping-pong is to do; both ends check it, since a server believes no client.
+//! Options of a ping-pong; both ends check them, since a server does not trust its clients.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,79 +10,79 @@ use serde::{Deserialize, Serialize};
 use crate::range::{OutOfRange, in_range};
 use crate::without_effect::WithoutEffect;
 
-/// The largest payload of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
+/// Maximum payload of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
 const LARGEST_DATAGRAM_BYTES: usize = 65_507;
 /// The headers of IPv4 and UDP, and those of IPv6, which are longer.
 const HEADERS_BYTES: u32 = 28;
 const MORE_HEADERS_OF_IPV6_BYTES: u32 = 20;
 
-/// The receive buffer of datagrams unless told otherwise: the setting of Petri 2007 (§2.2.2).
+/// Default receive buffer of datagrams: the setting of Petri 2007 (§2.2.2).
 const USUAL_BUFFER_BYTES: usize = 33_554_432;
 
-/// How long an answer over datagrams is waited for unless told otherwise.
+/// Default time to wait for an answer over datagrams.
 const USUAL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What is measured, and how.
+/// Options of a ping-pong.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// What carries the messages.
+    /// Systems that carry the messages.
     pub systems: Vec<System>,
-    /// How large they are. Units: bytes.
+    /// Sizes of the messages. Units: bytes.
     pub sizes: Vec<u64>,
-    /// How long a size is exchanged in each run.
+    /// Maximum time of a size in each run.
     pub time: Duration,
-    /// How often, if that is reached before.
+    /// Maximum number of exchanges of a size in each run.
     pub exchanges: u64,
-    /// How often the whole is done.
+    /// Number of runs.
     pub repeats: u32,
-    /// Socket buffers; without it the system's for TCP, and room for a message for datagrams.
+    /// Socket buffers; by default the system's for TCP, and room for a message for datagrams.
     pub buffer_bytes: Option<usize>,
-    /// The largest datagram; without it what the path takes.
+    /// Maximum size of a datagram; by default the path MTU's.
     pub datagram_bytes: Option<usize>,
-    /// How long an answer is waited for.
+    /// Maximum time to wait for an answer over datagrams.
     pub timeout: Duration,
-    /// How both ends wait.
+    /// Way in which both ends wait.
     pub wait: Wait,
     /// The processor of the client's end.
     pub client_cpu: Option<usize>,
     /// The processor of the server's end.
     pub server_cpu: Option<usize>,
-    /// The address of the client that everything goes by.
+    /// The client's address, which all traffic uses.
     pub from: Option<IpAddr>,
 }
 
-/// What carries messages.
+/// Carrier of messages.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum System {
-    /// A TCP connection, with this congestion control at both ends; without one the system's.
+    /// A TCP connection, with this congestion control at both ends; by default the system's.
     Tcp(Option<String>),
-    /// Datagrams, which nobody sends again.
+    /// Datagrams, without retransmission.
     Udp,
 }
 
-/// How an end waits for a message.
+/// Way in which an end waits for a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
     /// Asleep, until the kernel wakes it.
     Sleep,
-    /// By looking again and again: no wake-up, and a processor for itself.
+    /// Busy, by polling: no wake-up, but a whole processor.
     Spin,
 }
 
-/// Says which option cannot be.
+/// Reasons why an option is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {
     /// A list is empty.
-    #[error("there is nothing to measure: no {0} is named\nname at least one")]
+    #[error("nothing to measure: no {0} is named\nname at least one")]
     Nothing(&'static str),
     /// A number is out of its range.
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
-    /// An option that nothing of what is measured heeds.
+    /// An option without effect on this measurement.
     #[error(transparent)]
     WithoutEffect(#[from] WithoutEffect),
 }
@@ -112,7 +112,7 @@ impl Options {
     /// Checks every option.
     ///
     /// # Errors
-    /// [`OptionsError`] names the first that cannot be.
+    /// [`OptionsError`] names the first invalid option.
     pub fn check(&self) -> Result<(), OptionsError> {
         let nothing = |what, is_empty| if is_empty { Err(OptionsError::Nothing(what)) } else { Ok(()) };
         nothing("protocol", self.systems.is_empty())?;
@@ -123,7 +123,7 @@ impl Options {
             in_range("a size in bytes", (*size).into(), 1..=LARGEST_MESSAGE_BYTES.into())?;
         }
         in_range("-t in ms", self.time.as_millis(), 1..=86_400_000)?;
-        // Each is kept, eight bytes of it, until its run is summed up.
+        // Eight bytes of each exchange are kept until its run is summarised.
         in_range("--exchanges", self.exchanges.into(), 1..=10_000_000)?;
         in_range("--repeat", self.repeats.into(), 1..=10_000)?;
         in_range("--timeout in ms", self.timeout.as_millis(), 1..=60_000)?;
@@ -137,7 +137,7 @@ impl Options {
         self.check_effects()
     }
 
-    /// Refuses what was told and would be ignored; a default that is told as it is does no harm.
+    /// Refuses options that would be ignored; an option given with its default value does no harm.
     fn check_effects(&self) -> Result<(), OptionsError> {
         let without_datagrams = |option| {
             let (when, remedy) = ("without datagrams", "add udp to --protocols");
@@ -161,7 +161,7 @@ impl Options {
         u32::try_from(largest).expect("sizes were checked")
     }
 
-    /// Returns how much of a message one datagram holds, on a path that takes packets of so many bytes.
+    /// Returns the message bytes that one datagram holds, on a path with this MTU.
     pub(super) fn piece_bytes(&self, mtu_bytes: Option<u32>, is_ipv6: bool) -> u32 {
         let headers = HEADERS_BYTES + if is_ipv6 { MORE_HEADERS_OF_IPV6_BYTES } else { 0 };
         let of_path = mtu_bytes.unwrap_or(1_500).saturating_sub(headers) as usize;
@@ -169,9 +169,9 @@ impl Options {
         u32::try_from(datagram.saturating_sub(PIECE_HEADER_BYTES).max(1)).expect("a datagram is small")
     }
 
-    /// Returns the socket buffer to ask for where messages come in datagrams.
+    /// Returns the socket buffer to request where messages arrive in datagrams.
     pub(super) fn datagram_buffer_bytes(&self) -> usize {
-        // What waits in a buffer takes up to twice its size there.
+        // Queued data takes up to twice its size in a buffer.
         let of_message = (self.largest_bytes() as usize).saturating_mul(2);
         self.buffer_bytes.unwrap_or(of_message.clamp(1 << 20, USUAL_BUFFER_BYTES))
     }

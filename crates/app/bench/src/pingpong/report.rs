@@ -1,4 +1,4 @@
-//! What a ping-pong found: the object that `--json` prints, from which tables and figures are made.
+//! Report of a ping-pong: the object that `--json` prints, from which tables and figures are made.
 //!
 //! Its form is published as `docs/formats/bench-pingpong.schema.json`; a test compares the two.
 
@@ -19,19 +19,19 @@ use crate::host_state::HostState;
 use crate::report::noise::{self, Elsewhere};
 use crate::report::{Forms, Row, RowNames, State, Times, Used};
 
-/// What kind of object it is.
+/// Format name of the object.
 pub const FORMAT: &str = "tallycast.bench.pingpong";
-/// The version of its form; a change that a reader must know of raises it.
+/// Version of the format; an incompatible change raises it.
 pub const VERSION: u32 = 1;
 
-/// The metrics of rows.
+/// Metric names of rows; more follow.
 pub(crate) const HALF_ROUND_TRIP: &str = "half_round_trip";
 pub(crate) const RATE: &str = "bits_per_second";
 
-/// When a ping-pong began, between whom, and what it was to measure.
+/// Start time, hosts and settings of a ping-pong.
 pub type Start = crate::report::Start<Settings>;
 
-/// All that was found.
+/// Everything measured, with its evaluation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -39,36 +39,36 @@ pub struct Report {
     pub format: String,
     /// [`VERSION`].
     pub version: u32,
-    /// When, where and what.
+    /// Time, hosts and settings.
     pub start: Start,
     /// Every size of every run, in the order of measuring.
     #[serde(rename = "turns")]
     pub size_steps: Vec<SizeStepReport>,
-    /// What came of it.
+    /// Outcome and evaluation.
     pub end: End,
 }
 
-/// The options of a ping-pong, as told.
+/// Options of a ping-pong, as given.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// What carried the messages.
+    /// Systems that carried the messages.
     pub systems: Vec<String>,
-    /// How large they were.
+    /// Sizes of the messages. Units: bytes.
     pub sizes: Vec<u64>,
     /// Seconds of each size in each run.
     pub time: f64,
-    /// How many exchanges of a size are enough.
+    /// Number of exchanges of a size that is enough.
     pub exchanges: u64,
-    /// How often the whole is done.
+    /// Number of runs.
     pub repeats: u32,
-    /// The socket buffers that were asked for; null for the system's, and for room for a message in datagrams.
+    /// The requested socket buffers; null for the system's, and for room for a message in datagrams.
     pub buffer_bytes: Option<u64>,
-    /// Bytes in a datagram, the head of 24 included.
+    /// Bytes in a datagram, its header of 24 included.
     pub datagram_bytes: u64,
-    /// Seconds that an answer over datagrams is waited for.
+    /// Maximum time to wait for an answer over datagrams. Units: seconds.
     pub timeout: f64,
-    /// How both ends wait.
+    /// Way in which both ends wait.
     pub wait: Wait,
 }
 
@@ -76,57 +76,57 @@ pub struct Settings {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SizeStepReport {
-    /// Which run, from 0.
+    /// Number of the run, from 0.
     pub run: u32,
-    /// What carried the messages.
+    /// System that carried the messages.
     pub system: String,
-    /// How large they were.
+    /// Size of a message.
     pub message_bytes: u64,
-    /// What became of every exchange, the unmeasured ones included.
+    /// Account of every exchange, the unmeasured ones included.
     pub account: Account,
     /// Δt/2; null if no exchange was completed.
     pub half_round_trip: Option<Times>,
-    /// The size divided by the median Δt; null likewise.
+    /// The size divided by the median Δt; null if no exchange was completed.
     pub bits_per_second: Option<f64>,
-    /// Segments that TCP sent again, the client's alone.
+    /// Segments that TCP sent again, at the client only.
     pub retransmits: Option<u64>,
-    /// Why the size step ended early; null if it did not.
+    /// Reason why the size step ended early; null if it did not.
     pub trouble: Option<String>,
 }
 
-/// What became of every exchange: `sent = completed + lost forward + lost in reverse + unexplained`.
+/// Account of every exchange: `sent = completed + lost forward + lost in reverse + unexplained`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
-    /// Messages that were handed over.
+    /// Messages that were sent.
     pub sent: u64,
-    /// Those that were answered in time.
+    /// Messages that were answered in time.
     pub completed: u64,
-    /// Those that did not arrive whole.
+    /// Messages that did not arrive complete.
     #[serde(rename = "lost_there")]
     pub lost_forward: u64,
-    /// Those whose answer did not come whole, or not in time.
+    /// Messages whose answer did not arrive complete, or not in time.
     #[serde(rename = "lost_back")]
     pub lost_reverse: u64,
-    /// Those that were lost where nobody can tell.
+    /// Messages whose loss has no known place.
     pub unexplained: u64,
 }
 
-/// How a ping-pong ended.
+/// Outcome of a ping-pong, and its evaluation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
     /// UTC, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// Whether all runs are there.
+    /// Completeness of the runs.
     pub state: State,
     /// Every system of every run.
     pub sessions: Vec<Session>,
-    /// Systems that could not be had.
+    /// Systems that were not available.
     pub skipped: Vec<Skipped>,
     /// Median and spread over the runs.
     pub rows: Vec<Row>,
-    /// Why the measurement is not to be relied on; empty when all was quiet.
+    /// Reasons why the measurement is unreliable; empty if undisturbed.
     pub noise: Vec<String>,
     /// Notes, such as buffers that the kernel clamped.
     pub notes: Vec<String>,
@@ -138,35 +138,35 @@ pub struct End {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Session {
-    /// Which run, from 0.
+    /// Number of the run, from 0.
     pub run: u32,
-    /// What carried the messages.
+    /// System that carried the messages.
     pub system: String,
     /// The congestion control of the client's TCP.
     pub congestion: Option<String>,
     /// Processors that the client kept busy, in percent of one.
     pub client_cpu_percent: f64,
-    /// The same of the server.
+    /// Processors that the server kept busy, in percent of one.
     pub server_cpu_percent: f64,
-    /// How many processors others kept busy on the client's host; null where the kernel does not say.
+    /// Processors that other work kept busy on the client's host; null where the kernel does not report it.
     pub client_elsewhere_cpus: Option<f64>,
-    /// The same of the server's host.
+    /// Processors that other work kept busy on the server's host; null where the kernel does not report it.
     pub server_elsewhere_cpus: Option<f64>,
-    /// What the client's socket tells of datagrams.
+    /// Datagram counters of the client's end.
     pub client: Evidence,
-    /// The same of the server's.
+    /// Datagram counters of the server's end.
     pub server: Evidence,
-    /// Why it is not to be relied on; empty when all was quiet.
+    /// Reasons why the session is unreliable; empty if undisturbed.
     pub noise: Vec<String>,
 }
 
-/// A system that could not be had.
+/// A system that was not available.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skipped {
-    /// Which.
+    /// Name of the system.
     pub system: String,
-    /// Why, and the way out.
+    /// The cause, and the remedy.
     pub reason: String,
 }
 
@@ -176,11 +176,11 @@ pub(super) struct Measured {
     pub(super) round_trips: Option<Percentiles>,
     pub(super) retransmits: Option<u64>,
     pub(super) trouble: Option<String>,
-    /// Whether it was ended early.
+    /// True if it was ended early.
     pub(super) was_cut: bool,
 }
 
-/// What one system came to in a run.
+/// Results of one system in a run.
 pub(super) struct Way<'a> {
     pub(super) run: u32,
     pub(super) system: &'a System,
@@ -191,9 +191,9 @@ pub(super) struct Way<'a> {
     pub(super) notes: Vec<String>,
 }
 
-/// A report that grows.
+/// A report under construction.
 pub(super) struct Builder {
-    /// When it began.
+    /// Time at which the measurement began.
     began: Moment,
     broken_off: bool,
     report: Report,
@@ -265,7 +265,7 @@ impl Builder {
         notes.into_iter().for_each(|note| self.note(note));
     }
 
-    /// Takes note of a system that cannot be had.
+    /// Records that a system is not available.
     pub(super) fn skip(&mut self, system: &System, reason: &str) {
         let skipped = Skipped { system: system.to_string(), reason: reason.to_owned() };
         if !self.report.end.skipped.contains(&skipped) {
@@ -273,13 +273,13 @@ impl Builder {
         }
     }
 
-    /// Returns why systems could not be had.
+    /// Returns why systems were not available.
     pub(super) fn refusals(&self) -> String {
         let skipped = self.report.end.skipped.iter();
         skipped.map(|it| format!("{}: {}", it.system, it.reason)).collect::<Vec<_>>().join("\n")
     }
 
-    /// Takes note that it could not go on.
+    /// Records that the measurement could not continue.
     pub(super) fn break_off(&mut self, reason: &str) {
         self.broken_off = true;
         self.note(reason.to_owned());
@@ -309,7 +309,7 @@ impl Builder {
             self.report.end.rows.iter().filter(|row| row.metric == HALF_ROUND_TRIP).collect();
         let wide = times.iter().filter(|row| noise::is_wide(row)).count();
         if wide > 0 {
-            // One line: they are marked where they stand.
+            // One line: the table marks them individually.
             noise.push(format!("the runs' times lie far apart at {wide} of {} sizes", times.len()));
         }
         self.report.end.noise = noise;
@@ -350,7 +350,8 @@ impl Report {
         for system in &self.start.test_start.systems {
             for size in &self.start.test_start.sizes {
                 for (metric, unit, pick) in metrics {
-                    // A size step that broke off measured a failing path; one that was ended early has too few exchanges.
+                    // A size step that broke off measured a failing path; one that was ended early has too few
+                    // exchanges.
                     let whole =
                         self.size_steps_of(system, *size).filter(|size_step| size_step.trouble.is_none());
                     let values: Vec<f64> = whole.filter_map(pick).collect();
@@ -401,19 +402,19 @@ impl Account {
         Self { sent, completed, lost_forward, lost_reverse, unexplained }
     }
 
-    /// Tells whether it adds up.
+    /// Returns whether the account balances.
     #[must_use]
     pub const fn adds_up(&self) -> bool {
         self.sent == self.completed + self.lost()
     }
 
-    /// Returns how many exchanges were lost.
+    /// Returns the number of lost exchanges.
     #[must_use]
     pub const fn lost(&self) -> u64 {
         self.lost_forward + self.lost_reverse + self.unexplained
     }
 
-    /// Returns the same as a share.
+    /// Returns the lost exchanges in percent.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "exchanges are far below 2^53")]
     pub fn lost_percent(&self) -> f64 {
@@ -421,7 +422,7 @@ impl Account {
     }
 }
 
-/// Names a size in rows.
+/// Returns the name of a size in rows.
 fn case(message_bytes: u64) -> String {
     format!("{message_bytes}B")
 }

@@ -14,14 +14,14 @@ use crate::control::{Connection, ControlError, EndWish, Message, ServeError, Tes
 use crate::greeting::token;
 use crate::report::Meter;
 
-/// What a server has to know to take part.
+/// The server's part of the test.
 pub const TEST: Test = Test { name: NAME, serve };
 pub(super) const NAME: &str = "pingpong";
 
-/// How long the server listens to the client before it looks whether it is to end.
+/// Maximum time the server waits for a message before it checks whether it is to end.
 const LISTEN: Duration = Duration::from_millis(50);
 
-/// Serves the ways of a client, one after the other.
+/// Serves the connections of a client in turn.
 fn serve(
     parameters: Value,
     connection: &mut Connection,
@@ -39,7 +39,7 @@ fn serve(
                     let wanted = Wanted { system, piece_bytes, endpoint };
                     serve_way(&options, &wanted, connection, is_wanted_to_end)?;
                 }
-                // It crossed the word that the way was refused.
+                // It crossed the message that the connection was refused.
                 Ok(Word::Finish) => connection.say(&Word::nothing_answered())?,
                 _ => return Err(connection.unexpected(&Message::Word(word)).into()),
             },
@@ -53,14 +53,14 @@ fn check_end(is_wanted_to_end: &EndWish<'_>) -> Result<(), ServeError> {
     if is_wanted_to_end() { Err(ServeError::Refused("the server was ended".to_owned())) } else { Ok(()) }
 }
 
-/// What a client wants to send messages over.
+/// The client's request for a connection.
 struct Wanted {
     system: System,
     piece_bytes: u32,
     endpoint: Option<std::net::SocketAddr>,
 }
 
-/// Serves one way, from its making to its end.
+/// Serves one connection, from its opening to its end.
 fn serve_way(
     options: &Options,
     wanted: &Wanted,
@@ -70,7 +70,7 @@ fn serve_way(
     let task = Task {
         options,
         system: &wanted.system,
-        // The size too is the client's word.
+        // The size too comes from the client, which is not trusted.
         piece_bytes: wanted.piece_bytes.clamp(1, 1 << 16),
         local: connection.local_address_any_port(),
         peer: connection.peer_address().ip(),
@@ -79,7 +79,7 @@ fn serve_way(
     let far = match make(&task, wanted, connection, is_wanted_to_end) {
         Ok(Some(far)) => far,
         Ok(None) => return Ok(connection.say(&Word::nothing_answered())?),
-        // A congestion control that this host does not have is no reason to end the others.
+        // A congestion control that this host does not have must not end the others.
         Err(MakeError::Link(error)) => {
             return Ok(connection.say(&Word::Refused { reason: error.to_string() })?);
         }
@@ -98,7 +98,7 @@ fn serve_way(
     })
 }
 
-/// Says why a way could not be made.
+/// Reasons why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
 enum MakeError {
     #[error(transparent)]
@@ -113,7 +113,8 @@ impl From<ControlError> for MakeError {
     }
 }
 
-/// Makes the far end of a way, and tells the client where it is; `None` if the client cannot make the near one.
+/// Opens the far end of a connection, and sends its address to the client; `None` if the client cannot open the
+/// near end.
 fn make(
     task: &Task<'_>,
     wanted: &Wanted,
@@ -139,11 +140,11 @@ fn make(
     }
 }
 
-/// Hears the client while its connection is waited for: it may give up.
+/// Reads the control connection while the data connection is awaited: the client may give up.
 struct Reception<'a, 'b> {
     connection: &'a mut Connection,
     is_wanted_to_end: &'a EndWish<'b>,
-    /// How the waiting ended, if not by a connection.
+    /// Outcome of the wait, if it was not a connection.
     outcome: Option<Result<(), ServeError>>,
 }
 
@@ -164,7 +165,7 @@ fn unexpected(connection: &Connection, word: &Word) -> ServeError {
     connection.unexpected(&Message::Word(word)).into()
 }
 
-/// Hears the client until it wants the way to end.
+/// Handles the client's messages until it ends the connection.
 fn tend(
     shared: &SharedState,
     connection: &mut Connection,
@@ -188,14 +189,14 @@ fn tend(
     }
 }
 
-/// What a thread that answered leaves.
+/// Results of the answering thread.
 struct Ended {
     evidence: Evidence,
     failure: Option<String>,
     notes: Vec<String>,
 }
 
-/// Answers until it is to end.
+/// Answers until asked to end.
 fn answer(mut far: Box<dyn Far>, shared: &SharedState, cpu: Option<usize>) -> Ended {
     // Refused on some kernels; pauses then end up to 50 µs late.
     let _ = clock::lower_timer_slack();
@@ -204,7 +205,7 @@ fn answer(mut far: Box<dyn Far>, shared: &SharedState, cpu: Option<usize>) -> En
     while failure.is_none() && !shared.is_to_end() {
         match far.answer(shared) {
             Ok(()) => {}
-            // The client closes its end when it has had enough.
+            // The client has closed its end.
             Err(LinkError::Closed) => break,
             Err(error) => failure = Some(error.to_string()),
         }
@@ -212,7 +213,7 @@ fn answer(mut far: Box<dyn Far>, shared: &SharedState, cpu: Option<usize>) -> En
     Ended { evidence: far.evidence(), failure, notes: far.notes() }
 }
 
-/// What the two threads of a server share.
+/// State shared by the two threads of a server.
 #[derive(Default)]
 struct SharedState {
     size_step: Mutex<SizeStep>,
@@ -270,7 +271,7 @@ mod tests {
             let system = System::Tcp(None);
             client.say(&Word::Prepare { run, system, piece_bytes: 1_448, endpoint: None }).unwrap();
             assert!(matches!(hear(&mut client), Word::Ready { .. }));
-            // Nothing connects.
+            // No client connects.
             client.say(&Word::Finish).unwrap();
             assert_eq!(hear(&mut client), Word::nothing_answered());
         }

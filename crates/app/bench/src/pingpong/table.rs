@@ -1,4 +1,4 @@
-//! The report as a table for people; no time without what was lost.
+//! The report as a table for people; times are never shown without losses.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::report::{HALF_ROUND_TRIP, RATE, Report, SizeStepReport, Start};
 use crate::report::noise;
 
 impl Start {
-    /// Says what is measured, between whom.
+    /// Describes measurement and ends.
     #[must_use]
     pub fn in_words(&self) -> String {
         let settings = &self.test_start;
@@ -80,7 +80,7 @@ impl Report {
         });
         let row = |metric| self.row(system, size, metric);
         let number = |metric| row(metric).map_or("–".to_owned(), |row| format!("{:.1}", row.median));
-        // Other work disturbs all sizes; one whose runs lie apart only itself.
+        // Other work disturbs all sizes; a wide spread concerns its own size only.
         let was_disturbed = self.end.sessions.iter().any(|session| !session.noise.is_empty());
         let is_noisy = was_disturbed || row(HALF_ROUND_TRIP).is_some_and(noise::is_wide);
         let mark = if is_noisy { "~" } else { "" };
@@ -124,7 +124,7 @@ impl Report {
         writeln!(formatter)
     }
 
-    /// Writes what became of all exchanges.
+    /// Writes the account of all exchanges.
     fn write_account(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for system in &self.start.test_start.systems {
             let size_steps = || {

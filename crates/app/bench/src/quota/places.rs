@@ -1,8 +1,9 @@
-//! Where a control group with a quota can be made: found from what the kernel says of this process.
+//! Places in which a control group with a quota can be created, derived from the kernel's files about this
+//! process.
 //!
-//! Version 1, if the `cpu` controller is mounted there: below the own group. Version 2: below the nearest group,
-//! the own one first, that hands `cpu` down to its children (`cgroup.subtree_control`). Nothing is switched on
-//! that belongs to somebody else.
+//! Version 1, if the `cpu` controller is mounted there: below the own group. Version 2: below the nearest
+//! group, the own one first, that delegates `cpu` to its children (`cgroup.subtree_control`). Nothing is
+//! enabled that belongs to others.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,23 +11,23 @@ use std::time::Duration;
 
 use super::{Quota, QuotaError};
 
-/// Which of the kernel's two interfaces.
+/// Version of the kernel's interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Version {
     One,
     Two,
 }
 
-/// A group below which one can be made.
+/// A group below which one can be created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     pub(super) version: Version,
     pub(super) folder: PathBuf,
-    /// The uppermost group that can be seen.
+    /// The uppermost visible group.
     pub(super) mount: PathBuf,
 }
 
-/// What a group and those below it may take together.
+/// Limit of a group and those below it together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Allowance {
     pub(super) group: PathBuf,
@@ -34,17 +35,17 @@ pub(super) struct Allowance {
     period_us: u64,
 }
 
-/// Where the controller is mounted, and where in it this process is.
+/// Mount point of the controller, and the group of this process in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Hierarchy {
     version: Version,
     mount: PathBuf,
-    /// Below `mount`.
+    /// Path below `mount`.
     own: PathBuf,
 }
 
 impl Version {
-    /// Returns the files that hold a quota and what is to stand in them, in the order of writing.
+    /// Returns the files of a quota and their contents, in the order of writing.
     pub(super) fn files(self, quota: &Quota) -> Vec<(&'static str, String)> {
         let micros = |duration: Duration| duration.as_micros().to_string();
         let (share, period) = (micros(quota.per_period()), micros(quota.period));
@@ -54,7 +55,7 @@ impl Version {
         }
     }
 
-    /// Returns what a group allows; `None` if it limits nothing, as the root of a hierarchy.
+    /// Returns the limit of a group; `None` if it has none, like the root of a hierarchy.
     ///
     /// Source: the kernel's `scheduler/sched-bwc.rst` and `admin-guide/cgroup-v2.rst`: no limit is `-1` in version 1 and
     /// `max` in version 2.
@@ -73,7 +74,8 @@ impl Version {
 impl Place {
     /// Returns the nearest group, this one or one above it, that allows less than `quota`.
     ///
-    /// Version 2 takes a larger quota below it all the same, and enforces the smaller one; version 1 calls it invalid.
+    /// Version 2 accepts a larger quota below it all the same, and enforces the smaller one; version 1 refuses
+    /// it as invalid.
     pub(super) fn less_allowed_above(&self, quota: &Quota) -> Option<Allowance> {
         let groups = self.folder.ancestors().take_while(|group| group.starts_with(&self.mount));
         groups.filter_map(|group| self.version.allowance(group)).find(|it| !it.allows(quota))
@@ -81,7 +83,7 @@ impl Place {
 }
 
 impl Allowance {
-    /// Returns it in processors.
+    /// Returns the limit in processors.
     #[expect(clippy::cast_precision_loss, reason = "the kernel's shares and periods are far below 2^53 µs")]
     pub(super) fn cpus(&self) -> f64 {
         self.share_us as f64 / self.period_us as f64
@@ -93,7 +95,7 @@ impl Allowance {
     }
 }
 
-/// Returns where a group can be made, the best place first.
+/// Returns the places where a group can be created, the best one first.
 pub(super) fn of_this_process() -> Result<Vec<Place>, QuotaError> {
     let read = |path: &str| {
         fs::read_to_string(path).map_err(|source| QuotaError::NotPermitted { path: path.into(), source })
@@ -140,7 +142,7 @@ fn hierarchy(mountinfo: &str, cgroup: &str) -> Option<Hierarchy> {
     Some(second.hierarchy(Version::Two, path_of(cgroup, str::is_empty)?))
 }
 
-/// Returns the path of the group on the first line whose controllers are wanted.
+/// Returns the path of the group on the first line whose controllers match.
 fn path_of(cgroup: &str, is_wanted: impl Fn(&str) -> bool) -> Option<&str> {
     cgroup.lines().find_map(|line| {
         let (_, rest) = line.split_once(':')?;
@@ -150,7 +152,7 @@ fn path_of(cgroup: &str, is_wanted: impl Fn(&str) -> bool) -> Option<&str> {
 }
 
 struct Mount<'a> {
-    /// What of the hierarchy is mounted: more than `/` means less than all of it, as in containers.
+    /// Mounted part of the hierarchy: more than `/` means less than all of it, as in containers.
     root: &'a str,
     point: &'a str,
     kind: &'a str,
@@ -244,7 +246,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (above, own) = (root.path().join("a"), root.path().join("a/b"));
         fs::create_dir_all(&own).unwrap();
-        // The own groups limit nothing; what is above allows half a processor.
+        // The own groups limit nothing; the group above allows half a processor.
         fs::write(above.join("cpu.max"), "50000 100000\n").unwrap();
         fs::write(own.join("cpu.max"), "max 100000\n").unwrap();
         for (file, value) in [("cpu.cfs_quota_us", "100000\n"), ("cpu.cfs_period_us", "200000\n")] {

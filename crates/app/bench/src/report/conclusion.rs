@@ -1,4 +1,4 @@
-//! Published conclusions, compared with what was found here.
+//! Published conclusions, compared with the results here.
 
 use std::fmt;
 
@@ -6,44 +6,44 @@ use drawing::{Column, Page};
 use probe::Contrast;
 use serde::{Deserialize, Serialize};
 
-/// How much of a published grid is measured.
+/// Share of a published grid that is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grid {
     /// A few points, in minutes.
     Short,
-    /// All of them, with runs as long as the published ones.
+    /// All points, with runs as long as the published ones.
     Full,
 }
 
-/// One published conclusion, and what was measured here.
+/// One published conclusion, and the result here.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conclusion {
     /// The published conclusion.
     pub source: String,
-    /// What was found here, or why it cannot be judged.
+    /// The result here, or the reason why it cannot be judged.
     pub here: String,
-    /// Whether the two agree.
+    /// Agreement of the two.
     pub agreement: Agreement,
 }
 
-/// Whether a conclusion holds here.
+/// Agreement of a conclusion with the results here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Agreement {
-    /// It does.
+    /// They agree.
     Agrees,
-    /// At some points, not at others.
+    /// They agree at some points, not at others.
     Partly,
-    /// It does not.
+    /// They differ.
     Differs,
     /// The points for it were not measured.
     NotMeasured,
 }
 
 impl Agreement {
-    /// Returns its words.
+    /// Returns the agreement as text.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl Agreement {
         }
     }
 
-    /// How far something holds that holds at `some` of `all`.
+    /// Returns the agreement of a claim that holds at `some` of `all` points.
     #[must_use]
     pub const fn of_share(some: usize, all: usize) -> Self {
         match (some, all) {
@@ -67,20 +67,20 @@ impl Agreement {
 }
 
 impl Conclusion {
-    /// Compares a published conclusion with what was found here.
+    /// Compares a published conclusion with the result here.
     #[must_use]
     pub fn new(source: &str, here: &str, agreement: Agreement) -> Self {
         let here = if agreement == Agreement::NotMeasured { "not measured" } else { here };
         Self { source: source.to_owned(), here: here.to_owned(), agreement }
     }
 
-    /// Tells whether it was judged.
+    /// Returns whether it was judged.
     #[must_use]
     pub(crate) fn is_judged(&self) -> bool {
         self.agreement != Agreement::NotMeasured
     }
 
-    /// Says why a conclusion cannot be judged here.
+    /// Returns a conclusion that cannot be judged here, with the reason.
     #[must_use]
     pub fn not_judged(source: &str, why: &str) -> Self {
         let here = format!("cannot be judged here: {why}");
@@ -88,21 +88,22 @@ impl Conclusion {
     }
 }
 
-/// Comparisons of one kind, of each of which a document claims the same outcome: the first is more than the second.
+/// Comparisons of one kind, in each of which a document claims the same outcome: the first is more than the
+/// second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Comparisons {
-    /// How many came out as claimed.
+    /// Number of comparisons with the claimed outcome.
     pub(crate) more: usize,
-    /// How many the other way round.
+    /// Number of comparisons with the opposite outcome.
     pub(crate) less: usize,
-    /// How many showed that there is no difference.
+    /// Number of comparisons that showed equality.
     pub(crate) alike: usize,
-    /// How many told nothing, since repeats spread over more than they differ by.
+    /// Number of comparisons without result, since repeats spread over more than they differ by.
     pub(crate) unclear: usize,
 }
 
 impl Comparisons {
-    /// Counts what came out.
+    /// Counts the outcomes.
     pub(crate) fn of(contrasts: impl IntoIterator<Item = Contrast>) -> Self {
         let mut it = Self::default();
         for contrast in contrasts {
@@ -116,13 +117,13 @@ impl Comparisons {
         it
     }
 
-    /// Returns how many can be judged.
+    /// Returns the number of comparisons that can be judged.
     pub(crate) const fn judged(&self) -> usize {
         self.more + self.less + self.alike
     }
 
-    /// Judges a document's claim as [`conclude`](Self::conclude) does, and names what could not be compared; where that
-    /// is all there is, nothing is judged.
+    /// Judges a document's claim as [`conclude`](Self::conclude) does, and names the comparisons left out; if
+    /// that is all of them, nothing is judged.
     pub(crate) fn conclude_but(
         &self,
         source: &str,
@@ -151,7 +152,7 @@ impl Comparisons {
     }
 }
 
-/// Returns how a published measurement is cited; reports identify it by a number.
+/// Returns the citation of a published measurement; reports identify it by a number.
 pub(crate) fn citation(document: &str) -> &str {
     match document {
         "000" => "the Wendelstein 7-X monitoring paper",
@@ -163,7 +164,7 @@ pub(crate) fn citation(document: &str) -> &str {
     }
 }
 
-/// Writes each published conclusion with what was found here.
+/// Writes each published conclusion with the result here.
 pub(crate) fn write_conclusions(
     formatter: &mut fmt::Formatter<'_>,
     document: &str,
@@ -180,7 +181,7 @@ pub(crate) fn write_conclusions(
     Ok(())
 }
 
-/// Adds them to a page.
+/// Adds the conclusions to a page.
 pub(crate) fn add_conclusions(page: &mut Page, document: &str, conclusions: &[Conclusion]) {
     page.heading(&format!("Conclusions of {}, and of this host", citation(document)));
     page.table(

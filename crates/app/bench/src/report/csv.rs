@@ -1,11 +1,11 @@
 //! Cells of tables for other programs.
 
-/// Writes a value; nothing where there is none.
+/// Formats a value; an empty cell if there is none.
 pub(crate) fn cell(value: Option<impl ToString>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }
 
-/// Writes words so that no comma of theirs begins a new cell. Source: RFC 4180 §2, rules 5 to 7.
+/// Formats a text so that none of its commas begins a new cell. Source: RFC 4180 §2, rules 5 to 7.
 pub(crate) fn text(words: &str) -> String {
     if words.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", words.replace('"', "\"\""))

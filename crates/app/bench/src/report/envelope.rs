@@ -1,4 +1,4 @@
-//! When a measurement began, between whom, and how it ended.
+//! Start and end of a measurement: time, hosts and outcome.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use crate::control::program_version;
 use crate::host;
 use crate::host_state::HostState;
 
-/// When a measurement between two ends began, between whom, and what it was to measure: `S` are the settings of a test.
+/// Start of a measurement between two ends: time, hosts and the settings `S` of a test.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Start<S> {
@@ -17,7 +17,7 @@ pub struct Start<S> {
     pub version: String,
     /// The client's kernel and machine.
     pub system_info: String,
-    /// When.
+    /// Start time.
     pub timestamp: Timestamp,
     /// The server.
     pub connecting_to: Endpoint,
@@ -25,9 +25,9 @@ pub struct Start<S> {
     pub client: HostState,
     /// The server's host.
     pub server: HostState,
-    /// Whether both are one.
+    /// True if both ends are on one host.
     pub same_host: bool,
-    /// What was to be measured.
+    /// Settings of the measurement.
     pub test_start: S,
 }
 
@@ -51,13 +51,13 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// How a measurement of several points ended.
+/// Outcome of a measurement of several points.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
     /// UTC, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// Whether all points are there.
+    /// Completeness of the points.
     pub state: State,
     /// Notes.
     pub notes: Vec<String>,
@@ -65,20 +65,20 @@ pub struct End {
     pub load_1min: Option<f64>,
 }
 
-/// Whether all runs are there.
+/// Completeness of the runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// They are.
+    /// All runs are there.
     Complete,
-    /// It was ended early: a run is short, or runs are missing.
+    /// The measurement was ended early: a run is short, or runs are missing.
     Interrupted,
-    /// Something failed: a run is short, or runs are missing.
+    /// A failure ended the measurement: a run is short, or runs are missing.
     BrokenOff,
 }
 
 impl<S> Start<S> {
-    /// Begins now, with the server at `peer`.
+    /// Returns a start at the present time, with the server at `peer`.
     pub(crate) fn now(peer: SocketAddr, client: HostState, server: HostState, test_start: S) -> Self {
         let time_ns = clock::wall().as_nanos();
         Self {
@@ -93,13 +93,13 @@ impl<S> Start<S> {
         }
     }
 
-    /// Returns the same beginning of a measurement with other settings, which this one was a part of.
+    /// Returns this start with the settings of the measurement of which it was a part.
     pub(crate) fn with<T>(self, test_start: T) -> Start<T> {
         let Self { version, system_info, timestamp, connecting_to, client, server, same_host, .. } = self;
         Start { version, system_info, timestamp, connecting_to, client, server, same_host, test_start }
     }
 
-    /// Says on which hosts it is measured.
+    /// Describes the hosts.
     #[must_use]
     pub fn hosts_in_words(&self) -> String {
         if self.same_host {
@@ -109,7 +109,7 @@ impl<S> Start<S> {
         }
     }
 
-    /// Says what limits the sockets of both hosts.
+    /// Describes the limits of the sockets of both hosts.
     #[must_use]
     pub fn limits_in_words(&self) -> String {
         let of = |name: &str, host: &HostState| {
@@ -127,12 +127,12 @@ impl<S> Start<S> {
 }
 
 impl End {
-    /// The end of a measurement that still goes on.
+    /// Returns the end of a measurement that still runs.
     pub(crate) const fn open() -> Self {
         Self { time_ns: 0, state: State::Complete, notes: Vec::new(), load_1min: None }
     }
 
-    /// Notes what is to be known, once.
+    /// Adds a note, once.
     pub(crate) fn note(&mut self, note: &str) {
         if !self.notes.iter().any(|known| known == note) {
             self.notes.push(note.to_owned());
@@ -157,7 +157,7 @@ impl State {
         }
     }
 
-    /// Says what is missing; `None` if nothing is.
+    /// Describes the missing part; `None` if nothing is missing.
     #[must_use]
     pub const fn in_words(self) -> Option<&'static str> {
         match self {

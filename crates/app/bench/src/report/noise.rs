@@ -1,14 +1,14 @@
-//! Whether figures are to be relied on: what others took of the processors, and how far repeats lie apart.
+//! Reliability of figures: other work on the processors, and the spread of repeats.
 
 use super::row::Row;
 use super::used::Used;
 
-/// How many processors others may keep busy before a run is called noisy.
+/// Number of processors kept busy by other work above which a run is noisy.
 const QUIET_CPUS: f64 = 0.2;
-/// How far repeats may spread, as a share of their median, before a measurement is called noisy.
+/// Spread of repeats, as a share of their median, above which a measurement is noisy.
 const QUIET_SPREAD: f64 = 0.1;
 
-/// How many processors others kept busy on the hosts of both ends; `None` where that is not known.
+/// Processors that other work kept busy on the hosts of both ends; `None` where that is not known.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Elsewhere {
     pub(crate) client: Option<f64>,
@@ -16,8 +16,8 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Returns what others did on each host. On a host that has both ends, each end takes the other's work for
-    /// somebody else's: it is taken off.
+    /// Returns the other work on each host. On a host that has both ends, each end counts the other's work as
+    /// other work: it is subtracted.
     pub(crate) fn of(same_host: bool, client: &Used, server: Option<&Used>) -> Self {
         let Some(server) = server else { return Self { client: client.elsewhere_cpus, server: None } };
         if !same_host {
@@ -27,13 +27,13 @@ impl Elsewhere {
         Self { client: rest, server: rest }
     }
 
-    /// Returns the most that was seen in any of several runs.
+    /// Returns the maximum of several runs.
     pub(crate) fn most(runs: impl Iterator<Item = Self> + Clone) -> Self {
         let most = |of: fn(Self) -> Option<f64>| runs.clone().filter_map(of).reduce(f64::max);
         Self { client: most(|it| it.client), server: most(|it| it.server) }
     }
 
-    /// Says on which hosts other work kept processors busy; empty if it was quiet.
+    /// Describes the hosts on which other work kept processors busy; empty if undisturbed.
     pub(crate) fn disturbances(self, same_host: bool) -> Vec<String> {
         let hosts = if same_host {
             vec![("this host", self.client)]
@@ -47,14 +47,14 @@ impl Elsewhere {
     }
 }
 
-/// Says of which rows the repeats lie too far apart; `what` names them, such as `rates`.
+/// Describes the rows whose repeats spread too widely; `what` is the quantity, such as `rates`.
 pub(crate) fn spreads<'a>(what: &str, rows: impl Iterator<Item = &'a Row>) -> Vec<String> {
     let wide = rows.filter(|row| is_wide(row));
     wide.map(|row| format!("{what} of {} spread over {:.0} % of their median", row.case, spread(row) * 100.0))
         .collect()
 }
 
-/// Tells whether the repeats of a row lie too far apart.
+/// Returns whether the repeats of a row spread too widely.
 pub(crate) fn is_wide(row: &Row) -> bool {
     row.median > 0.0 && spread(row) > QUIET_SPREAD
 }
@@ -63,7 +63,7 @@ fn spread(row: &Row) -> f64 {
     (row.max - row.min) / row.median
 }
 
-/// Says in a line what disturbed a measurement.
+/// Describes in a line the disturbances of a measurement.
 pub(crate) fn in_words(noise: &[String]) -> String {
     match noise {
         [] => "quiet while it was measured".to_owned(),

@@ -1,4 +1,4 @@
-//! What every page of a report has: where and how it was measured, and what repeats came to.
+//! Parts common to the pages of all reports: circumstances of the measurement, and medians of repeats.
 
 use super::value_text;
 use drawing::{Column, Page, Tone};
@@ -6,7 +6,7 @@ use drawing::{Column, Page, Tone};
 use super::noise;
 use super::row::Row;
 
-/// Says where and under which circumstances it was measured, and what disturbed it.
+/// Adds the circumstances of the measurement and its disturbances.
 pub(crate) fn circumstances(page: &mut Page, text: &str, noise: &[String]) {
     page.paragraph(text);
     let tone = if noise.is_empty() { Tone::Quiet } else { Tone::Warning };

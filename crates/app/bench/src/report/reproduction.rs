@@ -1,5 +1,5 @@
-//! Published measurements reproduced: every measurement that the conclusions rest on, the published figures as reference
-//! for ours, and each conclusion compared with what was found.
+//! Published measurements reproduced: every measurement that the conclusions rest on, the published figures as
+//! reference for ours, and each conclusion compared with the results here.
 //!
 //! The object that `bench reproduce --json` prints; its form is published as `docs/formats/bench-reproduce.schema.json`.
 
@@ -20,9 +20,9 @@ use crate::report::page::{circumstances, medians};
 /// The two ends between which a measurement is reproduced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ends {
-    /// Where the server listens.
+    /// Address of the server.
     pub server: SocketAddr,
-    /// The address of this host that everything goes by; none for the way that the system chooses.
+    /// This host's address, which all traffic uses; none for the system's choice.
     pub from: Option<IpAddr>,
 }
 
@@ -34,15 +34,15 @@ pub struct Reproduction {
     pub format: String,
     /// [`VERSION`](Self::VERSION).
     pub version: u32,
-    /// Which document.
+    /// Number of the document.
     pub document: String,
-    /// How much of it.
+    /// Share of the published grid.
     pub grid: Grid,
     /// UTC, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// The version of this program.
+    /// Version of this program.
     pub tallycast: String,
-    /// This host, when it began.
+    /// State of this host at the beginning.
     pub host: Host,
     /// Every measurement, in the order of measuring.
     pub parts: Vec<Part>,
@@ -50,15 +50,15 @@ pub struct Reproduction {
     pub table: Vec<ReferenceFigure>,
     /// Each conclusion of the document.
     pub conclusions: Vec<Conclusion>,
-    /// UTC, in nanoseconds since 1970, when it ended.
+    /// End time: UTC, in nanoseconds since 1970.
     pub end_time_ns: i64,
-    /// Whether all measurements are there.
+    /// Completeness of the measurements.
     pub state: State,
     /// Tasks ready to run, averaged over the last minute.
     pub load_1min: Option<f64>,
     /// Notes.
     pub notes: Vec<String>,
-    /// Drawn for people, not told to programs.
+    /// Figures for people; not part of the JSON.
     #[serde(skip)]
     pub(crate) charts: Vec<Chart>,
 }
@@ -67,28 +67,28 @@ pub struct Reproduction {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// What was measured.
+    /// Name of the measurement.
     pub name: String,
-    /// What came of it.
+    /// Result of the measurement.
     pub outcome: PartOutcome,
 }
 
-/// What came of a measurement.
+/// Result of a measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case", deny_unknown_fields)]
 pub enum PartOutcome {
-    /// Something was measured.
+    /// The measurement was made.
     Measured {
         /// The report of its test, in its own form.
         report: Value,
         /// Median and spread.
         rows: Vec<Row>,
-        /// Why it is not to be relied on; empty when all was quiet.
+        /// Reasons why the measurement is unreliable; empty if undisturbed.
         noise: Vec<String>,
     },
-    /// It was not tried, or could not be measured.
+    /// The measurement was not tried, or failed.
     Skipped {
-        /// Why, and what to do.
+        /// The cause, and the remedy.
         reason: String,
     },
 }
@@ -97,27 +97,27 @@ pub enum PartOutcome {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReferenceFigure {
-    /// What was measured, in the words of the paper.
+    /// The measured object, as the paper names it.
     pub what: String,
-    /// What of it, such as `bits_per_second`.
+    /// The metric, such as `bits_per_second`.
     pub metric: String,
-    /// Its unit.
+    /// Unit of the metric.
     pub unit: String,
     /// The published figure; null where there is none.
     pub source: Option<f64>,
     /// Median and spread here; null where it was not measured.
     pub here: Option<Row>,
-    /// Why the two are not to be compared, or there is none here; empty if nothing is to be said.
+    /// Reason why the two cannot be compared, or why there is none here; empty if there is no remark.
     pub remark: String,
 }
 
 impl Reproduction {
-    /// What kind of object it is.
+    /// Format name of the object.
     pub const FORMAT: &str = "tallycast.bench.reproduce";
-    /// The version of its form; a change that a reader must know of raises it.
+    /// Version of the format; an incompatible change raises it.
     pub const VERSION: u32 = 1;
 
-    /// Begins, with nothing measured yet.
+    /// Begins a reproduction without measurements.
     #[must_use]
     pub fn begin(document: &str, grid: Grid) -> Self {
         let time_ns = clock::wall().as_nanos();
@@ -140,10 +140,10 @@ impl Reproduction {
         }
     }
 
-    /// Adds what a test has reported.
+    /// Adds the report of a test.
     ///
     /// # Panics
-    /// If the report is no plain data: a defect of the test.
+    /// If the report cannot be serialised: a defect of the test.
     pub fn measured(&mut self, name: &str, report: &impl Serialize, rows: &[Row], noise: &[String]) {
         let report = serde_json::to_value(report).expect("a report is plain data");
         let outcome = PartOutcome::Measured { report, rows: rows.to_vec(), noise: noise.to_vec() };
@@ -159,12 +159,12 @@ impl Reproduction {
         }
     }
 
-    /// Adds what could not be measured.
+    /// Adds a measurement that could not be made.
     pub fn skipped(&mut self, name: &str, reason: String) {
         self.parts.push(Part { name: name.to_owned(), outcome: PartOutcome::Skipped { reason } });
     }
 
-    /// Ends it.
+    /// Ends the reproduction.
     #[must_use]
     pub fn end(mut self, state: State) -> Self {
         self.end_time_ns = clock::wall().as_nanos();
@@ -173,7 +173,7 @@ impl Reproduction {
         self
     }
 
-    /// Returns how many measurements there are, and how many of them are noisy.
+    /// Returns the number of measurements, and of noisy ones among them.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         let noises = || self.parts.iter().filter_map(Part::noise);
@@ -188,7 +188,7 @@ impl Reproduction {
         format!("{kernel} {machine}, {cpus} CPUs ({cpu}), load {before} before and {after} after")
     }
 
-    /// Says how many measurements are not to be relied on, for a picture that has no room for their names.
+    /// Returns a text with the number of unreliable measurements, for a picture without room for their names.
     fn noise_in_short(&self) -> Vec<String> {
         let (measured, noisy) = self.counts();
         let said = || format!("{noisy} of {measured} measurements, which the report names");
@@ -319,7 +319,8 @@ pub(crate) mod tests {
     use crate::report::Agreement;
     use crate::schema::Schema;
 
-    /// Checks a reproduction against its published form, and what was measured in its parts against theirs (`of_parts`).
+    /// Checks a reproduction against its published form, and the reports of its parts against theirs
+    /// (`of_parts`).
     pub(crate) fn check_against_schema(it: &Reproduction, of_parts: &str) {
         let published = include_str!("../../../../../docs/formats/bench-reproduce.schema.json");
         let value = serde_json::to_value(it).unwrap();
@@ -330,7 +331,7 @@ pub(crate) mod tests {
                 assert_eq!(of_parts.check(report), Ok(()), "{}", part.name);
             }
         }
-        // Figures are drawn for people, and are not in it.
+        // Figures are for people, and not part of the JSON.
         let without_figures = Reproduction { charts: Vec::new(), ..it.clone() };
         assert!(
             serde_json::from_value::<Reproduction>(value).unwrap() == without_figures,

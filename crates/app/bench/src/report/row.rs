@@ -1,4 +1,4 @@
-//! The median of repeats, in the one form that all tests share, and tables of it.
+//! The median of repeats, in the form common to all tests, and tables of it.
 
 use std::fmt;
 
@@ -10,37 +10,37 @@ use units::text;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// Which bench: `cycle`, `throughput`.
+    /// Name of the bench, such as `cycle` or `throughput`.
     pub bench: String,
-    /// What of it, such as `10ms/0.3cpu`.
+    /// Name of the point, such as `10ms/0.3cpu`.
     pub case: String,
-    /// What was measured: a transport.
+    /// System that was measured: a transport.
     pub system: String,
-    /// What of it, such as `multiplicity` or `bits_per_second`.
+    /// Metric, such as `multiplicity` or `bits_per_second`.
     pub metric: String,
-    /// Its unit, such as `elements` or `bit/s`.
+    /// Unit of the metric, such as `elements` or `bit/s`.
     pub unit: String,
     /// Median of the repeats.
     pub median: f64,
-    /// The smallest.
+    /// Minimum of the repeats.
     pub min: f64,
-    /// The largest.
+    /// Maximum of the repeats.
     pub max: f64,
-    /// How many repeats.
+    /// Number of repeats.
     pub runs: u64,
 }
 
-/// Whether what a row stands for is to be relied on.
+/// Reliability of the measurement of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Whole {
-    /// It is.
+    /// Undisturbed.
     Quiet,
-    /// It is marked as noisy.
+    /// Marked as noisy.
     Noisy,
 }
 
 impl Row {
-    /// Sums repeats up into a row that has all but its median and spread; `None` where there are none.
+    /// Summarises repeats as a row; `None` if there are none.
     pub(crate) fn of(names: RowNames<'_>, values: &[f64]) -> Option<Self> {
         let Summary { median, min, max, count, .. } = Summary::of(values)?;
         let RowNames { bench, case, system, metric, unit } = names;
@@ -57,7 +57,7 @@ impl Row {
     }
 }
 
-/// What a row is of.
+/// Names of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowNames<'a> {
     pub(crate) bench: &'a str,

@@ -1,4 +1,4 @@
-//! Many times in a report.
+//! Percentiles of times in a report.
 
 use probe::Percentiles;
 use serde::{Deserialize, Serialize};
@@ -7,31 +7,31 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Times {
-    /// How many there are.
+    /// Number of events.
     pub count: u64,
-    /// The shortest.
+    /// The minimum.
     pub min_us: f64,
-    /// Half are no longer.
+    /// The median.
     pub p50_us: f64,
-    /// 9 of 10 are no longer.
+    /// 90th percentile.
     pub p90_us: f64,
-    /// 99 of 100 are no longer.
+    /// 99th percentile.
     pub p99_us: f64,
-    /// 999 of 1,000 are no longer.
+    /// 99.9th percentile.
     pub p999_us: f64,
-    /// The longest.
+    /// The maximum.
     pub max_us: f64,
     /// The mean.
     pub mean_us: f64,
 }
 
 impl Times {
-    /// Returns times as they are.
+    /// Returns the times unchanged.
     pub(crate) fn of(it: &Percentiles) -> Self {
         Self::scaled(it, 1_000.0)
     }
 
-    /// Returns half of every time.
+    /// Returns half of each time.
     pub(crate) fn of_halves(it: &Percentiles) -> Self {
         Self::scaled(it, 2_000.0)
     }

@@ -1,4 +1,4 @@
-//! What a measurement took of a host's processors, and what others took meanwhile.
+//! Processor use of a measurement, and of other work meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::Elsewhere;
 
-/// What one end used in a run.
+/// Resources used by one end in a run.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Used {
     /// Processor time of the end's process.
     pub cpu_ns: u64,
-    /// How long it took.
+    /// Duration of the run.
     pub elapsed_ns: u64,
-    /// How many processors others kept busy on the end's host; null where the kernel does not say.
+    /// Processors that other work kept busy on the end's host; null where the kernel does not report it.
     pub elsewhere_cpus: Option<f64>,
 }
 
-/// Looks at this host while a run goes on.
+/// Meter of this host during a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meter {
     began: Instant,
@@ -28,12 +28,12 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Begins to look.
+    /// Begins the measurement.
     pub(crate) fn begin() -> Self {
         Self { began: Instant::now(), cpu_before_ns: cpu_ns(), elsewhere: Elsewhere::begin() }
     }
 
-    /// Returns what was used since.
+    /// Returns the resources used since.
     pub(crate) fn used(&self) -> Used {
         let cpu_ns = cpu_ns().saturating_sub(self.cpu_before_ns);
         Used {
@@ -45,7 +45,7 @@ impl Meter {
 }
 
 impl Used {
-    /// Adds the processor time of processes that worked for the end: it is not somebody else's.
+    /// Adds the processor time of processes that worked for the end: it is not other work.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "times of a run are far below 2^53 ns")]
     pub(crate) fn with(self, cpu_ns: u64) -> Self {
@@ -54,7 +54,7 @@ impl Used {
         Self { cpu_ns: self.cpu_ns + cpu_ns, elsewhere_cpus, ..self }
     }
 
-    /// Returns how much of a processor the end kept busy, in percent.
+    /// Returns the processor time of the end, in percent of one processor.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "times of a run are far below 2^53 ns")]
     pub fn cpu_percent(&self) -> f64 {
@@ -62,7 +62,7 @@ impl Used {
     }
 }
 
-/// Returns the processor time of this process so far, the kernel's in its name included.
+/// Returns the processor time of this process so far, including the kernel's on its behalf.
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)

@@ -1,13 +1,13 @@
-//! Whoever looks on while something is measured.
+//! The observer of a measurement.
 
-/// A terminal, or nobody.
+/// Observer of a measurement, such as a terminal.
 pub trait Watch: Send {
-    /// Is told what is being done, in a line.
+    /// Receives the progress, in a line.
     fn progress(&mut self, words: &dyn Fn() -> String);
 
-    /// Is told what is to be known before it begins.
+    /// Receives a note before the measurement begins.
     fn say(&mut self, _words: &str) {}
 
-    /// Tells whether the measurement is to end; what was measured so far is reported.
+    /// Returns whether the measurement is to end; what was measured so far is reported.
     fn is_wanted_to_end(&self) -> bool;
 }

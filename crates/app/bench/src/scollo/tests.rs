@@ -1,9 +1,9 @@
-//! What is concluded from reports whose answer is known: the example, and the example changed.
+//! Conclusions from reports with known answers: the example, and variants of it.
 
 use super::*;
 use crate::cycle::{Outcome, example_report};
 
-/// Compares a report of one quota whose sizes are as given: shared memory, UDP, for two cycle times.
+/// Compares a report of one quota with given sizes: shared memory, UDP, for two cycle times.
 fn agreements(change: impl FnOnce(&mut Report)) -> Vec<Agreement> {
     let mut report = example_report();
     change(&mut report);
@@ -49,7 +49,7 @@ fn a_point_that_carried_nothing_has_no_ratio() {
     assert_eq!((comparison.points, comparison.noisy_points), (4, 4));
 }
 
-/// Gives the points of each of these transports medians, in the order of their cycle times.
+/// Sets the medians of the points of each of these transports, in the order of their cycle times.
 fn set_medians(report: &mut Report, transports: &[Transport], medians: &[f64]) {
     for transport in transports {
         let points = report.points.iter_mut().filter(|point| point.transport == *transport);
@@ -89,7 +89,7 @@ fn where_both_reached_the_limit_it_is_not_known_which_carries_more() {
         assert_eq!(conclusions[index].agreement, Agreement::NotMeasured);
         assert_eq!(conclusions[index].here, "not measured; left out: 2 at which both reached the limit");
     }
-    // One element below it UDP is behind, and the point tells something.
+    // One element below the limit UDP is behind, and the point counts.
     let mut report = example_report();
     set_medians(&mut report, &[Transport::Udp], &[999_999.0, 999_999.0]);
     set_medians(&mut report, &[Transport::Shm], &[1_000_000.0, 1_000_000.0]);

@@ -25,7 +25,7 @@ pub(super) fn table(report: &Report) -> String {
     table
 }
 
-/// Writes a point without a run, with the reason in the place of a trouble.
+/// Writes a point without a run, with the reason in the column `trouble`.
 fn write_hole(table: &mut String, point: &Point) {
     let _ = writeln!(
         table,
@@ -38,7 +38,7 @@ fn write_hole(table: &mut String, point: &Point) {
     );
 }
 
-/// Returns what was set at a point, the first cells of its rows.
+/// Returns the settings of a point, the first cells of its rows.
 fn settings(point: &Point) -> String {
     let (bits, packets) = match point.rate {
         Rate::Bits(bits) => (Some(bits), None),

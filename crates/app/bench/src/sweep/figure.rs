@@ -9,13 +9,13 @@ use super::report::{Point, Report};
 use super::table;
 use crate::throughput::{Found, LossFreeFound};
 
-/// Over what is drawn.
+/// Axis of a figure.
 #[derive(Clone, Copy)]
 struct Over {
     title: &'static str,
     axis: &'static str,
     of: fn(&Point) -> Option<u64>,
-    /// Names the line that a point lies on: all that makes it another than others, but what is drawn over and the load.
+    /// Returns the name of a point's line: all of its settings except the axis and the load.
     line: fn(&Point) -> String,
 }
 
@@ -36,7 +36,7 @@ const OVERS: [Over; 2] = [
     },
 ];
 
-/// For each axis along which there are several points, and each load, a figure of throughput; and one of loss.
+/// Returns a figure of throughput for each axis with several points, and each load; and one of loss.
 pub(crate) fn charts(report: &Report) -> Vec<Chart> {
     let mut charts = Vec::new();
     for over in OVERS {
@@ -72,7 +72,7 @@ fn throughput(over: Over, cpu_load: f64, points: &[&Point]) -> Chart {
             points.iter().copied().filter(|point| (over.line)(point) == line).collect();
         if on_line.iter().any(|point| point.highest.is_some()) {
             let highest = |point: &Point| {
-                // Where no rate held there is none to draw, and 0 would be one: it is a hole in the line.
+                // Where no rate held there is none to draw, and 0 would be a rate: the line has a hole.
                 let megabits = |found: LossFreeFound| match found.found {
                     Found::Nothing => f64::NAN,
                     Found::Largest | Found::Limit => found.bits_per_second as f64 / 1e6,
@@ -111,7 +111,7 @@ fn loss(over: Over, cpu_load: f64, points: &[&Point]) -> Chart {
     }
 }
 
-/// Returns one line: of each point median and extremes.
+/// Returns one line: median and extremes of each point.
 fn one(
     over: Over,
     points: &[&Point],
@@ -166,7 +166,7 @@ mod tests {
     fn loads_are_shown_side_by_side_and_a_line_has_all_its_points() {
         let charts = charts(&example());
         let titles: Vec<&str> = charts.iter().map(|chart| chart.title.as_str()).collect();
-        // One receive buffer has a size, which makes no axis.
+        // A single receive buffer has a size, which makes no axis.
         assert_eq!(
             titles,
             [

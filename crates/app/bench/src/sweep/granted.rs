@@ -1,11 +1,11 @@
-//! What the kernel granted of the buffers of a point, and what to say where that is less than was asked for.
+//! Buffers that the kernel granted at a point, and texts for those that are smaller than requested.
 
 use units::text;
 
 use super::report::{Point, Run};
 use crate::throughput::Found;
 
-/// What the kernel granted, before it doubles it: the least in any run; none if no run could tell.
+/// Granted buffers, before the kernel doubles them: the minimum of all runs; none if no run has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Granted {
     pub(super) send: Option<u64>,
@@ -22,26 +22,26 @@ impl Granted {
 /// One of the two buffers of a point.
 struct Buffer {
     name: &'static str,
-    /// What limits it.
+    /// Setting that limits it.
     limit: &'static str,
     asked: Option<u64>,
     granted: Option<u64>,
 }
 
 impl Point {
-    /// Says why the send buffer is not as large as was asked for; `None` if it is, or none was asked for.
+    /// Returns why the send buffer is smaller than requested; `None` if it is not, or none was requested.
     pub(crate) fn clamped_send_buffer(&self) -> Option<String> {
         let (asked, granted) = (self.send_buffer_bytes, self.granted_send_buffer_bytes);
         Buffer { name: "send", limit: "net.core.wmem_max", asked, granted }.clamped()
     }
 
-    /// Says the same of the receive buffer.
+    /// Returns why the receive buffer is smaller than requested; `None` if it is not, or none was requested.
     pub(crate) fn clamped_receive_buffer(&self) -> Option<String> {
         let (asked, granted) = (self.receive_buffer_bytes, self.granted_receive_buffer_bytes);
         Buffer { name: "receive", limit: "net.core.rmem_max", asked, granted }.clamped()
     }
 
-    /// Says why a rate was looked for and none held; `None` if one did, or none was looked for.
+    /// Returns why no rate was found; `None` if one was, or none was searched for.
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub(crate) fn why_no_rate(&self) -> Option<String> {
         let found = self.highest.filter(|found| found.found == Found::Nothing)?;
@@ -57,7 +57,7 @@ impl Buffer {
         let bytes = |bytes: u64| text::size(bytes as f64);
         let Some(granted) = granted else {
             return Some(format!(
-                "nobody could tell what the kernel granted of the {} asked for",
+                "no run reported what the kernel granted of the requested {}",
                 bytes(asked)
             ));
         };
@@ -87,6 +87,6 @@ mod tests {
         point.send_buffer_bytes = Some(1 << 20);
         assert!(point.clamped_send_buffer().unwrap().contains("net.core.wmem_max=1048576"));
         point.granted_send_buffer_bytes = None;
-        assert!(point.clamped_send_buffer().unwrap().starts_with("nobody could tell"));
+        assert!(point.clamped_send_buffer().unwrap().starts_with("no run reported"));
     }
 }

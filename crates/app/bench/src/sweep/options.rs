@@ -1,17 +1,17 @@
-//! The grid, and how each of its points is measured.
+//! The grid of a sweep, and the measurement of each of its points.
 
 use std::time::Duration;
 
 use crate::cpu_load::CpuLoad;
 use crate::throughput::{self, LossFree, Protocol, Rate};
 
-/// The most points of a grid.
+/// Maximum number of points of a grid.
 const MOST_POINTS: u128 = 10_000;
 
 /// The time a run takes on top of its duration: waiting for the last datagrams, and the control messages.
 const RUN_OVERHEAD: Duration = Duration::from_millis(400);
 
-/// A grid: every combination of what the lists name is a point.
+/// A grid: every combination of the listed values is a point.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
     /// Send buffers; none is the system's.
@@ -20,34 +20,34 @@ pub struct Options {
     pub receive_buffers: Vec<Option<usize>>,
     /// Bytes in each datagram.
     pub payloads: Vec<usize>,
-    /// How fast to send.
+    /// Rates of the sender.
     pub rates: Vec<Rate>,
-    /// The CPU load put on the receiver's host, in millionths of the time.
+    /// The CPU load to apply on the receiver's host, in millionths of the time.
     pub cpu_loads_ppm: Vec<u32>,
     /// The number of threads that generate this load; none is one per processor.
     pub cpu_load_workers: Option<u32>,
-    /// How long a run measures.
+    /// Measured duration of a run.
     pub duration: Duration,
     /// Runs of each point.
     pub repeats: u32,
-    /// Look for the highest rate, up to each of the rates, at which less is lost than this.
+    /// Search for the highest rate, up to each of the rates, at which less is lost than this.
     pub loss_below: Option<LossBelow>,
     /// Datagrams leave in trains (`UDP_SEGMENT`).
     pub gso: bool,
-    /// Trains are received in one piece (`UDP_GRO`).
+    /// Trains are received whole (`UDP_GRO`).
     pub gro: bool,
 }
 
-/// What a search for a rate is satisfied with.
+/// Criterion of a search for a rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossBelow {
-    /// Up to which part of the datagrams may be lost, in millionths.
+    /// Maximum lost part of the datagrams, in millionths.
     pub most_ppm: u32,
-    /// How close the search comes; without it a hundredth of the rate it begins from.
+    /// Resolution of the search; by default a hundredth of the rate it begins from.
     pub step: Option<u64>,
 }
 
-/// A place in the grid.
+/// Settings of a point of the grid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// The send buffer; none is the system's.
@@ -56,13 +56,13 @@ pub struct Place {
     pub receive_buffer: Option<usize>,
     /// Bytes in each datagram.
     pub payload: usize,
-    /// How fast to send.
+    /// Rate of the sender.
     pub rate: Rate,
-    /// The CPU load put on the receiver's host, in millionths of the time.
+    /// The CPU load to apply on the receiver's host, in millionths of the time.
     pub cpu_load_ppm: u32,
 }
 
-/// Says which option cannot be.
+/// Reasons why an option is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {
@@ -72,7 +72,7 @@ pub enum OptionsError {
     /// There are too many points.
     #[error("the grid has {0} points, more than {MOST_POINTS}\nname fewer buffers, payloads, rates or loads")]
     TooMany(u128),
-    /// A number of threads for a CPU load that is not put on.
+    /// A number of threads without a CPU load.
     #[error("--cpu-load-workers has no effect without a load\nadd --cpu-load 50%, or leave it out")]
     WorkersWithoutLoad,
     /// A point of the grid cannot be measured.
@@ -81,7 +81,8 @@ pub enum OptionsError {
 }
 
 impl Default for Options {
-    /// The sizes of the Wendelstein 7-X monitoring paper at full speed, with the system's buffers; three runs of a second each.
+    /// The sizes of the Wendelstein 7-X monitoring paper at full speed, with the system's buffers; three runs
+    /// of one second each.
     fn default() -> Self {
         Self {
             send_buffers: vec![None],
@@ -103,7 +104,7 @@ impl Options {
     /// Checks every point.
     ///
     /// # Errors
-    /// [`OptionsError`] names the first option that cannot be.
+    /// [`OptionsError`] names the first invalid option.
     pub fn check(&self) -> Result<(), OptionsError> {
         let lists = [
             ("--send-buffers", self.send_buffers.len()),
@@ -133,7 +134,7 @@ impl Options {
         Ok(())
     }
 
-    /// Returns every point, in the order of measuring: those that are compared follow each other.
+    /// Returns every point, in the order of measuring: points that are compared follow each other.
     #[must_use]
     pub fn places(&self) -> Vec<Place> {
         let mut places = Vec::new();
@@ -157,7 +158,7 @@ impl Options {
         places
     }
 
-    /// Returns the flow that is measured at a point.
+    /// Returns the options of the flow at a point.
     #[must_use]
     pub fn flow(&self, place: &Place) -> throughput::Options {
         let load = CpuLoad { share_ppm: place.cpu_load_ppm, workers: self.cpu_load_workers };
@@ -177,7 +178,7 @@ impl Options {
         }
     }
 
-    /// Returns how fast a flow is sent. A search goes by bits a second, however its limit was written.
+    /// Returns the rate of a flow. A search uses bits per second, whatever the unit of its limit.
     fn rate_of_flow(&self, place: &Place) -> Rate {
         match self.loss_below {
             Some(_) => Rate::Bits(place.rate.bits_per_second(place.payload)),
@@ -185,7 +186,7 @@ impl Options {
         }
     }
 
-    /// Returns the search that is made at a point, if one was asked for.
+    /// Returns the search at a point, if one was requested.
     pub(super) fn search(&self, place: &Place) -> Result<Option<LossFree>, throughput::OptionsError> {
         let of = |below: LossBelow| {
             let search = LossFree::of(&self.flow(place), below.step)?;
@@ -194,7 +195,8 @@ impl Options {
         self.loss_below.map(of).transpose()
     }
 
-    /// Returns how long all of it takes about, if nothing fails; a search takes as long as its host lets it.
+    /// Returns the approximate duration of the whole, if nothing fails; a search takes as long as its host lets
+    /// it.
     #[must_use]
     pub fn about(&self) -> Duration {
         let runs = u32::try_from(self.places().len()).unwrap_or(u32::MAX).saturating_mul(self.repeats);

@@ -1,4 +1,4 @@
-//! What a sweep found: the object that `--json` prints, from which table, page and figures are made.
+//! Report of a sweep: the object that `--json` prints, from which table, page and figures are made.
 //!
 //! Its form is published as `docs/formats/bench-sweep.schema.json`; a test compares the two.
 
@@ -13,12 +13,12 @@ use crate::report::noise::{Elsewhere, spreads};
 use crate::report::{End, Row, RowNames, Start, State};
 use crate::throughput::{self, Account, Figures, LossFreeFound, Rate};
 
-/// What kind of object it is.
+/// Format name of the object.
 pub const FORMAT: &str = "tallycast.bench.sweep";
-/// The version of its form; a change that a reader must know of raises it.
+/// Version of the format; an incompatible change raises it.
 pub const VERSION: u32 = 1;
 
-/// All that was found.
+/// Everything measured, with its evaluation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -26,17 +26,17 @@ pub struct Report {
     pub format: String,
     /// [`VERSION`].
     pub version: u32,
-    /// When, where and what; null if it was ended before the first point.
+    /// Time, hosts and settings; null if the sweep was ended before the first point.
     pub start: Option<Start<Settings>>,
     /// Every point, in the order of measuring.
     pub points: Vec<Point>,
     /// Median and spread, one row for each figure of each point.
     pub rows: Vec<Row>,
-    /// How it ended.
+    /// Outcome.
     pub end: End,
 }
 
-/// The grid, as told.
+/// The grid, as given.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -46,9 +46,9 @@ pub struct Settings {
     pub receive_buffers: Vec<Option<u64>>,
     /// Bytes in each datagram.
     pub payloads: Vec<u64>,
-    /// How fast to send.
+    /// Rates of the sender.
     pub rates: Vec<Rate>,
-    /// The CPU load put on the receiver's host, in percent of the time.
+    /// The CPU load applied on the receiver's host, in percent of the time.
     #[serde(rename = "burns_percent")]
     pub cpu_loads_percent: Vec<f64>,
     /// The number of threads that generated this load; null for one per processor.
@@ -58,12 +58,12 @@ pub struct Settings {
     pub duration: f64,
     /// Runs of each point.
     pub repeats: u32,
-    /// Up to which part of the datagrams may be lost where the highest rate was looked for, in millionths; null where
-    /// it was not.
+    /// Maximum lost part of the datagrams in a search for the highest rate, in millionths; null without a
+    /// search.
     pub loss_below_ppm: Option<u32>,
-    /// Whether datagrams were to leave in trains; where they could not, a note says so.
+    /// True if datagrams were to leave in trains; a note says where they could not.
     pub gso: bool,
-    /// Whether trains were to be received in one piece; likewise.
+    /// True if trains were to be received whole; a note says where they could not.
     pub gro: bool,
 }
 
@@ -71,27 +71,27 @@ pub struct Settings {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// The send buffer that was asked for; null for the system's.
+    /// The requested send buffer; null for the system's.
     pub send_buffer_bytes: Option<u64>,
-    /// The receive buffer that was asked for; null for the system's.
+    /// The requested receive buffer; null for the system's.
     pub receive_buffer_bytes: Option<u64>,
     /// Bytes in each datagram.
     pub payload_bytes: u64,
-    /// How fast to send.
+    /// Rate of the sender.
     pub rate: Rate,
-    /// The CPU load to put on the receiver's host, in percent of the time.
+    /// The CPU load to apply on the receiver's host, in percent of the time.
     #[serde(rename = "burn_percent")]
     pub cpu_load_percent: f64,
     /// Every run; of a search those at the rate that it found.
     pub runs: Vec<Run>,
-    /// What the kernel granted of the send buffer, before it doubles it: the least in any run, those of a search at other
-    /// rates included; null if no run could tell.
+    /// Send buffer that the kernel granted, before it doubles it: the minimum of all runs, those of a search at
+    /// other rates included; null if no run has it.
     pub granted_send_buffer_bytes: Option<u64>,
-    /// The same of the receive buffer.
+    /// Receive buffer that the kernel granted, likewise.
     pub granted_receive_buffer_bytes: Option<u64>,
-    /// The highest rate, where it was looked for.
+    /// The highest rate, if it was searched for.
     pub highest: Option<LossFreeFound>,
-    /// Why it is not to be relied on; empty when all was quiet.
+    /// Reasons why the point is unreliable; empty if undisturbed.
     pub noise: Vec<String>,
 }
 
@@ -99,29 +99,30 @@ pub struct Point {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// Payload bits that were handed over a second; null if the sender could not tell.
+    /// Payload bits sent per second; null if the sender could not report it.
     pub sent_bits_per_second: Option<f64>,
-    /// Payload bits that arrived a second; null if the receiver could not tell.
+    /// Payload bits received per second; null if the receiver could not report it.
     pub received_bits_per_second: Option<f64>,
-    /// What became of all that was sent; null if the receiver could not tell.
+    /// Account of all datagrams; null if the receiver could not report it.
     pub account: Option<Account>,
-    /// What the kernel granted of the send buffer, before it doubles it; null if the sender could not tell.
+    /// Send buffer that the kernel granted, before it doubles it; null if the sender could not report it.
     pub send_buffer_bytes: Option<u64>,
-    /// The same of the receive buffer.
+    /// Receive buffer that the kernel granted, before it doubles it; null if the receiver could not report it.
     pub receive_buffer_bytes: Option<u64>,
-    /// How much of a processor the client kept busy, in percent.
+    /// Processor time of the client, in percent of one processor.
     pub client_cpu_percent: f64,
-    /// The same of the server, without the load that was put on; null if it could not tell.
+    /// Processor time of the server without the applied load, in percent of one; null if it could not report
+    /// it.
     pub server_cpu_percent: Option<f64>,
-    /// The load that was put on, as it was measured; null where there was none.
+    /// The applied load, as measured; null without one.
     #[serde(rename = "burned")]
     pub applied_load: Option<AppliedLoad>,
-    /// How many processors others kept busy on the client's host, the load that was put on not counted; null where the
-    /// kernel does not say.
+    /// Processors that other work kept busy on the client's host, the applied load not counted; null where the
+    /// kernel does not report it.
     pub client_elsewhere_cpus: Option<f64>,
-    /// The same of the server's host.
+    /// Processors that other work kept busy on the server's host, the applied load not counted; null likewise.
     pub server_elsewhere_cpus: Option<f64>,
-    /// Why it is not whole; null if it is.
+    /// Reason why the run is incomplete; null if it is complete.
     pub trouble: Option<String>,
 }
 
@@ -144,7 +145,7 @@ impl Run {
         }
     }
 
-    /// Returns which part of what was sent did not arrive, in percent; `None` where it is not known.
+    /// Returns the part of the sent datagrams that did not arrive, in percent; `None` where it is not known.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "datagrams of a run are far below 2^53")]
     pub fn lost_percent(&self) -> Option<f64> {
@@ -162,7 +163,7 @@ impl Point {
         let is_of_point = |rate: u64| match (kind, found) {
             (Kind::Rate, _) => true,
             (Kind::Search, Some(found)) => rate == found.bits_per_second,
-            // A search that was cut has runs at many rates, of which none stands for the point.
+            // A search that was cut short has runs at many rates, none of which stands for the point.
             (Kind::Search, None) => false,
         };
         let runs = all.into_iter().filter(|(rate, _)| is_of_point(*rate)).map(|(_, run)| run).collect();
@@ -185,25 +186,25 @@ impl Point {
         point
     }
 
-    /// Returns median and spread of what was handed over a second, in bits.
+    /// Returns median and spread of the sent bits per second.
     #[must_use]
     pub fn sent(&self) -> Option<Summary> {
         self.summary(|run| run.sent_bits_per_second)
     }
 
-    /// Returns the same of what arrived.
+    /// Returns median and spread of the received bits per second.
     #[must_use]
     pub fn received(&self) -> Option<Summary> {
         self.summary(|run| run.received_bits_per_second)
     }
 
-    /// Returns the same of the part that was lost, in percent.
+    /// Returns median and spread of the lost part, in percent.
     #[must_use]
     pub fn lost_percent(&self) -> Option<Summary> {
         self.summary(Run::lost_percent)
     }
 
-    /// Returns the same of the load that was put on, in percent of one processor.
+    /// Returns median and spread of the applied load, in percent of one processor.
     #[must_use]
     pub fn applied_load_percent(&self) -> Option<Summary> {
         self.summary(|run| run.applied_load.map(|applied_load| applied_load.cpu_percent()))
@@ -214,7 +215,7 @@ impl Point {
         Summary::of(&whole.filter_map(of).collect::<Vec<_>>())
     }
 
-    /// Names the point.
+    /// Returns the name of the point.
     #[must_use]
     pub fn case(&self) -> String {
         let buffer = |bytes: Option<u64>| bytes.map_or("system".to_owned(), |bytes| bytes.to_string());
@@ -267,7 +268,7 @@ impl Point {
 }
 
 impl Place {
-    /// Says where in the grid it is.
+    /// Describes the settings of the point.
     pub(super) fn in_words(&self) -> String {
         let buffer =
             |bytes: Option<usize>| bytes.map_or("the system's".to_owned(), |bytes| text::size(bytes as f64));
@@ -286,21 +287,21 @@ impl Place {
     }
 }
 
-/// How a point is measured.
+/// Method of measuring a point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// At one rate.
     Rate,
-    /// By a search for the highest.
+    /// By a search for the highest rate.
     Search,
 }
 
-/// A report that grows.
+/// A report under construction.
 pub(super) struct Builder {
     report: Report,
     settings: Settings,
     is_broken_off: bool,
-    /// Points that were refused, for each reason.
+    /// Points that were refused, by reason.
     left_out: Vec<(String, Vec<Place>)>,
 }
 
@@ -326,7 +327,7 @@ impl Builder {
         }
     }
 
-    /// Leaves a point out that the server refused.
+    /// Leaves out a point that the server refused.
     pub(super) fn leave_out(&mut self, place: &Place, reason: &str) {
         self.is_broken_off = true;
         match self.left_out.iter_mut().find(|(known, _)| known == reason) {
@@ -335,7 +336,7 @@ impl Builder {
         }
     }
 
-    /// Takes note that no further point could be measured.
+    /// Records that no further point could be measured.
     pub(super) fn break_off(&mut self, reason: &str) {
         self.is_broken_off = true;
         self.note(&format!("the next point could not be measured: {reason}"));
@@ -359,7 +360,7 @@ impl Builder {
 }
 
 impl Report {
-    /// Says how many points are not to be relied on; empty when all was quiet.
+    /// Returns a text with the number of unreliable points; empty if all were undisturbed.
     pub(super) fn noise_in_short(&self) -> Vec<String> {
         let noisy = self.points.iter().filter(|point| !point.noise.is_empty()).count();
         let all = self.points.len();
@@ -369,7 +370,7 @@ impl Report {
             .collect()
     }
 
-    /// Returns why points are not to be relied on, with their names; empty when all was quiet.
+    /// Returns why points are unreliable, with their names; empty if all were undisturbed.
     #[must_use]
     pub fn noise(&self) -> Vec<String> {
         let noisy = self.points.iter().filter(|point| !point.noise.is_empty());
@@ -378,7 +379,7 @@ impl Report {
 }
 
 impl Settings {
-    /// Names what was measured, in a row of figures: with trains it is another system.
+    /// Returns the name of the system in a row of figures: with trains it is another system.
     fn system(&self) -> String {
         let techniques = [(self.gso, "+gso"), (self.gro, "+gro")];
         let named = techniques.into_iter().filter(|(is_on, _)| *is_on).map(|(_, name)| name);

@@ -1,4 +1,4 @@
-//! Runs one point after the other, each as a measurement of throughput of its own.
+//! Measures one point after the other, each as its own measurement of throughput.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,11 +9,11 @@ use crate::host;
 use crate::report::{State, Watch};
 use crate::throughput::{self, Interval, RunReport, SideError, Start, ThroughputError};
 
-/// Says why nothing could be measured.
+/// Reasons why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SweepError {
-    /// An option cannot be.
+    /// An option is invalid.
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// The first point could not be measured.
@@ -21,11 +21,11 @@ pub enum SweepError {
     Throughput(#[from] ThroughputError),
 }
 
-/// Measures every point with the server at an address, and reports.
+/// Measures every point with the server at an address and returns the report.
 ///
 /// # Errors
-/// [`SweepError`] if nothing could be measured. What fails after the first point is in the report; points whose load the
-/// server refuses are left out, and said.
+/// [`SweepError`] if nothing could be measured. Failures after the first point are in the report; points whose
+/// load the server refuses are left out, with a note.
 pub fn measure(
     options: &Options,
     server: SocketAddr,
@@ -69,7 +69,7 @@ pub fn measure(
     }
 }
 
-/// Tells whether the server did not want to begin: another point may be as it wants it.
+/// Returns whether the server refused to begin: it may accept another point.
 const fn is_refusal(error: &ThroughputError) -> bool {
     matches!(
         error,
@@ -85,13 +85,13 @@ fn measure_point(
     patience: Patience,
     watch: &mut PassingOn<'_>,
 ) -> Result<throughput::Report, ThroughputError> {
-    // One that was not asked for is the system's, whatever is asked for at the other end.
+    // A buffer that was not requested is the system's, whatever is requested at the other end.
     let send_buffer_bytes = place.send_buffer.or_else(host::send_buffer_default);
     let flow = throughput::Options { from, send_buffer_bytes, ..options.flow(place) };
     throughput::measure(&flow, options.search(place)?.as_ref(), server, patience, watch)
 }
 
-/// Tells whoever watches the sweep how its present point goes on.
+/// Reports the progress of the present point to the observer of the sweep.
 struct PassingOn<'a> {
     watch: &'a mut dyn Watch,
     words: String,

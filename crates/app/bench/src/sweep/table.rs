@@ -8,10 +8,10 @@ use units::text;
 use super::report::{Point, Report, Settings};
 use crate::throughput::{Found, LossFreeFound, Rate};
 
-/// What marks a noisy point.
+/// Mark of a noisy point.
 const NOISY: &str = "~";
 
-/// What is shown of a point.
+/// Returns the cells of a point.
 pub(super) fn cells(point: &Point) -> [String; 9] {
     let text = |summary: Option<Summary>, write: &dyn Fn(f64) -> String| {
         summary.map_or_else(String::new, |it| write(it.median))
@@ -47,7 +47,7 @@ fn rate(rate: Rate) -> String {
 }
 
 impl Report {
-    /// Says where and how it was measured.
+    /// Describes hosts and settings.
     pub(super) fn circumstances(&self) -> String {
         match &self.start {
             Some(start) => format!("{}\n{}", start.hosts_in_words(), start.test_start.in_words()),
@@ -57,7 +57,7 @@ impl Report {
 }
 
 impl fmt::Display for Report {
-    /// Writes the hosts, every point with its spread, its loss and its load, the accounts, and what is to be known.
+    /// Writes the hosts, every point with its spread, its loss and its load, the accounts, and the notes.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}\n", self.circumstances())?;
         writeln!(
@@ -86,7 +86,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Names a buffer by what was asked for, and what the kernel gave if that was less.
+/// Returns a buffer as text: the requested size, and the granted one if that is less.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub(super) fn buffer(asked: Option<u64>, granted: Option<u64>) -> String {
     let bytes = |bytes: u64| text::size(bytes as f64);
@@ -99,7 +99,7 @@ pub(super) fn buffer(asked: Option<u64>, granted: Option<u64>) -> String {
     }
 }
 
-/// Says what a search found. Up to which loss a rate was to hold is told for the whole grid.
+/// Describes the result of a search. The table names the maximum loss once for the whole grid.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 fn highest(found: &LossFreeFound) -> String {
     let rate = |bits: u64| text::rate(bits as f64);
@@ -110,7 +110,7 @@ fn highest(found: &LossFreeFound) -> String {
     }
 }
 
-/// Writes the account of all runs of a point.
+/// Returns the account of all runs of a point as text.
 pub(super) fn account(point: &Point) -> String {
     let accounts: Vec<_> = point.runs.iter().filter_map(|run| run.account.clone()).collect();
     if accounts.is_empty() {

@@ -1,4 +1,4 @@
-//! The client's end of a throughput measurement: it says what is measured, and keeps the report.
+//! The client's end of a throughput measurement: it sets the options, and builds the report.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,26 +15,26 @@ use super::transport::{self, Task};
 use crate::control::{Connection, ControlError, Message, Patience};
 use crate::host_state::HostState;
 
-/// Whoever watches a measurement.
+/// Observer of a measurement.
 pub trait Watch {
-    /// Both ends are there.
+    /// Handles the start of the measurement, once both ends are ready.
     fn began(&mut self, start: &Start);
 
-    /// An interval has passed, as both ends saw it.
+    /// Handles an interval, with the counts of both ends.
     fn interval(&mut self, interval: &Interval);
 
-    /// A run has ended.
+    /// Handles the end of a run.
     fn run_ended(&mut self, run: &RunReport);
 
-    /// Tells whether the measurement is to end early.
+    /// Returns whether the measurement is to end early.
     fn is_wanted_to_end(&self) -> bool;
 }
 
-/// Says why nothing could be measured.
+/// Reasons why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThroughputError {
-    /// An option cannot be.
+    /// An option is invalid.
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// The server cannot be reached.
@@ -45,10 +45,11 @@ pub enum ThroughputError {
     Side(#[from] SideError),
 }
 
-/// Measures with the server at an address, and reports; with `loss_free` it looks for the highest rate without loss.
+/// Measures with the server at an address and returns the report; with `loss_free` it searches for the highest
+/// rate without loss.
 ///
 /// # Errors
-/// [`ThroughputError`] if nothing could be measured. What fails after the first run has begun is in the report.
+/// [`ThroughputError`] if nothing could be measured. Failures after the first run has begun are in the report.
 pub fn measure(
     options: &Options,
     loss_free: Option<&LossFree>,
@@ -72,7 +73,7 @@ pub fn measure(
     client.end(watch)
 }
 
-/// How much longer the header of IPv6 is than that of IPv4.
+/// Difference between the header lengths of IPv6 and IPv4.
 const MORE_HEADERS_OF_IPV6_BYTES: u32 = 20;
 
 struct Client<'a> {
@@ -98,7 +99,7 @@ impl<'a> Client<'a> {
         Ok(Self { options, builder: Builder::new(options, begun), connection, unit_bytes })
     }
 
-    /// Runs as often as was asked for.
+    /// Measures the requested number of runs.
     fn repeat(&mut self, watch: &mut dyn Watch) -> Result<(), SideError> {
         for run in 0..self.options.repeats {
             if !self.run_watched(run, self.options.rate(), watch)? {
@@ -108,7 +109,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Looks for the highest rate without loss.
+    /// Searches for the highest rate without loss.
     fn search(&mut self, loss_free: &LossFree, watch: &mut dyn Watch) -> Result<(), SideError> {
         let mut search = RateSearch::new(loss_free.limit, loss_free.step, self.options.repeats);
         for run in 0.. {
@@ -131,7 +132,8 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Runs once; tells whether to go on. A first run that cannot be begun is an error, a later one breaks off.
+    /// Executes one run; returns whether to continue. A first run that cannot begin is an error, a later one
+    /// breaks off.
     fn run_watched(&mut self, run: u32, rate: Rate, watch: &mut dyn Watch) -> Result<bool, SideError> {
         match self.run(run, rate, watch) {
             Ok(whole) => {
@@ -146,7 +148,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Runs once; tells whether the run was whole.
+    /// Executes one run; returns whether it was complete.
     fn run(&mut self, run: u32, rate: Rate, watch: &mut dyn Watch) -> Result<bool, SideError> {
         let task = Task {
             options: self.options,
@@ -210,7 +212,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Says what failed at either end; `None` if nothing did.
+/// Describes the failures at either end; `None` if there are none.
 fn failures(ours: &SideResult, theirs: Option<&SideResult>) -> Option<String> {
     let of = |side: &SideResult, name: &str| {
         side.failures.iter().map(|failure| format!("at the {name}: {failure}")).collect::<Vec<_>>()
@@ -220,19 +222,19 @@ fn failures(ours: &SideResult, theirs: Option<&SideResult>) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// Joins what both ends saw of each interval.
+/// Joins the intervals of both ends.
 struct Measuring<'a> {
     builder: &'a mut Builder,
     watch: &'a mut dyn Watch,
     ours: BTreeMap<usize, Live>,
     theirs: BTreeMap<usize, Live>,
     done: Option<SideResult>,
-    /// Whether the server asked for the run to end early.
+    /// True if the server asked to end the run early.
     is_server_ending: bool,
 }
 
 impl Measuring<'_> {
-    /// Hands on the intervals that both ends have told of.
+    /// Passes on the intervals that both ends have reported.
     fn join(&mut self) {
         while let Some(mark) = self.ours.keys().next().copied().filter(|mark| self.theirs.contains_key(mark))
         {
@@ -240,9 +242,9 @@ impl Measuring<'_> {
         }
     }
 
-    /// Hands on what one end alone has told of, at the end of a run. The other began a little later and so has not come
-    /// as far, but says no less: beyond what it counted in all nothing happened there. Only an end that did not tell that
-    /// is missing.
+    /// Passes on the intervals that one end alone has reported, at the end of a run. The other began a little
+    /// later and so has fewer intervals, but no smaller totals: beyond its totals nothing happened there. Only
+    /// an end that did not report those is missing.
     fn flush(&mut self, ours: &SideResult, theirs: Option<&SideResult>) {
         while let Some(mark) = self.ours.keys().chain(self.theirs.keys()).min().copied() {
             match (self.ours.get(&mark), self.theirs.get(&mark)) {
@@ -278,7 +280,7 @@ impl Measuring<'_> {
                         ControlError::Silent { peer: connection.peer_address(), silence: patience }.into()
                     );
                 }
-                // The senders' last word, which no receiver waits for any more.
+                // The senders' final counts, which no receiver waits for any more.
                 Some(Word::Sent(_)) => {}
                 Some(word) => drop(self.hear(word, connection)?),
             }
@@ -343,7 +345,7 @@ mod tests {
         }
     }
 
-    /// Counts the intervals it is told of.
+    /// Counts the intervals that it receives.
     struct Counting(usize);
 
     impl Watch for Counting {
@@ -360,8 +362,8 @@ mod tests {
         }
     }
 
-    /// Returns, for each interval, what was sent in it and what was received, when the client's end counted up to the
-    /// first marks and the server's up to fewer.
+    /// Returns the sent and received amounts of each interval, when the client's end counted up to the marks
+    /// `ours` and the server's up to `theirs`.
     fn intervals(ours: &[u64], theirs: &[u64], total: Option<u64>) -> Vec<(Option<u64>, Option<u64>)> {
         const INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
         let host = HostState::look(std::net::IpAddr::from([127, 0, 0, 1]));

@@ -8,7 +8,7 @@ use crate::report::csv::cell;
 const HEADER: &str = "run,way,side,stream,receiver,start_s,end_s,omitted,bytes,bits_per_second,packets,lost_packets,\
                       lost_percent,jitter_ms,out_of_order,retransmits,rtt_us,snd_cwnd_bytes\n";
 
-/// Writes every flow of every interval, and every interval's sums with an empty `stream`.
+/// Returns a row for every flow of every interval, and for every interval's sums with an empty `stream`.
 pub(super) fn table(report: &Report) -> String {
     let settings = &report.start.test_start;
     let mut text = HEADER.to_owned();

@@ -1,4 +1,5 @@
-//! Figures of a measurement: the rate over time, as sent and as received, and what was missing; every run a line.
+//! Figures of a measurement: the rate over time, as sent and as received, and the missing part; every run is a
+//! line.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,7 @@ use drawing::{Axis, COLOURS, Chart, Point, Series};
 
 use super::report::{Figures, Report};
 
-/// What is drawn of a sum.
+/// A quantity of a sum that is drawn.
 struct Quantity {
     title: &'static str,
     y_title: &'static str,
@@ -18,10 +19,10 @@ const QUANTITIES: [Quantity; 2] = [
     Quantity { title: "Missing so far", y_title: "datagrams lost [%]", value: |it| it.lost_percent },
 ];
 
-/// What the four sums are called, in their order.
+/// Names of the four sums, in their order.
 const NAMES: [&str; 4] = ["sent", "received", "sent, reverse", "received, reverse"];
 
-/// Returns all figures; none where nothing was seen.
+/// Returns all figures; empty if there are no intervals.
 pub(super) fn charts(report: &Report) -> Vec<Chart> {
     QUANTITIES.iter().filter_map(|quantity| chart(report, quantity)).collect()
 }

@@ -1,4 +1,4 @@
-//! The highest rate at which nothing is lost, repeatably: what is looked for, and what was found.
+//! The highest rate at which nothing is lost, repeatably: parameters and result of the search.
 
 use serde::{Deserialize, Serialize};
 use units::text;
@@ -9,53 +9,53 @@ use crate::range::in_range;
 use crate::report::Row;
 use crate::without_effect::WithoutEffect;
 
-/// How finely a search looks unless told otherwise, as a part of its limit.
+/// Default resolution of a search, as a part of its limit.
 const USUAL_PARTS: u64 = 100;
 
-/// What is looked for.
+/// Parameters of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossFree {
-    /// The highest rate to try. Units: payload bits a second of each flow.
+    /// The highest rate to try. Units: payload bits per second of each flow.
     pub limit: u64,
-    /// How close a search comes. Units: as `limit`.
+    /// Resolution of the search. Units: as `limit`.
     pub step: u64,
-    /// Up to which part of the datagrams may be lost, in millionths.
+    /// Maximum lost part of the datagrams, in millionths.
     pub most_lost_ppm: u32,
 }
 
-/// What was found.
+/// Result of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LossFreeFound {
-    /// What the search ended with.
+    /// Outcome of the search.
     pub found: Found,
-    /// Payload bits a second of each flow; 0 if no rate held.
+    /// Payload bits per second of each flow; 0 if no rate held.
     pub bits_per_second: u64,
-    /// The highest rate that was to be tried.
+    /// The highest rate to try.
     pub limit: u64,
-    /// How close the search came.
+    /// Resolution of the search.
     pub step: u64,
-    /// In how many runs, of as many, nothing was lost at that rate.
+    /// Number of runs at that rate, all of them without loss.
     pub confirmations: u32,
 }
 
-/// What a search ended with.
+/// Outcome of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Found {
-    /// No rate held repeatedly.
+    /// No rate held in all of its runs.
     Nothing,
-    /// The highest that did.
+    /// The highest rate that held was found.
     Largest,
-    /// The limit held: more might.
+    /// The limit held: a higher rate might hold, too.
     Limit,
 }
 
 impl LossFree {
-    /// Returns the search that options ask for, with steps of so many bits a second.
+    /// Returns the search for the given options, with a resolution of `step` bits per second.
     ///
     /// # Errors
-    /// [`OptionsError::NoLimit`] if they name no rate to begin from.
+    /// [`OptionsError::NoLimit`] if they have no rate to begin from.
     pub fn of(options: &Options, step: Option<u64>) -> Result<Self, OptionsError> {
         match options.rate {
             Some(Rate::Bits(limit @ 1..)) => Ok(Self {
@@ -88,7 +88,7 @@ impl LossFreeFound {
         Self { found: word, bits_per_second: found.size(), limit, step, confirmations }
     }
 
-    /// Says what was found.
+    /// Describes the result.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub fn in_words(&self) -> String {

@@ -1,17 +1,17 @@
-//! What the two ends of a throughput measurement say to each other, and what each has counted.
+//! Messages between the two ends of a throughput measurement, and the counts of each end.
 //!
 //! ```text
 //! client                                   server
-//!   Prepare { run, rate, endpoints }  ─▶             makes its receiving ends, and tells where
+//!   Prepare { run, rate, endpoints }  ─▶             opens its receiving ends, and sends their addresses
 //!                                     ◀─   Ready { endpoints, token }
 //!   Start                             ─▶             both begin
 //!                                     ◀─   Live(..)  at every mark of its own clock
 //!   Sent(..)                         ◀─▶   Sent(..)  from an end whose flows have all been sent
 //!   Stop                              ─▶             send no more: the client wants to end
-//!                                     ◀─   Done(..)  what it counted, its accounts closed
+//!                                     ◀─   Done(..)  its counts, with closed accounts
 //! ```
 //!
-//! So one run after the other, until the client says good-bye.
+//! Runs follow one another in this way, until the client says good-bye.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -44,31 +44,31 @@ pub(super) enum Word {
     Done(Box<SideResult>),
 }
 
-/// Which flow, and at which of its receivers.
+/// Key of a flow and one of its receivers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub(super) struct FlowKey {
     pub(super) way: Way,
     pub(super) stream: u32,
-    /// None at the sender.
+    /// Index of the receiver; none at the sender.
     pub(super) receiver: Option<u32>,
 }
 
-/// What one end has counted at a mark.
+/// Counts of one end at a mark.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Live {
     pub(super) mark: usize,
-    /// When it was, since this end began.
+    /// Time of the mark, since this end began.
     pub(super) at_ns: u64,
     pub(super) flows: Vec<(FlowKey, Count)>,
 }
 
-/// What was counted of a flow, at its sender or at one of its receivers.
+/// Counts of a flow, at its sender or at one of its receivers.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Count {
     /// Datagrams; calls of TCP's sender; 0 at TCP's receiver; units of a stream, each of which fills a datagram.
     pub(super) units: u64,
     pub(super) bytes: u64,
-    /// Missing so far; null where it is not known until the end.
+    /// Missing so far; null if unknown until the end.
     pub(super) lost: Option<u64>,
     pub(super) out_of_order: u64,
     pub(super) duplicates: u64,
@@ -76,83 +76,83 @@ pub(super) struct Count {
     pub(super) retransmits: Option<u64>,
     pub(super) rtt_ns: Option<u64>,
     pub(super) congestion_window_bytes: Option<u64>,
-    /// Units whose time on the way is known, on the sender's clock.
+    /// Units with a known delay, by the sender's clock.
     pub(super) delayed: u64,
-    /// What they took together.
+    /// Sum of their delays.
     pub(super) delay_sum_ns: u64,
 }
 
-/// What a flow's sender tells its receivers.
+/// Final counts of a flow's sender for its receivers.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Sent {
-    /// Datagrams that were given a number; 0 of TCP.
+    /// Datagrams that were numbered; 0 over TCP.
     pub(super) units: u64,
     pub(super) bytes: u64,
     /// Datagrams that were refused, by stage.
     pub(super) refused: BTreeMap<String, u64>,
 }
 
-/// What one end counted in a run.
+/// Results of one end for a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct SideResult {
     pub(super) flows: Vec<FlowResult>,
     pub(super) used: Used,
-    /// The same in the terms of a cost.
+    /// Processor use in the terms of a cost.
     pub(super) processor: Processor,
-    /// What was put on the host's processors on purpose; it is part of what was used.
+    /// Artificial load that was applied on the host; it is part of the resources used.
     #[serde(default)]
     #[serde(rename = "burned")]
     pub(super) applied_load: Option<AppliedLoad>,
-    /// What makes the run no whole one: flows that failed, accounts that do not add up. Each once.
+    /// Failures that make the run incomplete: flows that failed, accounts that do not balance. Each once.
     pub(super) failures: Vec<String>,
     pub(super) notes: Vec<String>,
 }
 
-/// What one end counted of a flow.
+/// Results of one end for a flow.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct FlowResult {
     pub(super) key: FlowKey,
     pub(super) local: SocketAddr,
     pub(super) remote: Option<SocketAddr>,
-    /// All of the run.
+    /// Counts of the whole run.
     pub(super) total: Count,
-    /// What of it was counted before the measured part began.
+    /// Counts before the measured part began.
     pub(super) omitted: Count,
-    /// From when `omitted` was counted to the end of the flow; none if the flow ended before that.
+    /// Time from the end of the omitted part to the end of the flow; none if the flow ended before that.
     pub(super) measured_ns: Option<u64>,
     /// Units that a stall of the sender kept from being sent.
     pub(super) skipped: u64,
     pub(super) congestion_control: Option<String>,
-    /// What the kernel granted of this end's socket buffer, before it doubles it.
+    /// Socket buffer that the kernel granted this end, before it doubles it.
     #[serde(default)]
     pub(super) buffer_bytes: Option<u64>,
-    /// What became of all of it; at receivers only.
+    /// Account of the flow; at receivers only.
     pub(super) account: Option<Account>,
 }
 
-/// What became of all that a flow sent: `sent = received + Σ lost + unexplained`.
+/// Account of everything that a flow sent: `sent = received + Σ lost + unexplained`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
     /// `datagrams` or `bytes`.
     pub unit: Unit,
-    /// `closed`, or `unconfirmed` if the sender could not say how much there was.
+    /// `closed`, or `unconfirmed` if the sender could not report the final count.
     pub state: AccountState,
     /// Counted by the sender.
     pub sent: u64,
-    /// Counted by the receiver, each once.
+    /// Counted by the receiver, each datagram or byte once.
     pub received: u64,
-    /// Did not arrive, by the stage that is known to have lost them.
+    /// Amounts that did not arrive, by the stage at which they were lost.
     pub lost: BTreeMap<String, u64>,
-    /// Did not arrive, without any trace of where.
+    /// Amount that did not arrive, at an unknown stage.
     pub unexplained: u64,
-    /// Arrived again.
+    /// Units that arrived again.
     pub duplicates: u64,
-    /// Drops that the receiving socket counted and that nothing missing answers to.
+    /// Drops that the receiving socket counted and that match nothing missing.
     pub unmatched: u64,
 }
 
-/// What an account counts.
+/// Unit of an account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -162,18 +162,18 @@ pub enum Unit {
     Bytes,
 }
 
-/// Whether both ends had their say.
+/// Completeness of an account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccountState {
-    /// They had.
+    /// Both ends have reported.
     Closed,
-    /// The sender could not say how much there was: the tail is not known.
+    /// The sender could not report the final count: the tail is unknown.
     Unconfirmed,
 }
 
 impl End {
-    /// Tells whether this end sends that way.
+    /// Returns whether this end sends in that direction.
     pub(super) fn sends(self, way: Way) -> bool {
         (self == Self::Client) == (way == Way::Forward)
     }
@@ -191,7 +191,7 @@ impl Unit {
 }
 
 impl Live {
-    /// Returns what an end that has ended had counted at any mark behind that.
+    /// Returns the counts of an end that has ended, at any later mark.
     pub(super) fn at_end(side: &SideResult, mark: usize, at_ns: u64) -> Self {
         Self { mark, at_ns, flows: side.flows.iter().map(|flow| (flow.key, flow.total)).collect() }
     }
@@ -217,7 +217,7 @@ impl Sent {
         Self { units: sent.numbered, bytes: sent.bytes, refused: by_name(&sent.refused) }
     }
 
-    /// Returns it in the words of `probe`; stages that do not exist are left out.
+    /// Returns the counts as `probe`'s type; unknown stages are left out.
     pub(super) fn to_flow(&self) -> FlowSent {
         let mut refused = StageCounts::default();
         for (name, count) in &self.refused {
@@ -287,33 +287,33 @@ impl Account {
         }
     }
 
-    /// Writes it as an equation.
+    /// Formats the account as an equation.
     #[must_use]
     pub(crate) fn in_words(&self) -> String {
         let lost: String = self.lost.iter().map(|(stage, count)| format!(" + {count} {stage}")).collect();
         format!("{} sent = {} received{lost} + {} unexplained", self.sent, self.received, self.unexplained)
     }
 
-    /// Returns how much did not arrive.
+    /// Returns the amount that did not arrive.
     #[must_use]
     pub fn missing(&self) -> u64 {
         self.lost.values().sum::<u64>() + self.unexplained
     }
 
-    /// Tells whether everything arrived, as far as both ends can tell.
+    /// Returns whether everything arrived, as far as both ends know.
     #[must_use]
     pub fn is_loss_free(&self) -> bool {
         self.state == AccountState::Closed && self.missing() == 0
     }
 
-    /// Tells whether no more than so many millionths did not arrive, as far as both ends can tell.
+    /// Returns whether at most `most_ppm` millionths did not arrive, as far as both ends know.
     #[must_use]
     pub fn loses_at_most(&self, most_ppm: u32) -> bool {
         let (missing, sent) = (u128::from(self.missing()), u128::from(self.sent));
         self.state == AccountState::Closed && missing * 1_000_000 <= sent * u128::from(most_ppm)
     }
 
-    /// Tells whether it adds up.
+    /// Returns whether the account balances.
     #[must_use]
     pub fn adds_up(&self) -> bool {
         self.sent == self.received + self.missing()

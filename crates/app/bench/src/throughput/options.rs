@@ -1,4 +1,4 @@
-//! What a throughput measurement is to do; both ends check it, since a server believes no client.
+//! Options of a throughput measurement; both ends check them, since a server does not trust its clients.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -11,79 +11,79 @@ use crate::cpu_load::{CpuLoad, LARGEST_SHARE_PPM, MOST_LOAD_THREADS};
 use crate::range::{OutOfRange, in_range};
 use crate::without_effect::WithoutEffect;
 
-/// The largest payload of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
+/// Maximum payload of UDP over IPv4. Source: RFC 768 and 791: 65,535 less 8 and 20 bytes of header.
 pub const LARGEST_DATAGRAM_BYTES: usize = 65_507;
-/// What fills a packet of 1,500 bytes, the MTU of most networks, with the headers of IPv4 and UDP.
+/// Payload of a packet of 1,500 bytes, the MTU of most networks, with the headers of IPv4 and UDP.
 const USUAL_DATAGRAM_BYTES: usize = 1_472;
-/// What the header of the stream protocol takes of a datagram.
+/// Length of the stream protocol's header in a datagram.
 pub(super) const STREAM_HEADER_BYTES: usize = wire::DATA_HEADER_BYTES;
-/// The fewest samples that a datagram of a stream may be made for.
+/// Minimum sample bytes of a stream's datagram.
 const LEAST_STREAM_BYTES: usize = wire::MIN_DATA_BYTES - STREAM_HEADER_BYTES;
-/// What one call hands to TCP unless told otherwise, as iperf3's.
+/// Default size of a call of TCP, as in iperf3.
 const USUAL_BLOCK_BYTES: usize = 128 << 10;
 const LARGEST_BLOCK_BYTES: usize = 1 << 20;
 
-/// How fast datagrams are sent unless told otherwise, as iperf3's; a test is not to flood by accident.
+/// Default rate of datagrams, as in iperf3; a test must not flood by accident.
 const USUAL_DATAGRAM_RATE: Rate = Rate::Bits(1_000_000);
-/// The same for datagrams that hold no bits.
+/// Default rate of empty datagrams, which have no bit rate.
 const USUAL_EMPTY_RATE: Rate = Rate::Units(1_000);
 
-/// The intervals that a run may have: one a second for a day.
+/// Maximum number of intervals of a run: one per second for a day.
 const MOST_INTERVALS: u128 = 86_400;
 
-/// What is measured, and how.
+/// Options of a throughput measurement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// What carries the data.
+    /// Transport of the data.
     pub protocol: Protocol,
-    /// Which way they go.
+    /// Direction of the data.
     pub ways: Ways,
-    /// Parallel flows each way.
+    /// Parallel flows in each direction.
     pub streams: u32,
-    /// Receivers of each flow; more than one only of multicast.
+    /// Receivers of each flow; more than one only over multicast.
     pub receivers: u32,
-    /// The group of multicast.
+    /// Group address of multicast.
     pub group: Ipv4Addr,
-    /// How fast each flow is to be; without it as fast as possible, or slowly for datagrams.
+    /// Rate of each flow; by default as fast as possible over TCP, and slow for datagrams.
     pub rate: Option<Rate>,
-    /// Bytes in a datagram or in what one call hands over; without it what is usual.
+    /// Bytes in a datagram or in one call; by default the usual size of the transport.
     pub payload_bytes: Option<usize>,
-    /// Socket buffers; without it the system's.
+    /// Socket buffers; by default the system's.
     pub buffer_bytes: Option<usize>,
-    /// The send buffer of datagrams, where it is to be another.
+    /// The send buffer of datagrams, if it differs.
     pub send_buffer_bytes: Option<usize>,
-    /// Other work that the processors of the server's host are given meanwhile.
+    /// CPU load to apply on the server's host during the runs.
     pub load: Option<CpuLoad>,
-    /// How long a run measures.
+    /// Measured duration of a run.
     pub duration: Duration,
-    /// How long it runs before that, unmeasured.
+    /// Unmeasured duration before that.
     pub omit: Duration,
-    /// How often it is told how it goes.
+    /// Length of an interval.
     pub interval: Duration,
-    /// How often the whole is done.
+    /// Number of runs.
     pub repeats: u32,
     /// The processor of the client's threads.
     pub client_cpu: Option<usize>,
     /// The processor of the server's threads.
     pub server_cpu: Option<usize>,
-    /// The address of the client that everything goes by.
+    /// The client's address, which all traffic uses.
     pub from: Option<IpAddr>,
-    /// The congestion control of TCP; without it the system's.
+    /// The congestion control of TCP; by default the system's.
     pub congestion_control: Option<String>,
-    /// Whether datagrams may be cut.
+    /// Permission to fragment datagrams.
     pub fragments: Fragments,
-    /// Whether datagrams leave in trains, which the kernel handles in one piece (`UDP_SEGMENT`).
+    /// True if datagrams leave in trains, which the kernel handles as one (`UDP_SEGMENT`).
     pub gso: bool,
-    /// Whether trains are received in one piece (`UDP_GRO`).
+    /// True if trains are received whole (`UDP_GRO`).
     pub gro: bool,
 }
 
-/// What carries the data.
+/// Transport of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
-    /// Connections.
+    /// TCP connections.
     Tcp,
     /// Datagrams to one receiver.
     Udp,
@@ -91,25 +91,25 @@ pub enum Protocol {
     Multicast,
     /// A stream of this system, from its publisher to one subscriber.
     Stream,
-    /// The same to all members of a group.
+    /// A stream of this system, to all members of a group.
     StreamMulticast,
 }
 
 impl Protocol {
-    /// Tells whether there may be several receivers of a flow.
+    /// Returns whether a flow may have several receivers.
     #[must_use]
     pub const fn is_multicast(self) -> bool {
         matches!(self, Self::Multicast | Self::StreamMulticast)
     }
 
-    /// Tells whether the stream protocol carries the data.
+    /// Returns whether the stream protocol carries the data.
     #[must_use]
     pub const fn is_stream(self) -> bool {
         matches!(self, Self::Stream | Self::StreamMulticast)
     }
 }
 
-/// Which way data go.
+/// Directions of the data of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ways {
@@ -117,11 +117,11 @@ pub enum Ways {
     Forward,
     /// The server sends.
     Reverse,
-    /// Both do.
+    /// Both send.
     Both,
 }
 
-/// One of the two ways.
+/// Direction of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
@@ -131,34 +131,34 @@ pub enum Way {
     Reverse,
 }
 
-/// How fast a flow is to be.
+/// Rate of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
-    /// Bits of payload a second; 0 is as fast as possible.
+    /// Bits of payload per second; 0 is as fast as possible.
     Bits(u64),
-    /// Datagrams, or calls, a second; 0 is as fast as possible.
+    /// Datagrams, or calls, per second; 0 is as fast as possible.
     Units(u64),
 }
 
-/// Whether datagrams that are larger than the path takes may be cut.
+/// Permission to fragment datagrams that are larger than the path MTU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fragments {
-    /// As the system does.
+    /// The system's default.
     Allowed,
-    /// They are refused.
+    /// Datagrams that are too large are refused.
     Forbidden,
 }
 
-/// Says which option cannot be.
+/// Reasons why an option is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {
     /// A number is out of its range.
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
-    /// An option that nothing of what is measured heeds.
+    /// An option without effect on this measurement.
     #[error(transparent)]
     WithoutEffect(#[from] WithoutEffect),
     /// Empty datagrams have no bit rate.
@@ -166,17 +166,17 @@ pub enum OptionsError {
         "datagrams of 0 bytes have no bit rate\ngive a rate such as -b 1000pps, or -b 0 for as fast as possible"
     )]
     EmptyBits,
-    /// A search for the highest rate needs one to begin from.
+    /// A search for the highest rate needs an upper limit.
     #[error("a search for the highest rate without loss needs its limit\ngive it with -b, such as -b 1G")]
     NoLimit,
-    /// The group is no group.
+    /// The address is not a multicast group.
     #[error("{0} is not a multicast group\nchoose one from 224.0.0.0 to 239.255.255.255, such as 239.84.7.1")]
     NoGroup(Ipv4Addr),
 }
 
 impl Default for Options {
-    /// One TCP connection from the client to the server, as iperf3's; three times, because one figure says nothing of
-    /// its spread.
+    /// One TCP connection from the client to the server, as in iperf3; three times, because a single figure has
+    /// no spread.
     fn default() -> Self {
         Self {
             protocol: Protocol::Tcp,
@@ -198,7 +198,7 @@ impl Default for Options {
             from: None,
             congestion_control: None,
             fragments: Fragments::Allowed,
-            // As iperf3, so that figures can be compared.
+            // As in iperf3, so that figures can be compared.
             gso: false,
             gro: false,
         }
@@ -209,11 +209,11 @@ impl Options {
     /// Checks every option.
     ///
     /// # Errors
-    /// [`OptionsError`] names the first that cannot be.
+    /// [`OptionsError`] names the first invalid option.
     pub fn check(&self) -> Result<(), OptionsError> {
         in_range("-P", self.streams.into(), 1..=128)?;
         in_range("--receivers", self.receivers.into(), 1..=64)?;
-        // Each has a socket and up to 4 MiB to receive into.
+        // Each has a socket and a receive area of up to 4 MiB.
         in_range("-P times --receivers", u128::from(self.streams) * u128::from(self.receivers), 1..=256)?;
         in_range("--repeat", self.repeats.into(), 1..=10_000)?;
         in_range("-t in ms", self.duration.as_millis(), 10..=86_400_000)?;
@@ -247,7 +247,7 @@ impl Options {
         self.check_effects()
     }
 
-    /// Refuses what was told and would be ignored.
+    /// Refuses options that would be ignored.
     fn check_effects(&self) -> Result<(), OptionsError> {
         let without_effect = |option, when, remedy| Err(WithoutEffect { option, when, remedy }.into());
         if !self.protocol.is_multicast() && self.receivers > 1 {
@@ -280,7 +280,7 @@ impl Options {
         Ok(())
     }
 
-    /// Returns which ways data go.
+    /// Returns the directions of the data.
     #[must_use]
     pub const fn ways(&self) -> &'static [Way] {
         match self.ways {
@@ -290,7 +290,7 @@ impl Options {
         }
     }
 
-    /// Returns the bytes of a unit on a path that takes packets of so many bytes.
+    /// Returns the bytes of a unit on a path with this MTU.
     #[must_use]
     pub fn unit_bytes(&self, mtu_bytes: Option<u32>) -> usize {
         const HEADERS_BYTES: usize = 28;
@@ -298,7 +298,7 @@ impl Options {
         self.payload_bytes.unwrap_or(match self.protocol {
             Protocol::Tcp => USUAL_BLOCK_BYTES,
             Protocol::Udp | Protocol::Multicast => fits.clamp(1, USUAL_DATAGRAM_BYTES),
-            // What is sent in a datagram of the same size.
+            // The payload of a datagram of the same size.
             Protocol::Stream | Protocol::StreamMulticast => {
                 let samples = fits.min(USUAL_DATAGRAM_BYTES).saturating_sub(STREAM_HEADER_BYTES);
                 samples.max(LEAST_STREAM_BYTES)
@@ -306,7 +306,7 @@ impl Options {
         })
     }
 
-    /// Returns how fast each flow is to be.
+    /// Returns the rate of each flow.
     #[must_use]
     pub fn rate(&self) -> Rate {
         self.rate.unwrap_or(match (self.protocol, self.payload_bytes) {
@@ -316,14 +316,13 @@ impl Options {
         })
     }
 
-    /// Returns how long a run takes, the unmeasured part included.
+    /// Returns the duration of a run, the unmeasured part included.
     #[must_use]
     pub fn run_time(&self) -> Duration {
         self.omit + self.duration
     }
 
-    /// Returns when it is told how it goes: the ends of intervals since the beginning of a run. The unmeasured part has
-    /// intervals of its own.
+    /// Returns the ends of intervals, since the beginning of a run. The unmeasured part has its own intervals.
     #[must_use]
     pub fn marks(&self) -> Vec<Duration> {
         let part = |from: Duration, length: Duration| {
@@ -336,14 +335,14 @@ impl Options {
     }
 }
 
-/// Returns the payload that fills datagrams as large as UDP's of so many bytes: less where there is another header.
+/// Returns the payload of datagrams as large as UDP's with `datagram_bytes`: less with another header.
 #[must_use]
 pub const fn payload_of_datagram(protocol: Protocol, datagram_bytes: usize) -> usize {
     if protocol.is_stream() { datagram_bytes.saturating_sub(STREAM_HEADER_BYTES) } else { datagram_bytes }
 }
 
 impl Rate {
-    /// Returns the payload bits a second that units of so many bytes come to; 0 is as fast as possible.
+    /// Returns the payload bits per second for units of `unit_bytes`; 0 is as fast as possible.
     #[must_use]
     pub const fn bits_per_second(self, unit_bytes: usize) -> u64 {
         match self {
@@ -352,7 +351,7 @@ impl Rate {
         }
     }
 
-    /// Returns the timetable of units of so many bytes.
+    /// Returns the timetable of units of `unit_bytes`.
     #[must_use]
     pub fn of_units(self, unit_bytes: usize) -> FlowRate {
         match self {

@@ -1,7 +1,9 @@
-//! What a throughput measurement found: the object that `--json` prints, in iperf3's shape, from which tables are made.
+//! Report of a throughput measurement: the object that `--json` prints, in iperf3's shape, from which tables
+//! are made.
 //!
-//! Its form is published as `docs/formats/bench.schema.json`; a test compares the two. Names that iperf3 has mean what
-//! they mean there; what the receiving end saw (`sum_received`) is always given with what was sent (`sum_sent`).
+//! Its form is published as `docs/formats/bench.schema.json`; a test compares the two. Names of iperf3 have the
+//! meaning that they have there; the counts of the receiving end (`sum_received`) always come with those of the
+//! sending end (`sum_sent`).
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -26,12 +28,12 @@ use drawing::FigureError;
 
 mod summary;
 
-/// What kind of object it is.
+/// Format name of the object.
 pub const FORMAT: &str = "tallycast.bench.throughput";
-/// The version of its form; a change that a reader must know of raises it.
+/// Version of the format; an incompatible change raises it.
 pub const VERSION: u32 = 1;
 
-/// All that was found.
+/// Everything measured, with its evaluation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -39,123 +41,123 @@ pub struct Report {
     pub format: String,
     /// [`VERSION`].
     pub version: u32,
-    /// When, where and what.
+    /// Time, hosts and settings.
     pub start: Start,
     /// Every interval of every run.
     pub intervals: Vec<Interval>,
-    /// What came of it.
+    /// Outcome and evaluation.
     pub end: End,
 }
 
-/// When a measurement began, between whom, and what it was to measure.
+/// Start time, hosts and settings of a measurement.
 pub type Start = crate::report::Start<Settings>;
 
-/// The options of a measurement, as told.
+/// Options of a measurement, as given.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// `TCP`, `UDP`, `multicast`, `stream` or `stream multicast`.
     pub protocol: String,
-    /// Parallel flows each way.
+    /// Parallel flows in each direction.
     pub num_streams: u32,
     /// Receivers of each flow.
     pub receivers: u32,
-    /// Bytes in a datagram, or in what one call hands over.
+    /// Bytes in a datagram, or in one call.
     pub blksize: u64,
     /// Seconds of each run that are not measured.
     pub omit: f64,
-    /// Seconds of each run that are.
+    /// Seconds of each run that are measured.
     pub duration: f64,
     /// Seconds of an interval.
     pub interval: f64,
     /// 1 if the server sends.
     pub reverse: u8,
-    /// 1 if both do.
+    /// 1 if both ends send.
     pub bidir: u8,
-    /// Bits a second of each flow; 0 is as fast as possible.
+    /// Bits per second of each flow; 0 is as fast as possible.
     pub target_bitrate: u64,
-    /// Datagrams a second of each flow, where that was asked for.
+    /// Datagrams per second of each flow, if requested.
     pub target_packets_per_second: Option<u64>,
-    /// The socket buffers that were asked for; null for the system's.
+    /// The requested socket buffers; null for the system's.
     pub sock_bufsize: Option<u64>,
-    /// Whether datagrams may be cut on their way.
+    /// Permission to fragment datagrams along the path.
     pub fragments: Fragments,
-    /// Whether datagrams were to leave in trains; where they could not, a note says so.
+    /// True if datagrams were to leave in trains; a note says where they could not.
     pub gso: bool,
-    /// Whether trains were to be received in one piece; likewise.
+    /// True if trains were to be received whole; a note says where they could not.
     pub gro: bool,
-    /// The congestion control that was asked for; null for the system's.
+    /// The requested congestion control; null for the system's.
     pub congestion: Option<String>,
-    /// How often the whole is done.
+    /// Number of runs.
     pub repeats: u32,
 }
 
-/// What both ends saw in an interval.
+/// Figures of both ends for an interval.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Interval {
-    /// Which run, from 0.
+    /// Number of the run, from 0.
     pub run: u32,
-    /// Every flow, as its sender saw it and as each receiver did.
+    /// Figures of every flow, from its sender and from each receiver.
     pub streams: Vec<Figures>,
     /// All flows together.
     #[serde(flatten)]
     pub sums: Sums,
 }
 
-/// All flows of a way together.
+/// Sums over all flows of each direction.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Sums {
-    /// What was sent: by the client, unless the server alone sends.
+    /// Sent data: by the client, unless the server alone sends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum_sent: Option<Figures>,
-    /// What of it arrived.
+    /// Received part of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum_received: Option<Figures>,
-    /// Where both send: what the server sent.
+    /// Data sent by the server, if both ends send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum_sent_bidir_reverse: Option<Figures>,
-    /// What of that arrived.
+    /// Received part of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum_received_bidir_reverse: Option<Figures>,
 }
 
-/// How much, how fast, and what was lost.
+/// Amount, rate and loss.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figures {
-    /// Which flow, from 1; not in sums.
+    /// Number of the flow, from 1; not in sums.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub socket: Option<u32>,
-    /// Which of its receivers, from 0; only of multicast.
+    /// Index of its receiver, from 0; only over multicast.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receiver: Option<u32>,
-    /// Seconds since the measured part of the run began; in the part before it, since that began.
+    /// Start: seconds since the measured part of the run began; in the unmeasured part, since that began.
     pub start: f64,
-    /// Likewise.
+    /// End: likewise.
     pub end: f64,
-    /// Seconds in between.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Payload.
+    /// Payload bytes.
     pub bytes: u64,
-    /// Payload bits a second; in sums over several receivers of each flow the mean of the receivers.
+    /// Payload bits per second; in sums over several receivers of each flow the mean of the receivers.
     pub bits_per_second: f64,
-    /// Datagrams that were sent: at the receiver those that arrived and those that are missing.
+    /// Datagrams sent; at the receiver those that arrived and those that are missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
-    /// Datagrams missing so far. In an interval it falls below zero when late ones arrive.
+    /// Datagrams missing so far. In an interval it is negative when late ones arrive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_packets: Option<i64>,
-    /// The same as a share of `packets`.
+    /// The missing part of `packets`, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_percent: Option<f64>,
     /// Interarrival jitter (RFC 3550 §6.4.1); in sums the mean of the flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter_ms: Option<f64>,
-    /// Mean time from the call that sent a unit to the read that delivered it; only where both ends are one host, whose
-    /// clock they share.
+    /// Mean time from the call that sent a unit to the read that delivered it; only if both ends are on one
+    /// host, whose clock they share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<f64>,
-    /// Datagrams that arrived behind a later one.
+    /// Datagrams that arrived after a later one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out_of_order: Option<u64>,
     /// Segments that TCP sent again.
@@ -167,9 +169,9 @@ pub struct Figures {
     /// TCP's round-trip time in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt: Option<u64>,
-    /// Whether it belongs to the unmeasured part.
+    /// True in the unmeasured part.
     pub omitted: bool,
-    /// Whether the sending end saw it.
+    /// True for figures of the sending end.
     pub sender: bool,
 }
 
@@ -177,68 +179,69 @@ pub struct Figures {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowReport {
-    /// Which run, from 0.
+    /// Number of the run, from 0.
     pub run: u32,
-    /// Which way.
+    /// Direction of the flow.
     pub way: Way,
     /// The sender's address.
     pub local: Option<SocketAddr>,
-    /// Where it sent to.
+    /// The address that it sent to.
     pub remote: Option<SocketAddr>,
     /// The congestion control of TCP's sender.
     pub congestion: Option<String>,
-    /// What the kernel granted of the sender's buffer, before it doubles it; null where that is not known.
+    /// Buffer that the kernel granted the sender, before it doubles it; null where that is not known.
     pub send_buffer_bytes: Option<u64>,
-    /// The same of the receiver's.
+    /// Buffer that the kernel granted the receiver, before it doubles it; null where that is not known.
     pub receive_buffer_bytes: Option<u64>,
-    /// What the sender saw; null if it could not tell.
+    /// Figures of the sender; null if it could not report them.
     pub sender: Option<Figures>,
-    /// What the receiver saw; null if it could not tell.
+    /// Figures of the receiver; null if it could not report them.
     pub receiver: Option<Figures>,
-    /// What became of all that was sent, the unmeasured part included; null if the receiver could not tell.
+    /// Account of everything sent, the unmeasured part included; null if the receiver could not report it.
     pub account: Option<Account>,
 }
 
 /// A run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunReport {
-    /// Which, from 0.
+    /// Number of the run, from 0.
     pub run: u32,
-    /// Bits a second that each flow was to have; 0 is as fast as possible.
+    /// Target rate of each flow in bits per second; 0 is as fast as possible.
     pub target_bitrate: u64,
-    /// Why it is not whole; null if it is.
+    /// Reason why the run is incomplete; null if it is complete.
     pub trouble: Option<String>,
-    /// All its flows together.
+    /// Sums over all its flows.
     #[serde(flatten)]
     pub sums: Sums,
     /// Processors that the client kept busy, in percent of one.
     pub client_cpu_percent: f64,
-    /// The same of the server, without the load that was put on it; null if it could not tell.
+    /// Processors that the server kept busy without the applied load, in percent of one; null if it could not
+    /// report it.
     pub server_cpu_percent: Option<f64>,
-    /// What the client took of its host's processors.
+    /// Processor use of the client.
     pub client_processor: Processor,
-    /// The same of the server; null if it could not tell.
+    /// Processor use of the server; null if it could not report it.
     pub server_processor: Option<Processor>,
-    /// What was put on the processors of the server's host on purpose, as it was measured; not there if nothing was.
+    /// The load applied on the server's host, as measured; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "burned")]
     pub applied_load: Option<AppliedLoad>,
-    /// How many processors others kept busy on the client's host; null where the kernel does not say.
+    /// Processors that other work kept busy on the client's host; null where the kernel does not report it.
     pub client_elsewhere_cpus: Option<f64>,
-    /// The same of the server's host.
+    /// Processors that other work kept busy on the server's host; null where the kernel does not report it.
     pub server_elsewhere_cpus: Option<f64>,
     /// Units that stalls of senders kept from being sent at their time.
     pub skipped: u64,
-    /// Why the run is not to be relied on; empty when all was quiet.
+    /// Reasons why the run is unreliable; empty if undisturbed.
     pub noise: Vec<String>,
 }
 
-/// How a measurement ended.
+/// Outcome of a measurement, and its evaluation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct End {
     /// UTC, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// Whether all runs are there.
+    /// Completeness of the runs.
     pub state: State,
     /// Every flow of every run.
     pub streams: Vec<FlowReport>,
@@ -249,11 +252,11 @@ pub struct End {
     pub sums: Sums,
     /// Processors kept busy, in percent of one, on average of the runs.
     pub cpu_utilization_percent: CpuUtilization,
-    /// The highest rate without loss, where it was looked for.
+    /// The highest rate without loss, if it was searched for.
     pub loss_free: Option<LossFreeFound>,
     /// Median and spread over the runs, one row for each figure.
     pub rows: Vec<Row>,
-    /// Why the measurement is not to be relied on; empty when all was quiet.
+    /// Reasons why the measurement is unreliable; empty if undisturbed.
     pub noise: Vec<String>,
     /// Notes, such as buffers that the kernel clamped.
     pub notes: Vec<String>,
@@ -267,22 +270,22 @@ pub struct End {
 pub struct CpuUtilization {
     /// By the client.
     pub host_total: f64,
-    /// By the server; null if it could not tell.
+    /// By the server; null if it could not report it.
     pub remote_total: Option<f64>,
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Ending {
     /// As planned.
     Whole,
-    /// Early, because somebody wanted it to.
+    /// Early, by request.
     Stopped,
-    /// Because something failed.
+    /// By a failure.
     Trouble(String),
 }
 
-/// Which part of its rate a sender must reach to have shown that the rate holds.
+/// Part of its rate that a sender must reach to prove that the rate holds.
 const KEPT_UP: f64 = 0.95;
 
 impl Forms for Report {
@@ -300,7 +303,7 @@ impl Forms for Report {
     }
 }
 
-/// What is known when both ends are there.
+/// State known once both ends are ready.
 pub(super) struct Begun {
     pub(super) peer: SocketAddr,
     pub(super) client: HostState,
@@ -308,7 +311,7 @@ pub(super) struct Begun {
     pub(super) unit_bytes: usize,
 }
 
-/// A report that grows.
+/// A report under construction.
 pub(super) struct Builder {
     protocol: Protocol,
     streams: u32,
@@ -318,7 +321,7 @@ pub(super) struct Builder {
     target_bitrate: u64,
     unit_bytes: usize,
     has_begun: bool,
-    /// What was counted at the last mark, by flow, and when.
+    /// Counts at the last mark, by flow, with their time.
     before: Vec<(FlowKey, Count, u64)>,
     marks: Vec<Duration>,
     broken_off: bool,
@@ -381,7 +384,7 @@ impl Builder {
         self.before.clear();
     }
 
-    /// Adds what both ends saw up to a mark.
+    /// Adds the counts of both ends up to a mark.
     pub(super) fn interval(&mut self, mark: usize, ours: Option<Live>, theirs: Option<Live>) -> &Interval {
         let mut streams = Vec::new();
         for live in [ours, theirs].into_iter().flatten() {
@@ -403,7 +406,7 @@ impl Builder {
             (count, at_ns)
         });
         self.before.push((key, count, at_ns));
-        // A run that was ended early has a last interval that is shorter than planned.
+        // The last interval of a run that was ended early is shorter than planned.
         let end = self.marks.get(mark).copied().unwrap_or_default().min(Duration::from_nanos(at_ns));
         let begin = mark.checked_sub(1).and_then(|mark| self.marks.get(mark)).copied().unwrap_or_default();
         let begin = begin.min(end);
@@ -416,7 +419,7 @@ impl Builder {
         figures
     }
 
-    /// Returns what happened to a flow between two counts, so many nanoseconds apart.
+    /// Returns the figures of a flow between two counts, `nanos` nanoseconds apart.
     fn figures(&self, key: FlowKey, before: &Count, count: &Count, nanos: u64) -> Figures {
         let bytes = count.bytes.saturating_sub(before.bytes);
         let units = count.units.saturating_sub(before.units);
@@ -447,7 +450,7 @@ impl Builder {
         }
     }
 
-    /// Returns how long a unit took on average between two counts; `None` where the ends have no clock in common.
+    /// Returns the mean delay of a unit between two counts; `None` where the ends have no clock in common.
     #[expect(clippy::cast_precision_loss, reason = "delays of a run are far below 2^53 ns")]
     fn delay_ms(&self, before: &Count, count: &Count) -> Option<f64> {
         let units = count.delayed.saturating_sub(before.delayed);
@@ -464,7 +467,7 @@ impl Builder {
         first + key.stream + 1
     }
 
-    /// Adds what both ends counted in a run.
+    /// Adds the results of both ends for a run.
     pub(super) fn end_run(&mut self, run: u32, ours: SideResult, theirs: Option<SideResult>, ending: Ending) {
         let all = || ours.flows.iter().chain(theirs.iter().flat_map(|side| &side.flows));
         let mut seen = Vec::new();
@@ -499,8 +502,8 @@ impl Builder {
         }
     }
 
-    /// Returns what a flow came to; `None` if it ended before its measured part began. What is missing is the account's:
-    /// it knows of the tail too.
+    /// Returns the figures of a flow; `None` if it ended before its measured part began. Missing units come
+    /// from the account, which includes the tail.
     fn figures_at_end(&self, result: &FlowResult) -> Option<Figures> {
         let mut figures = self.figures(result.key, &result.omitted, &result.total, result.measured_ns?);
         let account = result.account.as_ref().filter(|_| self.protocol != Protocol::Tcp);
@@ -514,7 +517,8 @@ impl Builder {
         Some(figures)
     }
 
-    /// Returns how many units are missing: of a stream, whose account is in bytes, as many as would hold them.
+    /// Returns the number of missing units: for a stream, whose account is in bytes, as many as would hold
+    /// them.
     fn missing_units(&self, account: &Account) -> u64 {
         match account.unit {
             Unit::Datagrams => account.missing(),
@@ -522,7 +526,8 @@ impl Builder {
         }
     }
 
-    /// Tells whether no flow of the last run lost more than so many millionths, and each was sent as fast as it was to be.
+    /// Returns whether no flow of the last run lost more than `most_lost_ppm` millionths, and each reached its
+    /// rate.
     pub(super) fn last_run_holds(&self, most_lost_ppm: u32) -> bool {
         let Some(run) = self.last_run() else { return false };
         let mut flows = self.report.end.streams.iter().filter(|flow| flow.run == run.run).peekable();
@@ -535,12 +540,12 @@ impl Builder {
             })
     }
 
-    /// Takes note of what a search for the highest rate without loss has found.
+    /// Records the result of a search for the highest rate without loss.
     pub(super) fn found(&mut self, found: LossFreeFound) {
         self.report.end.loss_free = Some(found);
     }
 
-    /// Takes note that no further run could be begun.
+    /// Records that no further run could be begun.
     pub(super) fn break_off(&mut self, reason: &str) {
         self.broken_off = true;
         self.note(format!("the next run could not be measured: {reason}"));
@@ -563,7 +568,7 @@ impl Builder {
     }
 }
 
-/// Pairs every receiver with its sender; a sender whose receivers could not tell stands alone.
+/// Pairs every receiver with its sender; a sender whose receivers could not report stays alone.
 fn flow_reports(builder: &Builder, run: u32, all: &[&FlowResult]) -> Vec<FlowReport> {
     let mut reports = Vec::new();
     let mut receivers: Vec<&&FlowResult> = all.iter().filter(|flow| flow.key.receiver.is_some()).collect();
@@ -617,7 +622,7 @@ impl Sums {
         }
     }
 
-    /// Returns each of them, with whether it is of the reverse direction.
+    /// Returns each of the sums, with its name.
     #[must_use]
     pub fn all(&self) -> [(Option<Figures>, &'static str); 4] {
         [
@@ -637,7 +642,7 @@ impl Figures {
         let longest = flows.iter().map(|it| it.seconds).fold(0.0, f64::max);
         let bytes = flows.iter().map(|it| it.bytes).sum();
         let receivers: BTreeSet<u32> = flows.iter().filter_map(|it| it.receiver).collect();
-        // What a group's members all received crossed the network once.
+        // Data received by all members of a group crossed the network once.
         #[expect(clippy::cast_precision_loss, reason = "a group has few members")]
         let members = receivers.len().max(1) as f64;
         let total = |of: fn(&Self) -> Option<u64>| {
@@ -671,7 +676,7 @@ impl Figures {
 }
 
 impl Settings {
-    /// Names what was measured of so many flows, in a row of figures.
+    /// Returns the name of a case in a row of figures, for several flows.
     pub(super) fn case(&self, what: &str) -> String {
         let members = match self.receivers {
             0 | 1 => String::new(),
@@ -680,7 +685,7 @@ impl Settings {
         format!("{what}/{}x{}B{members}", self.num_streams, self.blksize)
     }
 
-    /// Names what was measured, in a row of figures: with trains it is another system.
+    /// Returns the name of the system in a row of figures: with trains it is another system.
     pub(super) fn system(&self) -> String {
         let mut name = self.protocol.to_lowercase().replace(' ', "_");
         let is_stream = name.starts_with("stream");
@@ -709,7 +714,7 @@ impl Settings {
             target_packets_per_second,
             sock_bufsize: options.buffer_bytes.map(|bytes| bytes as u64),
             fragments: options.fragments,
-            // A stream's trains are its own affair, and on.
+            // A stream always uses trains.
             gso: options.gso || options.protocol.is_stream(),
             gro: options.gro || options.protocol.is_stream(),
             congestion: options.congestion_control.clone(),
@@ -718,7 +723,7 @@ impl Settings {
     }
 }
 
-/// Returns how many datagrams of the measured part arrived.
+/// Returns the number of datagrams of the measured part that arrived.
 const fn figures_units(result: &FlowResult) -> u64 {
     result.total.units.saturating_sub(result.omitted.units)
 }
@@ -732,13 +737,13 @@ fn difference(now: u64, before: u64) -> i64 {
     signed(now) - signed(before)
 }
 
-/// Returns a share in percent; 0 of nothing.
+/// Returns a share in percent; 0 if the whole is 0.
 #[expect(clippy::cast_precision_loss, reason = "datagrams are far below 2^53")]
 fn percent(part: i64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
 
-/// Returns a rate; 0 of no time.
+/// Returns a rate; 0 if the time is 0.
 #[expect(clippy::cast_precision_loss, reason = "bytes of a run are far below 2^53")]
 fn bits_per_second(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }

@@ -12,10 +12,10 @@ use crate::control::{Connection, ControlError, EndWish, Message, ServeError, Tes
 use crate::cpu_load::LoadGenerator;
 use crate::greeting::token;
 
-/// What a server has to know to take part.
+/// The server's part of the test.
 pub const TEST: Test = Test { name: NAME, serve: serve_without_load };
-/// What one has to know that also keeps its processors busy for its clients: whoever reaches it can then slow down all that
-/// its host does.
+/// The server's part of the test, with CPU load for clients that request it: any client can then slow down
+/// everything on the host.
 pub const TEST_WITH_LOAD: Test = Test { name: NAME, serve: serve_with_load };
 pub(super) const NAME: &str = "throughput";
 
@@ -49,7 +49,7 @@ fn checked(parameters: Value) -> Result<Options, ServeError> {
     Ok(options)
 }
 
-/// Serves the runs of a client, one after the other.
+/// Serves the runs of a client in turn.
 fn serve(
     options: &Options,
     connection: &mut Connection,
@@ -88,7 +88,7 @@ fn serve_run(
     is_wanted_to_end: &EndWish<'_>,
 ) -> Result<(), SideError> {
     let Prepared { run, rate, unit_bytes, endpoints } = prepared;
-    // The size too is the client's word.
+    // The size too comes from the client, which is not trusted.
     let sized = Options { payload_bytes: Some(*unit_bytes), rate: Some(*rate), ..options.clone() };
     sized.check()?;
     check_cpu(options.server_cpu)?;
@@ -108,7 +108,7 @@ fn serve_run(
     connection.say(&Word::Ready { endpoints: listening.endpoints(), token: task.token })?;
     match connection.hear_word(std::time::Instant::now() + task.patience)? {
         Some(Word::Start) => {}
-        // The client could not make its ends, or does not want to any more.
+        // The client could not open its ends, or gave up.
         Some(Word::Stop) => return Ok(()),
         Some(other) => {
             let other = serde_json::to_value(&other).expect("words are plain data");
@@ -130,7 +130,7 @@ fn serve_run(
     Ok(connection.say(&Word::Done(Box::new(result)))?)
 }
 
-/// Tells the client at every mark.
+/// Reports to the client at every mark.
 struct Serving<'a> {
     is_wanted_to_end: &'a EndWish<'a>,
 }

@@ -1,6 +1,7 @@
-//! One end of a run: its threads, its marks, and what it and the other end say meanwhile.
+//! One end of a run: its threads, its marks, and the messages of both ends during it.
 //!
-//! Client and server are the same here; what differs is whom they tell, which is a [`Partner`].
+//! Client and server are the same here; the difference is the recipient of their reports, which is a
+//! [`Partner`].
 
 use std::time::Duration;
 
@@ -15,13 +16,13 @@ use crate::control::{Connection, ControlError};
 use crate::processor::ProcessorMeter;
 use crate::report::Meter;
 
-/// How long this end listens to the other before it looks after its own flows.
+/// Maximum time this end waits for a message before it checks its own flows.
 const LISTEN: Duration = Duration::from_millis(10);
 
-/// How long after its planned end a run may take to end: longer than receivers wait for a tail.
+/// Time a run may take after its planned end: longer than receivers wait for a tail.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Says why a run could not go on.
+/// Reasons why a run could not continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SideError {
@@ -31,26 +32,26 @@ pub enum SideError {
     /// Data cannot flow.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// The options cannot be.
+    /// An option is invalid.
     #[error(transparent)]
     Options(#[from] super::options::OptionsError),
-    /// A processor that there is not, or not for this program.
+    /// The processor does not exist, or is not available to this program.
     #[error("processor {cpu} cannot be used: {source}\nchoose one that `taskset -cp $$` lists")]
     Cpu {
-        /// Which.
+        /// Number of the processor.
         cpu: usize,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// A thread cannot be started.
     #[error("a thread cannot be started: {0}\nlower -P, or raise the limit with: ulimit -u")]
     Thread(std::io::Error),
-    /// The other end does not come to an end.
+    /// The other end does not finish.
     #[error("the other end has not ended the run {0:?} after it should have\nsee what keeps its host busy")]
     Endless(Duration),
 }
 
-/// What a run is for whoever is in it.
+/// Parameters of a run at one end.
 pub(super) struct Run<'a> {
     pub(super) options: &'a Options,
     pub(super) rate: Rate,
@@ -58,36 +59,36 @@ pub(super) struct Run<'a> {
     pub(super) cpu: Option<usize>,
 }
 
-/// What the one at this end does with what happens.
+/// The part of a run in which client and server differ.
 pub(super) trait Partner {
-    /// A mark has come: this is what this end has counted.
+    /// Handles the counts of this end at a mark.
     fn mark(&mut self, live: Live, connection: &mut Connection) -> Result<(), ControlError>;
 
-    /// The other end said something that is not this end's business.
+    /// Handles a message of the other end that is not about the flows.
     fn hear(&mut self, word: Word, connection: &mut Connection) -> Result<Heard, ControlError>;
 
-    /// Tells whether this end wants the run to end early.
+    /// Returns whether this end wants the run to end early.
     fn is_wanted_to_end(&self) -> bool;
 }
 
-/// What is to be done after a word of the other end.
+/// Consequence of a message of the other end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Heard {
     Fine,
-    /// Send no more.
+    /// Stop sending.
     Stop,
 }
 
-/// The threads of one end while a run goes on.
+/// The threads of one end during a run.
 pub(super) struct Side {
     workers: Vec<Worker>,
     start: Instant,
     run_time: Duration,
     omit: Duration,
     marks: std::iter::Peekable<std::iter::Enumerate<std::vec::IntoIter<Duration>>>,
-    /// What was counted when the measured part began.
+    /// Counts at the beginning of the measured part.
     omitted: Vec<(FlowKey, Count)>,
-    /// How long after the start that was; none while it is still to come.
+    /// Time of that since the start; none before it has passed.
     measured_from: Option<Duration>,
     meter: Meter,
     processor: ProcessorMeter,
@@ -128,8 +129,8 @@ impl Side {
         Ok(side)
     }
 
-    /// Waits through the run; returns what this end counted. After an error of the control connection the threads are ended,
-    /// and their counts so far are in the second place.
+    /// Waits through the run; returns the results of this end. After an error of the control connection the
+    /// threads are ended, and their counts so far are in the second place.
     pub(super) fn run(
         mut self,
         connection: &mut Connection,
@@ -169,7 +170,7 @@ impl Side {
         }
     }
 
-    /// Takes note of what was counted at marks that have passed.
+    /// Records the counts at marks that have passed.
     fn pass_marks(
         &mut self,
         connection: &mut Connection,
@@ -183,9 +184,9 @@ impl Side {
         Ok(())
     }
 
-    /// Takes note of what was counted on the way to the mark that comes next when all flows have ended: the last one,
-    /// which an end that began a little later has not reached, or the one of a run that ended early. Behind it nothing
-    /// happened that an interval could tell of.
+    /// Records the counts for the next mark once all flows have ended: the last mark, which an end that began a
+    /// little later has not reached, or the next one of a run that ended early. After that nothing happened
+    /// that an interval could report.
     fn pass_the_rest(
         &mut self,
         connection: &mut Connection,
@@ -202,24 +203,24 @@ impl Side {
     fn look(&mut self, mark: usize, at: Duration) -> Live {
         let flows: Vec<_> = self.workers.iter().map(|worker| (worker.flow.key, worker.count())).collect();
         let elapsed = clock::monotonic().since(self.start);
-        // A run that ended on its way to this mark has no measured part.
+        // A run that ended before this mark has no measured part.
         if at == self.omit && elapsed >= at {
             self.omitted.clone_from(&flows);
             self.measured_from = Some(elapsed);
-            // What the beginning takes, such as memory that is touched for the first time, is omitted too.
+            // Start-up costs, such as memory that is touched for the first time, are omitted too.
             (self.meter, self.processor) = (Meter::begin(), ProcessorMeter::begin());
         }
         Live { mark, at_ns: nanos(elapsed), flows }
     }
 
-    /// Tells the other end what was sent, once all of it was.
+    /// Sends the final counts to the other end, once everything was sent.
     fn tell_sent(&mut self, connection: &mut Connection) -> Result<(), SideError> {
         if self.is_sent_told {
             return Ok(());
         }
         let senders = self.workers.iter().filter(|worker| worker.is_sender());
-        // Asked in this order: a thread that ends in between has told what it sent by then. One that failed before it
-        // sent anything tells nothing.
+        // In this order: a thread that ends in between has stored its counts by then. A thread that failed
+        // before sending has none.
         let sent = senders.map(|worker| {
             let is_done = worker.is_done();
             worker.sent().or_else(|| is_done.then(Sent::default))
@@ -229,7 +230,7 @@ impl Side {
         Ok(connection.say(&Word::Sent(sent))?)
     }
 
-    /// Tells the receivers what was sent to them: one item a flow, in the order of flows.
+    /// Passes the sender's final counts to the receivers: one item per flow, in the order of flows.
     fn hear_sent(&self, sent: &[Sent]) {
         for worker in self.workers.iter().filter(|worker| !worker.is_sender()) {
             if let Some(sent) = sent.get(worker.flow.key.stream as usize) {
@@ -247,7 +248,7 @@ impl Side {
         self.workers.iter().for_each(Worker::ask_to_give_up);
     }
 
-    /// Collects what the threads leave.
+    /// Collects the results of the threads.
     fn finish(self) -> SideResult {
         let (start, measured_from, omitted) = (self.start, self.measured_from, self.omitted);
         let elapsed = clock::monotonic().since(start);
@@ -287,7 +288,7 @@ impl Side {
     }
 }
 
-/// Says what is wrong with an account that does not add up.
+/// Describes the imbalance of an account; `None` if it balances.
 fn imbalance(account: &Account) -> Option<String> {
     (!account.adds_up()).then(|| {
         format!(
@@ -299,7 +300,8 @@ fn imbalance(account: &Account) -> Option<String> {
     })
 }
 
-/// Returns how long a flow was measured that ended so long after the start; `None` if it ended before that began.
+/// Returns the measured time of a flow that ended `until` after the start; `None` if it ended before the
+/// measured part.
 fn measured(from: Option<Duration>, until: Duration) -> Option<u64> {
     let length = until.checked_sub(from?)?;
     (!length.is_zero()).then(|| nanos(length))
@@ -308,7 +310,7 @@ fn measured(from: Option<Duration>, until: Duration) -> Option<u64> {
 /// Checks that threads may run on a processor.
 pub(super) fn check_cpu(cpu: Option<usize>) -> Result<(), SideError> {
     let Some(cpu) = cpu else { return Ok(()) };
-    // On a thread of its own, whose scheduling ends with it.
+    // On its own thread, whose scheduling ends with it.
     let pinned = std::thread::spawn(move || scheduling::pin_to_cpu(cpu)).join();
     pinned.expect("pinning does not panic").map_err(|source| SideError::Cpu { cpu, source })
 }

@@ -1,4 +1,4 @@
-//! Intervals and results as lines for people, much as iperf3 writes them; no rate without what was lost.
+//! Intervals and results as lines for people, much as iperf3 writes them; rates are never shown without losses.
 
 use std::fmt::{self, Write as _};
 
@@ -23,7 +23,7 @@ impl Protocol {
 }
 
 impl Start {
-    /// Says what is measured, between whom.
+    /// Describes measurement and ends.
     #[must_use]
     pub fn in_words(&self) -> String {
         let test = &self.test_start;
@@ -53,7 +53,7 @@ impl Start {
 }
 
 impl Settings {
-    /// Says which ends handle trains of datagrams; nothing where none does.
+    /// Describes the ends that handle trains of datagrams; empty if neither does.
     const fn trains_in_words(&self) -> &'static str {
         match (self.gso, self.gro) {
             (true, true) => " in trains (GSO, GRO)",
@@ -65,7 +65,7 @@ impl Settings {
 }
 
 impl Interval {
-    /// Writes the interval: a line for what was sent and one for what arrived, each way.
+    /// Formats the interval: a line for the sent and one for the received data, in each direction.
     #[must_use]
     pub fn in_words(&self) -> String {
         let mut text = String::new();
@@ -80,7 +80,7 @@ impl Interval {
 }
 
 impl RunReport {
-    /// Writes what the run came to.
+    /// Formats the results of the run.
     #[must_use]
     pub fn in_words(&self) -> String {
         let rate = match self.target_bitrate {
@@ -126,7 +126,7 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    /// Writes where what was lost was lost, all flows of all runs together.
+    /// Writes the account by stage of loss, all flows of all runs together.
     fn write_accounts(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let accounts: Vec<_> = self.end.streams.iter().filter_map(|flow| flow.account.as_ref()).collect();
         let Some(first) = accounts.first() else {

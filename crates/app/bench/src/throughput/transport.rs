@@ -1,13 +1,14 @@
 //! The transports that a throughput measurement compares, behind one pair of ends.
 //!
-//! A new transport is a new file, a [`Protocol`] that names it, and a line in [`of`]. The file has a [`Transport`], which
-//! makes the ends of a run's flows in two steps, the same at client and server: first what the other side is to reach
-//! ([`Transport::listen`]), whose addresses the two sides exchange, then what reaches it ([`Listening::connect`]). Each
-//! end is a [`SendEnd`] or a [`ReceiveEnd`] with a thread of its own, which never waits but where it is told until when.
+//! A new transport is a new file, a [`Protocol`] for its name, and a line in [`of`]. The file has a
+//! [`Transport`], which opens the ends of a run's flows in two steps, the same at client and server: first the
+//! ends that the other side connects or sends to ([`Transport::listen`]), whose addresses the two sides
+//! exchange, then the ends that use those addresses ([`Listening::connect`]). Each end is a [`SendEnd`] or a
+//! [`ReceiveEnd`] with its own thread, which never blocks except where it is given a time limit.
 //!
-//! What a transport has to bring is small: it sends units when asked to, takes what came, counts both, and closes an
-//! account in which every unit has arrived, is lost at a stage, or is unexplained. Threads, pacing, intervals, live loss,
-//! repeats and reports are the same for all of them and lie elsewhere.
+//! A transport has few duties: it sends units on request, takes received ones, counts both, and closes an
+//! account in which every unit has arrived, is lost at a stage, or is unexplained. Threads, pacing, intervals,
+//! live loss, repeats and reports are common to all of them and are elsewhere.
 
 mod stream;
 mod tcp;
@@ -24,25 +25,26 @@ use super::options::{Options, Protocol, Rate};
 use crate::control::reached_from;
 use crate::greeting::AcceptError;
 
-/// All that a transport needs to know of a run.
+/// Parameters of a run for a transport.
 pub(super) struct Task<'a> {
     pub(super) options: &'a Options,
     pub(super) end: End,
     pub(super) run: u32,
-    /// What the server told the client alone: a connection that knows it is of this run. 0 until it was told.
+    /// Token that the server sent to the client alone: it identifies the connections of this run. 0 until it is
+    /// known.
     pub(super) token: u64,
-    /// How fast each flow is to be.
+    /// Rate of each flow.
     pub(super) rate: Rate,
     pub(super) unit_bytes: usize,
-    /// This end's address of the control connection, without its port: data go the same way.
+    /// This end's address of the control connection, without its port: data take the same path.
     pub(super) local: SocketAddr,
-    /// The other end's.
+    /// Address of the other end.
     pub(super) peer: IpAddr,
     pub(super) patience: Duration,
 }
 
 impl Task<'_> {
-    /// Checks that the other end asks for data to itself or to the group, not to somebody who knows nothing of it.
+    /// Checks that the other end asks for data to itself or to the group, not to an uninvolved host.
     pub(super) fn check_endpoints(&self, endpoints: &[SocketAddr]) -> Result<(), TransportError> {
         let is_allowed = |address: IpAddr| {
             if self.options.protocol.is_multicast() {
@@ -70,7 +72,7 @@ impl Task<'_> {
         self.flows().filter(move |key| !end.sends(key.way))
     }
 
-    /// Returns the flows that this end sends, each with where it goes: one of the other end's endpoints.
+    /// Returns the flows that this end sends, each with its destination: one of the other end's endpoints.
     fn sending_flows_to(
         &self,
         endpoints: &[SocketAddr],
@@ -82,7 +84,8 @@ impl Task<'_> {
         Ok(keys.into_iter().zip(endpoints.iter().map(|it| reached_from(self.local, *it))).collect())
     }
 
-    /// Returns where datagrams are received, at a port: in the group, or at the address that the control connection came by.
+    /// Returns the receive address of datagrams, for a port: in the group, or the control connection's local
+    /// address.
     fn receive_address(&self, port: u16) -> SocketAddr {
         let mut address =
             if self.options.protocol.is_multicast() { (self.options.group, 0).into() } else { self.local };
@@ -90,7 +93,7 @@ impl Task<'_> {
         address
     }
 
-    /// Returns the processor that this end's threads are to run on.
+    /// Returns the processor for this end's threads.
     const fn cpu(&self) -> Option<usize> {
         match self.end {
             End::Client => self.options.client_cpu,
@@ -99,20 +102,20 @@ impl Task<'_> {
     }
 }
 
-/// Makes the ends of flows, for one run after the other.
+/// Factory of flow ends, for one run after the other.
 pub(super) trait Transport {
-    /// Makes what the other end is to connect or send to; nothing where this end has nothing of the kind.
+    /// Opens the ends that the other side connects or sends to; none if this side has no such ends.
     ///
-    /// After it data may come at any moment: receivers are ready before any sender is made.
+    /// Afterwards data may arrive at any moment: receivers are ready before any sender is opened.
     fn listen(&self, task: &Task<'_>) -> Result<Box<dyn Listening>, TransportError>;
 }
 
 /// Ends that wait for the other side.
 pub(super) trait Listening {
-    /// Returns where they are, in an order that the other side knows.
+    /// Returns their addresses, in an order that the other side knows.
     fn endpoints(&self) -> Vec<SocketAddr>;
 
-    /// Makes the rest, towards the endpoints of the other side; returns all flows of this end.
+    /// Opens the remaining ends, towards the endpoints of the other side; returns all flows of this end.
     fn connect(
         self: Box<Self>,
         task: &Task<'_>,
@@ -126,9 +129,9 @@ pub(super) struct Flow {
     pub(super) local: SocketAddr,
     pub(super) remote: Option<SocketAddr>,
     pub(super) congestion_control: Option<String>,
-    /// What the kernel granted of its socket buffer, before it doubles it; none where that is not told.
+    /// Socket buffer that the kernel granted, before it doubles it; none where that is unknown.
     pub(super) buffer_bytes: Option<u64>,
-    /// What is to be known of it, such as clamped buffers.
+    /// Notes on the flow, such as clamped buffers.
     pub(super) notes: Vec<String>,
     pub(super) end: FlowEnd,
 }
@@ -138,51 +141,52 @@ pub(super) enum FlowEnd {
     Receive(Box<dyn ReceiveEnd>),
 }
 
-/// Whether there was room for what was to be sent.
+/// Result of sending units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Room {
-    /// So many units were handed over.
+    /// This number of units was sent.
     Taken(u32),
-    /// There was none for some of them: wait before the next call.
+    /// Only this number was sent, as there was no more room: wait before the next call.
     Full(u32),
 }
 
-/// What a receiving end met.
+/// Result of receiving.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arrived {
-    /// Something.
+    /// At least one unit.
     Some,
-    /// Nothing until the moment came.
+    /// Nothing until the time limit.
     Nothing,
-    /// The sender has ended the flow itself: there is no more.
+    /// The sender has ended the flow: there is no more.
     End,
 }
 
-/// Longer than any queue on the way holds a datagram at rates worth measuring.
+/// Longer than any queue along the path holds a datagram at rates worth measuring.
 const QUIET: Duration = Duration::from_millis(250);
 
 /// The sending end of a flow.
 pub(super) trait SendEnd: Send {
-    /// Sends so many units, as far as there is room, without waiting for it.
+    /// Sends `count` units, as far as there is room, without waiting for it.
     ///
     /// # Errors
-    /// Only what ends the flow: a unit that is refused is counted, with the stage that refused it.
+    /// Only an error that ends the flow: a refused unit is counted, with the stage that refused it.
     fn send(&mut self, count: u32) -> Result<Room, TransportError>;
 
-    /// Waits for room, no longer than until then.
+    /// Waits for room, until the time limit.
     fn wait_for_room(&mut self, until: Instant) -> Result<(), TransportError>;
 
-    /// Ends the flow, also after an error; what was never handed over was not sent. It may wait until what was handed over
-    /// has left.
+    /// Ends the flow, also after an error; units that were never handed to the kernel were not sent. It may
+    /// wait until the others have left.
     fn finish(&mut self) -> Result<(), TransportError>;
 
-    /// Returns what was counted so far; asked for every few milliseconds.
+    /// Returns the counts so far; called every few milliseconds.
     fn count(&self) -> Count;
 
-    /// Returns what the receivers need to close their accounts; asked for after [`finish`](Self::finish).
+    /// Returns the counts that the receivers need to close their accounts; called after
+    /// [`finish`](Self::finish).
     fn sent(&self) -> Sent;
 
-    /// Returns what went wrong on the way, such as datagrams too large for it.
+    /// Returns notes on problems, such as datagrams too large for the path.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -190,23 +194,24 @@ pub(super) trait SendEnd: Send {
 
 /// A receiving end of a flow.
 pub(super) trait ReceiveEnd: Send {
-    /// Takes what is there, waiting for it no longer than until then.
+    /// Takes available data, waiting for it until the time limit.
     fn receive(&mut self, until: Instant) -> Result<Arrived, TransportError>;
 
-    /// Tells whether all that was sent is there.
+    /// Returns whether everything sent has arrived.
     fn has_all(&self, sent: &Sent) -> bool;
 
-    /// Returns how long nothing must have come, once all was sent, before what is missing is taken for lost.
+    /// Returns the time without data, once all was sent, after which missing data count as lost.
     fn quiet(&self) -> Duration {
         QUIET
     }
 
-    /// Returns what was counted so far, what is missing included where that is known; asked for every few milliseconds.
+    /// Returns the counts so far, with missing units where they are known; called every few milliseconds.
     fn count(&self) -> Count;
 
-    /// Closes the account; `sent` is `None` if the sender could not say what it sent.
+    /// Closes the account; `sent` is `None` if the sender could not report its counts.
     ///
-    /// What arrived is this end's own count, what is missing its own record: no term is computed from the others.
+    /// Received units are this end's own count, missing ones its own record: no term is computed from the
+    /// others.
     fn close(&mut self, sent: Option<&Sent>) -> Result<Account, TransportError>;
 
     fn notes(&self) -> Vec<String> {
@@ -214,7 +219,7 @@ pub(super) trait ReceiveEnd: Send {
     }
 }
 
-/// Says why data cannot flow.
+/// Reasons why data cannot flow.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
@@ -224,53 +229,53 @@ pub enum TransportError {
     /// A TCP socket cannot be opened or connected.
     #[error(transparent)]
     Tcp(#[from] sys::TcpError),
-    /// The system refused something while data flowed.
+    /// The system refused a call while data flowed.
     #[error("{0}")]
     System(#[from] io::Error),
-    /// The account does not add up.
+    /// The account does not balance.
     #[error(transparent)]
     Law(#[from] probe::flow::FlowLawError),
-    /// The account of a stream does not add up.
+    /// The account of a stream does not balance.
     #[error(transparent)]
     Imbalance(#[from] ledger::Imbalance),
     /// An end of a stream cannot be opened.
     #[error(transparent)]
     Node(#[from] tallycast::NodeError),
-    /// A stream takes no more.
+    /// A stream refused samples.
     #[error(transparent)]
     Publish(#[from] tallycast::PublishError),
-    /// The other end did not make as many ends as it should.
+    /// The other end opened a wrong number of ends.
     #[error(
-        "the other end made {made} ends of flows, not {wanted}\ninstall the same version of tallycast on both hosts"
+        "the other end opened {made} ends of flows, not {wanted}\ninstall the same version of tallycast on both hosts"
     )]
     Endpoints {
-        /// How many it made.
+        /// Number of ends that it opened.
         made: usize,
-        /// How many it should have.
+        /// Number of ends that it should have opened.
         wanted: usize,
     },
-    /// The other end wants data to go to a third host.
+    /// The other end asks for data to be sent to a third host.
     #[error(
-        "{peer} wants data to go to {endpoint}, which is another host\nmeasure without address translation in between"
+        "{peer} asks for data at {endpoint}, which is another host\nmeasure without address translation in between"
     )]
     Stranger {
-        /// Where data were to go.
+        /// Destination that the other end asked for.
         endpoint: SocketAddr,
-        /// Who wants that.
+        /// Address of the other end.
         peer: IpAddr,
     },
-    /// Not all connections came.
+    /// Some connections did not arrive.
     #[error(
-        "of {wanted} connections {came} came within {patience:?}\nsee whether a firewall lets the port {port} through"
+        "of {wanted} connections {came} arrived within {patience:?}\nsee whether a firewall lets the port {port} through"
     )]
     Missing {
-        /// How many came.
+        /// Number of connections that arrived.
         came: usize,
-        /// How many should have.
+        /// Number of expected connections.
         wanted: usize,
-        /// How long they were waited for.
+        /// Time they were waited for.
         patience: Duration,
-        /// Where.
+        /// Port of the server.
         port: u16,
     },
     /// The receiver of a connection is gone.
@@ -287,7 +292,7 @@ impl From<AcceptError> for TransportError {
     }
 }
 
-/// Returns what makes the ends of a protocol.
+/// Returns the factory of a protocol's ends.
 pub(super) fn of(protocol: Protocol) -> &'static dyn Transport {
     match protocol {
         Protocol::Tcp => &tcp::Tcp,
@@ -301,7 +306,7 @@ fn said_if_clamped(buffer: sys::Buffer) -> Option<String> {
     buffer.clamped().then(|| buffer.to_string())
 }
 
-/// Returns what the kernel granted of a buffer, in the terms in which it is asked for.
+/// Returns the granted size of a buffer, comparable with a requested one.
 const fn granted_bytes(buffer: sys::Buffer) -> u64 {
     buffer.effective_bytes / 2
 }

@@ -12,16 +12,16 @@ use units::Instant;
 use super::message::{Account, Count, Sent};
 use super::transport::{Arrived, Flow, FlowEnd, ReceiveEnd, Room, SendEnd, TransportError};
 
-/// How long a thread sleeps at most before it looks whether it is to end.
+/// Maximum time a thread sleeps before it checks whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How often what was counted is shown to others; counting itself is not to wait for them.
+/// Interval at which counts are published to other threads; counting must not wait for them.
 const SHOW: Duration = Duration::from_millis(5);
 
-/// How long after all was sent a receiver goes on at most.
+/// Maximum time a receiver continues after all was sent.
 const LONGEST_TAIL: Duration = Duration::from_secs(10);
 
-/// When and how fast a flow is to be sent.
+/// Time and rate of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timetable {
     pub(super) start: Instant,
@@ -36,7 +36,7 @@ pub(super) struct Worker {
     thread: JoinHandle<Result<Ended, TransportError>>,
 }
 
-/// A flow without its end, which its thread has.
+/// A flow without its end, which the thread owns.
 pub(super) struct Description {
     pub(super) key: super::message::FlowKey,
     pub(super) local: std::net::SocketAddr,
@@ -46,15 +46,15 @@ pub(super) struct Description {
     pub(super) notes: Vec<String>,
 }
 
-/// What a thread leaves.
+/// Results of a thread.
 pub(super) struct Ended {
     pub(super) count: Count,
-    /// At receivers.
+    /// Account, at receivers.
     pub(super) account: Option<Account>,
-    /// When the sender ended; when the last unit arrived, but not before the sender ended.
+    /// End of the sender; at receivers the arrival of the last unit, but not before the sender ended.
     pub(super) last: Option<Instant>,
     pub(super) skipped: u64,
-    /// Why the flow is not whole, at senders; a receiver that fails leaves nothing.
+    /// Reason why the flow is incomplete, at senders; a receiver that fails has no results.
     pub(super) failure: Option<String>,
     pub(super) notes: Vec<String>,
 }
@@ -64,15 +64,15 @@ struct Shared {
     is_to_end: AtomicBool,
     is_to_give_up: AtomicBool,
     count: Mutex<Count>,
-    /// At a sender what it has sent, once it is done; at a receiver what it has heard of that.
+    /// At a sender its final counts, once it is done; at a receiver those received from the sender.
     sent: Mutex<Option<Sent>>,
 }
 
 impl Worker {
-    /// Starts the thread of a flow, on a processor if one is named.
+    /// Starts the thread of a flow, pinned to a processor if one is given.
     pub(super) fn start(flow: Flow, timetable: Timetable, cpu: Option<usize>) -> std::io::Result<Self> {
         let Flow { key, local, remote, congestion_control, buffer_bytes, notes, end } = flow;
-        // What is known of a flow is known before its thread first runs.
+        // The counts are initialised before the thread first runs.
         let count = match &end {
             FlowEnd::Send(end) => end.count(),
             FlowEnd::Receive(end) => end.count(),
@@ -101,32 +101,32 @@ impl Worker {
         self.flow.key.receiver.is_none()
     }
 
-    /// Returns what was counted so far.
+    /// Returns the counts so far.
     pub(super) fn count(&self) -> Count {
         *lock(&self.shared.count)
     }
 
-    /// Returns what a sender has sent, once it is done.
+    /// Returns the final counts of a sender, once it is done.
     pub(super) fn sent(&self) -> Option<Sent> {
         lock(&self.shared.sent).clone()
     }
 
-    /// Tells whether the thread has ended.
+    /// Returns whether the thread has ended.
     pub(super) fn is_done(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Tells a receiver what was sent to it.
+    /// Passes the sender's final counts to a receiver.
     pub(super) fn tell_sent(&self, sent: Sent) {
         *lock(&self.shared.sent) = Some(sent);
     }
 
-    /// Asks a sender to send no more.
+    /// Asks a sender to stop sending.
     pub(super) fn ask_to_end(&self) {
         self.shared.is_to_end.store(true, Ordering::Relaxed);
     }
 
-    /// Asks whichever to end with what it has.
+    /// Asks either kind of thread to end with its present results.
     pub(super) fn ask_to_give_up(&self) {
         self.ask_to_end();
         self.shared.is_to_give_up.store(true, Ordering::Relaxed);
@@ -153,8 +153,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends a flow from its beginning to its end: once at least, also where the thread comes to run only behind the end. A
-/// run of which nothing was sent says nothing.
+/// Sends a flow from its beginning to its end: at least once, even if the thread is scheduled only after the
+/// end. A run in which nothing was sent says nothing.
 fn send(mut end: Box<dyn SendEnd>, timetable: Timetable, shared: &Shared) -> Result<Ended, TransportError> {
     let mut pace = Pace::new(timetable.rate, timetable.start);
     let mut shown = Instant::ORIGIN;
@@ -187,7 +187,7 @@ fn send(mut end: Box<dyn SendEnd>, timetable: Timetable, shared: &Shared) -> Res
     };
     let now = clock::monotonic();
     let last = Some(now.min(timetable.end.max(first.unwrap_or(now))));
-    // Told also after a failure: what was sent until then is the receivers' to count.
+    // Also after a failure: the receivers count what was sent until then.
     let finished = end.finish();
     let count = end.count();
     *lock(&shared.count) = count;
@@ -196,7 +196,7 @@ fn send(mut end: Box<dyn SendEnd>, timetable: Timetable, shared: &Shared) -> Res
     Ok(Ended { count, account: None, last, skipped: pace.skipped(), failure, notes: end.notes() })
 }
 
-/// Receives a flow until all of it is there, or what is missing is lost.
+/// Receives a flow until all of it has arrived, or missing data is lost.
 fn receive(
     mut end: Box<dyn ReceiveEnd>,
     planned_end: Instant,
@@ -214,7 +214,7 @@ fn receive(
                 Arrived::End => has_ended = true,
             }
         } else {
-            // Only the sender's word is waited for.
+            // Only the sender's final counts are waited for.
             clock::sleep_until(now + LOOK / 10);
         }
         let now = clock::monotonic();
@@ -234,7 +234,7 @@ fn receive(
     }
     let count = end.count();
     *lock(&shared.count) = count;
-    // A slow flow's last unit lies before its end: the time in which nothing was due belongs to it.
+    // A slow flow's last unit is before its end: the time in which nothing was due belongs to it.
     let ended = sent.as_ref().map(|(_, heard)| (*heard).min(planned_end));
     let last = last.map(|last| ended.map_or(last, |ended| last.max(ended)));
     let account = Some(end.close(sent.as_ref().map(|(sent, _)| sent))?);

@@ -1,4 +1,4 @@
-//! What the notes state as facts of UDP: tried here, as far as the loopback interface shows them.
+//! Statements of the notes about UDP: tested here, as far as the loopback interface shows them.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,13 +12,13 @@ use crate::capacity::{Point, Run};
 use crate::report::{Agreement, Conclusion};
 use crate::throughput::LARGEST_DATAGRAM_BYTES;
 
-/// What the notes say of the loopback interface.
+/// MTU of the loopback interface according to the notes.
 const LOOPBACK_MTU_BYTES: u32 = 65_536;
 
-/// How long a datagram may take through the loopback interface.
+/// Time a datagram may take through the loopback interface.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Tries each fact.
+/// Tests each statement.
 pub(super) fn look(points: &[Point]) -> Vec<Conclusion> {
     vec![largest_datagram(), loopback_mtu(), one_fragment(), drops_are_readable(points)]
 }
@@ -46,7 +46,7 @@ fn largest_datagram() -> Conclusion {
     }
 }
 
-/// What became of one datagram.
+/// Outcome of one datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Tried {
     Arrived(usize),
@@ -63,7 +63,7 @@ fn in_words(tried: &io::Result<Tried>) -> String {
     }
 }
 
-/// Sends a datagram of so many bytes through the loopback interface.
+/// Sends a datagram of `bytes` bytes through the loopback interface.
 fn try_datagram(bytes: usize) -> io::Result<Tried> {
     let open = |error: sys::OpenError| io::Error::other(error.to_string());
     let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

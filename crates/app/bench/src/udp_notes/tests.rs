@@ -1,4 +1,4 @@
-//! What is concluded from points whose answer is known.
+//! Conclusions from points with known answers.
 
 use super::*;
 use crate::capacity::{example, example_point as point};
@@ -43,7 +43,7 @@ fn what_more_processes_gain_is_judged_for_each_size_as_the_source_states_it() {
     assert_eq!(of(&points, true).1, Agreement::NotMeasured, "the card that limited the source is not here");
     let here = &conclude(&points, true)[3].here;
     assert!(here.contains("/s by 8 processes, ") && here.contains("/s by one"), "{here}");
-    // A size that is not in the notes tells nothing of what it states.
+    // A size that is not in the notes says nothing about their statement.
     let other = [point(OwnProcesses, 1, 1_472, 100, 50), point(OwnProcesses, 8, 1_472, 900, 50)];
     assert_eq!(of(&other, false), (Agreement::NotMeasured, Agreement::NotMeasured));
 }
@@ -70,7 +70,7 @@ fn without_a_network_card_it_is_said_why_it_is_not_the_limit() {
     let mut points = sources();
     assert_eq!(conclude(&points, false)[5].agreement, Agreement::Differs, "nothing was idle");
     points[2].runs[2].processors.as_mut().unwrap().idle = 50.0;
-    // A run that was cut tells nothing of the peak.
+    // A run that was cut short says nothing about the peak.
     let cut = capacity::Run { trouble: Some("it was cut".to_owned()), ..points[0].runs[0].clone() };
     points[2].runs.push(cut);
     let between_hosts = &conclude(&points, false)[5];
@@ -124,7 +124,7 @@ fn of_loss_nothing_is_concluded_where_a_run_was_cut_or_nothing_was_sent() {
     let mut cut = sources();
     cut[2].runs.iter_mut().for_each(|run| run.trouble = Some("it was cut".to_owned()));
     assert_eq!(of(&cut).agreement, Agreement::NotMeasured);
-    // Another size is judged, and what was left out is named.
+    // Another size is judged, and the one left out is named.
     cut.extend([point(OwnProcesses, 1, 100, 500_000, 400_000), point(OwnProcesses, 8, 100, 900_000, 1_000)]);
     assert_eq!(of(&cut).agreement, Agreement::Agrees);
     assert!(of(&cut).here.contains("; left out: 1 B, since no run is whole"), "{}", of(&cut).here);

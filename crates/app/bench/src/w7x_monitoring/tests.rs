@@ -1,4 +1,4 @@
-//! What is concluded from points whose answer is known.
+//! Conclusions from points with known answers.
 
 use super::*;
 use crate::report::check_against_schema;
@@ -6,7 +6,7 @@ use crate::sweep::{Run, example as example_report, example_point as point, examp
 
 const LARGE: Option<u64> = Some(LARGE_BUFFER_BYTES as u64);
 
-/// A point at a rate, of which so many datagrams of so many were lost.
+/// A point at a rate, at which `lost` of `sent` datagrams were lost.
 fn at(rate: Rate, buffer: Option<u64>, sent: u64, lost: u64) -> Point {
     let granted = buffer.or(Some(106_496));
     let run = Run { receive_buffer_bytes: granted, ..run(sent, lost) };
@@ -19,12 +19,12 @@ fn agreement(conclusion: Conclusion) -> Agreement {
 
 #[test]
 fn small_ones_lose_most_is_judged_with_and_without_load() {
-    // Of 100,000 each.
+    // Losses of 100,000 each.
     let mut points = vec![point(64, None, 0.0, 40_000), point(1_472, None, 0.0, 10)];
     assert_eq!(agreement(small_lose_most(&points)), Agreement::Agrees);
     points.extend([point(64, None, 50.0, 5_000), point(1_472, None, 50.0, 9_000)]);
     assert_eq!(agreement(small_lose_most(&points)), Agreement::Partly);
-    // The remedied ones are another question.
+    // The remedied ones belong to another question.
     points.extend([point(64, LARGE, 0.0, 0), point(1_472, LARGE, 0.0, 90_000)]);
     assert_eq!(agreement(small_lose_most(&points)), Agreement::Partly);
     assert_eq!(agreement(small_lose_most(&points[..1])), Agreement::NotMeasured, "one size has no other");
@@ -49,7 +49,7 @@ fn a_larger_buffer_is_judged_where_the_small_one_lost_and_the_rate_was_kept() {
     let (slow, fast) = (Rate::Units(1_000), Rate::Units(0));
     let mut points = vec![at(slow, None, 1_000, 100), at(slow, LARGE, 1_000, 0)];
     assert_eq!(agreement(buffer_remedies(&points)), Agreement::Agrees);
-    // As fast as it goes no buffer is large enough.
+    // At full speed no buffer is large enough.
     points.extend([at(fast, None, 9_000, 5_000), at(fast, LARGE, 9_000, 5_000)]);
     assert_eq!(agreement(buffer_remedies(&points)), Agreement::Agrees);
     points.truncate(2);
@@ -73,7 +73,7 @@ fn fewer_arrive_past_a_critical_rate_or_they_do_not() {
     assert_eq!(agreement(fewer_arrive(&level[..1])), Agreement::NotMeasured);
 }
 
-/// The point with other runs: so many sent and lost in each.
+/// The point with other runs, given as sent and lost datagrams of each.
 fn with_runs(point: Point, runs: &[(u64, u64)]) -> Point {
     let buffer = point.granted_receive_buffer_bytes;
     let run = |(sent, lost): &(u64, u64)| Run { receive_buffer_bytes: buffer, ..run(*sent, *lost) };
@@ -101,7 +101,7 @@ fn no_critical_rate_is_concluded_where_nothing_was_lost_sent_or_was_whole() {
 #[test]
 fn a_rate_at_which_no_more_was_sent_lies_not_beyond_and_spread_is_no_verdict() {
     let rate = Rate::Units;
-    // Less arrived of as much: that is loss, and no rate past another.
+    // Less of the same amount arrived: that is loss, not a critical rate.
     let alike = [at(rate(1), None, 1_000, 0), at(rate(0), None, 1_010, 400)];
     assert_eq!(agreement(fewer_arrive(&alike)), Agreement::Differs);
     let peak = at(rate(1), None, 1_000, 0);
@@ -144,7 +144,7 @@ fn what_lost_nothing_before_or_was_cut_is_not_remedied() {
 fn a_remedy_that_the_kernel_did_not_grant_is_not_judged_and_the_way_out_is_said() {
     let slow = Rate::Units(1_000);
     let mut points = vec![at(slow, None, 1_000, 100), at(slow, LARGE, 1_000, 0)];
-    // One byte less than was asked for.
+    // One byte less than requested.
     points[1].granted_receive_buffer_bytes = LARGE.map(|bytes| bytes - 1);
     for conclusion in [buffer_remedies(&points), remedied(&points)] {
         assert_eq!(conclusion.agreement, Agreement::NotMeasured, "{conclusion:?}");
@@ -155,7 +155,7 @@ fn a_remedy_that_the_kernel_did_not_grant_is_not_judged_and_the_way_out_is_said(
         "a curve is not that of a buffer which it had not"
     );
     points[1].granted_receive_buffer_bytes = None;
-    assert!(remedied(&points).here.contains("nobody could tell"), "{}", remedied(&points).here);
+    assert!(remedied(&points).here.contains("no run reported"), "{}", remedied(&points).here);
 }
 
 #[test]

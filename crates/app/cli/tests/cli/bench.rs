@@ -280,7 +280,7 @@ fn a_repeat_whose_process_dies_leaves_the_repeats_before_it() {
     assert_eq!((report.end.state, report.rows[0].runs), (State::Complete, 1));
     let reason = report.points[0].broken_off().unwrap();
     // Whichever of the two is found out first.
-    assert!(reason.contains("ended by itself") || reason.contains("cannot be reached"), "{reason}");
+    assert!(reason.contains("ended unexpectedly") || reason.contains("cannot be reached"), "{reason}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A report whose answer is known, for whoever draws conclusions from one, and what is computed in it.
+//! An example report with known results, for tests of conclusions, and tests of what is computed in it.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -7,7 +7,7 @@ use super::*;
 use crate::report::Forms as _;
 use crate::throughput::{AccountState, Unit};
 
-/// Returns an account of so many datagrams, of which so many found the buffer full.
+/// Returns an account of `sent` datagrams, of which `dropped` found the buffer full.
 pub(crate) fn account(sent: u64, dropped: u64) -> Account {
     let lost = BTreeMap::from([("receiver_socket_buffer".to_owned(), dropped)]);
     Account {
@@ -22,7 +22,7 @@ pub(crate) fn account(sent: u64, dropped: u64) -> Account {
     }
 }
 
-/// Returns a run of a second.
+/// Returns a run of one second.
 pub(crate) fn run(received: u64, dropped: u64, cpu_percent: f64) -> Run {
     let account = account(received + dropped, dropped);
     let sockets = vec![Socket { drops: dropped, received: vec![received] }];
@@ -44,7 +44,7 @@ pub(crate) fn run(received: u64, dropped: u64, cpu_percent: f64) -> Run {
     }
 }
 
-/// Returns a point with three runs of nearly one rate.
+/// Returns a point with three runs of nearly equal rates.
 pub(crate) fn point(
     threading_model: ThreadingModel,
     workers: u32,
@@ -127,7 +127,7 @@ fn a_run_that_was_ended_early_is_shown_and_enters_no_median() {
     let said = "own-processes 1B/1workers, run 4: it was ended early after 1.0 s, with 7 received a second";
     assert!(text.contains(said), "{text}");
     assert!(report.to_html().unwrap().contains(said), "also on the page");
-    // A point of which no run is whole has no figures, and its run is shown all the same.
+    // A point without complete runs has no figures, and its run is shown all the same.
     let point = &mut report.points[0];
     point.runs.drain(..3);
     assert_eq!((point.packets_per_second(), point.rows()), (None, Vec::new()));

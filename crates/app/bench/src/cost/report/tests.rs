@@ -1,4 +1,4 @@
-//! Reports made of runs by hand: which runs count, what they have in common, and what is said of them.
+//! Reports of hand-made runs: the runs that count, their statistics, and the notes.
 
 use std::net::Ipv4Addr;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::host_state::HostState;
 use crate::throughput::{AccountState, Unit};
 
-/// A run of 1 Mbit sent and received in a second, by so much processor time of a processor of 2,000 MHz.
+/// A run of 1 Mbit sent and received in a second, which takes `cpu_seconds` of a processor of 2,000 MHz.
 fn run(number: u32, cpu_seconds: f64) -> Run {
     let taken = Processor {
         cpu_seconds,

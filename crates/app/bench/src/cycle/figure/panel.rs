@@ -18,14 +18,13 @@ use crate::cycle::transport::Transport;
 pub(super) const WIDTH: u32 = 560;
 pub(super) const HEIGHT: u32 = 400;
 
-/// How far the points of two transports stand apart, so that neither hides the other. Units: parts of the
-/// x axis.
+/// Distance between the points of two transports, so that neither hides the other. Units: parts of the x axis.
 const APART: f64 = 0.006;
 
-/// How much longer than its largest point the y axis is: what explains the marks stands above them.
+/// Factor from the largest point to the end of the y axis: the legend is above the points.
 const HEADROOM: f64 = 1.3;
 
-/// What is shown in one panel.
+/// Content of one panel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Panel {
     title: String,
@@ -35,14 +34,14 @@ pub struct Panel {
     limit: Option<f64>,
 }
 
-/// One transport's points.
+/// Points of one transport.
 #[derive(Clone, PartialEq, Debug)]
 struct Curve {
     transport: Transport,
     columns: Vec<Column>,
 }
 
-/// What was found at one cycle time.
+/// Results at one cycle time.
 #[derive(Clone, PartialEq, Debug)]
 struct Column {
     cycle_time_ms: f64,
@@ -76,18 +75,18 @@ impl Panel {
         }
     }
 
-    /// Returns what stands above it.
+    /// Returns the title of the panel.
     #[must_use]
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// Returns the quota it is of; `None` without one.
+    /// Returns the quota of the panel; `None` without one.
     pub(in crate::cycle) const fn cpus(&self) -> Option<f64> {
         self.cpus
     }
 
-    /// Draws it; `scale` is how many pixels of the area stand for one of the drawing.
+    /// Draws the panel; `scale` is the number of pixels of the area for one of the drawing.
     pub(super) fn draw<B: DrawingBackend>(
         &self,
         area: &DrawingArea<B, Shift>,
@@ -132,7 +131,7 @@ impl Panel {
                 .legend(move |(x, y)| PathElement::new([(x, y), (x + 16 * scale as i32, y)], thin(INK)));
         }
         for (index, curve) in self.curves.iter().enumerate() {
-            // The middle one of an odd number stands at its place.
+            // The middle one of an odd number is at its exact place.
             let place = index as f64 - (self.curves.len() - 1) as f64 / 2.0;
             let aside = place * 2.0 * APART * (times.end - times.start);
             curve.draw(&mut chart, aside, scale).map_err(failed)?;
@@ -228,7 +227,7 @@ const fn colour(transport: Transport) -> RGBColor {
     }
 }
 
-/// Writes a cycle time without what binary fractions leave behind.
+/// Formats a cycle time without rounding errors of binary fractions.
 fn short(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,8 +1,8 @@
-//! What a report says of its points, and the example report that other tests draw and compare.
+//! Texts of a report about its points, and the example report that other tests draw and compare.
 
 use super::*;
 
-/// A report of two transports at two cycle times, with everything in it that a report can have.
+/// A report of two transports at two cycle times, with every field that a report can have.
 pub(crate) fn example() -> Report {
     let options = Options {
         cycle_times: [2, 10].map(std::time::Duration::from_millis).to_vec(),

@@ -1,7 +1,8 @@
-//! A ring in shared memory: one copy in, one copy out, and a wake-up where the reader sleeps.
+//! A ring in shared memory: one copy in, one copy out, and a wake-up if the reader sleeps.
 //!
-//! A cycle is one record, since a ring takes any that fill at most half of it. The ring holds at least
-//! [`RING_CYCLES`] cycles: a reader that is further behind is lapped, and what it missed is missing in its account.
+//! A cycle is one record, since a ring takes any record that fills at most half of it. The ring holds at least
+//! [`RING_CYCLES`] cycles: a reader that is further behind is lapped, and the missed pieces are missing in its
+//! account.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,29 +16,29 @@ use units::Instant;
 
 use super::{Opened, ReceiveEnd, SendEnd, Task, TransportError};
 
-/// How many cycles a ring holds at least: the newest, and a few for a reader that is held up.
+/// Minimum number of cycles in a ring: the newest, and a few for a reader that is held up.
 const RING_CYCLES: usize = 4;
 
-/// Room for a record's header and for what the ring keeps free before its writer.
+/// Room for a record's header and for the space that the ring keeps free before its writer.
 const RECORD_OVERHEAD_BYTES: usize = 64;
 
 /// The memory file system that every Linux has.
 const DIRECTORY: &str = "/dev/shm";
-/// How our rings' names begin; what follows is the process of the writer, and the run.
+/// Prefix of the rings' names, followed by the process of the writer, and the run.
 const PREFIX: &str = "tallycast-bench-cycle-";
 
-/// The kind of our records; the ring leaves its meaning to us.
+/// The kind of the records; the ring does not interpret it.
 const PIECE: u16 = 1;
 
-/// How many records are taken before the reader looks for news.
+/// Records taken before the reader checks for messages.
 const RECORDS_AT_ONCE: u64 = 64;
 
-/// How long a reader sleeps whose writer has closed the ring, until the bench says what was sent.
+/// Time a reader sleeps after its writer has closed the ring, until the bench reports the sent counts.
 const AFTER_END: Duration = Duration::from_millis(1);
 
 struct Sender {
     writer: Writer,
-    /// Running totals, which every record carries: pieces and bytes before it.
+    /// Running totals in every record: pieces and bytes before it.
     totals: [u64; 2],
 }
 
@@ -47,9 +48,9 @@ struct Receiver {
     record: Vec<u8>,
 }
 
-/// Removes what benches that were killed left behind.
+/// Removes leftovers of benches that were killed.
 pub(super) fn sweep() {
-    // Without the directory there is nothing to sweep; making a ring says so in time.
+    // Without the directory there is nothing to sweep; creating a ring reports that later.
     let _ = shared::sweep(Path::new(DIRECTORY), PREFIX);
 }
 
@@ -72,7 +73,7 @@ pub(super) fn open_send(task: &Task) -> Result<Opened<dyn SendEnd>, TransportErr
 pub(super) fn open_receive(task: &Task) -> Result<Opened<dyn ReceiveEnd>, TransportError> {
     let opened = shared::open(Path::new(&task.endpoint))?;
     let (reader, doorbell) = (opened.ring().reader_at_head(), Arc::clone(opened.doorbell()));
-    // Touched before the run: the first cycle is not to pay for the kernel's pages.
+    // Touched before the run: the first cycle must not pay for page faults.
     let record = vec![0xff; task.unit_bytes];
     let end = Box::new(Receiver { reader, doorbell, record });
     Ok(Opened { end, endpoint: task.endpoint.clone(), notes: Vec::new() })
@@ -126,7 +127,7 @@ enum Seen {
     Broken,
 }
 
-/// Reads the next record; one that was lapped goes on at the next that is whole.
+/// Reads the next record; a lapped reader continues at the next whole one.
 fn read(reader: &mut Reader, record: &mut Vec<u8>) -> Seen {
     loop {
         match reader.read(record) {

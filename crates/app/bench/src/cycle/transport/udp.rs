@@ -1,4 +1,4 @@
-//! Datagrams over the loopback interface: from one process to the other, past no network card.
+//! Datagrams over the loopback interface: from one process to the other, without a network interface card.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

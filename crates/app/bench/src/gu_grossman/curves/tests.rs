@@ -1,4 +1,4 @@
-//! What is concluded from curves whose answer is known, with and without holes.
+//! Conclusions from curves with known answers, with and without holes.
 
 use super::*;
 use crate::sweep::{Run, example_point, example_run};
@@ -7,7 +7,7 @@ use crate::throughput::LossFreeFound;
 const FOUND: LossFreeFound =
     LossFreeFound { found: Found::Largest, bits_per_second: 1, limit: 2, step: 1, confirmations: 3 };
 
-/// A point with buffers of so many KiB at which so many Mbit/s were received in each of three runs.
+/// A point with buffers in KiB, and the Mbit/s received in each of three runs.
 fn point(send: u64, receive: u64, rates: [f64; 3]) -> Point {
     let runs = rates.map(|rate| Run {
         received_bits_per_second: Some(rate * 1e6),
@@ -32,7 +32,8 @@ fn at_limit(point: Point) -> Point {
     Point { highest: Some(LossFreeFound { found: Found::Limit, ..FOUND }), ..point }
 }
 
-/// As the paper has it: rising to a receive buffer of 256 KiB, level beyond; the send buffer changes nothing.
+/// Points like the paper's: rising to a receive buffer of 256 KiB, level beyond; the send buffer changes
+/// nothing.
 fn like_the_source() -> Vec<Point> {
     let of = |send, receive, rate: f64| point(send, receive, [rate, rate + 1.0, rate + 2.0]);
     [64, 1_024]
@@ -71,7 +72,7 @@ fn a_rate_that_still_rises_or_never_did_differs() {
     assert_eq!(receive_buffer_decides(&level[..1]).agreement, Agreement::NotMeasured, "one buffer alone");
 }
 
-/// The point as the kernel would have it that grants no more than so many KiB to receive.
+/// The point as a kernel reports it that grants no more than `receive` KiB.
 fn granted(point: Point, receive: u64) -> Point {
     let granted_receive_buffer_bytes = point.receive_buffer_bytes.map(|asked| asked.min(receive << 10));
     Point { granted_receive_buffer_bytes, ..point }
@@ -112,7 +113,7 @@ fn a_search_that_ended_at_its_limit_tells_only_that_it_was_more() {
     assert!(receive_buffer_decides(&all).here.contains("ended at their own limit"));
 }
 
-/// The point as it is where no rate held.
+/// The point where no rate held.
 fn hole(point: Point) -> Point {
     let highest = Some(LossFreeFound { found: Found::Nothing, step: 5_000_000, ..FOUND });
     Point { highest, runs: Vec::new(), ..point }

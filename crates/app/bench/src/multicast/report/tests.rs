@@ -1,4 +1,4 @@
-//! Reports made of counts by hand: what both ends counted becomes medians, accounts, tables and figures.
+//! Reports of hand-made counts: the counts of both ends become medians, accounts, tables and figures.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -104,7 +104,7 @@ fn a_run_in_which_a_member_failed_or_that_was_ended_early_enters_no_median() {
     let mut builder = builder(here());
     builder.add(0, ended(vec![member(100, 100, 20), member(100, 90, 40)]));
     let mut broken = ended(vec![member(100, 100, 900), member(100, 10, 900)]);
-    // Of the two the first failed: the other keeps its number.
+    // Of the two, the first failed: the other keeps its number.
     broken.members.remove(&0);
     broken.failures.push("receiver 0 failed: no memory".to_owned());
     builder.add(1, broken);

@@ -1,4 +1,5 @@
-//! Messages over a TCP connection. Their size stands in no byte of it: both ends know it from the control connection.
+//! Messages over a TCP connection. Their size is not transmitted: both ends know it from the control
+//! connection.
 
 use std::cmp::Ordering;
 use std::net::SocketAddr;
@@ -26,21 +27,21 @@ struct Messages {
     memory: Vec<u8>,
 }
 
-/// What became of a message that was to be sent or received.
+/// Outcome of sending or receiving a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Moved {
     Whole,
     /// Not one byte of it came in time.
     Nothing,
-    /// This end was to end before it was whole.
+    /// This end was asked to end before the message was complete.
     Cut,
 }
 
-/// How far an end may look for a message.
+/// Limits for receiving a message.
 struct Expected<'a> {
-    /// Its size, known once its first byte is there.
+    /// Size of the message, known once its first byte is there.
     message_bytes: &'a dyn Fn() -> u32,
-    /// Until when it must have begun; without it, it may begin at any time.
+    /// Time by which it must have begun; without it, it may begin at any time.
     begins_by: Option<Instant>,
 }
 
@@ -123,7 +124,7 @@ fn tcp_options(task: &Task<'_>, from: Option<SocketAddr>) -> TcpOptions {
     TcpOptions { buffer_bytes: task.options.buffer_bytes, congestion_control, from }
 }
 
-/// The client's end.
+/// The client's end of a connection.
 pub(in crate::pingpong) struct TcpNear(Messages);
 
 impl TcpNear {
@@ -134,10 +135,10 @@ impl TcpNear {
     ) -> Result<Self, LinkError> {
         let to = task.check_endpoint(to)?;
         let from = task.options.from.map(|address| SocketAddr::new(address, 0));
-        // Half of it: nothing is said meanwhile, and the server is to hear that no connection came about before it takes
-        // this end for gone.
+        // Half of it: there are no heartbeats meanwhile, and the server must learn that no connection could be
+        // established before it takes this end for gone.
         let connection = TcpConnection::connect(to, &tcp_options(task, from), task.patience / 2)?;
-        // A connection that was just made has room for so few bytes.
+        // A new connection has room for these few bytes.
         connection.send(&greeting(token, 0)).map_err(closed)?;
         Ok(Self(Messages::over(connection, task)?))
     }
@@ -154,7 +155,7 @@ impl Near for TcpNear {
         if self.0.send(message_bytes, meanwhile)? == Moved::Cut {
             return Ok(Exchanged::Cut);
         }
-        // TCP loses nothing: an answer that does not begin for so long does not come.
+        // TCP loses nothing: an answer that does not begin within this time does not come.
         let begins_by = Some(clock::monotonic() + self.0.patience);
         match self.0.receive(&Expected { message_bytes: &|| message_bytes, begins_by }, meanwhile)? {
             Moved::Whole => Ok(Exchanged::Completed(since(began))),
@@ -195,7 +196,7 @@ impl TcpFar {
         self.acceptor.local_address()
     }
 
-    /// Waits for the client's connection; others are dropped. `None` if this end is not to wait any longer.
+    /// Waits for the client's connection; others are dropped. `None` if this end is asked to end.
     pub(in crate::pingpong) fn accept(
         self,
         task: &Task<'_>,

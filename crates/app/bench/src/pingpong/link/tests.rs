@@ -1,4 +1,4 @@
-//! Both ends of a way in one process: every message comes back whole, and one that cannot is given up.
+//! Both ends of a connection in one process: every message comes back whole, and one that cannot is given up.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,7 +33,7 @@ impl Answering for AnswerCounter {
     }
 }
 
-/// Goes on until it has been asked so often.
+/// Continues until it has been called this many times.
 struct Until(u32);
 
 impl Attending for Until {
@@ -47,7 +47,7 @@ const fn always() -> Until {
     Until(u32::MAX)
 }
 
-/// Ends the far end also when a test fails.
+/// Ends the far end even if a test fails.
 struct AtEnd<'a>(&'a AnswerCounter);
 
 impl Drop for AtEnd<'_> {
@@ -66,7 +66,7 @@ fn task<'a>(options: &'a Options, system: &'a System) -> Task<'a> {
     Task { options, system, piece_bytes: 1_448, local: (LOCAL, 0).into(), peer: LOCAL, patience }
 }
 
-/// Exchanges every size a few times; returns how many messages came at the far end.
+/// Exchanges every size a few times; returns the number of messages that arrived at the far end.
 fn exchange_all(near: &mut dyn Near, mut far: Box<dyn Far>) -> u64 {
     let counter = AnswerCounter::default();
     std::thread::scope(|scope| {
@@ -166,10 +166,10 @@ fn an_end_looks_up_in_the_middle_of_a_message() {
     let over_tcp = task(&options, &system);
     let far = TcpFar::listen(&over_tcp, TOKEN).unwrap();
     let mut near = TcpNear::connect(&over_tcp, far.endpoint(), TOKEN).unwrap();
-    // More than any buffer holds: nobody reads it.
+    // More than any buffer holds, and the peer does not read.
     let mut far = far.accept(&over_tcp, &mut always()).unwrap().unwrap();
     assert_eq!(near.exchange(0, 50_000_000, &mut Until(3)).unwrap(), Exchanged::Cut);
-    // The far end has half of the message, and the word that nothing more is to be answered.
+    // The far end has half of the message, and the order to stop answering.
     let counter = AnswerCounter::default();
     counter.message_bytes.store(50_000_000, Ordering::SeqCst);
     counter.is_to_end.store(true, Ordering::SeqCst);

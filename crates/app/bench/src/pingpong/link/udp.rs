@@ -1,4 +1,4 @@
-//! Messages in datagrams: cut, put together, and lost with any of their pieces.
+//! Messages in datagrams: cut into pieces, reassembled, and lost with any of their pieces.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ use crate::pingpong::options::Wait;
 /// The poller's only descriptor.
 const SOCKET: u64 = 0;
 
-/// How many datagrams are written before they are handed over.
+/// Number of datagrams that are written before they are sent.
 const BURST: usize = 32;
 
 /// The receiving end of a connection.
@@ -63,7 +63,7 @@ impl MessageReceiver {
         })
     }
 
-    /// Takes what is there; returns the exchange and the size of a message that is whole now.
+    /// Handles a received datagram; returns the exchange and the size of a message that is complete now.
     fn take(&mut self) -> Result<Option<(u64, u32)>, LinkError> {
         let mut whole = None;
         self.socket.receive_batch(&mut self.batch)?;
@@ -120,7 +120,7 @@ impl MessageSender {
         })
     }
 
-    /// Sends a message, while there is time for it; what the system refuses is lost, and with it the message.
+    /// Sends a message within the time limit; if the system refuses a piece, the message is lost.
     fn send(
         &mut self,
         exchange: u64,
@@ -163,7 +163,7 @@ impl MessageSender {
                 }
                 waiting = still_waiting;
                 wait(&mut self.poller, self.how, until)?;
-                // What ICMP reported would keep the poller awake; refusals are counted where they are met.
+                // Reports of ICMP would keep the poller awake; refusals are counted where they occur.
                 self.socket.drain_error_queue(&mut Vec::new())?;
             }
         }
@@ -178,7 +178,7 @@ impl MessageSender {
     }
 }
 
-/// The client's end.
+/// The client's end of a connection.
 pub(in crate::pingpong) struct UdpNear {
     receiver: MessageReceiver,
     sender: MessageSender,
@@ -186,14 +186,14 @@ pub(in crate::pingpong) struct UdpNear {
 }
 
 impl UdpNear {
-    /// Opens the socket that answers are to go to; pieces of another run carry another number.
+    /// Opens the socket for answers; pieces of another run carry another number.
     pub(in crate::pingpong) fn listen(task: &Task<'_>) -> Result<UdpListening, LinkError> {
-        // The run is known with the token only, but answers may come no earlier than that.
+        // The run is known only with the token, but answers cannot arrive before that.
         Ok(UdpListening { receiver: MessageReceiver::open(task, 0)? })
     }
 }
 
-/// A client's socket before it is known where the server's is.
+/// A client's socket before the server's address is known.
 pub(in crate::pingpong) struct UdpListening {
     receiver: MessageReceiver,
 }
@@ -216,7 +216,7 @@ impl UdpListening {
     }
 }
 
-/// What the pieces of a run carry.
+/// Returns the run number that pieces carry.
 const fn run_of(token: u64) -> u32 {
     (token >> 32) as u32
 }
@@ -256,7 +256,7 @@ impl Near for UdpNear {
     }
 }
 
-/// The server's end.
+/// The server's end of a connection.
 pub(in crate::pingpong) struct UdpFar {
     receiver: MessageReceiver,
     sender: MessageSender,

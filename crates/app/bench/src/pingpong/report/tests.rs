@@ -1,4 +1,4 @@
-//! Reports made of counts by hand: what both ends counted becomes medians, accounts, tables and figures.
+//! Reports of hand-made counts: the counts of both ends become medians, accounts, tables and figures.
 
 use std::net::Ipv4Addr;
 
@@ -20,7 +20,7 @@ fn measured(round_trip_us: u64, given_up: u64, answered: u64) -> Measured {
     }
 }
 
-/// Two runs over two systems, quiet, with one exchange lost on each way.
+/// Two undisturbed runs over two systems, with one exchange lost in each direction.
 pub(crate) fn example() -> Report {
     let systems = vec![System::Tcp(Some("reno".to_owned())), System::Udp];
     let options = Options { systems, sizes: SIZES.to_vec(), repeats: 2, ..Options::default() };

@@ -1,4 +1,4 @@
-//! Points whose answer is known, for whoever draws conclusions from them, and what is computed in them.
+//! Points with known answers, for tests of conclusions, and tests of what is computed in them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::sweep::LossBelow;
 use crate::throughput::{AccountState, Unit};
 
-/// Returns a run that sent so many of 1,000 bits and lost so many of them, in a second.
+/// Returns a run of a second that sent `sent` of 1,000 bits and lost `lost` of them.
 pub(crate) fn run(sent: u64, lost: u64) -> Run {
     let in_buffer = BTreeMap::from([("receiver_socket_buffer".to_owned(), lost)]);
     let (unit, state) = (Unit::Datagrams, AccountState::Closed);
@@ -36,7 +36,7 @@ pub(crate) fn run(sent: u64, lost: u64) -> Run {
     }
 }
 
-/// Returns a point of three runs alike.
+/// Returns a point of three equal runs.
 pub(crate) fn point(
     payload_bytes: u64,
     receive_buffer_bytes: Option<u64>,

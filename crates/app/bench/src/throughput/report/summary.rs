@@ -1,11 +1,11 @@
-//! What runs have in common, and whether they are to be relied on.
+//! Statistics over the runs of a measurement, and their reliability.
 
 use super::{CpuUtilization, End, Figures, KEPT_UP, RunReport, Settings, Start, Sums};
 use crate::report::noise::{self, Elsewhere};
 use crate::report::{Row, RowNames, Used};
 use crate::throughput::message::SideResult;
 
-/// What both ends say of a run.
+/// Results of both ends for a run.
 pub(super) struct Sides<'a> {
     pub(super) ours: &'a SideResult,
     pub(super) theirs: Option<&'a SideResult>,
@@ -37,14 +37,14 @@ pub(super) fn run_report(run: u32, start: &Start, sums: Sums, sides: Sides<'_>) 
     }
 }
 
-/// Returns what an end put on its processors on purpose, in percent of one over the time of the run.
+/// Returns the load that was applied at an end, in percent of one processor over the time of the run.
 fn applied_load_percent(side: &SideResult) -> f64 {
     let Some(applied_load) = side.applied_load else { return 0.0 };
     Used { cpu_ns: applied_load.cpu_ns, ..side.used }.cpu_percent()
 }
 
-/// Says whether senders were slower than they were to be. What they handed over and the host refused is no fault of
-/// theirs: it is in the account.
+/// Returns a note if senders were slower than requested. Data that they sent and the host refused is not
+/// counted against them: it is in the account.
 #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
 fn behind(target_bitrate: u64, settings: &Settings, sums: &Sums) -> Option<String> {
     let target = target_bitrate as f64 * f64::from(settings.num_streams);
@@ -61,7 +61,7 @@ fn behind(target_bitrate: u64, settings: &Settings, sums: &Sums) -> Option<Strin
     (share < KEPT_UP).then(|| format!("senders reached only {:.0} % of their rate", share * 100.0))
 }
 
-/// Completes the end of a report with what its runs have in common.
+/// Completes the end of a report with the statistics over its runs.
 pub(super) fn sum_up(start: &Start, end: &mut End) {
     end.sums = Sums {
         sum_sent: together(&end.runs, |sums| sums.sum_sent),
@@ -97,12 +97,12 @@ pub(super) fn sum_up(start: &Start, end: &mut End) {
     end.noise.extend(spreads);
 }
 
-/// Adds up runs that followed each other.
+/// Adds up consecutive runs.
 fn together(runs: &[RunReport], of: OfSums) -> Option<Figures> {
     let runs: Vec<Figures> = runs.iter().filter_map(|run| of(&run.sums)).collect();
     let mut total = Figures::sum(runs.iter())?;
     total.seconds = runs.iter().map(|it| it.seconds).sum();
-    // By time, not by bytes: those of several receivers are of one rate.
+    // By time, not by bytes: several receivers have one rate.
     let bits: f64 = runs.iter().map(|it| it.bits_per_second * it.seconds).sum();
     total.bits_per_second = if total.seconds > 0.0 { bits / total.seconds } else { 0.0 };
     (total.start, total.end, total.snd_cwnd) = (0.0, total.seconds, None);
@@ -116,13 +116,13 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / count)
 }
 
-/// Picks one of the sums.
+/// Selects one of the sums.
 type OfSums = fn(&Sums) -> Option<Figures>;
-/// Picks one of the figures.
+/// Selects one of the figures.
 type OfFigures = fn(&Figures) -> Option<f64>;
 
-/// Returns the runs that a median may be of: the whole ones, or all if none is; none at all where each has another rate,
-/// as in a search that was ended early.
+/// Returns the runs that a median may include: the complete ones, or all if there are none; an empty list if
+/// each has another rate, as in a search that was ended early.
 fn comparable(runs: &[RunReport]) -> Vec<&RunReport> {
     let rate = runs.first().map(|run| run.target_bitrate);
     if runs.iter().any(|run| Some(run.target_bitrate) != rate) {

@@ -1,4 +1,4 @@
-//! Reports made of counts by hand: what both ends saw becomes intervals, sums, accounts and medians.
+//! Reports of hand-made counts: the counts of both ends become intervals, sums, accounts and medians.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -17,7 +17,7 @@ fn builder(options: &Options) -> Builder {
     Builder::new(options, Begun { peer, client: host.clone(), server: host, unit_bytes: 100 })
 }
 
-/// Runs of 200 ms after 100 ms that are omitted.
+/// Options with runs of 200 ms after 100 ms that are omitted.
 fn options() -> Options {
     Options {
         protocol: Protocol::Udp,
@@ -98,7 +98,7 @@ fn an_interval_is_what_happened_since_the_last_one_and_loss_may_fall() {
     let (second, received) = at(&mut builder, 1, 20, 19, 1);
     assert_eq!((second.start, second.end, second.omitted), (0.0, 0.1, false));
     assert_eq!((second.packets, second.bits_per_second), (Some(10), 80_000.0));
-    // Three of the four came late.
+    // Three of the four arrived late.
     assert_eq!((received.packets, received.lost_packets), (Some(10), Some(-3)));
     assert_eq!((received.bytes, received.jitter_ms), (1_300, Some(2.0)));
 }
@@ -116,7 +116,7 @@ fn the_end_of_a_run_leaves_out_what_was_omitted_and_counts_the_tail() {
     let mut builder = builder(&options());
     builder.begin_run(0, Rate::Bits(80_000));
     let ours = side(SENDER, sent(30), sent(10), None);
-    // One more is missing than the receiver could see: the last.
+    // One more is missing than the receiver could know: the last.
     let theirs = side(RECEIVER, received(25, 4), received(8, 2), Some(account(30, 25)));
     builder.end_run(0, ours, Some(theirs), Ending::Whole);
     assert!(!builder.last_run_holds(0));
@@ -140,7 +140,7 @@ fn on_one_host_each_end_is_not_taken_for_somebody_elses_work() {
     builder.end_run(0, ours, Some(theirs), Ending::Whole);
     assert!(builder.last_run_holds(0));
     let run = builder.last_run().unwrap();
-    // Of 0.15 processors that were busy elsewhere the server took 0.1.
+    // Of the 0.15 processors of other work the server used 0.1.
     let elsewhere = run.client_elsewhere_cpus.unwrap();
     assert!((elsewhere - 0.05).abs() < 1e-9, "{elsewhere}");
     assert_eq!(run.noise, Vec::<String>::new());
@@ -182,7 +182,7 @@ fn a_run_whose_server_vanished_keeps_what_the_client_saw() {
     assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
 }
 
-/// Adds a run whose measured part sent 20 datagrams, of which so many arrived.
+/// Adds a run whose measured part sent 20 datagrams, of which `arrived` arrived.
 fn add_run(builder: &mut Builder, rate: u64, arrived: u64, ending: Ending) {
     let run = builder.report.end.runs.len() as u32;
     builder.begin_run(run, Rate::Bits(rate));
@@ -211,7 +211,7 @@ fn a_run_that_is_not_whole_enters_no_median_unless_there_is_no_other() {
     assert!(report.end.noise.iter().any(|noise| noise.contains("no run is whole")), "{:?}", report.end.noise);
 }
 
-/// A search that was ended after two runs, at two rates, with this note.
+/// Returns the report of a search that was ended after two runs, at two rates, with a note.
 pub(crate) fn cut_search(note: &str) -> Report {
     let mut builder = builder(&options());
     add_run(&mut builder, 80_000, 20, Ending::Whole);

@@ -1,8 +1,10 @@
-//! Flows of the stream protocol: this system's publisher at one end, its subscriber at the other, with their own account.
+//! Flows of the stream protocol: this system's publisher at one end, its subscriber at the other, with their
+//! own account.
 //!
-//! A stream's elements are bytes, and a datagram holds one unit of them behind its header, so that it is as large as a
-//! datagram of UDP. Every end is a node of its own: each receiver has its socket, and nothing else on either host hears
-//! the streams of a run, which have their own port and their own announcements. Nothing lies in shared memory.
+//! A stream's elements are bytes, and a datagram holds one unit of them after its header, so that it is as
+//! large as a datagram of UDP. Every end is a node of its own: each receiver has its socket, and nothing else
+//! on either host receives the streams of a run, which have their own port and their own announcements. Nothing
+//! is in shared memory.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -22,27 +24,28 @@ use super::{
 use crate::throughput::message::{Account, AccountState, Count, FlowKey, Sent, Unit, by_name};
 use crate::throughput::options::{Rate, STREAM_HEADER_BYTES};
 
-/// What waits between the flow and the network at most: enough for the longest trains, and little compared with what a run sends.
+/// Maximum size of the queue between flow and network: enough for the longest trains, and little compared with
+/// a run's data.
 const QUEUE_BYTES: usize = 2 << 20;
-/// What is handed over at once at most: a record of the queue.
+/// Maximum size of a handed-over block: a record of the queue.
 const BYTES_AT_ONCE: usize = 64 << 10;
-/// How long a sender sleeps before it looks again for room in the queue.
+/// Time a sender sleeps before it checks again for room in the queue.
 const ROOM_PAUSE: Duration = Duration::from_micros(500);
 
-/// How long losses wait for evidence. On a path worth measuring it is there within milliseconds; the stream's own two
-/// seconds would lengthen every run that loses something.
+/// Time that losses wait for evidence. On a path worth measuring it arrives within milliseconds; the stream's
+/// own two seconds would lengthen every run with losses.
 const SETTLE: Duration = Duration::from_millis(500);
-/// How long nothing must have come after a sender's last word: the last losses are settled by then, and the five last
-/// tallies came, or did not.
+/// Time without data after a sender's final counts: the last losses are settled by then, and the last five
+/// tallies have arrived or are lost.
 const QUIET: Duration = Duration::from_millis(1_500);
 
-/// The most elements a second that a stream can say it has; what is sent as fast as it goes says so.
+/// Maximum elements per second that a stream can declare; a stream without a rate limit declares it.
 const MOST_BYTES_PER_SECOND: u32 = u32::MAX;
 
 pub(super) struct Stream;
 
 struct Subscribed {
-    /// One a flow: where its datagrams are to go.
+    /// Destination of each flow's datagrams.
     endpoints: Vec<SocketAddr>,
     flows: Vec<Flow>,
 }
@@ -80,10 +83,10 @@ impl Listening for Subscribed {
     }
 }
 
-/// Returns so many ports that nobody on this host uses at this moment.
+/// Returns `count` ports that are free on this host at this moment.
 ///
-/// A stream's reader is told its address, the port included. Each was free a moment ago, whatever address it was bound
-/// to; who takes it in between makes the run fail, not count what is not its own.
+/// A stream's reader is given its address, including the port. Each port was free a moment ago, for every local
+/// address; if another program takes it in between, the run fails instead of counting foreign data.
 fn free_ports(local: IpAddr, count: usize) -> Result<Vec<u16>, TransportError> {
     let any: IpAddr =
         if local.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
@@ -97,7 +100,7 @@ fn name(task: &Task<'_>, key: FlowKey) -> String {
     format!("bench/run{}/flow{}", task.run, key.flow())
 }
 
-/// Returns the bus of one flow: the same way as the control connection, announced at the flow's own port.
+/// Returns the bus of one flow: along the control connection's path, announced at the flow's own port.
 fn bus(task: &Task<'_>, port: u16) -> Bus {
     let range = if task.local.is_ipv6() { "[ff15::5443:0:0]" } else { "239.84.0.0" };
     let bus = format!("udp://{range}:{port}").parse();
@@ -111,7 +114,7 @@ fn bus(task: &Task<'_>, port: u16) -> Bus {
     bus
 }
 
-/// Returns the bytes a second of a flow.
+/// Returns the bytes per second of a flow.
 fn byte_rate(rate: Rate, unit_bytes: usize) -> SampleRate {
     let most = SampleRate::hz(MOST_BYTES_PER_SECOND).expect("it is not zero");
     let bits = u32::try_from(rate.bits_per_second(unit_bytes));
@@ -119,15 +122,15 @@ fn byte_rate(rate: Rate, unit_bytes: usize) -> SampleRate {
 }
 
 struct Sender {
-    /// None once the flow has ended.
+    /// Publisher; none once the flow has ended.
     publisher: Option<Publisher>,
     unit_bytes: usize,
     run: u32,
     flow: u32,
-    /// What is handed over at once: whole units.
+    /// Block for one hand-over: whole units.
     block: Vec<u8>,
     bytes: u64,
-    /// What the publisher says of all it was handed; known at the end.
+    /// The publisher's totals of all it was handed; known at the end.
     totals: Totals,
 }
 
@@ -155,7 +158,7 @@ impl Sender {
     fn into_flow(self, task: &Task<'_>, key: FlowKey, to: SocketAddr) -> Flow {
         Flow {
             key,
-            // The publisher does not tell the port of its socket.
+            // The publisher does not report the port of its socket.
             local: task.local,
             remote: Some(to),
             congestion_control: None,
@@ -169,7 +172,7 @@ impl Sender {
         self.bytes / self.unit_bytes as u64
     }
 
-    /// Stamps so many units of the block.
+    /// Stamps the first `count` units of the block.
     fn write(&mut self, count: usize) {
         let (run, flow, first, sent) = (self.run, self.flow, self.units(), clock::monotonic());
         for (unit, number) in self.block.chunks_mut(self.unit_bytes).take(count).zip(first..) {
@@ -223,27 +226,27 @@ impl SendEnd for Sender {
         ];
         let refused = refused.into_iter().filter(|(_, count)| *count > 0);
         let refused = refused.map(|(stage, count)| (stage.name().to_owned(), count)).collect();
-        // The publisher's own count: what it was handed has the indices below.
+        // The publisher's own count: all units that it was handed have lower indices.
         Sent { units: self.units(), bytes: self.totals.samples.offered, refused }
     }
 }
 
 struct Receiver {
-    /// None once the account is closed.
+    /// Subscriber; none once the account is closed.
     subscriber: Option<Subscriber>,
     heard: Heard,
     notes: Vec<String>,
 }
 
-/// What a reader was told so far.
+/// Events of a reader so far.
 struct Heard {
     unit_bytes: usize,
-    /// Counted here, block by block; the account says the same or does not add up.
+    /// Bytes counted here, block by block; the account has the same or does not balance.
     bytes: u64,
-    /// In gaps that were told of, whatever they are put down to.
+    /// Bytes in reported gaps, whatever their stage.
     missing: u64,
     delays: Delays,
-    /// The sender's last word came.
+    /// True once the sender's final counts arrived.
     has_ended: bool,
 }
 
@@ -270,10 +273,10 @@ impl Receiver {
         }
     }
 
-    /// Leaves the stream; returns its accounts, none if nothing was ever heard of it.
+    /// Leaves the stream; returns its accounts, empty if no datagram of it ever arrived.
     fn leave(&mut self) -> Vec<StreamAccount> {
         let Some(subscriber) = self.subscriber.take() else { return Vec::new() };
-        // What lay in the ring still counts.
+        // Data left in the ring still counts.
         subscriber.close_into(|event| {
             self.heard.take(event);
         })
@@ -297,7 +300,7 @@ impl Heard {
                 Arrived::Some
             }
             Event::Began(_) | Event::Settled(_) => Arrived::Some,
-            // A sender that was kept from its processor fell silent, and goes on: another account follows.
+            // A sender that was kept from its processor was silent, and continues: another account follows.
             Event::Ended(ended) if ended.account.state == tallycast::AccountState::Unconfirmed => {
                 Arrived::Some
             }
@@ -308,8 +311,8 @@ impl Heard {
         }
     }
 
-    /// Returns the accounts of a reader in the words of a flow: what it never heard of, at the beginning, between two of them
-    /// or at the end, is missing like the rest.
+    /// Returns the accounts of a reader as a flow's account: data that it never knew of, at the beginning,
+    /// between two accounts or at the end, is missing like the rest.
     fn account(&self, told: &[StreamAccount], sent: Option<&Sent>) -> Account {
         let (mut lost, mut unexplained, mut duplicates, mut next) = (StageCounts::default(), 0, 0, 0);
         for StreamAccount { account, .. } in told {
@@ -333,7 +336,7 @@ impl Heard {
         }
     }
 
-    /// Returns the account of a reader that heard nothing: what the sender knows to have been refused explains it.
+    /// Returns the account of a reader that received nothing: the sender's known refusals explain it.
     fn account_of_nothing(&self, sent: Option<&Sent>) -> Account {
         let total = sent.map_or(0, |sent| sent.bytes);
         let mut unexplained = total;
@@ -359,7 +362,7 @@ impl ReceiveEnd for Receiver {
         Ok(event.map_or(Arrived::Nothing, |event| self.heard.take(event)))
     }
 
-    /// Everything is there when the account has ended: then what is missing is known too.
+    /// Everything has arrived when the account has ended: then the missing data is known too.
     fn has_all(&self, _sent: &Sent) -> bool {
         self.heard.has_ended
     }
@@ -458,7 +461,7 @@ mod tests {
         while !receiver.has_all(&sent) {
             receiver.receive(clock::monotonic() + QUIET).unwrap();
         }
-        // The same, as if nothing had been heard for a while in the middle.
+        // The same account, as if nothing had been received for a while in the middle.
         let whole = receiver.leave().swap_remove(0);
         let part = |rows: std::ops::Range<u64>| {
             let mut part = whole.clone();
@@ -482,7 +485,7 @@ mod tests {
     #[test]
     fn a_stream_that_was_never_heard_of_is_lost_where_its_sender_says() {
         let options = Options { protocol: Protocol::Stream, ..Options::default() };
-        // Without a sender: what one says at its end would be heard.
+        // Without a sender: the end of one would be received.
         let address = SocketAddr::new(LOCAL, free_ports(LOCAL, 1).unwrap()[0]);
         let key = FlowKey::sender(Way::Forward, 0);
         let mut receiver = Receiver::open(&task(&options), key, address).unwrap();

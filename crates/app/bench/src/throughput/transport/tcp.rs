@@ -1,4 +1,4 @@
-//! Flows of bytes over TCP connections; the client connects, whichever way data go.
+//! Flows of bytes over TCP connections; the client connects, whatever the direction of the data.
 
 use std::net::SocketAddr;
 
@@ -60,20 +60,20 @@ fn tcp_options(options: &Options, from: Option<SocketAddr>) -> TcpOptions {
     }
 }
 
-/// Makes all connections, from the client.
+/// Opens all connections, from the client.
 fn connect_all(to: SocketAddr, task: &Task<'_>) -> Result<Vec<(FlowKey, TcpConnection)>, TransportError> {
     let from = task.options.from.map(|address| SocketAddr::new(address, 0));
     let options = tcp_options(task.options, from);
     let connect = |key: FlowKey| {
         let connection = TcpConnection::connect(to, &options, task.patience)?;
-        // A connection that was just made has room for so few bytes.
+        // A new connection has room for these few bytes.
         connection.send(&greeting(task.token, key.flow())).map_err(TransportError::Broken)?;
         Ok((key, connection))
     };
     task.flows().map(connect).collect()
 }
 
-/// Takes all connections, at the server; those from other hosts, and those that are none of this run's, are dropped.
+/// Accepts all connections, at the server; those from other hosts, or of other runs, are dropped.
 fn accept_all(
     acceptor: &TcpAcceptor,
     task: &Task<'_>,
@@ -129,7 +129,7 @@ fn flow(task: &Task<'_>, key: FlowKey, connection: TcpConnection) -> Result<Flow
     Ok(Flow { key, local, remote: Some(remote), congestion_control, buffer_bytes, notes, end })
 }
 
-/// A receiver reads at least so much at once, however small the pieces are that are sent.
+/// Minimum size of a receiver's read, however small the sent pieces are.
 const SMALLEST_READ_BYTES: usize = 64 << 10;
 
 struct Sender {
@@ -138,7 +138,7 @@ struct Sender {
     run: u32,
     flow: u32,
     block: Vec<u8>,
-    /// What of a block found no room yet: its end.
+    /// Bytes at the end of a block that found no room yet.
     rest: usize,
     calls: u64,
     bytes: u64,
@@ -204,7 +204,7 @@ struct Receiver {
     connection: TcpConnection,
     poller: Poller,
     memory: Vec<u8>,
-    /// What the sender hands over at once, behind a stamp where it has room for one.
+    /// Size of the sender's units, each with a stamp if it has room for one.
     unit_bytes: usize,
     bytes: u64,
     delays: Delays,
@@ -260,7 +260,7 @@ impl ReceiveEnd for Receiver {
             sent: total,
             received: self.bytes,
             lost: std::collections::BTreeMap::new(),
-            // More than was sent leaves an account that does not add up, which is a failure of the run.
+            // More received than sent leaves an account that does not balance, which is a failure of the run.
             unexplained: total.saturating_sub(self.bytes),
             duplicates: 0,
             unmatched: 0,

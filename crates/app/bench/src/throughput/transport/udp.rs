@@ -1,7 +1,7 @@
 //! Flows of datagrams, to one receiver or to the members of a group.
 //!
-//! How datagrams enter and leave the kernel is said in two places only: `send_waiting` and `take_batch`. As trains they
-//! are the same datagrams, each with its own stamp: only how many the kernel handles in one piece differs.
+//! Only `send_waiting` and `take_batch` decide how datagrams enter and leave the kernel. Trains consist of the
+//! same datagrams, each with its own stamp: only the number that the kernel handles as one differs.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -25,13 +25,13 @@ use crate::throughput::options::Fragments;
 /// The poller's only descriptor.
 const SOCKET: u64 = 0;
 
-/// How far back a kernel's time stamp may lie and be believed: no queue holds a datagram for longer.
+/// Maximum age of a trusted kernel time stamp: no queue holds a datagram for longer.
 const OLDEST_ARRIVAL_NS: i64 = 1_000_000_000;
 
 pub(super) struct Udp;
 
 struct Receivers {
-    /// One a flow: where its datagrams are to go.
+    /// Destination of each flow's datagrams.
     endpoints: Vec<SocketAddr>,
     flows: Vec<Flow>,
 }
@@ -43,7 +43,7 @@ impl Transport for Udp {
             let mut address = task.receive_address(0);
             for receiver in 0..task.options.receivers {
                 let end = Receiver::open(task, key, address)?;
-                // Members of one group share the port that the first of them was given.
+                // Members of one group share the port that the first of them got.
                 address = end.socket.local_address();
                 receivers.flows.push(end.into_flow(FlowKey { receiver: Some(receiver), ..key }));
             }
@@ -85,7 +85,7 @@ struct Sender {
     /// The datagrams, one after the other.
     memory: Vec<u8>,
     send_outcomes: SendOutcomes,
-    /// Why datagrams that were to leave in trains do not.
+    /// Reason why datagrams that were to leave in trains do not.
     without_trains: Option<String>,
 }
 
@@ -94,15 +94,15 @@ struct Sender {
 struct SendOutcomes {
     sent: FlowSent,
     taken: u64,
-    /// How many datagrams lie in memory: those that were numbered last.
+    /// Number of datagrams in memory: those that were numbered last.
     written: usize,
-    /// Those of them that found no room yet, as places in memory.
+    /// Indices in memory of those that found no room yet.
     waiting: Vec<usize>,
     refusal: Option<Refusal>,
 }
 
 impl SendOutcomes {
-    /// Takes note of what became of the datagrams at these places, each of so many bytes.
+    /// Records the outcomes of the datagrams at these indices, each of `unit_bytes`.
     fn take(&mut self, places: &[usize], outcomes: &[Outcome], unit_bytes: usize) {
         for (place, outcome) in places.iter().zip(outcomes) {
             match outcome {
@@ -119,8 +119,8 @@ impl SendOutcomes {
         }
     }
 
-    /// Ends the flow. What still waits never left, because this end stopped: it was not sent, and its numbers are given to
-    /// nobody. Only what waits before one that did leave keeps its number, and was refused.
+    /// Ends the flow. Waiting datagrams never left, because this end stopped: they were not sent, and their
+    /// numbers are not used. Only those before one that did leave keep their numbers, and count as refused.
     fn end(&mut self) {
         while self.waiting.last().is_some_and(|place| place + 1 == self.written) {
             self.waiting.pop();
@@ -130,7 +130,7 @@ impl SendOutcomes {
         self.sent.refused[Stage::SenderSocket] += self.waiting.drain(..).len() as u64;
     }
 
-    /// Says what was refused, and what could be done.
+    /// Returns a note on refused datagrams, with a remedy.
     fn refused_in_words(&self, to: SocketAddr) -> Option<String> {
         let refusal = self.refusal?;
         let remedy = match refusal {
@@ -203,11 +203,11 @@ impl Sender {
         self.send_outcomes.sent.numbered += count as u64;
     }
 
-    /// Sends what waits in memory; keeps what found no room.
+    /// Sends the datagrams that wait in memory; keeps those that found no room.
     fn send_waiting(&mut self) {
         let waiting = std::mem::take(&mut self.send_outcomes.waiting);
         if self.socket.techniques().gso {
-            // A train lies in one piece: what is missing in between left before.
+            // A train is contiguous: datagrams missing in between left before.
             waiting.chunk_by(|one, next| *next == one + 1).for_each(|places| self.send_train(places));
         } else {
             self.send_single(&waiting);
@@ -240,14 +240,14 @@ impl SendEnd for Sender {
             self.write(count as usize);
         }
         self.send_waiting();
-        // Units count as handed over when they are written: what waits is sent before anything new.
+        // Units count as sent when they are written: waiting ones are sent before new ones.
         let handed = if is_new { count } else { 0 };
         Ok(if self.send_outcomes.waiting.is_empty() { Room::Taken(handed) } else { Room::Full(handed) })
     }
 
     fn wait_for_room(&mut self, until: Instant) -> Result<(), TransportError> {
         self.poller.wait(Some(until))?;
-        // What ICMP reported would keep the poller awake; refusals are counted where they are met.
+        // Reports of ICMP would keep the poller awake; refusals are counted where they occur.
         Ok(self.socket.drain_error_queue(&mut Vec::new())?)
     }
 
@@ -272,7 +272,7 @@ impl SendEnd for Sender {
     }
 }
 
-/// What the kernel gives a socket that asks for none: 208 KiB, told doubled.
+/// Send buffer of a socket by default: 208 KiB, which the kernel reports doubled.
 const SYSTEM_SEND_BUFFER_BYTES: usize = 106_496;
 
 struct Receiver {
@@ -281,7 +281,7 @@ struct Receiver {
     batch: ReceiveBatch,
     flow: FlowReceiver,
     day_clock: DayClock,
-    /// Whether trains were to be received in one piece.
+    /// True if trains were to be received whole.
     is_to_take_trains: bool,
 }
 
@@ -302,7 +302,7 @@ impl Receiver {
         let batch = if socket.techniques().gro {
             ReceiveBatch::for_trains()
         } else {
-            // Room for a stamp at least, so that what is of another kind is seen to be.
+            // Room for a stamp at least, so that datagrams of another kind are recognised.
             ReceiveBatch::with_slot_bytes(task.unit_bytes.max(STAMP_BYTES))
         };
         Ok(Self {
@@ -327,7 +327,7 @@ impl Receiver {
         }
     }
 
-    /// Returns what the socket dropped since it was opened.
+    /// Returns the socket's drops since it was opened.
     fn drops(&self) -> SocketDrops {
         let count = self.socket.meminfo().map_or(0, |info| u64::from(info.drops));
         if self.socket.techniques().gro {
@@ -389,8 +389,8 @@ impl ReceiveEnd for Receiver {
     }
 }
 
-/// Returns when a datagram arrived, on the monotonic clock: as long ago as the kernel's time says, if that can be. Whether a
-/// clock was set in between is seen before ([`DayClock`]).
+/// Returns the arrival time of a datagram on the monotonic clock: as long ago as the kernel's stamp says, if
+/// that is plausible. Steps of the clock in between are detected before ([`DayClock`]).
 fn arrival(now: Instant, wall: WallTime, kernel_time: Option<WallTime>) -> Instant {
     let age = kernel_time.map_or(0, |time| wall.nanos_since(time));
     let age = u64::try_from(age).ok().filter(|_| age <= OLDEST_ARRIVAL_NS).unwrap_or(0);
@@ -433,7 +433,7 @@ mod tests {
         let mut receiver = Receiver::open(&task, key, (local, 0).into()).unwrap();
         let mut sender = Sender::open(&task, key, receiver.socket.local_address()).unwrap();
         let mut longest = 0;
-        // A sender sends no train before a thousand datagrams were taken one by one.
+        // A sender sends no train before a thousand datagrams were received individually.
         for _ in 0..2_048 / BURST {
             assert_eq!(sender.send(BURST).unwrap(), Room::Taken(BURST));
             while receiver.take_batch().unwrap() {
