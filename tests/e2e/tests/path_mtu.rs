@@ -19,5 +19,5 @@ fn a_probe_finds_a_black_hole() {
     let account = &report["end"]["streams"][0]["account"];
     assert_eq!(account["sent"], account["received"], "{account}");
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("MTU 1300") && said.contains("believed in 1500"), "{said}");
+    assert!(said.contains("MTU 1300") && said.contains("assumed 1500"), "{said}");
 }
