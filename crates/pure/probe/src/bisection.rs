@@ -1,18 +1,18 @@
-//! The search for the largest size that still holds.
+//! Search for the largest size that still holds.
 //!
-//! Each question is a whole run, so questions are few: as many as the limit has binary digits. Noise is not
-//! fought within a search, as by asking twice: a repeat is one whole search, and repeats show the spread.
+//! Each question is a whole run, so questions are few: as many as the limit has binary digits. A search does not
+//! ask twice to average out noise: a repeat is one whole search, and repeats show the spread.
 
-/// What a run said about the size it was asked for.
+/// Result of a run at the size that was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// It holds.
+    /// The size holds.
     Good,
-    /// It does not.
+    /// The size does not hold.
     Bad,
 }
 
-/// What a search wants next.
+/// Next step of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// Try this size.
@@ -21,14 +21,14 @@ pub enum Next {
     Done(Found),
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
     /// Not even the smallest size that was tried held.
     Nothing,
-    /// The largest size that held; one that is larger by the step did not.
+    /// The largest size that held; one larger by the step did not.
     Largest(u64),
-    /// The limit itself held: how much more would is not known.
+    /// The limit itself held; larger sizes are unknown.
     Limit(u64),
 }
 
@@ -61,17 +61,18 @@ pub struct Bisection {
 }
 
 impl Bisection {
-    /// Begins a search up to `limit` that ends when what holds and what does not are at most `step` apart.
+    /// Begins a search up to `limit` that ends when the largest good and the smallest bad size are at most `step`
+    /// apart.
     ///
     /// # Panics
-    /// If either is zero: there is nothing to look for.
+    /// If either is zero.
     #[must_use]
     pub fn new(limit: u64, step: u64) -> Self {
         assert!(limit > 0 && step > 0, "a search needs a limit and a step above zero");
         Self { limit, step, good: 0, bad: None }
     }
 
-    /// Returns what to try next; the same until it is told an answer.
+    /// Returns the next step; the same until an answer is given.
     #[must_use]
     pub const fn next(&self) -> Next {
         let above = match self.bad {
@@ -100,7 +101,7 @@ impl Bisection {
         }
     }
 
-    /// Returns how many tries a search takes at most.
+    /// Returns the maximum number of tries of a search.
     #[must_use]
     pub const fn tries_at_most(&self) -> u32 {
         // One for each halving down to the step, of which the larger half may remain, and one for the limit itself.
@@ -109,7 +110,7 @@ impl Bisection {
 }
 
 impl Found {
-    /// Returns the size; zero where nothing held.
+    /// Returns the size; zero if nothing held.
     #[must_use]
     pub const fn size(self) -> u64 {
         match self {

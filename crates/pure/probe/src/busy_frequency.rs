@@ -1,20 +1,20 @@
-//! At which frequency processors worked: what was seen of each, weighed by how long it was busy.
+//! Frequency at which processors worked: the samples of each, weighted by its busy time.
 //!
-//! A processor that idles shows its lowest frequency, and one that has just become idle a falling one: a plain mean over
-//! all of them, or a look at the end, tells of those that did nothing.
+//! An idle processor shows its lowest frequency, and one that has just become idle a falling one. A plain mean over
+//! all processors, or a sample at the end, would describe idle processors.
 
 use core::time::Duration;
 
-/// From which ratio of the highest to the lowest on a frequency is called unsteady.
+/// Ratio of the highest to the lowest frequency from which the frequency counts as unsteady.
 const STEADY: f64 = 1.1;
 
-/// What was seen of the frequency of processors, look by look.
+/// Frequency samples of processors, weighted by busy time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct BusyFrequency {
     /// Megahertz times seconds of work.
     megacycles: f64,
     busy_seconds: f64,
-    /// Of all looks, whether or not anything was done meanwhile.
+    /// Sum over all samples, busy or not.
     plain_sum: f64,
     looks: u32,
     least: Option<f64>,
@@ -22,9 +22,9 @@ pub struct BusyFrequency {
 }
 
 impl BusyFrequency {
-    /// Takes note of a processor that was seen at a frequency, and was busy for so long since the look before.
+    /// Records a processor's frequency and its busy time since the previous sample.
     ///
-    /// Units: megahertz; what is no positive number was not seen.
+    /// Units: megahertz; a value that is not a positive number counts as not seen.
     pub fn take(&mut self, mhz: f64, busy: Duration) {
         if !mhz.is_finite() || mhz <= 0.0 {
             return;
@@ -40,8 +40,8 @@ impl BusyFrequency {
         self.most = Some(self.most.map_or(mhz, |most| most.max(mhz)));
     }
 
-    /// Returns the mean frequency at which work was done, in megahertz; that of all looks where no work was seen, and
-    /// `None` where nothing was.
+    /// Returns the mean frequency during work, in megahertz; the mean of all samples if no work was seen, and
+    /// `None` if there are no samples.
     #[must_use]
     pub fn mhz(&self) -> Option<f64> {
         if self.busy_seconds > 0.0 {
@@ -50,14 +50,14 @@ impl BusyFrequency {
         (self.looks > 0).then(|| self.plain_sum / f64::from(self.looks))
     }
 
-    /// Returns the lowest and the highest at which work was done; `None` where none was seen.
+    /// Returns the lowest and the highest frequency during work; `None` if no work was seen.
     #[must_use]
     pub fn range(&self) -> Option<(f64, f64)> {
         self.least.zip(self.most)
     }
 }
 
-/// Tells whether work was done at frequencies that lie more than a tenth apart.
+/// Returns whether work was done at frequencies more than a tenth apart.
 #[must_use]
 pub fn is_unsteady(least_mhz: f64, most_mhz: f64) -> bool {
     most_mhz > least_mhz * STEADY

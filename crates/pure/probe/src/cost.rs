@@ -1,13 +1,13 @@
-//! What it costs an end system to move data: processor cycles for each bit.
+//! Cost of moving data on an end system: processor cycles per bit.
 //!
-//! Source: Gu and Grossman, "Optimizing UDP-based Protocol Implementations" (PFLDnet 2005), §2: megahertz of processor
-//! for each megabit a second, which is cycles for each bit, for sending and for receiving apart.
+//! Source: Gu and Grossman, "Optimizing UDP-based Protocol Implementations" (PFLDnet 2005), §2: megahertz of
+//! processor per megabit a second, which is cycles per bit, for sending and receiving separately.
 
 use core::time::Duration;
 
-/// Returns megahertz for each megabit a second: the cycles of so much processor time, for each of so many bits.
+/// Returns megahertz per megabit a second: the cycles of `cpu` at `cpu_mhz`, divided by `bits`.
 ///
-/// `None` where nothing went through, or the frequency is no positive number.
+/// `None` if nothing was moved, or the frequency is not a positive number.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "bits of a run are far below 2^53")]
 pub fn mhz_per_mbit(cpu: Duration, cpu_mhz: f64, bits: u64) -> Option<f64> {

@@ -1,4 +1,4 @@
-//! When a processor is to be kept busy so that it is so for a part of the time: a load that is put on on purpose.
+//! Timetable that keeps a processor busy for a share of the time: artificial load.
 
 use core::time::Duration;
 
@@ -9,8 +9,8 @@ const WHOLE_PPM: u32 = 1_000_000;
 
 /// A timetable of busy and idle slices.
 ///
-/// Period k begins at `start + k · period` and begins busy. The times stand on the start: who comes late does less, and
-/// does not make up for it, so that what is really consumed is to be measured.
+/// Period k begins at `start + k · period` and begins busy. The times are fixed relative to the start: a late
+/// caller does less work and does not catch up, so the actual consumption must be measured.
 ///
 /// ```
 /// use core::time::Duration;
@@ -29,23 +29,23 @@ pub struct DutyCycle {
     busy: Duration,
 }
 
-/// What is to be done at a moment, and until when.
+/// Task at a given time, and its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// Work.
     Busy {
-        /// Until then.
+        /// End of the busy slice.
         until: Instant,
     },
     /// Sleep.
     Idle {
-        /// Until then.
+        /// End of the idle slice.
         until: Instant,
     },
 }
 
 impl DutyCycle {
-    /// Makes a timetable that is busy for so many millionths of each period, at most all of it.
+    /// Creates a timetable that is busy for `share_ppm` millionths of each period, at most all of it.
     ///
     /// # Panics
     /// If the period is zero.
@@ -57,7 +57,7 @@ impl DutyCycle {
         Self { start, period, busy }
     }
 
-    /// Returns what is to be done at `now`; before the start nothing.
+    /// Returns the task at `now`; idle before the start.
     #[must_use]
     pub fn at(&self, now: Instant) -> Phase {
         if now < self.start {

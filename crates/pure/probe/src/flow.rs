@@ -1,8 +1,8 @@
-//! A flow of numbered test datagrams: how it is paced, stamped, counted on arrival, and what became of each.
+//! A flow of numbered test datagrams: pacing, stamps, counting on arrival, and the outcome of each datagram.
 //!
-//! The sending side asks its [`Pace`] how many are due and writes a [`Stamp`] into each; the receiving side hands what
-//! arrives to a [`FlowReceiver`], which knows what is missing while the flow still runs. At the end both counts meet in
-//! a [`FlowAccount`], whose law is a check: `sent = received + Σ lost[stage] + unexplained`.
+//! The sending side asks its [`Pace`] how many datagrams are due and writes a [`Stamp`] into each; the receiving
+//! side passes arrivals to a [`FlowReceiver`], which counts missing datagrams while the flow still runs. At the end
+//! both counts meet in a [`FlowAccount`], whose law is a check: `sent = received + Σ lost[stage] + unexplained`.
 //!
 //! Not here: sockets and clocks (`bench`), the protocol of streams (`cast`).
 

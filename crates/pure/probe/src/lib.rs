@@ -1,12 +1,11 @@
-//! How things are measured: values in, values out, so that a method is proven before it meets a socket.
+//! Methods of measurement: values in, values out, so that a method is proven before it meets a socket.
 //!
-//! [`cycle`] is one run of "so many elements every so many milliseconds" with its schedule, its account and its
-//! judge; [`flow`] is a paced flow of numbered datagrams with its account; [`pingpong`] the repeated exchange of
-//! messages; [`Bisection`] looks for the largest size that holds, [`RateSearch`] for the highest rate that does so
-//! repeatedly; [`mhz_per_mbit`] is what moving data costs a processor, at its [`BusyFrequency`]; [`Summary`] and [`Moments`] say what repeats have in
-//! common and how they compare with others, [`Percentiles`] what many times have in common; a [`DutyCycle`] keeps a
-//! processor busy for a part of the time.
-//!
+//! [`cycle`] is one run of "so many elements every so many milliseconds" with its schedule, account and judge;
+//! [`flow`] is a paced flow of numbered datagrams with its account; [`pingpong`] is the repeated exchange of
+//! messages. [`Bisection`] searches for the largest size that holds, [`RateSearch`] for the highest rate that holds
+//! repeatedly. [`mhz_per_mbit`] is the processor cost of moving data at its [`BusyFrequency`]. [`Summary`] and
+//! [`Moments`] summarise and compare repeats, [`Percentiles`] summarise many times. A [`DutyCycle`] keeps a
+//! processor busy for a share of the time.
 //! Not here: clocks, sockets, processes (`bench` runs these methods over real ones).
 
 mod bisection;

@@ -1,16 +1,16 @@
-//! Mean and standard deviation of repeats, for comparison with documents that give those.
+//! Mean and standard deviation of repeats, for comparison with documents that state those.
 
-/// What the repeats come to on average, and how far they lie from it.
+/// Mean of repeats and their deviation from it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Moments {
-    /// The arithmetic mean.
+    /// Arithmetic mean.
     pub mean: f64,
-    /// The standard deviation of a sample (n − 1); none of a single value.
+    /// Standard deviation of a sample (n − 1); `None` for a single value.
     pub standard_deviation: Option<f64>,
 }
 
 impl Moments {
-    /// Returns those of values; `None` where there are none, or one of them is no number.
+    /// Returns the moments of values; `None` if there are no values, or one is not a number.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "there are few repeats")]
     pub fn of(values: &[f64]) -> Option<Self> {

@@ -1,32 +1,32 @@
-//! What many times have in common: exact percentiles, no classes.
+//! Exact percentiles of many times, without binning.
 
 /// A median and the tail behind it. Units: nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Percentiles {
-    /// How many times there are.
+    /// Number of times.
     pub count: u64,
-    /// The shortest.
+    /// Shortest time.
     pub min_ns: u64,
-    /// Half are no longer.
+    /// Median: half of the times are no longer.
     pub p50_ns: u64,
-    /// 9 of 10 are no longer.
+    /// 9 of 10 times are no longer.
     pub p90_ns: u64,
-    /// 99 of 100 are no longer.
+    /// 99 of 100 times are no longer.
     pub p99_ns: u64,
-    /// 999 of 1,000 are no longer.
+    /// 999 of 1,000 times are no longer.
     pub p999_ns: u64,
-    /// The longest.
+    /// Longest time.
     pub max_ns: u64,
-    /// The mean, which one long time can move.
+    /// Mean, which a single long time can shift.
     pub mean_ns: f64,
 }
 
 impl Percentiles {
-    /// Sums times up; `None` where there are none. Their order is lost.
+    /// Summarises times; `None` if there are none. Reorders the slice.
     ///
-    /// A percentile is the nearest rank: the smallest of the times that so many of them do not exceed (definition 1 of
-    /// Hyndman and Fan, "Sample quantiles in statistical packages", The American Statistician 50, 1996). So each is a
-    /// time that was measured, and with fewer than 1,000 times the last percentile is the longest.
+    /// A percentile is the nearest rank: the smallest time that the given share of times does not exceed
+    /// (definition 1 of Hyndman and Fan, "Sample quantiles in statistical packages", The American Statistician 50,
+    /// 1996). So each is a measured time, and with fewer than 1,000 times the last percentile is the longest.
     #[must_use]
     pub fn of(times_ns: &mut [u64]) -> Option<Self> {
         times_ns.sort_unstable();

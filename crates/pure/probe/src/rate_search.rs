@@ -1,28 +1,27 @@
-//! The search for the highest rate at which nothing is lost, again and again.
+//! Search for the highest rate at which nothing is lost repeatedly.
 //!
-//! A [`Bisection`](crate::Bisection) takes each answer for true. A rate that is to be relied on must hold
-//! repeatedly: where the halving ends, the rate is confirmed by further runs, and if one of them loses anything, the
-//! search goes on below it.
+//! A [`Bisection`](crate::Bisection) trusts each answer. A rate to rely on must hold repeatedly: where the
+//! bisection ends, further runs confirm the rate, and if one of them loses anything, the search continues below it.
 
 use std::collections::BTreeMap;
 
 use crate::bisection::{Answer, Found};
 
-/// How often a rate that held may fail its confirmation before the search gives up: then nothing here is repeatable.
+/// Number of failed confirmations after which the search gives up: then no rate is repeatable.
 const FAILED_CONFIRMATIONS: u32 = 8;
 
-/// What a rate search wants next.
+/// Next step of a rate search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NextRate {
-    /// Run at this rate, in a search for where it breaks.
+    /// Run at this rate, to search for the limit.
     Try(u64),
     /// Run again at this rate, which held before.
     Confirm(u64),
-    /// The search is over. A rate that was found held in every one of the runs asked for.
+    /// The search is over. A rate that was found held in every confirming run.
     Done(Found),
 }
 
-/// A search for the highest rate that holds `confirmations` times out of as many.
+/// Search for the highest rate that holds in `confirmations` consecutive runs.
 ///
 /// ```
 /// use probe::{Answer, Found, NextRate, RateSearch};
@@ -43,16 +42,16 @@ pub struct RateSearch {
     limit: u64,
     step: u64,
     confirmations: u32,
-    /// How often each rate held that has not failed, in runs of which none failed.
+    /// Number of runs each rate held in, for rates that have not failed.
     held: BTreeMap<u64, u32>,
-    /// The lowest rate that failed, if any.
+    /// Lowest rate that failed, if any.
     failed: Option<u64>,
     failed_confirmations: u32,
 }
 
 impl RateSearch {
-    /// Begins a search up to `limit` that ends when what holds and what does not are at most `step` apart and what
-    /// holds did so in `confirmations` runs.
+    /// Begins a search up to `limit` that ends when the highest good and the lowest bad rate are at most `step`
+    /// apart and the good rate held in `confirmations` runs.
     ///
     /// # Panics
     /// If any of them is zero.
@@ -62,7 +61,7 @@ impl RateSearch {
         Self { limit, step, confirmations, held: BTreeMap::new(), failed: None, failed_confirmations: 0 }
     }
 
-    /// Returns what to run next; the same until it is told an answer.
+    /// Returns what to run next; the same until an answer is given.
     #[must_use]
     pub fn next(&self) -> NextRate {
         if self.failed_confirmations > FAILED_CONFIRMATIONS {
@@ -102,7 +101,7 @@ impl RateSearch {
         }
     }
 
-    /// Returns how many runs a search takes at most.
+    /// Returns the maximum number of runs of a search.
     #[must_use]
     pub const fn runs_at_most(&self) -> u32 {
         let halvings = self.limit.div_ceil(self.step).ilog2() + 2;
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Searches with a judge; returns what was found and every run with its answer.
+    /// Runs a search with a judge; returns the result and every run with its answer.
     fn search(mut search: RateSearch, mut holds: impl FnMut(u64) -> bool) -> (Found, Vec<(u64, bool)>) {
         let mut runs = Vec::new();
         loop {
@@ -134,7 +133,7 @@ mod tests {
     #[test]
     fn a_rate_that_fails_its_confirmation_is_not_the_answer() {
         let mut runs_at_200 = 0;
-        // 200 holds once and not again.
+        // 200 holds only once.
         let (found, runs) = search(RateSearch::new(400, 10, 3), |rate| {
             runs_at_200 += u32::from(rate == 200);
             rate < 200 || (rate == 200 && runs_at_200 == 1)

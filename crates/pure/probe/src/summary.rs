@@ -1,45 +1,44 @@
-//! What repeats have in common: median, quartiles, extremes.
+//! Summary of repeats: median, quartiles, extremes.
 
-/// From which ratio on two quantities may be called different, and up to which alike: repeats that spread over less are
-/// called quiet.
+/// Ratio from which two quantities count as different, and up to which as alike; repeats with a smaller spread
+/// count as quiet.
 const DIFFERENT: f64 = 1.1;
 
-/// Five numbers that stand for repeated measurements.
+/// Five-number summary of repeated measurements.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Summary {
-    /// The smallest.
+    /// Smallest value.
     pub min: f64,
-    /// A quarter of them lies below.
+    /// First quartile: a quarter of the values is below.
     pub lower_quartile: f64,
-    /// Half of them lies below.
+    /// Median: half of the values are below.
     pub median: f64,
-    /// Three quarters of them lie below.
+    /// Third quartile: three quarters of the values are below.
     pub upper_quartile: f64,
-    /// The largest.
+    /// Largest value.
     pub max: f64,
-    /// How many there are.
+    /// Number of values.
     pub count: usize,
 }
 
-/// How repeats of one thing compare with those of another.
+/// Result of comparing repeats of one thing with those of another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contrast {
-    /// They are larger, by more than both spread.
+    /// Larger, by more than the spread of both.
     More,
-    /// They are smaller, by more than both spread.
+    /// Smaller, by more than the spread of both.
     Less,
-    /// They are the same to within a tenth, and would have shown a difference.
+    /// Equal to within a tenth, with a spread small enough to show a difference.
     Alike,
-    /// Neither can be said: they spread over more than what may lie between them, or there is no knowing how far one
-    /// measurement alone would spread.
+    /// Undecided: the spread is larger than a possible difference, or a single measurement has no known spread.
     Unclear,
 }
 
 impl Summary {
-    /// Summarises values; `None` where there are none, or one of them is no number.
+    /// Summarises values; `None` if there are none, or one is not a number.
     ///
-    /// Quartiles between two values lie on the line between them (definition 7 of Hyndman and Fan, "Sample
-    /// quantiles in statistical packages", The American Statistician 50, 1996), as in R and NumPy.
+    /// Quartiles between two values are interpolated linearly (definition 7 of Hyndman and Fan, "Sample quantiles
+    /// in statistical packages", The American Statistician 50, 1996), as in R and NumPy.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
@@ -57,17 +56,17 @@ impl Summary {
         })
     }
 
-    /// Returns the distance of the extremes as a share of the median; `None` if that is zero.
+    /// Returns the distance of the extremes as a share of the median; `None` if the median is zero.
     #[must_use]
     pub fn spread(&self) -> Option<f64> {
         (self.median != 0.0).then(|| (self.max - self.min) / self.median.abs())
     }
 
-    /// Compares repeats with others of the same quantity, which is never negative.
+    /// Compares repeats with others of the same non-negative quantity.
     ///
-    /// They differ if a tenth lies between their medians and the middle halves of both do not meet: one disturbed
-    /// repeat of three makes no difference, and none hides one. They are alike if a tenth holds both middle halves:
-    /// repeats that are all over the place are no evidence that two things are the same.
+    /// They differ if their medians are at least a tenth apart and their middle halves do not overlap: one
+    /// disturbed repeat of three neither creates nor hides a difference. They are alike if both middle halves fit
+    /// within a tenth: widely spread repeats are no evidence that two things are the same.
     #[must_use]
     pub fn against(&self, other: &Self) -> Contrast {
         let is_more =
@@ -92,7 +91,7 @@ impl Summary {
     }
 }
 
-/// Returns the value below which `quarters` quarters of sorted values lie.
+/// Returns the quantile at `quarters` quarters of sorted values.
 #[expect(clippy::cast_precision_loss, reason = "one, two or three quarters")]
 fn quantile(sorted: &[f64], quarters: usize) -> f64 {
     let place = (sorted.len() - 1) * quarters;
@@ -134,7 +133,7 @@ mod tests {
         assert_eq!(quiet.against(&of(&[80.0, 81.0, 82.0])), Contrast::More);
         assert_eq!(quiet.against(&of(&[120.0, 121.0, 122.0])), Contrast::Less);
         assert_eq!(quiet.against(&of(&[95.0, 96.0, 97.0])), Contrast::Alike, "less than a tenth apart");
-        // One repeat of three that met a disturbance.
+        // One disturbed repeat of three.
         assert_eq!(quiet.against(&of(&[70.0, 81.0, 82.0])), Contrast::More);
     }
 

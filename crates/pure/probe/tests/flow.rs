@@ -1,6 +1,6 @@
 //! Flows over the virtual network: their accounts against the simulator's own log, and the search for a bottleneck.
 //!
-//! A scene is all of its seed; a failure prints the command that repeats it.
+//! A scene is fully determined by its seed; a failure prints the command that repeats it.
 
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ fn play(seed: u64, link: Link, rate: FlowRate, payload_bytes: usize, time: Durat
     (receiver.close(Some(sent), SocketDrops::default()), arrived)
 }
 
-/// A link that does one or several of all it can do.
+/// A link with one or several of all possible impairments.
 fn any_link(random: &mut Random) -> Link {
     let mut link = Link::ideal().delay(Duration::from_micros(random.below(2_000)));
     if random.chance(0.4) {
@@ -145,7 +145,7 @@ fn the_search_finds_the_bottleneck_to_within_its_step() {
                 }
             }
         };
-        // What the wire adds to a datagram takes its part; what the queue holds at the end of a run is a gift.
+        // Link headers take their share of the rate; datagrams still queued at the end of a run do not count as lost.
         let wire_bytes = payload_bytes as u64 + WIRE_OVERHEAD_BYTES;
         let edge = bottleneck * payload_bytes as u64 / wire_bytes;
         let gift = queue_bytes * 8 * 1_000 / u64::try_from(time.as_millis()).expect("small");

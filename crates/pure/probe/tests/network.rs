@@ -1,6 +1,6 @@
 //! The cyclic run over the virtual network: its account and its judge against the simulator's own log.
 //!
-//! A scene is all of its seed; a failure prints the command that repeats it.
+//! A scene is fully determined by its seed; a failure prints the command that repeats it.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ enum Part {
     },
     Reader {
         assembly: Assembly,
-        /// Whether the machine ever said that the run cannot be good any more.
+        /// True if the machine ever reported that the run can no longer be good.
         settled: bool,
     },
 }
@@ -54,7 +54,8 @@ impl Node for Part {
     }
 }
 
-/// A scene of random size on a link that does one or several of all it can do, sometimes too slowly for the cycle.
+/// A scene of random size on a link with one or several of all possible impairments, sometimes too slow for the
+/// cycle.
 fn scene(random: &mut Random) -> Scene {
     let below = |random: &mut Random, bound: u64| u32::try_from(random.below(bound)).expect("small");
     let cut =
@@ -80,7 +81,7 @@ fn scene(random: &mut Random) -> Scene {
     Scene { cut, schedule, link }
 }
 
-/// Plays a scene; returns the account, what the log says it must be, and whether the run was settled early.
+/// Plays a scene; returns the account, the expected account by the log, and whether the run was settled early.
 fn play(seed: u64) -> (Account, Told, bool) {
     let Scene { cut, schedule, link } = scene(&mut Random::new(seed));
     let mut network = Lineup::new(seed)
@@ -98,7 +99,7 @@ fn play(seed: u64) -> (Account, Told, bool) {
     (assembly.clone().close(sending.sent()), told(&network, cut, schedule), *settled)
 }
 
-/// What the simulator's log says.
+/// Outcome by the simulator's log.
 #[derive(PartialEq, Eq, Debug)]
 struct Told {
     received: u64,
@@ -110,7 +111,7 @@ struct Told {
 
 fn told(network: &sim::Network<Part>, cut: Cut, schedule: Schedule) -> Told {
     let outcomes = network.log().outcomes(NodeId(1));
-    // Nobody else sends: the log's ordinals are the numbers of the pieces.
+    // There is no other sender: the log's ordinals are the numbers of the pieces.
     let arrival = |ordinal: u64| match outcomes.get(&ordinal) {
         Some(Outcome::Delivered { at }) => Some(*at),
         _ => None,
@@ -157,7 +158,7 @@ fn the_account_of_every_scene_adds_up_and_is_what_the_log_says() {
             Verdict::Undecided => panic!("every cycle was sent"),
         }
     });
-    // Nobody is to believe in a judgement that never happened.
+    // Every verdict must occur, or the test proves nothing about it.
     let all_happened = good > 0 && late > 0 && incomplete > 0 && early > 0;
     assert!(all_happened, "{good} good, {late} late, {incomplete} incomplete, {early} settled early");
 }

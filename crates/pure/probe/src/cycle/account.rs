@@ -1,10 +1,10 @@
-//! A run's account: what the writer counted and what the reader counted, and the law that holds between them.
+//! Account of a run: the counters of writer and reader, and the law that holds between them.
 
 use super::schedule::Callback;
 
-/// What became of everything that was sent in a run.
+/// Outcome of everything that was sent in a run.
 ///
-/// The law, which [`check`](Self::check) compares and nothing computes:
+/// [`check`](Self::check) compares both sides of the law; neither is computed from the other:
 ///
 /// ```text
 /// cycles sent   = complete + incomplete + missing
@@ -12,9 +12,9 @@ use super::schedule::Callback;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Account {
-    /// In cycles.
+    /// Counts in cycles.
     pub cycles: Cycles,
-    /// In pieces.
+    /// Counts in pieces.
     pub pieces: Pieces,
     /// Callbacks of both sides.
     pub callbacks: Callbacks,
@@ -23,38 +23,38 @@ pub struct Account {
 /// The cycles of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Cycles {
-    /// As many as the run was to have.
+    /// Cycles the run was to have.
     pub planned: u64,
-    /// As many as were sent; fewer only if the run was ended early.
+    /// Cycles sent; fewer than planned only if the run ended early.
     pub sent: u64,
-    /// All their pieces arrived as they were sent.
+    /// Cycles of which all pieces arrived as sent.
     pub complete: u64,
-    /// Something of them arrived.
+    /// Cycles of which some pieces arrived.
     pub incomplete: u64,
-    /// Nothing of them arrived.
+    /// Cycles of which no piece arrived.
     pub missing: u64,
 }
 
 /// The pieces of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Pieces {
-    /// Handed to the transport by the writer.
+    /// Pieces the writer handed to the transport.
     pub handed: u64,
-    /// Those of them that the transport did not take.
+    /// Pieces the transport refused.
     pub refused: u64,
-    /// Arrived as they were sent.
+    /// Pieces that arrived as sent.
     pub received: u64,
-    /// Arrived with another content than was sent, and never otherwise.
+    /// Pieces that arrived only with content other than was sent.
     pub wrong: u64,
-    /// Did not arrive.
+    /// Pieces that did not arrive.
     pub absent: u64,
-    /// Arrived more than once; outside the law.
+    /// Pieces that arrived more than once; outside the law.
     pub duplicates: u64,
-    /// Arrived, and were not of this run; outside the law.
+    /// Pieces that were not of this run; outside the law.
     pub foreign: u64,
 }
 
-/// The callbacks of both sides: the writer's after sending a cycle, the reader's once a cycle is whole.
+/// Callbacks of both sides: the writer's after sending a cycle, the reader's once a cycle is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Callbacks {
     /// The writer's.
@@ -63,7 +63,7 @@ pub struct Callbacks {
     pub reader: Callback,
 }
 
-/// Says which part of an account does not add up: a defect of this program.
+/// Part of an account that does not add up: a defect of this program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "the account of a run does not add up: {what} are {left}, and their parts {right}\nplease report it with the output of --json"
@@ -78,7 +78,7 @@ impl Account {
     /// Checks the law.
     ///
     /// # Errors
-    /// [`Imbalance`] names the first part of it that does not hold.
+    /// [`Imbalance`] names the first part that does not hold.
     pub fn check(&self) -> Result<(), Imbalance> {
         let (cycles, pieces, callbacks) = (&self.cycles, &self.pieces, &self.callbacks);
         let laws = [
@@ -97,7 +97,7 @@ impl Account {
 }
 
 impl Callbacks {
-    /// Returns how many callbacks of either side were late.
+    /// Returns the number of late callbacks on both sides.
     #[must_use]
     pub const fn late(&self) -> u64 {
         self.writer.late + self.reader.late

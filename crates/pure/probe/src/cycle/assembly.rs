@@ -1,4 +1,4 @@
-//! What the reader counts: pieces become cycles, whole cycles are called back.
+//! Counters of the reader: pieces become cycles, and complete cycles are called back.
 
 use core::ops::Range;
 
@@ -10,10 +10,10 @@ use super::schedule::{Callback, Schedule};
 use super::sending::Sent;
 use super::verdict::Limits;
 
-/// The reader's side of a run while it goes on.
+/// Reader's side of a run in progress.
 ///
-/// A piece has a number: its cycle times the pieces of a cycle, plus its place among them. Numbers are kept as
-/// ranges, so that what arrives in order takes no memory.
+/// A piece has a number: its cycle times the pieces per cycle, plus its index in the cycle. Numbers are kept as
+/// ranges, so that pieces in order take no memory.
 #[derive(Clone, Debug)]
 pub struct Assembly {
     cut: Cut,
@@ -24,27 +24,27 @@ pub struct Assembly {
     duplicates: u64,
     foreign: u64,
     callback: Callback,
-    /// The newest cycle of which anything arrived.
+    /// Newest cycle of which anything arrived.
     newest: Option<u32>,
 }
 
-/// What became of something that arrived.
+/// Outcome of something that arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accepted {
-    /// It was the last missing piece of its cycle, which was called back.
+    /// The last missing piece of its cycle, which was called back.
     CycleComplete(u32),
-    /// A piece of a cycle that is not whole yet.
+    /// A piece of a cycle that is not complete yet.
     Piece,
-    /// Its content is not what was sent.
+    /// A piece whose content is not what was sent.
     Wrong,
-    /// It was there already.
+    /// A piece that had arrived before.
     Duplicate,
-    /// It is not of this run.
+    /// Not of this run.
     Foreign,
 }
 
 impl Assembly {
-    /// Begins to take in a run.
+    /// Begins to receive a run.
     #[must_use]
     pub fn new(cut: Cut, schedule: Schedule) -> Self {
         Self {
@@ -60,16 +60,16 @@ impl Assembly {
         }
     }
 
-    /// Returns how the arrays of this run are cut, which finds out what arrived.
+    /// Returns how the arrays of this run are cut, with which arrivals are read.
     #[must_use]
     pub const fn cut(&self) -> Cut {
         self.cut
     }
 
-    /// Takes in what arrived, once it was compared ([`Cut::read`]); `now` is a moment after that.
+    /// Accepts an arrival after it was compared ([`Cut::read`]); `now` is a time after that comparison.
     ///
-    /// Read before, the clock would leave the comparison of a cycle's last piece out of its deadline: all of it
-    /// where a cycle is one piece, hardly any where it is many.
+    /// With an earlier clock reading, the comparison of a cycle's last piece would not count against its deadline:
+    /// the whole comparison for a cycle of one piece, hardly any of it for a cycle of many.
     pub fn accept(&mut self, now: Instant, content: Content) -> Accepted {
         let (place, is_right) = match content {
             Content::Right(place) => (place, true),
@@ -89,7 +89,7 @@ impl Assembly {
             self.wrong.insert(number..number + 1);
             return Accepted::Wrong;
         }
-        // The right one after all: what was there before had only claimed to be it.
+        // The right piece after all: the earlier one had the same place and wrong content.
         self.wrong.remove(number..number + 1);
         self.right.insert(number..number + 1);
         self.received += 1;
@@ -101,15 +101,15 @@ impl Assembly {
         Accepted::CycleComplete(place.cycle)
     }
 
-    /// Tells whether every cycle is whole.
+    /// Returns whether every cycle is complete.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.callback.count == u64::from(self.schedule.cycles)
     }
 
-    /// Tells whether the run cannot be good any more, so that the rest of it need not be waited for.
+    /// Returns whether the run can no longer be good, so that the rest of it need not be awaited.
     ///
-    /// Whatever of a cycle arrives once a later one has begun is late: such a cycle is either late or lost.
+    /// A piece that arrives after a later cycle has begun is late: such a cycle is either late or lost.
     #[must_use]
     pub fn is_settled(&self, limits: &Limits) -> bool {
         let Some(newest) = self.newest else { return false };
@@ -121,7 +121,7 @@ impl Assembly {
         self.callback.late > limits.late_allowed || behind > bearable
     }
 
-    /// Ends the run: of what was sent, everything that is not here by now is not going to come.
+    /// Ends the run: pieces that were sent and have not arrived by now count as lost.
     #[must_use]
     pub fn close(self, sent: &Sent) -> Account {
         let mut cycles = Cycles {
@@ -181,7 +181,7 @@ mod tests {
         Limits { late_allowed, complete_ppm }
     }
 
-    /// What happens to a piece on its way.
+    /// Treatment of a piece in flight.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     enum Delivery {
         Arrives,
@@ -203,7 +203,7 @@ mod tests {
         Delivery::DamagedThenRight,
     ];
 
-    /// Sends `deliveries.len() / pieces` cycles, each piece on its way; returns the account.
+    /// Sends `deliveries.len() / pieces` cycles, each piece with its delivery; returns the account.
     fn play(cut: Cut, deliveries: &[Delivery]) -> Account {
         let cycles = u32::try_from(deliveries.len()).unwrap() / cut.pieces();
         let schedule = schedule(cycles);

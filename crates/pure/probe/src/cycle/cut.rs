@@ -1,27 +1,28 @@
-//! How the array of a cycle is cut into pieces, and what stands in each.
+//! Division of a cycle's array into pieces, and the content of each.
 //!
 //! ```text
 //! bytes   a piece, little-endian
 //!   0-3   run: pieces of another run are not counted
 //!   4-7   cycle, from 0
 //!  8-11   first element of the piece
-//! 12-15   how many elements follow
+//! 12-15   number of elements that follow
 //!   16…   the elements, four bytes each
 //! ```
 //!
-//! Elements follow from cycle and place, so that the reader finds a torn, mixed-up or damaged piece by its content
-//! and not only by its size. This is a measuring signal between two processes of one bench, no protocol.
+//! The elements follow from cycle and index, so that the reader detects a torn, mixed-up or damaged piece by its
+//! content and not only by its size. This is a test signal between two processes of one bench, not a protocol.
 
-/// Size of what stands before the elements of a piece.
+/// Size of a piece's header.
 pub const HEADER_BYTES: usize = 16;
 
 const ELEMENT_BYTES: usize = 4;
 
-/// Odd numbers spread what differs by one over all bits (the fractions of the golden ratio and of √2, in 32 bits).
+/// Odd multipliers that spread a difference of one over all bits (the fractions of the golden ratio and of √2, in
+/// 32 bits).
 const CYCLE_FACTOR: u32 = 0x9e37_79b1;
 const ELEMENT_FACTOR: u32 = 0x6a09_e667;
 
-/// The array of a run and the pieces it is cut into.
+/// Array of a run and the pieces it is cut into.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
     run: u32,
@@ -29,45 +30,45 @@ pub struct Cut {
     elements_per_piece: u32,
 }
 
-/// Says why an array cannot be cut.
+/// Reason why an array cannot be cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CutError {
-    /// There is nothing to send.
+    /// The array has no elements.
     #[error("an array of no elements cannot be sent\ngive at least one")]
     Empty,
-    /// The unit takes no element.
+    /// The unit has no room for an element.
     #[error(
         "a unit of {unit_bytes} bytes has no room for an element after its {HEADER_BYTES} bytes of header\ntake at least 20"
     )]
     UnitTooSmall {
-        /// What was asked for.
+        /// Requested size of a unit.
         unit_bytes: usize,
     },
 }
 
-/// Which piece of which cycle.
+/// Cycle and index of a piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The cycle, from 0.
+    /// Cycle, from 0.
     pub cycle: u32,
-    /// The piece within its cycle, from 0.
+    /// Index of the piece within its cycle, from 0.
     pub piece: u32,
 }
 
-/// What was found in bytes that arrived.
+/// Result of reading bytes that arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
     /// A piece as it was sent.
     Right(Place),
-    /// A piece with a place, and other elements or another size than were sent.
+    /// A piece with a valid place, but other elements or another size than were sent.
     Wrong(Place),
-    /// No piece of this run.
+    /// Not a piece of this run.
     Foreign,
 }
 
 impl Cut {
-    /// Cuts an array of so many `elements` into pieces of at most `unit_bytes` with their header.
+    /// Cuts an array of `elements` elements into pieces of at most `unit_bytes`, header included.
     ///
     /// # Errors
     /// [`CutError`] if there is no element to send, or no room for one.
@@ -81,7 +82,7 @@ impl Cut {
         }
     }
 
-    /// Returns how many pieces a cycle has.
+    /// Returns the number of pieces per cycle.
     #[must_use]
     pub const fn pieces(&self) -> u32 {
         self.elements.div_ceil(self.elements_per_piece)
@@ -99,9 +100,9 @@ impl Cut {
         self.pieces() as usize * HEADER_BYTES + self.elements as usize * ELEMENT_BYTES
     }
 
-    /// Writes all pieces of a cycle into `into`, one behind the other; returns them.
+    /// Writes all pieces of a cycle into `into`, one after the other; returns them.
     ///
-    /// Cost: one pass over the memory; allocates only when `into` was smaller.
+    /// Cost: one pass over the memory; allocates only if `into` was smaller.
     pub fn write<'a>(
         &self,
         cycle: u32,
@@ -115,7 +116,7 @@ impl Cut {
         into.chunks(piece_bytes)
     }
 
-    /// Finds out what arrived.
+    /// Reads an arrival and compares it with what was sent.
     #[must_use]
     pub fn read(&self, bytes: &[u8]) -> Content {
         let Some((header, payload)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
@@ -129,7 +130,7 @@ impl Cut {
         if count != self.count(first) || payload.len() != count as usize * ELEMENT_BYTES {
             return Content::Wrong(place);
         }
-        // No early end: a loop without branches is the faster one where everything is right.
+        // No early exit: a loop without branches is faster when everything is right.
         let (chunks, _) = payload.as_chunks::<ELEMENT_BYTES>();
         let difference = (first..).zip(chunks).fold(0, |difference, (index, chunk)| {
             difference | (u32::from_le_bytes(*chunk) ^ element(cycle, index))
@@ -149,14 +150,14 @@ impl Cut {
         }
     }
 
-    /// Returns how many elements the piece that begins at `first` has.
+    /// Returns the number of elements in the piece that begins at `first`.
     const fn count(&self, first: u32) -> u32 {
         let left = self.elements - first;
         if left < self.elements_per_piece { left } else { self.elements_per_piece }
     }
 }
 
-/// Returns what stands at a place of the array in a cycle.
+/// Returns the element at an index of the array in a cycle.
 const fn element(cycle: u32, index: u32) -> u32 {
     cycle.wrapping_mul(CYCLE_FACTOR) ^ index.wrapping_mul(ELEMENT_FACTOR)
 }

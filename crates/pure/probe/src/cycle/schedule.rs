@@ -1,45 +1,45 @@
-//! When cycles begin and until when they must be called back, all from one shared start.
+//! Start times and callback deadlines of cycles, all from one shared start.
 
 use core::time::Duration;
 
 use units::Instant;
 
-/// The times of a run, the same for writer and reader.
+/// Times of a run, the same for writer and reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Schedule {
-    /// When cycle 0 begins, on the clock that both processes read.
+    /// Start of cycle 0, on the clock that both processes read.
     pub start: Instant,
-    /// From the beginning of a cycle to that of the next.
+    /// Time from the start of a cycle to the start of the next.
     pub cycle_time: Duration,
-    /// How many cycles a run has.
+    /// Number of cycles in a run.
     pub cycles: u32,
 }
 
 /// Callbacks of one side against their deadlines.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Callback {
-    /// How many came.
+    /// Number of callbacks.
     pub count: u64,
-    /// How many of them came after their deadline.
+    /// Callbacks after their deadline.
     pub late: u64,
-    /// How long before its deadline the one closest to it came; negative if after. Units: nanoseconds.
+    /// Smallest time by which a callback preceded its deadline; negative if one was late. Units: nanoseconds.
     pub least_slack_ns: Option<i64>,
 }
 
 impl Schedule {
-    /// Returns when a cycle is to be sent.
+    /// Returns the time at which a cycle is to be sent.
     #[must_use]
     pub fn begin(&self, cycle: u32) -> Instant {
         self.start + self.cycle_time * cycle
     }
 
-    /// Returns the last moment at which a cycle's callback is in time.
+    /// Returns the deadline of a cycle's callback.
     #[must_use]
     pub fn deadline(&self, cycle: u32) -> Instant {
         self.begin(cycle) + self.cycle_time
     }
 
-    /// Returns when the last cycle must have been called back.
+    /// Returns the deadline of the last cycle's callback.
     #[must_use]
     pub fn end(&self) -> Instant {
         self.begin(self.cycles)

@@ -1,26 +1,26 @@
-//! What the writer counts.
+//! Counters of the writer.
 
 use units::Instant;
 
 use super::schedule::{Callback, Schedule};
 
-/// The writer's side of a run while it goes on.
+/// Writer's side of a run in progress.
 #[derive(Clone, Debug)]
 pub struct Sending {
     schedule: Schedule,
     sent: Sent,
 }
 
-/// What a writer has sent.
+/// Counts of what a writer has sent.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sent {
-    /// Cycles whose pieces were all handed to the transport, taken or refused.
+    /// Cycles whose pieces were all handed to the transport, accepted or refused.
     pub cycles: u64,
     /// Pieces handed to the transport.
     pub handed: u64,
-    /// Those of them that the transport did not take.
+    /// Pieces the transport refused.
     pub refused: u64,
-    /// The callback after each cycle.
+    /// Callbacks after each cycle.
     pub callback: Callback,
 }
 
@@ -31,7 +31,7 @@ impl Sending {
         Self { schedule, sent: Sent::default() }
     }
 
-    /// Returns the next cycle to send; `None` when all are.
+    /// Returns the next cycle to send; `None` after the last.
     #[must_use]
     pub fn next_cycle(&self) -> Option<u32> {
         u32::try_from(self.sent.cycles).ok().filter(|cycle| *cycle < self.schedule.cycles)
@@ -47,7 +47,7 @@ impl Sending {
         }
     }
 
-    /// Returns what was sent so far.
+    /// Returns the counts so far.
     #[must_use]
     pub const fn sent(&self) -> &Sent {
         &self.sent

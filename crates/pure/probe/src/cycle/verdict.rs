@@ -1,43 +1,43 @@
-//! The judge of a run.
+//! Judge of a run.
 
 use super::account::Account;
 
-/// Parts in a million.
+/// One million, the denominator of parts per million.
 const MILLION: u64 = 1_000_000;
 
-/// What a run must keep to.
+/// Limits a run must keep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// How many callbacks of either side may come after their deadline.
+    /// Callbacks of both sides that may come after their deadline.
     ///
     /// Source: Scollo, algorithm 3 and §2.5: none.
     pub late_allowed: u64,
-    /// Which part of the cycles must come complete, rounded down to whole cycles. Units: parts in a million.
+    /// Share of the cycles that must arrive complete, rounded down to whole cycles. Units: parts per million.
     ///
     /// Source: Scollo, §2.5: 99.95 %.
     pub complete_ppm: u32,
 }
 
-/// The judgement.
+/// Verdict on a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Within both limits.
     Good,
-    /// Too many callbacks were late.
+    /// Too many late callbacks.
     Late,
-    /// Too few cycles came complete.
+    /// Too few complete cycles.
     Incomplete,
-    /// Both.
+    /// Both too many late callbacks and too few complete cycles.
     LateAndIncomplete,
-    /// It was ended from outside before it was decided.
+    /// The run was ended from outside before it was decided.
     Undecided,
 }
 
 impl Limits {
-    /// The limits of Scollo.
+    /// Limits of Scollo.
     pub const SCOLLO: Self = Self { late_allowed: 0, complete_ppm: 999_500 };
 
-    /// Returns how many of `cycles` must come complete.
+    /// Returns how many of `cycles` must be complete.
     #[must_use]
     pub fn complete_needed(&self, cycles: u32) -> u64 {
         u64::from(cycles) * u64::from(self.complete_ppm).min(MILLION) / MILLION
@@ -49,7 +49,7 @@ impl Limits {
         u64::from(cycles) - self.complete_needed(cycles)
     }
 
-    /// Judges a run. Cycles that were not sent, since a run may end early, count as if they had come complete.
+    /// Judges a run. Cycles that were not sent, because the run ended early, count as complete.
     #[must_use]
     pub fn judge(&self, account: &Account) -> Verdict {
         let cycles = &account.cycles;
@@ -74,7 +74,7 @@ impl Default for Limits {
 }
 
 impl Verdict {
-    /// Returns its name, as in JSON.
+    /// Returns the verdict's name, as in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

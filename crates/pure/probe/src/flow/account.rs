@@ -1,51 +1,51 @@
-//! What became of every datagram of a flow.
+//! Outcome of every datagram of a flow.
 
 use ledger::StageCounts;
 
-/// What the sender of a flow counted.
+/// Counters of a flow's sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowSent {
-    /// Datagrams that were given a number, whether or not the socket took them.
+    /// Datagrams that were given a number, whether or not the socket accepted them.
     pub numbered: u64,
-    /// Payload of those that the socket took.
+    /// Payload bytes the socket accepted.
     pub bytes: u64,
-    /// Those that it refused, by where.
+    /// Datagrams the socket refused, by stage.
     pub refused: StageCounts,
 }
 
-/// Whether both ends had their say.
+/// Completeness of an account: with or without the sender's final count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowState {
-    /// The sender told how many there were.
+    /// The sender reported how many datagrams it sent.
     Closed,
-    /// It vanished: the account goes up to the highest number that arrived, the tail is not known.
+    /// The sender vanished: the account extends to the highest number that arrived; the tail is unknown.
     Unconfirmed,
 }
 
 /// The account of a flow: `sent = received + Σ lost[stage] + unexplained`.
 ///
-/// `sent` is counted by the sender, `received` by the receiver, and what is missing by its own record of numbers; so
-/// the law is a [check](Self::check). Where datagrams have no room for a number it only says that no more arrived than
-/// were sent.
+/// `sent` is counted by the sender, `received` by the receiver, and missing datagrams by the receiver's record of
+/// numbers; so the law is a [check](Self::check). For datagrams too short for a number, it only checks that no more
+/// arrived than were sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowAccount {
-    /// Whether both ends had their say.
+    /// Completeness of the account.
     pub state: FlowState,
-    /// Numbers given.
+    /// Numbers assigned by the sender.
     pub sent: u64,
-    /// Datagrams that arrived, each once.
+    /// Datagrams that arrived, each counted once.
     pub received: u64,
-    /// Those that did not and whose place is known.
+    /// Datagrams lost at a known stage.
     pub lost: StageCounts,
-    /// Those that did not, without any trace of where.
+    /// Datagrams lost without evidence of a stage.
     pub unexplained: u64,
-    /// Datagrams that arrived again, outside the law.
+    /// Duplicates, outside the law.
     pub duplicates: u64,
-    /// Drops that the socket counted and that no missing datagram of this flow answers to.
+    /// Drops the socket counted that match no missing datagram of this flow.
     pub unmatched: u64,
 }
 
-/// Says that an account does not add up: a defect of the bench.
+/// Error for an account that does not add up: a defect of the bench.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "the account of a flow does not add up: {sent} sent are not {received} received, {lost} lost and {unexplained} \
@@ -70,13 +70,13 @@ impl FlowAccount {
         law_holds.then_some(()).ok_or(FlowLawError { sent, received, lost, unexplained })
     }
 
-    /// Returns how many did not arrive.
+    /// Returns the number of datagrams that did not arrive.
     #[must_use]
     pub fn missing(&self) -> u64 {
         self.lost.total() + self.unexplained
     }
 
-    /// Tells whether every datagram arrived, as far as both ends can tell.
+    /// Returns whether every datagram arrived, as far as both ends know.
     #[must_use]
     pub fn is_loss_free(&self) -> bool {
         self.state == FlowState::Closed && self.missing() == 0

@@ -1,23 +1,23 @@
-//! How long units took from the call that sent them to the read that delivered them.
+//! Time of each unit from the call that sent it to the read that delivered it.
 //!
-//! The stamps are of the sender's clock: a delay means something only where both ends read the same one. On one host
-//! that is so, and the delay is that of both end systems together, the wire having none.
+//! The stamps come from the sender's clock, so a delay is meaningful only if both ends read the same clock. This is
+//! so on one host, where the delay is that of both end systems together, without a wire.
 
 use units::Instant;
 
 use super::stamp::{STAMP_BYTES, Stamp};
 
-/// The delays of many units. Both ends of the way lie in programs, so that queues, wake-ups and copies count.
+/// Delays of many units. Both ends of the path are in programs, so queues, wake-ups and copies count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Delays {
-    /// How many units there were.
+    /// Number of units.
     pub count: u64,
-    /// What all of them took together.
+    /// Sum of all delays.
     pub sum_ns: u64,
 }
 
 impl Delays {
-    /// Takes note of a unit. One that arrived before it was sent was stamped by another clock, and is left out.
+    /// Records a unit. A unit that arrived before it was sent has a stamp from another clock and is left out.
     pub fn take(&mut self, sent: Instant, delivered: Instant) {
         if let Some(nanos) = delivered.as_nanos().checked_sub(sent.as_nanos()) {
             self.count += 1;
@@ -26,8 +26,8 @@ impl Delays {
     }
 }
 
-/// Returns the stamps in a piece of a flow without borders: the bytes from `position` on, every `unit_bytes` of which
-/// begin with a stamp. A stamp that lies in two pieces is passed over.
+/// Returns the stamps in a piece of a flow without boundaries: the bytes from `position` on, with a stamp at the
+/// beginning of every `unit_bytes`. A stamp split between two pieces is skipped.
 pub fn stamps(piece: &[u8], position: u64, unit_bytes: usize) -> impl Iterator<Item = Stamp> {
     let unit_bytes = unit_bytes.max(1);
     let behind_border = usize::try_from(position % unit_bytes as u64).expect("less than a unit");

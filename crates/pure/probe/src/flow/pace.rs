@@ -1,4 +1,4 @@
-//! When the datagrams of a flow are due: evenly, in bursts no larger than a quantum, and never to catch up.
+//! Due times of a flow's datagrams: evenly spaced, in bursts no larger than a quantum, without catching up.
 
 use core::time::Duration;
 
@@ -6,44 +6,44 @@ use units::Instant;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// How much time one burst may stand for: what a sleep of a loaded host overruns now and then.
+/// Maximum time one burst may stand for: what a sleep on a loaded host occasionally overruns.
 const QUANTUM: Duration = Duration::from_millis(1);
 
-/// How many units one burst may have, however fast the flow. Source: twice what one `sendmmsg` takes.
+/// Maximum number of units in a burst, however fast the flow. Source: twice what one `sendmmsg` takes.
 const MOST_IN_BURST: u32 = 64;
 
-/// How fast a flow is to be.
+/// Target rate of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowRate {
-    /// As fast as it goes.
+    /// No limit.
     Unlimited,
-    /// So many units in so many nanoseconds; neither is zero.
+    /// `units` units in `nanos` nanoseconds; neither is zero.
     Limited {
-        /// The numerator.
+        /// Numerator.
         units: u64,
-        /// The denominator.
+        /// Denominator.
         nanos: u128,
     },
 }
 
-/// What a pace asks for.
+/// Answer of a pace: units due now, or the time of the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due {
-    /// So many units, now.
+    /// Number of units due now.
     Now(u32),
-    /// Nothing before this moment.
+    /// Nothing before this time.
     At(Instant),
 }
 
 /// The timetable of a flow.
 ///
-/// Unit `n` is due `n` periods after the beginning. Who comes late finds at most one quantum due: what a
-/// stall has kept from being sent is [skipped](Self::skipped), not sent as a burst that would itself be lost.
+/// Unit `n` is due `n` periods after the beginning. A late caller finds at most one quantum due: the units that a
+/// stall delayed are [skipped](Self::skipped), not sent as a burst that would itself be lost.
 #[derive(Clone, Debug)]
 pub struct Pace {
     rate: FlowRate,
     quantum: u32,
-    /// Unit 0 of those counted in `handed` is due here.
+    /// Due time of unit 0 of those counted in `handed`.
     anchor: Instant,
     handed: u64,
     skipped: u64,
@@ -59,7 +59,7 @@ impl FlowRate {
         Self::Limited { units: bits_per_second, nanos: u128::from(unit_bytes) * 8 * NANOS_PER_SECOND }
     }
 
-    /// Returns the rate of so many units a second; unlimited if it is zero.
+    /// Returns the rate of `units_per_second`; unlimited if it is zero.
     #[must_use]
     pub const fn of_units(units_per_second: u64) -> Self {
         match units_per_second {
@@ -68,7 +68,7 @@ impl FlowRate {
         }
     }
 
-    /// Returns how many whole units fit into a duration; `u64::MAX` without a limit.
+    /// Returns the number of whole units that fit into a duration; `u64::MAX` without a limit.
     fn units_in(self, duration: Duration) -> u64 {
         match self {
             Self::Unlimited => u64::MAX,
@@ -78,7 +78,7 @@ impl FlowRate {
         }
     }
 
-    /// Returns the time that so many units take, rounded up; zero without a limit.
+    /// Returns the time that `count` units take, rounded up; zero without a limit.
     fn time_of(self, count: u64) -> Duration {
         match self {
             Self::Unlimited => Duration::ZERO,
@@ -91,7 +91,7 @@ impl FlowRate {
 }
 
 impl Pace {
-    /// Begins a timetable: the first unit is due at `start`.
+    /// Creates a timetable whose first unit is due at `start`.
     #[must_use]
     pub fn new(rate: FlowRate, start: Instant) -> Self {
         let in_quantum = u32::try_from(rate.units_in(QUANTUM)).unwrap_or(u32::MAX);
@@ -119,18 +119,18 @@ impl Pace {
         Due::Now(u32::try_from(owed.min(quantum)).expect("a quantum is small"))
     }
 
-    /// Takes note that so many were handed over.
+    /// Records that `count` units were handed over.
     pub fn hand(&mut self, count: u32) {
         self.handed += u64::from(count);
     }
 
-    /// Returns how many units a stall has kept from ever being sent.
+    /// Returns the number of units that a stall prevented from being sent.
     #[must_use]
     pub const fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Returns the most that is ever due at once.
+    /// Returns the maximum number of units due at once.
     #[must_use]
     pub const fn quantum(&self) -> u32 {
         self.quantum
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn units_are_due_one_by_one_and_evenly() {
-        // 1,250 bytes at 10 Mbit/s: one a millisecond.
+        // 1,250 bytes at 10 Mbit/s: one per millisecond.
         let mut pace = Pace::new(FlowRate::of_bits(10_000_000, 1_250), START);
         assert_eq!(pace.due(Instant::ORIGIN), Due::At(START));
         for number in 0..100 {
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn after_a_stall_a_quantum_is_due_and_the_rest_is_skipped() {
-        // 10,000 a second: a quantum is 10.
+        // 10,000 per second: a quantum is 10.
         let mut pace = Pace::new(FlowRate::of_units(10_000), START);
         assert_eq!(pace.due(at(1_000_000)), Due::Now(10));
         pace.hand(10);

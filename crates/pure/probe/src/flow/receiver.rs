@@ -1,4 +1,4 @@
-//! The receiving side of a flow: what arrived, what is missing so far, and how unevenly it came.
+//! Receiving side of a flow: arrivals, missing datagrams so far, and jitter.
 
 use units::Instant;
 
@@ -8,28 +8,28 @@ use super::stamp::{STAMP_BYTES, Stamp};
 use super::window::{Seen, SeenNumbers};
 use ledger::{DropUnit, MAX_TRAIN, Stage, StageCounts};
 
-/// How far ahead of all before it a number may be. Hours of the fastest flow: beyond it is nonsense.
+/// Maximum distance of a number from all before it: hours of the fastest flow. A larger one is invalid.
 const MOST_AHEAD: u64 = 1 << 36;
 
-/// Whether the datagrams of a flow have room for a stamp.
+/// Identification of a flow's datagrams: by number, or by count alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Numbering {
-    /// They carry their number.
+    /// Datagrams carry their number.
     Stamped,
-    /// They are too short for it, and can only be counted: what is missing is known at the end.
+    /// Datagrams are too short for a number and can only be counted: losses are known at the end.
     Counted,
 }
 
-/// What the kernel says it dropped at a socket.
+/// Drops that the kernel counted at a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SocketDrops {
-    /// How often.
+    /// Number of drops.
     pub count: u64,
-    /// What was dropped each time.
+    /// Unit of each drop.
     pub unit: DropUnit,
 }
 
-/// The counters of one flow at its receiver.
+/// Counters of one flow at its receiver.
 #[derive(Clone, Debug)]
 pub struct FlowReceiver {
     run: u32,
@@ -48,68 +48,67 @@ pub struct FlowReceiver {
     delays: Delays,
 }
 
-/// When a datagram arrived.
+/// Arrival times of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// At the host, as its kernel says: what jitter is made of.
+    /// Arrival at the host, by its kernel's time stamp: the basis of jitter.
     pub host: Instant,
-    /// At the program that reads it: where a delay ends.
+    /// Arrival at the program that reads it: the end of its delay.
     pub reader: Instant,
 }
 
-/// What a receiver has counted so far.
+/// Counts of a receiver so far.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct FlowTotals {
     /// Datagrams that arrived, each counted once.
     pub received: u64,
-    /// Their payload.
+    /// Payload bytes of those datagrams.
     pub bytes: u64,
-    /// Numbers below the highest that have not arrived; falls when one comes late. `None` where nothing is numbered.
+    /// Numbers below the highest that have not arrived; falls when one comes late. `None` without numbers.
     pub lost: Option<u64>,
     /// Datagrams that arrived behind one with a higher number.
     pub reordered: u64,
     /// Datagrams that had arrived before.
     pub duplicates: u64,
-    /// Datagrams so late that they could not be told from duplicates: their loss stands.
+    /// Datagrams too late to be told from duplicates: their loss remains in the account.
     pub late: u64,
-    /// What came by and was not of this flow.
+    /// Datagrams that were not of this flow.
     pub foreign: u64,
-    /// Interarrival jitter. Source: RFC 3550 §6.4.1. `None` where nothing is stamped, or fewer than two arrived.
+    /// Interarrival jitter. Source: RFC 3550 §6.4.1. `None` without stamps, or if fewer than two arrived.
     pub jitter_ns: Option<f64>,
-    /// How long they were on their way; none where nothing is stamped.
+    /// Delays from sender to reader; empty without stamps.
     pub delays: Delays,
 }
 
 impl From<Instant> for Arrival {
-    /// Takes the moment at which a program read a datagram for that at which it arrived: all there is without a kernel's
-    /// time stamp.
+    /// Uses the time at which a program read a datagram as its arrival, for want of a kernel time stamp.
     fn from(reader: Instant) -> Self {
         Self { host: reader, reader }
     }
 }
 
 impl From<u64> for SocketDrops {
-    /// Takes so many drops for those of single datagrams, as sockets without trains count.
+    /// Takes a count as drops of single datagrams, as sockets without trains count them.
     fn from(count: u64) -> Self {
         Self::of_datagrams(count)
     }
 }
 
 impl SocketDrops {
-    /// Returns single datagrams that were dropped.
+    /// Returns drops of single datagrams.
     #[must_use]
     pub const fn of_datagrams(count: u64) -> Self {
         Self { count, unit: DropUnit::Datagram }
     }
 
-    /// Returns trains of datagrams that were dropped, each in one piece.
+    /// Returns drops of whole trains of datagrams.
     #[must_use]
     pub const fn of_trains(count: u64) -> Self {
         Self { count, unit: DropUnit::Train }
     }
 
-    /// Returns how many of the missing datagrams the drops explain, at most, and how many drops nothing missing answers
-    /// to. How long a dropped train was is not known: one datagram that is missing is enough of each.
+    /// Returns the maximum number of missing datagrams that the drops explain, and the number of drops that match
+    /// no missing datagram. The length of a dropped train is unknown: one missing datagram is enough to match it.
     fn explain(self, missing: u64) -> (u64, u64) {
         let at_most = match self.unit {
             DropUnit::Datagram => self.count,
@@ -120,7 +119,7 @@ impl SocketDrops {
 }
 
 impl Numbering {
-    /// Returns what datagrams of this size have room for.
+    /// Returns the numbering that datagrams of this size have room for.
     #[must_use]
     pub const fn of_payload(payload_bytes: usize) -> Self {
         if payload_bytes < STAMP_BYTES { Self::Counted } else { Self::Stamped }
@@ -148,7 +147,7 @@ impl FlowReceiver {
         }
     }
 
-    /// Takes a datagram.
+    /// Counts a datagram.
     pub fn accept(&mut self, arrival: impl Into<Arrival>, datagram: &[u8]) {
         let arrival = arrival.into();
         match self.numbering {
@@ -161,17 +160,17 @@ impl FlowReceiver {
         }
     }
 
-    /// Takes datagrams that were counted elsewhere: by several threads at one socket, or by other processes.
+    /// Adds datagrams that were counted elsewhere: by several threads at one socket, or by other processes.
     ///
     /// # Panics
-    /// If this flow's datagrams are numbered: a count says nothing of which they are.
+    /// If this flow's datagrams are numbered: a count does not identify them.
     pub fn add_counted(&mut self, datagrams: u64, bytes: u64) {
         assert!(self.numbering == Numbering::Counted, "numbered datagrams are taken one by one");
         self.received += datagrams;
         self.bytes += bytes;
     }
 
-    /// Returns what was counted so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn totals(&self) -> FlowTotals {
         let is_numbered = self.numbering == Numbering::Stamped;
@@ -188,21 +187,22 @@ impl FlowReceiver {
         }
     }
 
-    /// Returns how many datagrams arrived, each counted once. Cost: none, unlike [`totals`](Self::totals).
+    /// Returns the number of datagrams that arrived, each counted once. Cost: none, unlike
+    /// [`totals`](Self::totals).
     #[must_use]
     pub const fn received(&self) -> u64 {
         self.received
     }
 
-    /// Tells whether all that was sent is there.
+    /// Returns whether everything that was sent has arrived.
     #[must_use]
     pub fn has_all(&self, sent: &FlowSent) -> bool {
         self.received + sent.refused.total() >= sent.numbered
     }
 
-    /// Closes the account with what the sender says, and with what the kernel says it dropped at this socket.
+    /// Closes the account with the sender's counters and the drops that the kernel counted at this socket.
     ///
-    /// `sent` is `None` if the sender vanished: then the account goes up to the highest number that arrived.
+    /// `sent` is `None` if the sender vanished: then the account extends to the highest number that arrived.
     #[must_use]
     pub fn close(&self, sent: Option<&FlowSent>, socket_drops: impl Into<SocketDrops>) -> FlowAccount {
         let numbered = sent.map_or(self.received_end.max(self.received), |sent| sent.numbered);
@@ -260,14 +260,14 @@ impl FlowReceiver {
     }
 }
 
-/// The mean deviation of the time on the way, as RTP has it.
+/// Mean deviation of the transit time, as in RTP.
 ///
-/// Source: RFC 3550 §6.4.1 and A.8: `J += (|D| − J) / 16`, where `D` is how much longer one datagram was on its way
-/// than the one before. The clocks of both hosts may differ: only their drift between two datagrams matters.
+/// Source: RFC 3550 §6.4.1 and A.8: `J += (|D| − J) / 16`, where `D` is the difference of the transit times of two
+/// successive datagrams. The clocks of both hosts may differ: only their drift between two datagrams matters.
 #[derive(Clone, Copy, Debug, Default)]
 struct Jitter {
     transit_before_ns: Option<i128>,
-    /// None until there were two.
+    /// `None` until two datagrams have arrived.
     nanos: Option<f64>,
 }
 

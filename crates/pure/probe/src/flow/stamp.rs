@@ -1,35 +1,35 @@
-//! What a test datagram says of itself: which one it is, and when it was sent.
+//! Stamp of a test datagram: its number and its send time.
 //!
 //! ```text
 //!  0      4      8      12         20         28
 //!  ├ magic┼ run  ┼ flow ┼ number   ┼ sent     ┤ filler …
 //! ```
 //!
-//! Big endian. `sent` is nanoseconds on the sender's own clock: only differences of it mean something to others.
+//! Big endian. `sent` is in nanoseconds of the sender's own clock: only differences are meaningful to others.
 
 use units::Instant;
 
-/// How long a stamp is; shorter datagrams can only be counted.
+/// Length of a stamp; shorter datagrams can only be counted.
 pub const STAMP_BYTES: usize = 28;
 
-/// The first word of every stamped datagram: nothing else that comes by is taken for one.
+/// First word of every stamped datagram, which tells it from foreign traffic.
 const MAGIC: u32 = 0x7461_6c79;
 
-/// The beginning of a test datagram.
+/// Header of a test datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
-    /// Which run of a bench, so that a straggler of the run before is not counted.
+    /// Run of the bench, so that a straggler of the previous run is not counted.
     pub run: u32,
-    /// Which flow of the run.
+    /// Flow of the run.
     pub flow: u32,
-    /// Which datagram of the flow, from 0.
+    /// Datagram of the flow, from 0.
     pub number: u64,
-    /// When it was handed over, on the sender's clock.
+    /// Send time on the sender's clock.
     pub sent: Instant,
 }
 
 impl Stamp {
-    /// Writes the stamp where a datagram begins; leaves one that is too short for it as it is.
+    /// Writes the stamp at the beginning of a datagram; leaves a datagram too short for it unchanged.
     pub fn write(&self, datagram: &mut [u8]) {
         let Some(place) = datagram.first_chunk_mut::<STAMP_BYTES>() else { return };
         place[..4].copy_from_slice(&MAGIC.to_be_bytes());

@@ -1,31 +1,31 @@
-//! Which numbers of a flow have been seen: exact for the newest, counted for the older ones.
+//! Numbers of a flow that have been seen: exact for the newest, counted for older ones.
 
-/// How far behind the newest number a datagram may arrive and still be told from one seen before.
+/// Maximum distance behind the newest number at which a datagram can be told from one seen before.
 ///
-/// 2¹⁷ numbers take 16 KiB; at a million datagrams a second they are an eighth of a second of reordering.
+/// 2¹⁷ numbers take 16 KiB; at a million datagrams per second they cover an eighth of a second of reordering.
 const WINDOW_NUMBERS: u64 = 1 << 17;
 const WORDS: u64 = WINDOW_NUMBERS / WORD_NUMBERS;
 const WORD_NUMBERS: u64 = 64;
 
-/// What a number was to the window.
+/// Result of marking a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Seen {
-    /// It was not seen before.
+    /// Not seen before.
     First,
-    /// It was.
+    /// Seen before.
     Again,
-    /// It lies before the window: whether it was seen is not known any more.
+    /// Before the window: whether it was seen is no longer known.
     Unknown,
 }
 
-/// The numbers seen, with a memory of bounded size.
+/// Numbers seen, in bounded memory.
 #[derive(Clone, Debug)]
 pub(super) struct SeenNumbers {
-    /// A ring of bits: number `n` lies in word `n / 64 % WORDS`.
+    /// Ring of bits: number `n` is in word `n / 64 % WORDS`.
     words: Box<[u64]>,
-    /// The first number of the window, a multiple of 64.
+    /// First number of the window, a multiple of 64.
     first: u64,
-    /// How many numbers before the window were never seen.
+    /// Numbers before the window that were never seen.
     unseen_before: u64,
 }
 
@@ -35,7 +35,7 @@ impl SeenNumbers {
         Self { words: vec![0; words].into_boxed_slice(), first: 0, unseen_before: 0 }
     }
 
-    /// Takes note of a number.
+    /// Marks a number as seen.
     pub(super) fn mark(&mut self, number: u64) -> Seen {
         if number < self.first {
             return Seen::Unknown;

@@ -1,35 +1,35 @@
-//! The outcome of every exchange.
+//! Outcome of every exchange.
 
-/// What the near end counted, each where it happened.
+/// Counters of the client, each counted where it happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ExchangeCounts {
-    /// Messages that were handed over.
+    /// Messages sent.
     pub sent: u64,
-    /// Those that were answered in time.
+    /// Messages answered in time.
     pub completed: u64,
-    /// Those for whose answer it was not waited any longer.
+    /// Messages given up: the answer did not come in time.
     pub given_up: u64,
 }
 
 /// The account of exchanges: `sent = completed + lost forward + lost in reverse + unexplained`.
 ///
-/// `sent`, `completed` and what was given up are counted by the near end, what was answered by the far end; so closing
-/// it is a check.
+/// The client counts `sent`, `completed` and what was given up, the server what it answered; so closing the account
+/// is a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExchangeAccount {
-    /// Messages that were handed over.
+    /// Messages sent.
     pub sent: u64,
-    /// Those that were answered in time.
+    /// Messages answered in time.
     pub completed: u64,
-    /// Those that did not arrive whole.
+    /// Messages that did not arrive complete at the server.
     pub lost_forward: u64,
-    /// Those whose answer did not come whole, or not in time.
+    /// Messages whose answer did not arrive complete, or not in time.
     pub lost_reverse: u64,
-    /// Those that were lost where nobody can tell: the far end is gone.
+    /// Messages lost in an unknown direction: the server is gone.
     pub unexplained: u64,
 }
 
-/// Says that an account does not add up: a defect of the bench.
+/// Error for an account that does not add up: a defect of the bench.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "the account of exchanges does not add up: of {} messages sent {} were completed and {} given up, and the other end answered \
@@ -41,7 +41,7 @@ pub struct ExchangeLawError {
 }
 
 impl ExchangeCounts {
-    /// Closes the account with what the far end has answered; `None` if it cannot tell.
+    /// Closes the account with the number of messages the server answered; `None` if it cannot report.
     ///
     /// # Errors
     /// [`ExchangeLawError`] if it does not add up.
@@ -64,13 +64,13 @@ impl ExchangeCounts {
 }
 
 impl ExchangeAccount {
-    /// Returns how many exchanges were lost.
+    /// Returns the number of lost exchanges.
     #[must_use]
     pub const fn lost(&self) -> u64 {
         self.lost_forward + self.lost_reverse + self.unexplained
     }
 
-    /// Tells whether it adds up.
+    /// Returns whether the account adds up.
     #[must_use]
     pub const fn adds_up(&self) -> bool {
         self.sent == self.completed + self.lost()

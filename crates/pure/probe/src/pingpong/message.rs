@@ -1,41 +1,41 @@
-//! Messages cut into datagrams, and put together again.
+//! Messages cut into datagrams and reassembled.
 //!
 //! ```text
 //!  0      4      8          16       20       24
 //!  ├ magic┼ run  ┼ exchange ┼ offset ┼ message┤ bytes of the message …
 //! ```
 //!
-//! Big endian. `offset` says where in the message the bytes stand, `message` how long it is.
+//! Big endian. `offset` is the position of the bytes in the message, `message` its length.
 
-/// How long the head of a piece is.
+/// Length of a piece's header.
 pub const PIECE_HEADER_BYTES: usize = 24;
 
-/// The longest message: with room in the head, and in memory.
+/// Maximum length of a message, which fits the header and memory.
 pub const LARGEST_MESSAGE_BYTES: u64 = 1 << 30;
 
-/// The first word of every piece: nothing else that comes by is taken for one.
+/// First word of every piece, which tells it from foreign traffic.
 const MAGIC: u32 = 0x7461_7070;
 
-/// The head of a piece.
+/// Header of a piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// Which run, so that a straggler of the run before is not counted.
+    /// Run, so that a straggler of the previous run is not counted.
     pub run: u32,
-    /// Which exchange of the run, from 0.
+    /// Exchange of the run, from 0.
     pub exchange: u64,
-    /// Where its bytes stand in the message.
+    /// Offset of the piece's bytes in the message.
     pub offset: u32,
-    /// How long the message is.
+    /// Length of the message.
     pub message_bytes: u32,
 }
 
-/// Returns the places and lengths of a message's pieces, each with at most so many bytes of it.
+/// Returns offset and length of a message's pieces, each of at most `piece_bytes` bytes.
 ///
 /// # Panics
-/// If a piece were to hold nothing.
+/// If `piece_bytes` is zero.
 pub fn pieces(message_bytes: u32, piece_bytes: u32) -> impl ExactSizeIterator<Item = (u32, u32)> {
     assert!(piece_bytes > 0, "a piece holds something");
-    // Also a message of nothing is one piece.
+    // An empty message is one piece, too.
     let count = message_bytes.div_ceil(piece_bytes).max(1);
     (0..count).map(move |index| {
         let offset = index * piece_bytes;
@@ -44,7 +44,7 @@ pub fn pieces(message_bytes: u32, piece_bytes: u32) -> impl ExactSizeIterator<It
 }
 
 impl Piece {
-    /// Writes the head where a datagram begins.
+    /// Writes the header at the beginning of a datagram.
     ///
     /// # Panics
     /// If the datagram is too short for it.
@@ -57,7 +57,7 @@ impl Piece {
         place[20..].copy_from_slice(&self.message_bytes.to_be_bytes());
     }
 
-    /// Reads the head of a datagram and how many bytes of the message stand behind it; `None` if it is no piece.
+    /// Reads the header of a datagram and the number of message bytes after it; `None` if it is not a piece.
     #[must_use]
     pub fn read(datagram: &[u8]) -> Option<(Self, u32)> {
         let place = datagram.first_chunk::<PIECE_HEADER_BYTES>()?;
@@ -70,45 +70,45 @@ impl Piece {
     }
 }
 
-/// What a datagram was to an [`Assembly`].
+/// Outcome of a datagram at an [`Assembly`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Came {
-    /// A piece of a message that is not whole yet.
+    /// A piece of a message that is not complete yet.
     Piece,
     /// The last piece of this exchange's message.
     Whole {
-        /// Which exchange.
+        /// Exchange of the message.
         exchange: u64,
-        /// How long its message is.
+        /// Length of the message.
         message_bytes: u32,
     },
-    /// Nothing new: of an earlier exchange, one that is whole already, come again, or none of this run.
+    /// Nothing new: a piece of an earlier exchange, a duplicate, or not of this run.
     Nothing,
 }
 
-/// Puts the newest message together. An earlier one that is not whole is given up: one message is on its way at a time.
+/// Reassembles the newest message. An earlier incomplete one is given up: only one message is in flight at a time.
 #[derive(Clone, Debug)]
 pub struct Assembly {
     run: u32,
     piece_bytes: u32,
     largest_bytes: u32,
-    /// The exchange that is put together; earlier ones are over.
+    /// The exchange being reassembled; earlier ones are over.
     exchange: u64,
     message_bytes: u32,
-    /// A bit for each piece that came.
+    /// One bit for each piece that arrived.
     came: Vec<u64>,
     missing: u32,
     /// Pieces of exchanges that were over.
     late: u64,
-    /// Pieces that came again.
+    /// Duplicate pieces.
     duplicates: u64,
 }
 
 impl Assembly {
-    /// Begins, for messages of at most so many bytes in pieces of so many; nothing has come yet.
+    /// Creates an assembly for messages of at most `largest_bytes` in pieces of `piece_bytes`.
     ///
     /// # Panics
-    /// If a piece were to hold nothing.
+    /// If `piece_bytes` is zero.
     #[must_use]
     pub fn new(run: u32, piece_bytes: u32, largest_bytes: u32) -> Self {
         assert!(piece_bytes > 0, "a piece holds something");
@@ -125,13 +125,13 @@ impl Assembly {
         }
     }
 
-    /// Takes a datagram.
+    /// Accepts a datagram.
     pub fn accept(&mut self, datagram: &[u8]) -> Came {
         let Some((head, length)) = Piece::read(datagram) else { return Came::Nothing };
         if head.run != self.run || !self.is_cut_as_agreed(&head, length) {
             return Came::Nothing;
         }
-        // Exchanges are counted from 1 here: at 0 nothing has come.
+        // Exchanges are counted from 1 here: 0 means that nothing has arrived.
         let exchange = head.exchange.saturating_add(1);
         if exchange < self.exchange {
             self.late += 1;
@@ -146,13 +146,13 @@ impl Assembly {
         self.mark(head)
     }
 
-    /// Returns how many pieces came of exchanges that were over.
+    /// Returns the number of pieces of exchanges that were over.
     #[must_use]
     pub const fn late(&self) -> u64 {
         self.late
     }
 
-    /// Returns how many pieces came again.
+    /// Returns the number of duplicate pieces.
     #[must_use]
     pub const fn duplicates(&self) -> u64 {
         self.duplicates

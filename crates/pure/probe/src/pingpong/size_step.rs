@@ -1,13 +1,13 @@
-//! Which sizes are exchanged, and how often each.
+//! Message sizes of a curve, and the number of exchanges of each.
 
 use core::time::Duration;
 
 use units::Instant;
 
-/// The largest message of Petri 2007. Units: bytes.
+/// Largest message of Petri 2007. Units: bytes.
 pub const LARGEST_OF_PETRI_2007: u64 = 9_288_586;
 
-/// The factor between two sizes of a curve: coarse enough for a short measurement, fine enough to see where it bends.
+/// Factor between two sizes of a curve: coarse enough for a short measurement, fine enough to show where it bends.
 const FACTOR: u64 = 4;
 
 /// Returns the sizes of a curve: powers of four from one byte on, and the largest itself.
@@ -17,18 +17,19 @@ pub fn sizes(largest: u64) -> Vec<u64> {
     powers.take_while(|size| *size < largest).chain([largest]).collect()
 }
 
-/// How long a size is exchanged: until one of both is reached, but [`SizeStep::FEWEST`] times in any case.
+/// Limits of a size step: it ends at the first one reached, but not before [`SizeStep::FEWEST`] exchanges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Until {
-    /// So long.
+    /// Time limit.
     pub time: Duration,
-    /// So often.
+    /// Exchange limit.
     pub exchanges: u64,
 }
 
 /// The exchanges of one size.
 ///
-/// Those at the beginning are not measured: a connection is only then as fast as it gets. They are in the account.
+/// Exchanges at the beginning are not measured, because a connection needs them to reach its speed. They count in
+/// the account.
 #[derive(Clone, Copy, Debug)]
 pub struct SizeStep {
     until: Until,
@@ -39,27 +40,27 @@ pub struct SizeStep {
 }
 
 impl SizeStep {
-    /// How often a size is measured, however long it takes: fewer have no median.
+    /// Minimum number of measured exchanges, however long they take: fewer have no median.
     pub const FEWEST: u64 = 3;
-    /// How many exchanges of a size are not measured, at most; at least one is not.
+    /// Maximum number of exchanges of a size that are not measured; at least one is not.
     pub const UNMEASURED: u64 = 10;
-    /// Which part of the time, or of the exchanges, is not measured. Units: one of so many.
+    /// Share of the time, or of the exchanges, that is not measured: one part in this many.
     const UNMEASURED_PART: u32 = 10;
 
-    /// Begins.
+    /// Begins a size step.
     #[must_use]
     pub const fn begin(until: Until, now: Instant) -> Self {
         Self { until, began: now, unmeasured: 0, measured: 0, is_measuring: false }
     }
 
-    /// Tells whether to exchange once more.
+    /// Returns whether to exchange once more.
     #[must_use]
     pub fn goes_on(&self, now: Instant) -> bool {
         let is_enough = self.measured >= self.until.exchanges || now.since(self.began) >= self.until.time;
         self.measured < Self::FEWEST || !is_enough
     }
 
-    /// Takes note of an exchange, complete or lost, that ended at `now`; tells whether it is measured.
+    /// Records an exchange, complete or lost, that ended at `now`; returns whether it is measured.
     pub fn exchanged(&mut self, now: Instant) -> bool {
         let is_measured = self.is_measuring;
         if is_measured {
