@@ -1,4 +1,4 @@
-//! Controls on one path: the goodput of each alone and against Reno, over several seeds.
+//! Comparison of congestion controls on one path: goodput of each alone and against Reno, over several seeds.
 
 use core::fmt;
 use core::time::Duration;
@@ -12,94 +12,95 @@ use serde::Serialize;
 use crate::report::{ComparisonReport, Conditions};
 use crate::{Flow, Hosts, Outcome, Path, Run};
 
-/// A control that takes part.
+/// A congestion control that takes part.
 #[derive(Clone, Debug)]
 pub struct Competitor {
-    /// Its name.
+    /// Name of the control.
     pub name: String,
-    /// Its options as `alpha=20&gamma=0.5`; empty if it has none.
+    /// Options as `alpha=20&gamma=0.5`; empty if there are none.
     pub options: String,
-    /// Makes it.
+    /// Factory of the control.
     pub control: Arc<dyn Factory>,
 }
 
-/// Controls on one path.
+/// Congestion controls to compare on one path.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// Where.
+    /// Path that the flows share.
     pub path: Path,
-    /// Who.
+    /// Controls to compare.
     pub competitors: Vec<Competitor>,
-    /// How many flows of each share the path.
+    /// Number of flows of each control that share the path.
     pub flows: usize,
-    /// How long each run lasts.
+    /// Duration of each run.
     pub duration: Duration,
-    /// What is before this does not count for the means.
+    /// Time at the beginning that is excluded from the means.
     pub warm_up: Duration,
-    /// What the hosts are like.
+    /// Behaviour of the hosts.
     pub hosts: Hosts,
-    /// Each of them is a run.
+    /// Seeds; each is a run.
     pub seeds: Vec<u64>,
-    /// Each control also runs against a Reno flow, to see how much that flow keeps.
+    /// True if each control also runs against a Reno flow, to see how much that flow keeps.
     pub against_reno: bool,
 }
 
-/// What a control got: medians over the seeds.
+/// Result of a control: medians over the seeds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Standing {
-    /// Its name.
+    /// Name of the control.
     pub cc: String,
-    /// Its options; empty if it has none.
+    /// Options; empty if there are none.
     pub options: String,
-    /// What its flows got together.
+    /// Total goodput of its flows.
     pub goodput_bits_per_second: f64,
-    /// The same with the worst seed.
+    /// Total goodput with the worst seed.
     pub least_goodput_bits_per_second: f64,
-    /// The same with the best seed.
+    /// Total goodput with the best seed.
     pub most_goodput_bits_per_second: f64,
-    /// What that is of what flows could have got.
+    /// Goodput as a share of the maximum.
     pub utilisation: f64,
-    /// How long packets waited before the bottleneck, in the mean over time.
+    /// Queueing delay at the bottleneck, mean over time.
     pub queueing_delay_seconds: f64,
-    /// And in all but the worst twentieth of the time.
+    /// 95th percentile of the queueing delay over time.
     pub queueing_delay_p95_seconds: f64,
-    /// Which part of what was sent was lost.
+    /// Share of the sent packets that was lost.
     pub loss: f64,
-    /// How evenly its flows shared.
+    /// Fairness among its flows (Jain's index).
     pub jain_index: f64,
-    /// The goodput of a Reno flow that competes with this control, relative to one that competes with another Reno: at 1
-    /// the control takes nothing from it. None if it was not asked for.
+    /// Goodput of a Reno flow that competes with this control, relative to one that competes with another Reno: at
+    /// 1 the control takes nothing from it. `None` if it was not requested.
     pub friendliness_to_reno: Option<f64>,
-    /// How many runs this is the median of.
+    /// Number of runs behind the median.
     pub seeds: usize,
-    /// What became of everything that its flows sent, in all runs together.
+    /// Outcome of everything its flows sent, over all runs.
     pub packets: Packets,
-    /// How often the control asked for a window or a rate that cannot be obeyed, in all runs together.
+    /// Times the control asked for an impossible window or rate, over all runs.
     pub absurd_policies: u64,
-    /// What came of the first seed.
+    /// Outcome of the first seed.
     #[serde(skip)]
     pub first: Outcome,
 }
 
-/// What became of what was sent. Units: packets, control packets included.
+/// Outcome of sent packets. Units: packets, control packets included.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Packets {
-    /// What the senders sent.
+    /// Sent by the senders.
     pub sent: u64,
-    /// What of it the receivers read.
+    /// Read by the receivers.
     pub delivered: u64,
-    /// What of it found the queue full.
+    /// Lost at the full queue.
     pub lost_in_queue: u64,
-    /// What else of it was lost.
+    /// Lost elsewhere on the path.
     pub lost_on_the_way: u64,
-    /// What was still on its way at the end.
+    /// In flight at the end.
     pub in_flight: u64,
 }
 
-/// What of a path's rate controls with a constant rate use together: headers, acknowledgements and a little room.
+/// Share of the path's rate that controls with a constant rate use in total: the rest is for headers,
+/// acknowledgements and some room.
 const SHARE_PERCENT: u64 = 95;
 
-/// One run of a comparison, and what it is for.
+/// One run of a comparison, and its purpose.
 struct Job {
     run: Run,
     what: What,
@@ -109,44 +110,44 @@ struct Job {
 enum What {
     /// Flows of one control.
     Alone(usize),
-    /// One of it and one Reno.
+    /// One flow of the control and one Reno flow.
     AgainstReno(usize),
-    /// Two Renos.
+    /// Two Reno flows.
     RenoAgainstReno,
 }
 
 impl Competitor {
-    /// Makes a competitor of a control that is built in, as `fast` or `fast?alpha=20`.
+    /// Creates a competitor with a built-in control, such as `fast` or `fast?alpha=20`.
     ///
     /// # Errors
-    /// If there is no such control, or it does not understand an option.
+    /// If there is no such control, or it does not accept an option.
     pub fn named(text: &str) -> Result<Self, UnknownControl> {
         let (name, options) = text.split_once('?').unwrap_or((text, ""));
         let control = Arc::from(named(name, options)?);
         Ok(Self { name: name.to_owned(), options: options.to_owned(), control })
     }
 
-    /// Makes a competitor of a control of one's own.
+    /// Creates a competitor with a custom control.
     #[must_use]
     pub fn of(name: &str, control: Arc<dyn Factory>) -> Self {
         Self { name: name.to_owned(), options: String::new(), control }
     }
 
-    /// Makes a competitor as [`named`](Self::named); a control that must have a rate and was given none gets the share of
-    /// the path that one of `flows` can have.
+    /// Creates a competitor as [`named`](Self::named); a control that needs a rate and was given none gets the
+    /// share of the path that one of `flows` can have.
     ///
     /// # Errors
-    /// If there is no such control, or it does not understand an option.
+    /// If there is no such control, or it does not accept an option.
     pub fn at_share(text: &str, path: &Path, flows: usize) -> Result<Self, UnknownControl> {
         Self::named(text).or_else(|error| {
             let rate_bits_per_s = path.rate_bits_per_s * SHARE_PERCENT / 100 / flows.max(1) as u64;
             let separator = if text.contains('?') { '&' } else { '?' };
-            // What is wrong without a rate, and still is with one, is told as it was.
+            // If the text is wrong with a rate, too, the error without one is returned.
             Self::named(&format!("{text}{separator}rate={}k", rate_bits_per_s / 1_000)).map_err(|_| error)
         })
     }
 
-    /// Returns every control that is built in, as [`at_share`](Self::at_share).
+    /// Returns all built-in controls, each as [`at_share`](Self::at_share).
     #[must_use]
     pub fn all(path: &Path, flows: usize) -> Vec<Self> {
         let make = |name| Self::at_share(name, path, flows).expect("it is built in, and has its rate");
@@ -164,13 +165,13 @@ impl fmt::Display for Competitor {
     }
 }
 
-/// Returns what a control with options is called: as it was asked for.
+/// Returns the label of a control with its options, as it was requested.
 pub(crate) fn label(name: &str, options: &str) -> String {
     if options.is_empty() { name.to_owned() } else { format!("{name}?{options}") }
 }
 
 impl Comparison {
-    /// Makes a comparison of one flow each, with three seeds on ideal hosts.
+    /// Creates a comparison of one flow each, with three seeds on ideal hosts.
     #[must_use]
     pub fn new(path: Path, competitors: Vec<Competitor>) -> Self {
         let duration = Duration::from_secs(20);
@@ -187,9 +188,10 @@ impl Comparison {
         }
     }
 
-    /// Plays all runs on all processors and says how each control did, in their order; none if `goes_on` says no.
+    /// Plays all runs on all processors and returns the result of each control in order; `None` if `goes_on`
+    /// returns false.
     ///
-    /// `goes_on` hears which part of all is done, on a thread of the work.
+    /// `goes_on` receives the completed share of the work, on a worker thread.
     pub fn play(&self, goes_on: impl Fn(f64) -> bool + Sync) -> Option<ComparisonReport> {
         let jobs = self.jobs();
         let outcomes = play_all(&jobs, &goes_on)?;
@@ -233,7 +235,7 @@ impl Comparison {
         jobs
     }
 
-    /// Flows begin a little apart, each seed in its own way: in step they would lose in step.
+    /// Flows begin slightly apart, differently for each seed: synchronised flows would lose synchronously.
     fn run(&self, mut flows: Vec<Flow>, seed: u64) -> Run {
         let mut random = units::Random::for_purpose(seed, "starts");
         for flow in &mut flows {
@@ -249,7 +251,7 @@ impl Comparison {
     }
 }
 
-/// Plays jobs on all processors; the outcomes are in the jobs' order, whoever was first.
+/// Plays jobs on all processors; the outcomes are in the order of the jobs.
 fn play_all(jobs: &[Job], goes_on: &(impl Fn(f64) -> bool + Sync)) -> Option<Vec<Outcome>> {
     let outcomes: Mutex<Vec<Option<Outcome>>> = Mutex::new(vec![None; jobs.len()]);
     let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -307,7 +309,7 @@ impl Standing {
         }
     }
 
-    /// Returns its name with its options.
+    /// Returns the control's name with its options.
     #[must_use]
     pub fn label(&self) -> String {
         label(&self.cc, &self.options)
@@ -325,14 +327,14 @@ impl Packets {
         }
     }
 
-    /// Tells whether the account closes: what was sent was delivered, lost, or is on its way.
+    /// Returns whether the account closes: sent = delivered + lost + in flight.
     #[must_use]
     pub const fn balance(&self) -> bool {
         self.sent == self.delivered + self.lost_in_queue + self.lost_on_the_way + self.in_flight
     }
 }
 
-/// Returns the middle one, or the mean of the two in the middle.
+/// Returns the median: the middle value, or the mean of the two middle ones.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {

@@ -1,16 +1,16 @@
-//! What the hosts at the ends of a path are like.
+//! Behaviour of the hosts at the ends of a path.
 
 use core::time::Duration;
 
 use sim::{Clock, Costs, Host, Lateness};
 
-/// What the hosts at both ends are like.
+/// Behaviour of the hosts at both ends.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Hosts {
-    /// They do everything at once, and their clocks agree.
+    /// Hosts act at once, and their clocks agree.
     #[default]
     Ideal,
-    /// They take time, wake up late, stall now and then, and their clocks disagree: a busy machine of two cores.
+    /// Hosts take time, wake up late, stall now and then, and their clocks disagree: a busy machine of two cores.
     ///
     /// Source: this project's own measurements; `docs/congestion-control.md` has the table.
     Real,
@@ -37,7 +37,7 @@ impl Hosts {
     }
 }
 
-/// What `recv` asks the kernel for.
+/// Receive buffer that `recv` asks the kernel for.
 const RECEIVE_BUFFER_BYTES: u64 = 8 << 20;
 
 fn real() -> Host {

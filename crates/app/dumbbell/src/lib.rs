@@ -1,8 +1,9 @@
-//! Congestion controls compared: flows of the real transport over one bottleneck of the virtual network.
+//! Comparison of congestion controls: flows of the real transport over one bottleneck of the virtual network.
 //!
-//! The topology is the field's dumbbell: each flow has a sender on one side and a receiver on the other, and all share the
-//! trunk between. What runs is the machine that also runs on sockets, packet by packet; only clock, hosts and network are
-//! simulated. A [`Run`] is all of its result: the same seed gives the same numbers everywhere.
+//! The topology is the field's dumbbell: each flow has a sender on one side and a receiver on the other, and all
+//! share the trunk between. The state machine is the one that runs on sockets, packet by packet; only clock, hosts
+//! and network are simulated. The result depends on the [`Run`] alone: the same seed gives the same numbers
+//! everywhere.
 //!
 //! ```
 //! use core::time::Duration;

@@ -1,84 +1,84 @@
-//! The outcome of a run.
+//! Outcome of a run.
 
 use core::time::Duration;
 
 use udt::Stats;
 
-/// The outcome of a run. Means are over the time after the warm-up, counts over all of it.
+/// Outcome of a run. Means are over the time after the warm-up, counts over all of it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// What all flows together could have got at most. Units: bits per second of payload.
+    /// Maximum total goodput of all flows. Units: bits per second of payload.
     pub ceiling_bits_per_s: f64,
-    /// How far apart the points of curves over time are.
+    /// Time between the points of curves over time.
     pub step: Duration,
-    /// What each flow got, in the order of the run.
+    /// Outcome of each flow, in the order of the run.
     pub flows: Vec<FlowOutcome>,
-    /// How long a packet would have waited before the bottleneck, in the mean over time.
+    /// Queueing delay of a packet at the bottleneck, mean over time.
     pub mean_queue: Duration,
-    /// And in all but the worst twentieth of the time.
+    /// 95th percentile of the queueing delay over time.
     pub queue_p95: Duration,
-    /// The same over time.
+    /// Queueing delay over time.
     pub queue_over_time: Vec<Duration>,
-    /// What the senders sent, control packets included.
+    /// Packets sent by the senders, control packets included.
     pub sent_packets: u64,
-    /// What of it the receivers read.
+    /// Packets read by the receivers.
     pub delivered_packets: u64,
-    /// What of it found the queue full.
+    /// Packets lost at the full queue.
     pub lost_in_queue_packets: u64,
-    /// What else of it was lost.
+    /// Packets lost elsewhere on the path.
     pub lost_on_the_way_packets: u64,
-    /// What was still on its way at the end.
+    /// Packets in flight at the end.
     pub in_flight_packets: u64,
 }
 
-/// What a flow got.
+/// Outcome of a flow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowOutcome {
-    /// What it is called.
+    /// Name of the flow.
     pub name: String,
-    /// What its receiver's application read. Units: bits per second of payload.
+    /// Goodput at the receiver's application. Units: bits per second of payload.
     pub goodput_bits_per_s: f64,
-    /// The same over time.
+    /// Goodput over time. Units: bits per second of payload.
     pub goodput_over_time: Vec<f64>,
-    /// What it had on its way. Units: packets.
+    /// Packets in flight over time.
     pub window_over_time: Vec<u32>,
-    /// What its sender's connection counted.
+    /// Statistics of the sender's connection.
     pub stats: Stats,
 }
 
 impl Outcome {
-    /// Returns what all flows got together. Units: bits per second of payload.
+    /// Returns the total goodput of all flows. Units: bits per second of payload.
     #[must_use]
     pub fn goodput_bits_per_s(&self) -> f64 {
         self.flows.iter().map(|flow| flow.goodput_bits_per_s).sum()
     }
 
-    /// Returns what they got of what they could have got.
+    /// Returns the total goodput as a share of the maximum.
     #[must_use]
     pub fn utilisation(&self) -> f64 {
         self.goodput_bits_per_s() / self.ceiling_bits_per_s
     }
 
-    /// Returns how much was lost, wherever.
+    /// Returns the number of packets lost anywhere.
     #[must_use]
     pub const fn lost_packets(&self) -> u64 {
         self.lost_in_queue_packets + self.lost_on_the_way_packets
     }
 
-    /// Returns which part of what was sent was lost.
+    /// Returns the share of sent packets that was lost.
     #[must_use]
     pub fn loss(&self) -> f64 {
         self.lost_packets() as f64 / self.sent_packets.max(1) as f64
     }
 
-    /// Returns how evenly the flows shared.
+    /// Returns the fairness among the flows.
     #[must_use]
     pub fn jain_index(&self) -> f64 {
         jain_index(self.flows.iter().map(|flow| flow.goodput_bits_per_s))
     }
 }
 
-/// Returns how even shares are: 1 if all are equal, 1/n if one of n has everything.
+/// Returns Jain's fairness index of shares: 1 if all are equal, 1/n if one of n has everything.
 ///
 /// Source: Jain, Chiu and Hawe, DEC technical report 301, 1984.
 #[must_use]

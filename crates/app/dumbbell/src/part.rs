@@ -1,4 +1,4 @@
-//! The ends of a flow: one sends without end, one reads without pause.
+//! The ends of a flow: one sends continuously, one reads continuously.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -6,7 +6,7 @@ use sim::{Address, Arrival, Node, NodeId, Socket};
 use udt::{Datagrams, Endpoint, EndpointConfig, Event, Output, SocketConfig, SocketId, Stats};
 use units::Instant;
 
-/// What is written and read at once. Units: bytes.
+/// Size of one write or read. Units: bytes.
 const BLOCK_BYTES: usize = 1 << 18;
 
 /// An end of a flow.
@@ -15,7 +15,7 @@ pub(crate) enum Part {
     Receiver(Receiver),
 }
 
-/// Sends as much as it can, from its start on.
+/// Sends as fast as it can, from its start on.
 pub(crate) struct Sender {
     endpoint: Endpoint,
     config: SocketConfig,
@@ -25,7 +25,7 @@ pub(crate) struct Sender {
     block: Vec<u8>,
 }
 
-/// Reads what comes.
+/// Reads everything that arrives.
 pub(crate) struct Receiver {
     endpoint: Endpoint,
     socket: Option<SocketId>,
@@ -34,7 +34,7 @@ pub(crate) struct Receiver {
 }
 
 impl Part {
-    /// Makes the end that sends to a node from `starts` on, as its own clock shows.
+    /// Creates the end that sends to a node from `starts` on, by its own clock.
     pub(crate) fn sender(seed: u64, config: SocketConfig, to: NodeId, starts: Instant) -> Self {
         let block = vec![0; BLOCK_BYTES];
         Self::Sender(Sender { endpoint: endpoint(seed), config, to, starts, socket: None, block })
@@ -53,7 +53,7 @@ impl Part {
         }
     }
 
-    /// Returns what the sending end's connection has done, once it stands.
+    /// Returns the statistics of the sender's connection, once it is established.
     pub(crate) fn stats(&self) -> Option<Stats> {
         match self {
             Self::Sender(sender) => sender.endpoint.stats(sender.socket?),
@@ -136,7 +136,7 @@ impl Node for Part {
 }
 
 impl Part {
-    /// Returns when it begins if it has not yet.
+    /// Returns the start time if the sender has not started yet.
     fn starts(&self) -> Option<Instant> {
         match self {
             Self::Sender(sender) if sender.socket.is_none() => Some(sender.starts),
@@ -149,7 +149,7 @@ fn endpoint(seed: u64) -> Endpoint {
     Endpoint::new(&EndpointConfig { seed, secret: [5; 16] })
 }
 
-/// The address of a node: its number, in network 10.
+/// Returns the address of a node: its number, in network 10.
 fn address(node: NodeId) -> SocketAddr {
     let [_, one, two, three] = node.0.to_be_bytes();
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, one, two, three)), 9_000)

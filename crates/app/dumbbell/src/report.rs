@@ -1,4 +1,4 @@
-//! What is handed out: a table for people, rows for programs, a page and a picture with curves over time.
+//! Reports: a table for people, rows for programs, a page and a picture with curves over time.
 
 mod curves;
 
@@ -12,53 +12,53 @@ use units::text;
 
 use crate::{Cell, Comparison, Hosts, Standing, Sweep};
 
-/// Of how many controls a picture has curves at most: more of them are for the page.
+/// Maximum number of controls with curves in a picture: the page has the others.
 const MOST_IN_PICTURE: usize = 6;
 
-/// Under which circumstances controls were compared.
+/// Conditions under which controls were compared.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Conditions {
-    /// What the bottleneck carries, with all headers. Units: bits per second.
+    /// Rate of the bottleneck, with all headers. Units: bits per second.
     pub rate_bits_per_second: u64,
-    /// What waits before it at most; none if that differs. Units: bytes on the wire.
+    /// Queue capacity before the bottleneck; `None` if it varies. Units: bytes on the wire.
     pub queue_bytes: Option<u64>,
-    /// The round-trip time without queueing; none if that is what was swept over.
+    /// Round-trip time without queueing; `None` if it is swept.
     pub round_trip_seconds: Option<f64>,
-    /// The probability of each packet to be lost; none if that is what was swept over.
+    /// Loss probability of each packet; `None` if it is swept.
     pub loss: Option<f64>,
-    /// Packets that were lost on purpose, by their number at the bottleneck.
+    /// Packets lost on purpose, by their number at the bottleneck.
     pub lost: Vec<u64>,
-    /// What others sent through the bottleneck. Units: bits per second.
+    /// Cross traffic through the bottleneck. Units: bits per second.
     pub others_bits_per_second: Option<u64>,
-    /// The largest packet, with IP's header.
+    /// Largest packet, with the IP header. Units: bytes.
     pub packet_bytes: u32,
     /// `ideal`, or `real` for hosts that take time, wake up late and stall.
     pub hosts: &'static str,
-    /// How many flows of one control shared the path.
+    /// Number of flows of one control that shared the path.
     pub flows: usize,
-    /// How long each run lasted.
+    /// Duration of each run.
     pub duration_seconds: f64,
-    /// What was before this does not count for the means.
+    /// Time at the beginning that is excluded from the means.
     pub warm_up_seconds: f64,
-    /// Each of them is a run.
+    /// Seeds; each is a run.
     pub seeds: Vec<u64>,
 }
 
-/// How controls did on one path.
+/// Results of controls on one path.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ComparisonReport {
-    /// Where and how long.
+    /// Conditions of the comparison.
     pub conditions: Conditions,
-    /// Each control, in the order in which they were named.
+    /// Result of each control, in the order in which they were named.
     pub standings: Vec<Standing>,
 }
 
-/// How controls did over losses and round trips.
+/// Results of controls over losses and round trips.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SweepReport {
-    /// Where and how long.
+    /// Conditions of the sweep.
     pub conditions: Conditions,
-    /// By round trip, then loss, then control.
+    /// Cells by round trip, then loss, then control.
     pub cells: Vec<Cell>,
 }
 
@@ -86,7 +86,7 @@ impl Conditions {
 }
 
 impl fmt::Display for Conditions {
-    /// Writes them as a line.
+    /// Writes the conditions as a line.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}", text::rate(self.rate_bits_per_second as f64))?;
         if let Some(seconds) = self.round_trip_seconds {
@@ -114,7 +114,7 @@ impl fmt::Display for Conditions {
 }
 
 impl ComparisonReport {
-    /// Returns the notes on the table.
+    /// Returns notes on the table.
     fn notes(&self) -> Vec<String> {
         let absurd = self.standings.iter().filter(|standing| standing.absurd_policies > 0);
         let mut notes: Vec<String> = absurd
@@ -144,7 +144,7 @@ impl SweepReport {
         Self { conditions: Conditions { round_trip_seconds: None, loss: None, queue_bytes, ..first }, cells }
     }
 
-    /// Returns the controls in their order.
+    /// Returns the labels of the controls in order.
     fn labels(&self) -> Vec<String> {
         let mut labels = Vec::new();
         for label in self.cells.iter().map(Cell::label) {
@@ -161,7 +161,7 @@ impl SweepReport {
 }
 
 impl fmt::Display for ComparisonReport {
-    /// Writes a line a control.
+    /// Writes one line per control.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.standings.iter().map(|standing| standing.label().chars().count()).max();
         let width = width.unwrap_or(0).max("CC".len());
@@ -178,7 +178,7 @@ impl fmt::Display for ComparisonReport {
     }
 }
 
-/// A control's line behind its name.
+/// Line of a control after its name.
 struct Row<'a>(&'a Standing);
 
 impl fmt::Display for Row<'_> {
@@ -191,7 +191,7 @@ impl fmt::Display for Row<'_> {
     }
 }
 
-/// What people read of a control, in the order of the columns.
+/// Returns the cells of a control for people, in column order.
 fn cells(standing: &Standing) -> [String; 8] {
     let millis = |seconds: f64| format!("{:.2} ms", seconds * 1e3);
     [
@@ -228,7 +228,7 @@ impl Serialize for ComparisonReport {
     }
 }
 
-/// The version of the JSON of reports.
+/// Version of the reports' JSON.
 const VERSION: u32 = 1;
 
 impl Forms for ComparisonReport {
@@ -294,7 +294,7 @@ impl Forms for ComparisonReport {
 }
 
 impl fmt::Display for SweepReport {
-    /// Writes a table a control: a line a loss, a column a round trip.
+    /// Writes one table per control: a line per loss, a column per round trip.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}", self.conditions)?;
         for label in self.labels() {

@@ -1,4 +1,4 @@
-//! A run: which flows share which path for how long.
+//! A run: flows that share a path for a given time.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -12,66 +12,66 @@ use crate::Hosts;
 use crate::outcome::{FlowOutcome, Outcome};
 use crate::part::Part;
 
-/// How many points a curve over time has.
+/// Number of points of a curve over time.
 const SAMPLES: u32 = 200;
-/// How often the queue is looked at for each of them.
+/// Queue samples per point.
 const LOOKS_A_SAMPLE: u32 = 20;
-/// IPv4's and UDP's headers. Units: bytes.
+/// IPv4 and UDP headers. Units: bytes.
 const HEADER_BYTES: u64 = 28;
-/// UDT's header. Units: bytes.
+/// UDT header. Units: bytes.
 const UDT_HEADER_BYTES: u64 = 16;
 
-/// What lies between senders and receivers.
+/// Path between senders and receivers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Path {
-    /// What the bottleneck carries, with all headers and Ethernet's frame. Units: bits per second.
+    /// Rate of the bottleneck, with all headers and the Ethernet frame. Units: bits per second.
     pub rate_bits_per_s: u64,
-    /// The round-trip time without queueing.
+    /// Round-trip time without queueing.
     pub round_trip: Duration,
-    /// What waits before the bottleneck at most. Units: bytes on the wire.
+    /// Queue capacity before the bottleneck. Units: bytes on the wire.
     pub queue_bytes: u64,
-    /// The probability of each packet to be lost behind the bottleneck, on its way to a receiver.
+    /// Loss probability of each packet behind the bottleneck, in the direction of the receiver.
     pub loss: f64,
-    /// Packets that are lost by their number at the bottleneck, counted from 0.
+    /// Packets to lose by their number at the bottleneck, counted from 0.
     pub lost: Vec<u64>,
-    /// The largest packet, with IP's header. Units: bytes.
+    /// Largest packet, with the IP header. Units: bytes.
     pub packet_bytes: u32,
-    /// Who else sends through the bottleneck.
+    /// Cross traffic through the bottleneck.
     pub others: Option<CrossTraffic>,
 }
 
-/// Who sends.
+/// A flow that sends data.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// What it is called in results.
+    /// Name in results.
     pub name: String,
-    /// Makes its congestion control.
+    /// Factory of its congestion control.
     pub control: Arc<dyn Factory>,
-    /// How much longer its round trip is than the path's.
+    /// Additional round-trip time beyond the path's.
     pub further: Duration,
-    /// When it begins.
+    /// Start time of the flow.
     pub starts: Duration,
 }
 
-/// Flows on a path, for a time.
+/// Flows on a path, for a given time.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What they share.
+    /// Path that the flows share.
     pub path: Path,
-    /// Who they are.
+    /// Flows of the run.
     pub flows: Vec<Flow>,
-    /// How long it lasts.
+    /// Duration of the run.
     pub duration: Duration,
-    /// What is before this does not count for the means.
+    /// Time at the beginning that is excluded from the means.
     pub warm_up: Duration,
-    /// What the hosts are like.
+    /// Behaviour of the hosts.
     pub hosts: Hosts,
-    /// All its chance.
+    /// Seed of all random decisions.
     pub seed: u64,
 }
 
 impl Path {
-    /// Makes a path with packets of 1,500 bytes and a queue of what is on its way in a round trip.
+    /// Creates a path with packets of 1,500 bytes and a queue of one bandwidth-delay product.
     #[must_use]
     pub fn new(rate_bits_per_s: u64, round_trip: Duration) -> Self {
         let mut path = Self {
@@ -87,22 +87,22 @@ impl Path {
         path
     }
 
-    /// Returns a queue of so many round trips; of 64 packets at least, or a train would not fit where hardly anything is on
-    /// its way. Units: bytes on the wire.
+    /// Returns a queue of `round_trips` bandwidth-delay products, but at least 64 packets: a train must fit even if
+    /// the product is tiny. Units: bytes on the wire.
     #[must_use]
     pub fn queue_of(&self, round_trips: f64) -> u64 {
         let bytes = self.flight_bytes() as f64 * round_trips;
         (bytes as u64).max(64 * self.wire_bytes())
     }
 
-    /// Returns what is on its way in a round trip when the bottleneck is busy. Units: bytes on the wire.
+    /// Returns the bandwidth-delay product. Units: bytes on the wire.
     #[must_use]
     pub fn flight_bytes(&self) -> u64 {
         let bits = u128::from(self.rate_bits_per_s) * self.round_trip.as_nanos() / 1_000_000_000;
         u64::try_from(bits / 8).unwrap_or(u64::MAX)
     }
 
-    /// Returns what flows could get at most, all together: payload of full packets. Units: bits per second.
+    /// Returns the maximum total goodput of all flows: payload of full packets. Units: bits per second.
     #[must_use]
     pub fn ceiling_bits_per_s(&self) -> f64 {
         let payload = u64::from(self.packet_bytes) - HEADER_BYTES - UDT_HEADER_BYTES;
@@ -130,15 +130,15 @@ impl Path {
 }
 
 impl Flow {
-    /// Makes a flow with a control that is built in, with its options as `alpha=20&gamma=0.5`.
+    /// Creates a flow with a built-in control, with its options as `alpha=20&gamma=0.5`.
     ///
     /// # Errors
-    /// If there is no such control, or it does not understand an option.
+    /// If there is no such control, or it does not accept an option.
     pub fn named(name: &str, options: &str) -> Result<Self, UnknownControl> {
         Ok(Self::of(name, Arc::from(named(name, options)?)))
     }
 
-    /// Makes a flow with a control of one's own.
+    /// Creates a flow with a custom control.
     #[must_use]
     pub fn of(name: &str, control: Arc<dyn Factory>) -> Self {
         Self { name: name.to_owned(), control, further: Duration::ZERO, starts: Duration::ZERO }
@@ -146,13 +146,13 @@ impl Flow {
 }
 
 impl Run {
-    /// Makes a run on ideal hosts, of which the first quarter does not count.
+    /// Creates a run on ideal hosts, of which the first quarter is excluded from the means.
     #[must_use]
     pub fn new(path: Path, flows: Vec<Flow>, duration: Duration) -> Self {
         Self { path, flows, duration, warm_up: duration / 4, hosts: Hosts::Ideal, seed: 1 }
     }
 
-    /// Plays it, telling how much of its time has passed; none if `goes_on` says no.
+    /// Plays the run, reporting the elapsed simulated time to `goes_on`; `None` if `goes_on` returns false.
     pub fn play(&self, mut goes_on: impl FnMut(Duration) -> bool) -> Option<Outcome> {
         let mut stage = Stage::set(self);
         let step = self.duration / SAMPLES;
@@ -215,7 +215,7 @@ impl Run {
         }
     }
 
-    /// Large enough that only the control bounds what is on its way.
+    /// Returns the sender's settings, with buffers so large that only the control limits the packets in flight.
     fn socket(&self, flow: &Flow) -> SocketConfig {
         let packets = (self.path.flight_bytes() + self.path.queue_bytes) / self.path.wire_bytes();
         let further = flow.further.as_secs_f64() * self.path.rate_bits_per_s as f64 / 8.0;
@@ -229,7 +229,7 @@ impl Run {
     }
 }
 
-/// Beyond it a run takes more memory than machines have.
+/// Maximum buffer size: a larger one would exceed the memory of common machines.
 const MAX_BUFFER_PACKETS: u32 = 1_000_000;
 
 #[derive(Default)]
@@ -240,7 +240,7 @@ struct Counts {
     in_flight: u64,
 }
 
-/// The network with everybody in it.
+/// The network with all flows in it.
 struct Stage {
     network: Network<Part>,
     site: SiteId,
@@ -261,7 +261,7 @@ impl Stage {
             let receiver = network.add(&format!("to {}", flow.name), receiver, port);
             let starts = Instant::ORIGIN + flow.starts;
             let sender = Part::sender(seed + 1, config, receiver, starts);
-            // All of a longer way is on the sender's side, half of it in each direction.
+            // All of the additional delay is on the sender's side, half of it in each direction.
             let cable = |delay| {
                 if run.flows[index].further.is_zero() { Link::ideal() } else { Link::ideal().delay(delay) }
             };
@@ -278,7 +278,7 @@ impl Stage {
     }
 }
 
-/// The curves as they grow.
+/// The curves while they grow.
 struct Samples {
     goodput: Vec<Vec<f64>>,
     window: Vec<Vec<u32>>,

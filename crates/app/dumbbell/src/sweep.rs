@@ -8,33 +8,34 @@ use crate::{Comparison, Path, Standing};
 /// One comparison at each loss and each round trip.
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    /// One for each round trip, with the same controls.
+    /// Comparisons, one for each round trip, with the same controls.
     pub comparisons: Vec<Comparison>,
-    /// The probabilities of each packet to be lost.
+    /// Loss probabilities of each packet.
     pub losses: Vec<f64>,
 }
 
-/// What a control got at one loss and one round trip.
+/// Result of a control at one loss and one round trip.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Cell {
-    /// Its name.
+    /// Name of the control.
     pub cc: String,
-    /// Its options; empty if it has none.
+    /// Options; empty if there are none.
     pub options: String,
-    /// The probability of each packet to be lost.
+    /// Loss probability of each packet.
     pub loss: f64,
-    /// The round trip without any queue.
+    /// Round-trip time without queueing.
     pub round_trip_seconds: f64,
-    /// What waits before the bottleneck at most. Units: bytes on the wire.
+    /// Queue capacity before the bottleneck. Units: bytes on the wire.
     pub queue_bytes: u64,
-    /// What it got, the median over the seeds.
+    /// Goodput, median over the seeds.
     pub goodput_bits_per_second: f64,
-    /// What that is of what a flow could have got.
+    /// Goodput as a share of the maximum.
     pub utilisation: f64,
 }
 
 impl Sweep {
-    /// Plays all of it; the cells come by round trip, then loss, then control. None if `goes_on` says no.
+    /// Plays all comparisons; the cells are ordered by round trip, then loss, then control. `None` if `goes_on`
+    /// returns false.
     ///
     /// # Panics
     /// If there is no comparison.

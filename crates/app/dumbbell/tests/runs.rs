@@ -1,4 +1,4 @@
-//! Runs at work: accounts close, what is known of controls shows, and a run is its seed.
+//! Complete runs: accounts close, known properties of controls show, and the result depends on the seed alone.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn play(run: &Run) -> Outcome {
     outcome
 }
 
-/// 50 Mbit/s and 20 ms: 81 packets on their way.
+/// 50 Mbit/s and 20 ms: 81 packets in flight.
 fn path() -> Path {
     Path::new(50_000_000, 20 * MS)
 }
@@ -37,7 +37,7 @@ fn every_control_fills_an_empty_path_nearly_and_closes_its_account() {
         let least = match competitor.name.as_str() {
             "bic" | "cubic" | "scalable" | "highspeed" | "reno" | "fast" | "vegas" => 0.97,
             "bbr" => 0.9,
-            // SABUL's smoothed loss goes on cutting the rate long after the queue has emptied.
+            // SABUL's smoothed loss continues to cut the rate long after the queue has emptied.
             "sabul" => 0.2,
             _ => 0.7,
         };
@@ -84,7 +84,8 @@ fn two_of_a_kind_share_and_a_way_twice_as_long_is_told() {
     let mut pair = flows(&["reno", "reno"]);
     let outcome = play(&Run::new(path(), pair.clone(), SECOND * 60));
     assert!(outcome.jain_index() > 0.9, "{}", outcome.jain_index());
-    // Reno's share goes by the inverse of the round trip, or a little more; a queue in common makes ways more alike.
+    // Reno's share is inversely proportional to the round trip, or slightly more; a shared queue makes round trips
+    // more alike.
     pair[1].further = 100 * MS;
     let outcome = play(&Run::new(path(), pair, SECOND * 60));
     let [near, far] = [0, 1].map(|index: usize| outcome.flows[index].goodput_bits_per_s);
@@ -157,7 +158,7 @@ fn a_control_that_asks_for_what_cannot_be_obeyed_is_named() {
     assert!(report.standings[0].friendliness_to_reno.is_none());
 }
 
-/// Wishes for half a packet in flight.
+/// Asks for half a packet in flight.
 #[derive(Clone, Debug)]
 struct Stubborn;
 

@@ -1,4 +1,4 @@
-//! Curves: of each flow over time, and of goodput over loss.
+//! Curves of each flow over time, and of goodput over loss.
 
 use core::time::Duration;
 
@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use crate::{Cell, FlowOutcome, Outcome, Standing};
 
-/// What happened over time in one run, for programs that draw it themselves.
+/// Time series of one run, for programs that draw it themselves.
 #[derive(Serialize)]
 pub(super) struct OverTime<'a> {
-    /// How far apart the points are; the first stands for the time up to one step.
+    /// Time between points; the first covers the time up to one step.
     step_seconds: f64,
     flows: Vec<FlowOverTime<'a>>,
     queueing_delay_seconds: Vec<f64>,
@@ -38,7 +38,7 @@ impl<'a> OverTime<'a> {
     }
 }
 
-/// Returns what a control's flows got, what waited, and what was on its way, over the time of the first seed.
+/// Returns goodput, queue and packets in flight over the time of a control's first seed.
 pub(super) fn over_time(standing: &Standing) -> Vec<Chart> {
     let outcome = &standing.first;
     let step = outcome.step.as_secs_f64();
@@ -79,7 +79,7 @@ pub(super) fn over_time(standing: &Standing) -> Vec<Chart> {
 pub(super) fn over_loss(label: &str, cells: &[Cell]) -> Chart {
     let cells: Vec<&Cell> = cells.iter().filter(|cell| cell.label() == label).collect();
     let least = cells.iter().map(|cell| cell.loss).filter(|loss| *loss > 0.0).fold(1.0, f64::min);
-    // What was not lost at all has no place on an axis of magnitudes: it stands at the left end.
+    // A loss of zero has no position on a logarithmic axis: it is drawn at the left end.
     let place = |loss: f64| if loss > 0.0 { loss } else { least / 10.0 };
     let line = |(index, round_trip): (usize, f64)| Series {
         name: format!("round-trip time {:?}", Duration::from_secs_f64(round_trip)),
@@ -99,7 +99,7 @@ pub(super) fn over_loss(label: &str, cells: &[Cell]) -> Chart {
     }
 }
 
-/// Returns values without their repeats, in the order of their first appearance.
+/// Returns the distinct values, in the order of their first appearance.
 pub(super) fn distinct(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut distinct: Vec<f64> = Vec::new();
     for value in values {
