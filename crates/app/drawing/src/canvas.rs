@@ -1,4 +1,4 @@
-//! What all figures have in common: the font, the lines above a picture, pixels as a PNG file, how a page looks.
+//! Common parts of all figures: the font, the header lines of a picture, PNG encoding, the style of a page.
 
 use std::sync::OnceLock;
 
@@ -7,17 +7,17 @@ use plotters::drawing::{DrawingArea, DrawingAreaErrorKind};
 use plotters::prelude::{DrawingBackend, Text};
 use plotters::style::{FontStyle, IntoFont, RGBColor, WHITE, register_font};
 
-/// How many pixels of a PNG stand for one of the drawing: sharp on fine screens and on paper.
+/// PNG pixels per pixel of the drawing: sharp on high-resolution screens and on paper.
 pub const PIXELS: u32 = 2;
 
-/// Height of a line of what stands above a picture's figures. Units: pixels of the drawing.
+/// Height of a header line above a picture's figures. Units: pixels of the drawing.
 pub const LINE: u32 = 18;
-/// And of the room around it.
+/// Margin around the header. Units: pixels of the drawing.
 pub const ROOM: u32 = 14;
-/// How wide a letter of those lines is at most on average.
+/// Maximum average width of a letter in header lines. Units: pixels of the drawing.
 pub const LETTER: u32 = 7;
 
-/// How a page looks.
+/// Style sheet of a page.
 pub const STYLE: &str = "\
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1280px; margin: 2em auto; padding: 0 1em; }
 h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
@@ -26,12 +26,12 @@ td.word, th.word { text-align: left; } .noisy { color: #a33; } .quiet { color: #
 figure { margin: 0; display: grid; grid-template-columns: repeat(auto-fit, minmax(340px, 1fr)); gap: 8px; }
 svg { width: 100%; max-width: 560px; height: auto; } figcaption { grid-column: 1 / -1; color: #666; }";
 
-/// What lines and letters are drawn in.
+/// Colour of lines and letters.
 pub const INK: RGBColor = RGBColor(0x33, 0x33, 0x33);
-/// What is to be seen behind them only if one looks for it.
+/// Colour of the grid, faint behind the data.
 pub const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
-/// Says why a figure could not be drawn.
+/// Reason why a figure could not be drawn.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FigureError {
@@ -43,13 +43,13 @@ pub enum FigureError {
     Drawing(String),
 }
 
-/// Writes the lines that stand above a picture's figures.
+/// Draws the header lines above a picture's figures.
 ///
 /// # Errors
-/// What the backend says: for pictures in memory, only on a defect.
+/// Errors of the backend: for pictures in memory, only on a defect.
 ///
 /// # Panics
-/// If there are more lines than pixels have numbers.
+/// If the lines exceed the pixel range of an `i32`.
 pub fn draw_header<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     lines: &[String],
@@ -64,7 +64,7 @@ pub fn draw_header<B: DrawingBackend>(
     Ok(())
 }
 
-/// Breaks text into lines of at most so many letters, where words end.
+/// Wraps text at word boundaries into lines of at most `letters` letters.
 #[must_use]
 pub fn wrapped(text: &str, letters: u32) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -85,13 +85,13 @@ pub fn wrapped(text: &str, letters: u32) -> Vec<String> {
     lines
 }
 
-/// Gives the drawing a font of its own, so that pictures do not depend on what is installed.
+/// Registers the embedded font, so that pictures do not depend on installed fonts.
 pub fn use_font() {
     static REGISTERED: OnceLock<()> = OnceLock::new();
     REGISTERED.get_or_init(|| {
         let fonts = [(FontStyle::Normal, dejavu::sans::regular()), (FontStyle::Bold, dejavu::sans::bold())];
         for (style, bytes) in fonts {
-            // A font that could not be read would show as an error of the first text that is drawn.
+            // An unreadable font would show as an error of the first text drawn.
             let _ = register_font("sans-serif", style, bytes);
         }
     });
@@ -113,7 +113,7 @@ pub fn encode(pixels: &[u8], (width, height): (u32, u32)) -> Result<Vec<u8>, Fig
     Ok(file)
 }
 
-/// Writes text so that no browser takes it for anything else.
+/// Escapes text for HTML.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

@@ -1,6 +1,6 @@
-//! Charts of lines: series of points over a linear or a logarithmic axis, with the extremes of repeats as whiskers.
+//! Line charts: series of points over a linear or a logarithmic axis, with the extremes of repeats as whiskers.
 //!
-//! The same drawing becomes SVG for pages and PNG for everything else, there below the state of the hosts.
+//! The same drawing is rendered as SVG for pages and as PNG below the state of the hosts.
 
 use plotters::chart::{ChartBuilder, LabelAreaPosition, SeriesLabelPosition};
 use plotters::coord::Shift;
@@ -19,19 +19,20 @@ use crate::canvas::{
 const WIDTH: u32 = 560;
 const HEIGHT: u32 = 360;
 
-/// The number of charts of a picture side by side.
+/// Number of charts per row of a picture.
 const COLUMNS: usize = 2;
 
-/// How much longer than its largest point a linear y axis is: what explains the lines stands above them.
+/// Ratio of a linear y axis to its largest point: the legend needs the room above the lines.
 const HEADROOM: f64 = 1.3;
 
-/// How many decades a logarithmic axis may have and still show 2 and 5 of each.
+/// Maximum number of decades at which a logarithmic axis also shows 2 and 5 of each.
 const FEW_DECADES: i32 = 2;
 
-/// Up to how many points of a line have dots.
+/// Maximum number of points at which a line has dots.
 const MOST_DOTS: usize = 60;
 
-/// Colours that people with any colour vision tell apart. Source: Okabe and Ito, "Color universal design" (2008).
+/// Colours that people with any colour vision can distinguish. Source: Okabe and Ito, "Color universal design"
+/// (2008).
 pub const COLOURS: [RGBColor; 7] = [
     RGBColor(0x56, 0xb4, 0xe9),
     RGBColor(0x00, 0x72, 0xb2),
@@ -45,60 +46,60 @@ pub const COLOURS: [RGBColor; 7] = [
 /// A chart.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Chart {
-    /// What stands above it.
+    /// Title above the chart.
     pub title: String,
-    /// To the right.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// Vertical axis.
     pub y: Axis,
-    /// The lines, in the order in which they are drawn and named.
+    /// Lines, in drawing and legend order.
     pub series: Vec<Series>,
 }
 
 /// An axis.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Axis {
-    /// What it shows, with its unit in brackets.
+    /// Quantity, with its unit in brackets.
     pub title: String,
-    /// How values are placed on it.
+    /// Scale of the axis.
     pub scale: Scale,
-    /// How far a linear axis goes at least: where everything is zero it still needs a length.
+    /// Minimum extent of a linear axis, which needs a length even if all values are zero.
     pub shortest: f64,
 }
 
-/// How values are placed on an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
-    /// Evenly, from zero.
+    /// Linear, from zero.
     Linear,
-    /// By their magnitude; what is not above zero has no place and is left out.
+    /// Logarithmic; values that are not above zero are left out.
     Logarithmic,
 }
 
 /// One line.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
-    /// What it is called; empty if another of its colour has told.
+    /// Name in the legend; empty if another line of this colour has it.
     pub name: String,
     /// One of [`COLOURS`].
     pub colour: RGBColor,
-    /// Where it goes, in the order of the line.
+    /// Points, in the order of the line.
     pub points: Vec<Point>,
 }
 
 /// One point of a line.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
-    /// Where it stands on the x axis.
+    /// Position on the x axis.
     pub x: f64,
-    /// No number where there is a hole: the line is not drawn across it.
+    /// Value; NaN where there is a hole, across which the line is not drawn.
     pub y: f64,
-    /// The least and the most of the repeats it stands for.
+    /// Smallest and largest of the repeats that the point represents.
     pub extremes: Option<(f64, f64)>,
 }
 
 impl Point {
-    /// Returns a point that stands for itself alone.
+    /// Returns a point without extremes.
     #[must_use]
     pub const fn plain(x: f64, y: f64) -> Self {
         Self { x, y, extremes: None }
@@ -106,17 +107,17 @@ impl Point {
 }
 
 impl Axis {
-    /// Returns a linear axis that goes to `shortest` at least.
+    /// Returns a linear axis that extends at least to `shortest`.
     pub fn linear(title: impl Into<String>, shortest: f64) -> Self {
         Self { title: title.into(), scale: Scale::Linear, shortest }
     }
 
-    /// Returns an axis of magnitudes.
+    /// Returns a logarithmic axis.
     pub fn logarithmic(title: impl Into<String>) -> Self {
         Self { title: title.into(), scale: Scale::Logarithmic, shortest: 0.0 }
     }
 
-    /// Returns the part of the axis that has all values in it, with room behind the largest of a linear one.
+    /// Returns the part of the axis that contains all values, with room above the largest on a linear one.
     fn extent(&self, values: impl Iterator<Item = f64>, room: f64) -> Extent {
         let scale = self.scale;
         match scale {
@@ -139,12 +140,12 @@ impl Axis {
 }
 
 impl Scale {
-    /// Tells whether a value has a place.
+    /// Returns whether a value has a position on this scale.
     fn has(self, value: f64) -> bool {
         value.is_finite() && (self == Self::Linear || value > 0.0)
     }
 
-    /// Returns where a value stands.
+    /// Returns a value's position on the axis.
     fn place(self, value: f64) -> f64 {
         match self {
             Self::Linear => value,
@@ -171,13 +172,13 @@ pub fn svgs(charts: &[Chart]) -> Result<Vec<String>, FigureError> {
     charts.iter().map(draw).collect()
 }
 
-/// Draws charts as one picture in PNG, below a header that says where and how it was measured.
+/// Draws charts as one PNG picture, below a header that says where and how they were measured.
 ///
 /// # Errors
 /// [`FigureError`]; above all [`FigureError::Empty`] if there is no chart.
 ///
 /// # Panics
-/// If there are more charts than pixels have numbers.
+/// If the charts exceed the pixel range.
 pub fn png(charts: &[Chart], header: &str) -> Result<Vec<u8>, FigureError> {
     let small = |count: usize| u32::try_from(count).expect("a picture has few charts and lines");
     if charts.is_empty() {
@@ -204,7 +205,7 @@ pub fn png(charts: &[Chart], header: &str) -> Result<Vec<u8>, FigureError> {
 }
 
 impl Chart {
-    /// Draws it; `scale` is how many pixels of the area stand for one of the drawing.
+    /// Draws the chart; `scale` is the number of pixels of the area per pixel of the drawing.
     fn draw<B: DrawingBackend>(
         &self,
         area: &DrawingArea<B, Shift>,
@@ -243,7 +244,7 @@ impl Chart {
             let style = ShapeStyle { color: series.colour.into(), filled: false, stroke_width: 2 * scale };
             for (index, piece) in series.pieces().enumerate() {
                 let places = self.placed(piece).map(|point| (point.x, point.y));
-                // A line of one point still shows as a dot; of a curve of many, dots would be all that is seen.
+                // A line of one point needs a dot to be visible; on a curve of many points the dots would hide the line.
                 let dot = if piece.len() <= MOST_DOTS { 2 * scale } else { 0 };
                 let drawn = chart.draw_series(LineSeries::new(places, style).point_size(dot))?;
                 if index == 0 && !series.name.is_empty() {
@@ -259,7 +260,7 @@ impl Chart {
             chart.draw_series(whiskers)?;
         }
         if self.series.iter().all(|series| series.name.is_empty()) {
-            // Or a box would stand there that explains nothing.
+            // Without names the legend would be an empty box.
             return Ok(());
         }
         chart
@@ -273,20 +274,20 @@ impl Chart {
             .draw()
     }
 
-    /// Returns those points that have a place on both axes.
+    /// Returns the points that have a position on both axes.
     fn placed<'a>(&'a self, points: &'a [Point]) -> impl Iterator<Item = Point> + 'a {
         points.iter().copied().filter(|point| self.x.scale.has(point.x) && self.y.scale.has(point.y))
     }
 }
 
 impl Series {
-    /// Returns what lies between the holes; of a line without any, all of it.
+    /// Returns the segments between holes; a line without holes is one segment.
     fn pieces(&self) -> impl Iterator<Item = &[Point]> {
         self.points.split(|point| point.y.is_nan())
     }
 }
 
-/// The part of an axis that is shown.
+/// Part of an axis that is shown.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Extent {
     least: f64,
@@ -317,7 +318,7 @@ impl Ranged for Extent {
 }
 
 impl Extent {
-    /// Returns the values that a logarithmic axis names: powers of ten, where there are few of them 2 and 5 of each too.
+    /// Returns the labels of a logarithmic axis: powers of ten, and 2 and 5 of each if there are few decades.
     fn magnitudes(&self, at_most: usize) -> Vec<f64> {
         let (first, last) = (self.least.log10().round() as i32, self.most.log10().round() as i32);
         let steps: &[f64] = if last - first <= FEW_DECADES { &[1.0, 2.0, 5.0] } else { &[1.0] };
@@ -338,7 +339,7 @@ fn decade_below(value: f64) -> i32 {
     value.log10().floor() as i32
 }
 
-/// Writes a value of an axis without what binary fractions leave behind, large ones by their magnitude.
+/// Formats an axis value without the residue of binary fractions, large ones with a magnitude.
 fn short(value: f64) -> String {
     let (value, unit) = match value.abs() {
         1e9.. => (value / 1e9, "G"),

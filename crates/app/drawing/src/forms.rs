@@ -1,4 +1,4 @@
-//! The forms in which a report can be handed out.
+//! Output formats of a report.
 
 use std::fmt::Display;
 
@@ -8,13 +8,13 @@ use crate::FigureError;
 
 /// A report: one object for programs, text for people, and self-contained files.
 pub trait Forms: Serialize + Display {
-    /// Writes it as one page of HTML.
+    /// Writes the report as one page of HTML.
     ///
     /// # Errors
     /// [`FigureError::Drawing`], only on a defect.
     fn to_html(&self) -> Result<String, FigureError>;
 
-    /// Draws its figures as one picture in PNG, below the state of the hosts.
+    /// Draws its figures as one PNG picture, below the state of the hosts.
     ///
     /// # Errors
     /// [`FigureError`]; above all if nothing was measured.

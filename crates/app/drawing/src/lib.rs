@@ -1,7 +1,7 @@
 //! Charts and pages for reports: SVG and PNG of the same drawing, and self-contained HTML.
 //!
-//! A report that people look at has these [`Forms`]. Start with [`Chart`] and [`Page`]; who draws something of its own finds
-//! font, colours and header in [`canvas`]. What is drawn is the business of whoever measured it.
+//! A report for people implements [`Forms`]. Start with [`Chart`] and [`Page`]; custom drawings find font, colours
+//! and header in [`canvas`]. What to draw is decided by the crate that measured it.
 
 pub mod canvas;
 mod chart;

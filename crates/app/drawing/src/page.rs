@@ -1,35 +1,35 @@
-//! A self-contained page of HTML: what was measured where, figures, tables.
+//! Self-contained HTML page: what was measured where, figures, tables.
 
 use std::fmt::Write as _;
 
 use crate::canvas::{STYLE, escaped};
 
-/// A page that grows from its top.
+/// A page that is written from top to bottom.
 #[derive(Debug)]
 pub struct Page(String);
 
 /// A column of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Column {
-    /// Of numbers, to the right.
+    /// Numbers, right-aligned.
     Number(&'static str),
-    /// Of words, to the left.
+    /// Words, left-aligned.
     Word(&'static str),
-    /// Of what is to be looked at.
+    /// Warnings.
     Warning(&'static str),
 }
 
-/// How a remark is to be taken.
+/// Tone of a remark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tone {
     /// Nothing to worry about.
     Quiet,
-    /// To be looked at.
+    /// Needs attention.
     Warning,
 }
 
 impl Page {
-    /// Begins a page, with the words of a window and those above the text.
+    /// Begins a page with a window title and a heading.
     #[must_use]
     pub fn new(title: &str, heading: &str) -> Self {
         Self(format!(
@@ -40,12 +40,12 @@ impl Page {
         ))
     }
 
-    /// Adds text; lines stay lines.
+    /// Adds text; line breaks are kept.
     pub fn paragraph(&mut self, text: &str) {
         let _ = writeln!(self.0, "<p>{}</p>", escaped(text).replace('\n', "<br>\n"));
     }
 
-    /// Adds text that says whether what else is said can be relied on.
+    /// Adds a remark on the reliability of the results.
     pub fn remark(&mut self, text: &str, tone: Tone) {
         let class = match tone {
             Tone::Quiet => "quiet",
@@ -54,17 +54,17 @@ impl Page {
         let _ = writeln!(self.0, "<p class=\"{class}\">{}</p>", escaped(text));
     }
 
-    /// Adds figures side by side.
+    /// Adds figures in a row.
     pub fn figures(&mut self, svgs: &[String]) {
         let _ = writeln!(self.0, "<figure>{}</figure>", svgs.concat());
     }
 
-    /// Begins a part.
+    /// Begins a section.
     pub fn heading(&mut self, heading: &str) {
         let _ = writeln!(self.0, "<h2>{}</h2>", escaped(heading));
     }
 
-    /// Adds a table; a row with fewer cells than columns has its last one over the rest.
+    /// Adds a table; in a row with fewer cells than columns, the last cell spans the rest.
     pub fn table(&mut self, columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) {
         self.0 += "<table><tr>";
         for column in columns {
