@@ -1,57 +1,58 @@
-//! What became of everything that entered one direction, and the law that it keeps.
+//! Outcome of everything that entered one direction, and the law that it satisfies.
 
 use core::ops::AddAssign;
 
 use sim::LostBy;
 
-/// What became of the datagrams that entered one direction. The law is [`Account::is_closed`].
+/// Outcome of the datagrams that entered one direction. The law is [`Account::is_closed`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Account {
     /// Datagrams taken in.
     pub taken: u64,
-    /// Their bytes: payloads of UDP as a relay, whole packets between namespaces.
+    /// Bytes of those datagrams: UDP payloads for a relay, whole packets between namespaces.
     pub taken_bytes: u64,
     /// Second copies that the link made.
     pub duplicated: u64,
     /// Copies handed to the kernel at the far end.
     pub passed: u64,
-    /// Their bytes.
+    /// Bytes of those copies.
     pub passed_bytes: u64,
     /// Copies that the link lost.
     pub lost: Lost,
-    /// Copies that this host's kernel did not take: full, too large, no route. The model did not lose them.
+    /// Copies that this host's kernel refused: buffer full, too large, no route. The model did not lose them.
     pub refused: u64,
-    /// Copies that nobody listened for, so the far host said.
+    /// Copies without a listener, as reported by the far host.
     pub no_listener: u64,
-    /// Copies that the emulator had no memory for. The model did not lose them.
+    /// Copies for which the emulator had no memory. The model did not lose them.
     pub overrun: u64,
-    /// Copies that are on their way.
+    /// Copies in flight.
     pub held: u64,
 }
 
-/// What the link lost, by why.
+/// Losses of the link, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Lost {
-    /// On its own, by chance.
+    /// Single random loss.
     pub random: u64,
-    /// In a burst.
+    /// Loss in a burst.
     pub burst: u64,
-    /// As told.
+    /// Loss at a given number.
     pub placed: u64,
-    /// The queue was full.
+    /// Full queue.
     pub queue: u64,
-    /// In an outage.
+    /// Loss in an outage.
     pub outage: u64,
-    /// Larger than the path carries.
+    /// Larger than the path's MTU.
     pub mtu: u64,
-    /// A bit flipped, and a checksum found it.
+    /// Flipped bit, found by a checksum.
     pub checksum: u64,
 }
 
 impl Account {
-    /// Tells whether every copy is accounted for: taken + duplicated = passed + lost + refused + no listener + overrun + held.
+    /// Returns whether every copy is accounted for: taken + duplicated = passed + lost + refused + no listener +
+    /// overrun + held.
     ///
-    /// Each of these is counted where it happens, none computed from others.
+    /// Each term is counted where it happens; none is computed from others.
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         let ended = self.passed + self.lost.sum() + self.refused + self.no_listener + self.overrun;
@@ -60,13 +61,13 @@ impl Account {
 }
 
 impl Lost {
-    /// Returns all of them.
+    /// Returns the sum of all reasons.
     #[must_use]
     pub const fn sum(&self) -> u64 {
         self.random + self.burst + self.placed + self.queue + self.outage + self.mtu + self.checksum
     }
 
-    /// Returns the counts with their names, in the order of the way.
+    /// Returns the counts with their names, in the order along the path.
     #[must_use]
     pub const fn by_name(&self) -> [(&'static str, u64); 7] {
         [
@@ -127,7 +128,7 @@ impl AddAssign for Lost {
 mod tests {
     use super::*;
 
-    /// An account in which every term is another number.
+    /// Returns an account in which every term is a different number.
     fn account() -> Account {
         let lost = Lost { random: 1, burst: 2, placed: 4, queue: 8, outage: 16, mtu: 32, checksum: 64 };
         Account {

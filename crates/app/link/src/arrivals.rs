@@ -1,19 +1,20 @@
-//! When a datagram came in, on the machine's clock: the kernel says it on another.
+//! Arrival times of datagrams on the machine's clock; the kernel stamps them with another clock.
 //!
-//! The model is told when a datagram reached this host, not when the emulator got round to reading it. So a read that was
-//! late, and soon enough for the delay to hide it, changes nothing; one that was not shows as lateness.
+//! The model uses the time at which a datagram reached this host, not the time of the read. So a late read that the
+//! emulated delay can hide changes nothing; a later one shows as lateness.
 
 use core::time::Duration;
 
 use sys::clock;
 use units::{Instant, WallTime};
 
-/// How often both clocks are read: in that time they go apart by half a microsecond at 500 ppm, the most that a kernel slews by.
+/// Interval between comparisons of both clocks: in that time they drift by half a microsecond at 500 ppm, the
+/// kernel's maximum slew rate.
 const EVERY: Duration = Duration::from_millis(1);
-/// What lies further back is the clock's being set, and not a datagram that waited so long.
+/// Maximum age of a datagram's time stamp: a larger one means that the clock was set.
 const MOST_BACK: Duration = Duration::from_secs(1);
 
-/// Puts the kernel's times of arrival on the monotonic clock.
+/// Converts the kernel's arrival times to the monotonic clock.
 pub(crate) struct Arrivals {
     pair: (Instant, WallTime),
 }
@@ -23,7 +24,7 @@ impl Arrivals {
         Self { pair: clock::pair() }
     }
 
-    /// Returns when a datagram came that is read at `now`.
+    /// Returns the arrival time of a datagram that is read at `now`.
     pub(crate) fn at(&mut self, now: Instant, kernel_time: Option<WallTime>) -> Instant {
         let Some(kernel_time) = kernel_time else { return now };
         if now.since(self.pair.0) >= EVERY {

@@ -1,7 +1,8 @@
-//! The path between two network namespaces: a TUN device in each, and whatever IP the two say to each other passes.
+//! Path between two network namespaces: a TUN device in each, which carries all IP traffic between them.
 //!
-//! It needs root. The ends are real: sockets, their buffers and the kernel's own transports work as over any interface.
-//! Trains of UDP come and go in one piece where the kernel has that (USO); each datagram of them is judged on its own.
+//! It needs root. The ends are real: sockets, their buffers and the kernel's own transports work as over any
+//! interface. UDP trains pass in one piece if the kernel supports that (USO); each of their datagrams is judged on
+//! its own.
 
 mod packet;
 mod work;
@@ -16,63 +17,64 @@ use crate::driver::{Manner, Trains};
 use crate::report::{Report, Watch};
 use work::Work;
 
-/// The interface's name in both namespaces unless it is said otherwise.
+/// Default name of the interface in both namespaces.
 pub const USUAL_NAME: &str = "tally0";
-/// The addresses unless they are said.
+/// Default addresses.
 pub const USUAL_ADDRESSES: [(Ipv4Addr, u8); 2] =
     [(Ipv4Addr::new(10, 84, 7, 1), 24), (Ipv4Addr::new(10, 84, 7, 2), 24)];
-/// The MTU unless it is said.
+/// Default MTU. Units: bytes.
 pub const USUAL_MTU: u32 = 1_500;
-/// How many packets wait to be read before the kernel drops more: a stall of 120 ms at 1 Gbit/s in single packets.
+/// Number of packets that wait to be read before the kernel drops more: a stall of 120 ms at 1 Gbit/s in single
+/// packets.
 const QUEUE_PACKETS: u32 = 10_000;
 
-/// Between which namespaces the path is, and what it is like.
+/// Namespaces and conditions of the path between them.
 #[derive(Clone, Debug)]
 pub struct BetweenOptions {
-    /// The two, as `ip netns` names them, or as paths.
+    /// The two namespaces, as `ip netns` names them, or as paths.
     pub namespaces: [String; 2],
-    /// The interface's name in both.
+    /// Name of the interface in both.
     pub name: String,
-    /// Its address in each, and how many bits of it the network shares.
+    /// Interface address in each, with its prefix length.
     pub addresses: [(Ipv4Addr, u8); 2],
-    /// Its MTU.
+    /// MTU of the interface. Units: bytes.
     pub mtu: u32,
-    /// The path from the first to the second.
+    /// Path from the first to the second.
     pub forward: Conditions,
-    /// The path from the second to the first.
+    /// Path from the second to the first.
     pub reverse: Conditions,
-    /// Decides all that is left to chance.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// How a driver works.
+    /// Settings of the driver.
     pub manner: Manner,
 }
 
-/// Why there is no path between two namespaces.
+/// Reason why there is no path between two namespaces.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BetweenError {
-    /// The path cannot be so.
+    /// The conditions are invalid.
     #[error(transparent)]
     Conditions(#[from] ConditionsError),
-    /// A namespace.
+    /// A namespace cannot be used.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    /// A device.
+    /// A device cannot be made.
     #[error(transparent)]
     Tun(#[from] TunError),
-    /// The two are one.
+    /// Both namespaces are the same.
     #[error("namespace {0} is at both ends\nname two different ones")]
     Same(String),
 }
 
-/// A path between two namespaces that is there, and carries as soon as it [runs](Self::run).
+/// An open path between two namespaces; it carries packets while it [runs](Self::run).
 pub struct Between {
     ends: [Tun; 2],
     options: BetweenOptions,
 }
 
 impl Between {
-    /// Makes a device in each namespace; they are gone when this is.
+    /// Makes a device in each namespace; the devices are removed when the value is dropped.
     ///
     /// # Errors
     /// [`BetweenError`] says what to do about it.
@@ -87,7 +89,8 @@ impl Between {
         Ok(Self { ends, options })
     }
 
-    /// Tells whether trains of UDP were wanted and this kernel has none at a TUN device (before Linux 6.2).
+    /// Returns whether UDP trains were requested and this kernel's TUN devices do not support them (before Linux
+    /// 6.2).
     #[must_use]
     pub fn lacks_trains(&self) -> bool {
         self.options.manner.trains == Trains::Taken && !self.ends.iter().all(Tun::takes_trains)
@@ -96,14 +99,14 @@ impl Between {
     /// Carries packets until the watch stops it.
     ///
     /// # Errors
-    /// If the wanted priority is not allowed, or the kernel fails a device or a wait.
+    /// If the requested priority is not permitted, or the kernel fails a device or a wait.
     pub fn run(self, watch: &Watch) -> io::Result<Report> {
         Work::begin(self.ends, self.options)?.run(watch)
     }
 }
 
 impl BetweenOptions {
-    /// Makes options of what has to be said.
+    /// Creates options from the required settings.
     #[must_use]
     pub fn new(namespaces: [String; 2], conditions: Conditions, seed: u64) -> Self {
         Self {

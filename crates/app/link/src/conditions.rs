@@ -1,6 +1,6 @@
-//! What one direction of the path is like, in plain values that people give.
+//! Conditions of one direction of the path, in the values that people give.
 //!
-//! [`Conditions::link`] makes of them what the machine of the virtual network understands.
+//! [`Conditions::link`] converts them into a link of the virtual network.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -8,75 +8,75 @@ use core::time::Duration;
 use sim::{Bursts, Corruption, Link, Order};
 use units::Instant;
 
-/// What a packet is beyond its UDP payload, headers of IPv4 and UDP: what [`Conditions::largest_packet_bytes`] counts and
-/// the machine does not. Source: RFC 791 without options, RFC 768.
+/// Size of the IPv4 and UDP headers of a packet: [`Conditions::largest_packet_bytes`] includes them, the machine
+/// does not. Source: RFC 791 without options, RFC 768.
 pub(crate) const HEADER_BYTES: usize = 28;
 
-/// The least queue in front of a bottleneck where none is given: ten full packets of Ethernet.
+/// Minimum default queue before a bottleneck: ten full Ethernet packets. Units: bytes.
 const LEAST_QUEUE_BYTES: u64 = 15_380;
-/// The least time that a queue takes where none is given.
+/// Minimum drain time of the default queue.
 const LEAST_QUEUE_TIME: Duration = Duration::from_millis(10);
 
-/// What one direction of the path does to the datagrams that enter it. The default does nothing.
+/// Effects of one direction of the path on the datagrams that enter it. The default has none.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Conditions {
-    /// The bottleneck's rate, with all headers down to Ethernet's; unlimited if absent.
+    /// Rate of the bottleneck, with all headers down to Ethernet; unlimited if absent.
     pub rate_bits_per_s: Option<u64>,
-    /// The drop-tail queue before it; absent: what the rate carries in twice the delay, 10 ms at least.
+    /// Drop-tail queue before it; if absent, what the rate carries in twice the delay, 10 ms at least.
     pub queue_bytes: Option<u64>,
-    /// The one-way delay.
+    /// One-way delay.
     pub delay: Duration,
-    /// Up to so much more, each equally likely.
+    /// Maximum additional delay, uniformly distributed.
     pub jitter: Duration,
-    /// Whether jitter keeps the order.
+    /// Order of datagrams under jitter.
     pub order: Order,
-    /// The probability of each datagram to be lost on its own.
+    /// Probability of the independent loss of each datagram.
     pub loss: f64,
-    /// Losses in bursts: their share of all datagrams, and how many are lost in a row in the mean.
+    /// Burst losses: their share of all datagrams, and their mean length in datagrams.
     pub bursts: Option<(f64, f64)>,
-    /// Exactly these are lost, counted from 0.
+    /// Numbers of datagrams to lose, counted from 0.
     pub placed: Vec<u64>,
-    /// How likely a datagram is held back, and by how much.
+    /// Probability that a datagram is held back, and by how much.
     pub reorder: Option<(f64, Duration)>,
-    /// How likely a second copy follows, and how long after the first.
+    /// Probability of a second copy, and its delay after the first.
     pub duplicate: Option<(f64, Duration)>,
-    /// The probability of a flipped bit, which a checksum finds.
+    /// Probability of a flipped bit, which a checksum finds.
     pub corruption: f64,
-    /// The largest packet that passes, with the headers of IP and UDP; larger ones vanish without a word.
+    /// Largest packet that passes, with IP and UDP headers; larger ones vanish without an ICMP message.
     pub largest_packet_bytes: Option<usize>,
-    /// Times in which nothing passes, since the beginning.
+    /// Outages in which nothing passes, relative to the start.
     pub outages: Vec<Range<Duration>>,
 }
 
-/// Says which condition cannot be.
+/// Reason why conditions are invalid.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConditionsError {
-    /// A probability that is none.
+    /// A probability outside 0 to 1.
     #[error("{0} is not a probability from 0 to 1")]
     Probability(f64),
-    /// Bursts that no link has.
+    /// Burst losses out of range.
     #[error(
         "bursts cannot lose {share} of all, {mean} in a row\ngive a share below 1 and a length of at least 1, such as 1%:4"
     )]
     Bursts {
-        /// The share of datagrams lost.
+        /// Share of datagrams lost.
         share: f64,
-        /// How many in a row.
+        /// Mean length of a burst. Units: datagrams.
         mean: f64,
     },
-    /// A rate of nothing.
+    /// A rate of zero.
     #[error("a rate of 0 bit/s lets nothing through\nuse an outage for a time without traffic")]
     NoRate,
-    /// A queue before nothing.
+    /// A queue without a rate.
     #[error("a queue of {0} bytes needs a rate\ngive a rate too")]
     QueueWithoutRate(u64),
     /// An outage that ends before it begins.
     #[error("an outage from {from:?} to {to:?} has no duration")]
     Outage {
-        /// Its beginning.
+        /// Start of the outage.
         from: Duration,
-        /// Its end.
+        /// End of the outage.
         to: Duration,
     },
 }
@@ -102,10 +102,10 @@ impl Default for Conditions {
 }
 
 impl Conditions {
-    /// Makes the link of the virtual network that does this.
+    /// Creates the link of the virtual network with these conditions.
     ///
     /// # Errors
-    /// The condition that cannot be.
+    /// [`ConditionsError`] names the invalid condition.
     pub fn link(&self) -> Result<Link, ConditionsError> {
         self.check()?;
         let mut link = Link::ideal().delay(self.delay);
@@ -161,7 +161,8 @@ impl Conditions {
         empty.map_or(Ok(()), |span| Err(ConditionsError::Outage { from: span.start, to: span.end }))
     }
 
-    /// A round trip's worth, as far as one direction knows it: what one flow needs to keep the bottleneck busy.
+    /// Returns the default queue: a bandwidth-delay product, as far as one direction knows it. One flow needs it to
+    /// keep the bottleneck busy.
     fn usual_queue_bytes(&self, rate_bits_per_s: u64) -> u64 {
         let nanos = (self.delay * 2).max(LEAST_QUEUE_TIME).as_nanos();
         let bytes = u128::from(rate_bits_per_s) * nanos / 8_000_000_000;

@@ -1,4 +1,4 @@
-//! What both drivers do alike: their clock, their thread, and when they look up from their work.
+//! Common parts of both drivers: their clock, their thread, and the interval of housekeeping.
 
 use core::time::Duration;
 use std::io;
@@ -7,31 +7,31 @@ use sys::process::ThreadTimes;
 use sys::{clock, process, scheduling};
 use units::Instant;
 
-/// How often a driver shows its account and looks whether to end.
+/// Interval at which a driver publishes its account and checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How a driver works.
+/// Settings of a driver.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Manner {
-    /// Whether datagrams are read and written in trains.
+    /// Use of trains for reading and writing.
     pub trains: Trains,
-    /// How long one that is due may wait for others to leave with.
+    /// Maximum time a due datagram may wait to leave with others.
     pub merge: Duration,
-    /// The priority (`SCHED_FIFO`) of the driver's thread.
+    /// Priority (`SCHED_FIFO`) of the driver's thread.
     pub fifo: Option<u8>,
 }
 
-/// Whether datagrams are read and written in trains, each judged on its own all the same.
+/// Use of trains for reading and writing; each datagram is judged on its own in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Trains {
-    /// Those that are due at once leave in one piece.
+    /// Datagrams that are due together leave in one piece.
     #[default]
     Taken,
-    /// One at a time, for ends that measure the spacing of pairs.
+    /// Datagrams leave one at a time, for ends that measure the spacing of pairs.
     Split,
 }
 
-/// The driver's thread and its clock, on which the machine's time begins with zero.
+/// The driver's thread and its clock; the machine's time begins with zero on it.
 pub(crate) struct Driver {
     began: Instant,
     times: Option<ThreadTimes>,
@@ -39,10 +39,10 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Prepares this thread: its sleeps end in time, and it runs first where that is wanted.
+    /// Prepares this thread: precise sleeps, and real-time priority if requested.
     ///
     /// # Errors
-    /// If the priority is not allowed.
+    /// If the priority is not permitted.
     pub(crate) fn begin(fifo: Option<u8>) -> io::Result<Self> {
         if let Some(priority) = fifo {
             scheduling::run_fifo(priority).map_err(|error| {
@@ -53,7 +53,7 @@ impl Driver {
                 )
             })?;
         }
-        // Where that is forbidden sleeps end later, which lateness tells.
+        // If this is not permitted, sleeps end later, which shows as lateness.
         let _ = clock::lower_timer_slack();
         let began = clock::monotonic();
         Ok(Self { began, times: process::this_thread().ok(), next_look: Instant::ORIGIN })
@@ -64,18 +64,19 @@ impl Driver {
         self.of_machine(clock::monotonic())
     }
 
-    /// Returns a moment in the machine's time.
+    /// Converts a machine time to the system's clock.
     pub(crate) fn of_machine(&self, at: Instant) -> Instant {
         Instant::ORIGIN + at.since(self.began)
     }
 
-    /// Returns until when to wait, on the system's clock: for what is due, for the next look at the latest.
+    /// Returns the end of the next wait, on the system's clock: when a datagram is due, or at the next
+    /// housekeeping.
     pub(crate) fn deadline(&self, due: Option<Instant>) -> Instant {
         let at = due.map_or(self.next_look, |due| due.min(self.next_look));
         self.began + at.since(Instant::ORIGIN)
     }
 
-    /// Tells whether it is time for a look.
+    /// Returns whether housekeeping is due.
     pub(crate) fn looks_up(&mut self, now: Instant) -> bool {
         let looks = now >= self.next_look;
         if looks {
@@ -84,7 +85,7 @@ impl Driver {
         looks
     }
 
-    /// Returns how long this thread has run, and waited for a processor, since it began.
+    /// Returns how long this thread has run, and how long it has waited for a processor, since it began.
     pub(crate) fn times(&self) -> (Duration, Duration) {
         let (Some(before), Ok(after)) = (self.times, process::this_thread()) else {
             return Default::default();

@@ -1,6 +1,6 @@
-//! The forwarding queue of one direction: the emulated path, the datagrams that it has let through, and their account.
+//! Forwarding queue of one direction: the emulated path, the datagrams that it has let through, and their account.
 //!
-//! No clock is read here: a driver says when datagrams come, asks when the next is due, and takes it then.
+//! No clock is read here: a driver passes arrivals with their time, asks when the next is due, and takes it then.
 
 use core::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -10,22 +10,22 @@ use units::Instant;
 
 use crate::account::Account;
 
-/// Forwards datagrams in one direction; `T` is what a driver keeps of a datagram until it is due.
+/// Forwards datagrams in one direction; `T` is the driver's representation of a datagram until it is due.
 pub(crate) struct ForwardingQueue<T> {
     path: Path,
-    /// When the last one entered: the machine's time does not go back.
+    /// Time of the last entry: the machine's time is monotonic.
     latest: Instant,
     entered: u64,
-    /// What comes out in the order in which it entered, which is nearly all.
+    /// Datagrams that leave in the order of entry, which is nearly all.
     in_order: VecDeque<Waiting<T>>,
-    /// What comes out before something that entered earlier.
+    /// Datagrams that overtake earlier ones.
     overtaking: BinaryHeap<Reverse<Waiting<T>>>,
     pub(crate) account: Account,
 }
 
 struct Waiting<T> {
     due: Instant,
-    /// Of two that are due at once the one that entered first leaves first.
+    /// Order of entry, which decides between two that are due at once.
     ordinal: u64,
     item: T,
 }
@@ -42,8 +42,8 @@ impl<T> ForwardingQueue<T> {
         }
     }
 
-    /// Takes a datagram in: `judged` is what the machine sees of it, `bytes` its size in the account, and `keep` makes what is
-    /// kept of each copy that comes through, if there is room.
+    /// Enters a datagram: `judged` is the part the machine sees, `bytes` its size in the account, and `keep` stores
+    /// each copy that comes through, if there is room.
     pub(crate) fn enter(
         &mut self,
         at: Instant,
@@ -79,12 +79,12 @@ impl<T> ForwardingQueue<T> {
         }
     }
 
-    /// Returns when the next is due.
+    /// Returns when the next datagram is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.next().map(|next| next.due)
     }
 
-    /// Takes the next one if it is due and wanted.
+    /// Takes the next datagram if it is due and accepted by `wanted`.
     pub(crate) fn pop_if(&mut self, now: Instant, wanted: impl FnOnce(&T) -> bool) -> Option<(Instant, T)> {
         self.next().filter(|next| next.due <= now && wanted(&next.item))?;
         let next = if self.overtakes() {
@@ -108,7 +108,7 @@ impl<T> ForwardingQueue<T> {
         overtaking.is_some_and(|next| self.in_order.front().is_none_or(|first| next < first))
     }
 
-    /// Returns the account with what is on its way at this moment.
+    /// Returns the account, with the current number of copies in flight.
     pub(crate) fn account(&self) -> Account {
         Account { held: (self.in_order.len() + self.overtaking.len()) as u64, ..self.account }
     }
@@ -152,7 +152,7 @@ mod tests {
         Instant::ORIGIN + Duration::from_micros(micros)
     }
 
-    /// A link with something of everything.
+    /// Returns a link with every impairment.
     fn link() -> Link {
         Link::ideal()
             .rate(100_000_000, 20_000)
@@ -181,7 +181,7 @@ mod tests {
                 expected.extend(passage.duplicate.map(|due| (due, number)));
                 assert!(queue.account().is_closed(), "seed {seed}: {:?}", queue.account());
             }
-            // Stable: of two at once the earlier one stands first.
+            // The sort is stable: of two due at once, the earlier one stays first.
             expected.sort_by_key(|(due, _)| *due);
             let account = queue.account();
             assert_eq!((account.taken, account.lost.sum()), (400, lost.len() as u64), "seed {seed}");

@@ -1,12 +1,13 @@
-//! A path emulated in real time by the machine that the virtual network uses.
+//! Path emulation in real time, by the state machine of the virtual network.
 //!
-//! A test on a link of `sim` can be repeated here with the real program, on the same link with the same seed: `sim::Path`
-//! decides about every datagram, and a driver reads clocks and sockets for it. A [`Relay`] forwards UDP without any
-//! privilege, and [`Between`] carries all IP traffic between two network namespaces.
+//! A test on a link of `sim` can be repeated here with the real program, on the same link with the same seed:
+//! `sim::Path` decides about every datagram, and a driver reads clocks and sockets for it. A [`Relay`] forwards UDP
+//! without any privilege; [`Between`] carries all IP traffic between two network namespaces.
 //!
-//! An emulator that is late, or loses what the model keeps, measures itself. So each run ends with a [`Report`]: the
-//! outcome of every datagram ([`Account`]), the lateness of the emulator, and the
-//! [reasons](Report::invalid_reasons) why the run is invalid, if it is. Not here: what links do (`sim`), system calls (`sys`).
+//! An emulator that is late, or loses what the model keeps, measures itself. So each run ends with a [`Report`]:
+//! the outcome of every datagram ([`Account`]), the lateness of the emulator, and the
+//! [reasons](Report::invalid_reasons) why the run is invalid, if it is. Not here: the behaviour of links (`sim`),
+//! system calls (`sys`).
 
 mod account;
 mod arrivals;

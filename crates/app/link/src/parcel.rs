@@ -1,24 +1,24 @@
-//! Memory for what is on its way, used again and again, with a bound.
+//! Bounded pool of reusable buffers for datagrams in flight.
 
-/// How much may be on its way at once, in all: a second at 8 Gbit/s.
+/// Maximum number of bytes in flight: a second at 8 Gbit/s.
 ///
-/// Beyond it the emulator drops what the model would have kept and counts it, and the run is invalid.
+/// Beyond it the emulator drops datagrams that the model would have kept and counts them, and the run is invalid.
 pub(crate) const MOST_HELD_BYTES: usize = 1 << 30;
 
-/// The smallest piece of memory; each further class is twice as large.
+/// Size of the smallest buffer; each further class is twice as large.
 const LEAST_BYTES: usize = 256;
-/// Up to 128 KiB: more than any packet.
+/// Number of size classes: up to 128 KiB, more than any packet.
 const CLASSES: usize = 10;
 
-/// A copy of a datagram on its way.
+/// A copy of a datagram in flight.
 pub(crate) struct Parcel {
     memory: Box<[u8]>,
     len: usize,
 }
 
-/// Where parcels come from, and go back to.
+/// Pool that parcels are taken from and returned to.
 pub(crate) struct Store {
-    /// What is not in use, by size.
+    /// Unused buffers, by size class.
     free: [Vec<Box<[u8]>>; CLASSES],
     held_bytes: usize,
     most_bytes: usize,
@@ -31,7 +31,7 @@ impl Parcel {
 }
 
 impl Store {
-    /// Makes a store that holds so much at most.
+    /// Creates a store that holds at most `most_bytes`.
     pub(crate) fn new(most_bytes: usize) -> Self {
         Self { free: Default::default(), held_bytes: 0, most_bytes }
     }
@@ -54,7 +54,7 @@ impl Store {
         Some(Parcel { memory, len })
     }
 
-    /// Takes the memory of a parcel back.
+    /// Returns a parcel's buffer to the pool.
     pub(crate) fn take_back(&mut self, parcel: Parcel) {
         self.held_bytes -= parcel.memory.len();
         self.free[class_of(parcel.memory.len())].push(parcel.memory);

@@ -1,4 +1,4 @@
-//! The lateness of the emulator itself, and whether it makes a run invalid.
+//! Lateness of the emulator itself, and whether it makes a run invalid.
 
 use core::fmt;
 use core::time::Duration;
@@ -9,10 +9,10 @@ use units::Instant;
 use crate::account::Account;
 use crate::report::Report;
 
-/// How late copies were handed on, after they were due.
+/// Lateness of copies: time from due to forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Lateness {
-    /// Of how many.
+    /// Number of copies.
     pub count: u64,
     /// Half were no later.
     pub p50: Duration,
@@ -20,34 +20,34 @@ pub struct Lateness {
     pub p99: Duration,
     /// 999 of 1,000 were no later.
     pub p999: Duration,
-    /// The latest.
+    /// Maximum lateness.
     pub max: Duration,
 }
 
-/// Why a run is invalid.
+/// Reason why a run is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidReason {
-    /// Copies were handed on too late.
+    /// Copies were forwarded too late.
     Late {
         /// 999 of 1,000 were no later.
         p999: Duration,
-        /// What is allowed.
+        /// Maximum permitted lateness.
         limit: Duration,
     },
     /// Datagrams were dropped before the emulator read them.
     Unseen(u64),
-    /// The far device dropped datagrams that were handed on.
+    /// The far device dropped datagrams after they were forwarded.
     Undelivered(u64),
-    /// This host did not take what the model let through.
+    /// This host refused datagrams that the model let through.
     Refused(u64),
-    /// The emulator had no memory for what the model let through.
+    /// The emulator had no memory for datagrams that the model let through.
     Overrun(u64),
-    /// A copy is unaccounted for, which is a fault of the emulator.
+    /// A copy is unaccounted for: a defect of the emulator.
     Unbalanced,
 }
 
-/// Keeps count of lateness.
+/// Records lateness.
 #[derive(Default)]
 pub(crate) struct Police {
     late: Histogram,
@@ -73,7 +73,7 @@ impl Police {
 impl Report {
     /// Returns the reasons why the run is invalid; none if it is valid.
     ///
-    /// `late_limit` is the lateness that 999 of 1,000 copies may have.
+    /// `late_limit` is the permitted lateness of 999 of 1,000 copies.
     #[must_use]
     pub fn invalid_reasons(&self, late_limit: Duration) -> Vec<InvalidReason> {
         let ways = [&self.forward, &self.reverse];
@@ -153,7 +153,7 @@ mod tests {
         let mut police = Police::default();
         let due = Instant::from_nanos(1_000);
         (0..1_000).for_each(|_| police.saw(due, due + LIMIT));
-        // One in a thousand and one.
+        // One of 1,001 copies is late.
         police.saw(due, due + Duration::from_secs(1));
         let lateness = police.lateness();
         assert_eq!((lateness.count, lateness.max), (1_001, Duration::from_secs(1)));

@@ -1,4 +1,4 @@
-//! The path as a UDP relay: no privilege, any number of hosts, and each client has a path of its own.
+//! The path as a UDP relay: no privilege, any number of hosts, and a separate path for each client.
 //!
 //! A client writes to the relay as it would to the target, and the target sees each client at a port of its own. Each client's
 //! datagrams pass two links of the same kind, one per direction. Client `n`, counted from 0 in the order of their first
@@ -19,66 +19,66 @@ use crate::driver::{Manner, Trains};
 use crate::report::{Report, Watch};
 use work::Work;
 
-/// Clients at once unless it is said otherwise: each has a socket.
+/// Default maximum number of simultaneous clients: each has a socket.
 pub const USUAL_CLIENTS: usize = 64;
-/// What socket buffers are asked for: a stall of 50 ms at 1 Gbit/s, with the kernel's overhead.
+/// Requested socket buffer size: a stall of 50 ms at 1 Gbit/s, with the kernel's overhead.
 const BUFFER_BYTES: usize = 16 << 20;
 
 /// The address a relay listens on, its target, and the conditions of the path.
 #[derive(Clone, Debug)]
 pub struct RelayOptions {
-    /// Where clients write to.
+    /// Address that clients send to.
     pub listen: SocketAddr,
-    /// Where what they write goes.
+    /// Address that datagrams are forwarded to.
     pub target: SocketAddr,
-    /// The path to the target.
+    /// Conditions towards the target.
     pub forward: Conditions,
-    /// The path to the client.
+    /// Conditions towards the client.
     pub reverse: Conditions,
-    /// Decides all that is left to chance.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// How many clients there may be at once.
+    /// Maximum number of simultaneous clients.
     pub most_clients: usize,
-    /// How a driver works.
+    /// Settings of the driver.
     pub manner: Manner,
 }
 
-/// Why a relay cannot begin.
+/// Reason why a relay cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RelayError {
-    /// The path cannot be so.
+    /// The conditions are invalid.
     #[error(transparent)]
     Conditions(#[from] ConditionsError),
-    /// The socket for clients.
+    /// The socket for clients cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// One speaks IPv4 and the other IPv6.
+    /// The addresses are of different IP versions.
     #[error("{listen} and {target} are of two IP versions\ngive both addresses in the same version")]
     Versions {
-        /// Where clients write to.
+        /// Address that clients send to.
         listen: SocketAddr,
-        /// Where what they write goes.
+        /// Address of the target.
         target: SocketAddr,
     },
-    /// It would relay to itself.
+    /// The target is the relay itself.
     #[error(
         "{0} is where the relay listens and where it relays to\ngive the address of the server as the target"
     )]
     Itself(SocketAddr),
-    /// Nobody could use it.
+    /// The maximum number of clients is zero.
     #[error("a relay needs room for a client\nallow at least one")]
     NoClients,
 }
 
-/// A relay that listens, and relays as soon as it [runs](Self::run).
+/// A relay that listens, and forwards datagrams while it [runs](Self::run).
 pub struct Relay {
     near: ReceiveSocket,
     options: RelayOptions,
 }
 
 impl Relay {
-    /// Opens the relay's address; what comes from now on waits there.
+    /// Opens the relay's address; datagrams that arrive from now on wait in its socket.
     ///
     /// # Errors
     /// [`RelayError`] says what to do about it.
@@ -95,18 +95,18 @@ impl Relay {
             return Err(RelayError::NoClients);
         }
         let near = ReceiveSocket::open(&options.receive(listen))?;
-        // Whether there is a way to the target shows now, and not with the first client.
+        // A missing route to the target shows now, and not with the first client.
         client::towards(&options)?;
         Ok(Self { near, options })
     }
 
-    /// Returns where clients shall write to.
+    /// Returns the address that clients send to.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.near.local_address()
     }
 
-    /// Returns what the kernel made of the buffer that was asked for.
+    /// Returns the buffer size that the kernel granted.
     #[must_use]
     pub const fn granted_buffer(&self) -> Buffer {
         self.near.granted_buffer()
@@ -115,14 +115,14 @@ impl Relay {
     /// Relays until the watch stops it.
     ///
     /// # Errors
-    /// If the wanted priority is not allowed, or the kernel fails a socket or a wait.
+    /// If the requested priority is not permitted, or the kernel fails a socket or a wait.
     pub fn run(self, watch: &Watch) -> io::Result<Report> {
         Work::begin(self.near, self.options)?.run(watch)
     }
 }
 
 impl RelayOptions {
-    /// Makes options of what has to be said.
+    /// Creates options from the required settings.
     #[must_use]
     pub fn new(listen: SocketAddr, target: SocketAddr, conditions: Conditions, seed: u64) -> Self {
         let (forward, reverse) = (conditions.clone(), conditions);

@@ -1,4 +1,4 @@
-//! The report of a run of the emulator.
+//! Report of a run of the emulator.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,39 +7,39 @@ use std::sync::{Mutex, PoisonError};
 use crate::account::Account;
 use crate::police::Lateness;
 
-/// The report of a run of the emulator.
+/// Report of a run of the emulator.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Report {
-    /// How long it ran.
+    /// Duration of the run.
     pub elapsed: Duration,
-    /// The direction from clients to the target, or from the first namespace to the second.
+    /// Direction from clients to the target, or from the first namespace to the second.
     pub forward: Way,
-    /// The opposite direction.
+    /// Opposite direction.
     pub reverse: Way,
-    /// How many clients a relay had.
+    /// Number of clients of a relay.
     pub clients: u64,
-    /// Datagrams of clients beyond the bound, which a relay did not take in.
+    /// Datagrams of clients beyond the maximum, which a relay did not accept.
     pub turned_away: u64,
-    /// How long the emulator's thread ran on a processor.
+    /// Processor time of the emulator's thread.
     pub ran: Duration,
-    /// How long it could have run and had no processor.
+    /// Time the thread was ready to run but had no processor.
     pub waited: Duration,
 }
 
-/// The report of one direction.
+/// Report of one direction.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Way {
-    /// What became of everything.
+    /// Outcome of every datagram.
     pub account: Account,
-    /// How late it was handed on.
+    /// Lateness of forwarding.
     pub lateness: Lateness,
-    /// What the kernel dropped before the emulator could read it; a train counts once.
+    /// Datagrams the kernel dropped before the emulator could read them; a train counts once.
     pub unseen: u64,
-    /// What the far device dropped after it was handed on, between namespaces.
+    /// Datagrams the far device dropped after they were forwarded, between namespaces.
     pub undelivered: u64,
 }
 
-/// What the thread of an emulator shares with whoever watches it.
+/// State shared between an emulator's thread and its observers.
 #[derive(Debug, Default)]
 pub struct Watch {
     stop: AtomicBool,
@@ -47,12 +47,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Ends the run, within a tenth of a second.
+    /// Stops the run within a tenth of a second.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the accounts of both directions as they were at most a tenth of a second ago.
+    /// Returns the accounts of both directions, at most a tenth of a second old.
     #[must_use]
     pub fn accounts(&self) -> [Account; 2] {
         *self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
@@ -68,7 +68,7 @@ impl Watch {
 }
 
 impl Report {
-    /// Returns what the emulator took of a processor for each datagram that it took in; `None` if it took none.
+    /// Returns the emulator's processor time per datagram taken in; `None` if there was none.
     #[must_use]
     pub fn cost(&self) -> Option<Duration> {
         let taken = self.forward.account.taken + self.reverse.account.taken;

@@ -1,4 +1,5 @@
-//! The relay on the loopback interface: it does to datagrams what the virtual network's machine says, and accounts for all.
+//! The relay on the loopback interface: it treats datagrams as the virtual network's machine does, and accounts for
+//! all.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
@@ -11,10 +12,10 @@ use link::{Conditions, Relay, RelayError, RelayOptions, Report, Trains, Watch};
 use sim::{Address, Arrival, Network, Node, NodeId, Port, Socket};
 use sys::{Loopback, SendOptions, SendSocket, SendTechniques};
 
-/// Long enough that a test which reaches it has failed.
+/// Watchdog of a test: a test that reaches it has failed.
 const WATCHDOG: Duration = Duration::from_secs(20);
 
-/// A relay on a thread of its own; dropping it ends it.
+/// A relay on a thread of its own; dropping it stops the relay.
 struct Running {
     address: SocketAddr,
     watch: Arc<Watch>,
@@ -62,7 +63,7 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// Receives so many datagrams; returns the numbers at their beginnings, and who sent the last.
+/// Receives `count` datagrams; returns the numbers at their beginnings, and the sender of the last.
 fn receive(socket: &UdpSocket, count: usize) -> (Vec<u64>, Option<SocketAddr>) {
     let (mut bytes, mut last) = (vec![0; 65_536], None);
     let numbers = (0..count).map(|_| {
@@ -80,7 +81,8 @@ fn send(socket: &UdpSocket, to: SocketAddr, numbers: impl IntoIterator<Item = u6
     }
 }
 
-/// Sends 500 datagrams, of which exactly these must arrive; returns who sent the last. No more at once than any buffer holds.
+/// Sends 500 datagrams, of which exactly these must arrive; returns the sender of the last. Limits the number in
+/// flight to what any buffer holds.
 fn crosses(from: &UdpSocket, to: SocketAddr, at: &UdpSocket, survivors: &[u64]) -> Option<SocketAddr> {
     let mut sender = None;
     for first in (0..500).step_by(100) {
@@ -94,7 +96,7 @@ fn crosses(from: &UdpSocket, to: SocketAddr, at: &UdpSocket, survivors: &[u64]) 
     sender
 }
 
-/// A node of the virtual network that sends 500 numbers, and keeps those that arrive.
+/// A node of the virtual network that sends 500 numbers, and records those that arrive.
 struct Part {
     to: NodeId,
     sent: u64,
@@ -173,7 +175,7 @@ fn a_round_trip_takes_both_delays() {
 #[test]
 fn a_bottleneck_takes_its_time_and_loses_what_finds_no_room() {
     let server = socket();
-    // 934 bytes are 1,000 on the wire, which take a millisecond; three find room.
+    // 934 bytes are 1,000 on the wire, which take a millisecond; three fit into the queue.
     let relay = Running::start(&server, |options| {
         (options.forward.rate_bits_per_s, options.forward.queue_bytes) = (Some(8_000_000), Some(3_000));
     });
@@ -187,7 +189,7 @@ fn a_bottleneck_takes_its_time_and_loses_what_finds_no_room() {
     let (numbers, _) = receive(&server, 3);
     assert_eq!(numbers[0], 0);
     assert!(began.elapsed() >= Duration::from_millis(3), "{:?}", began.elapsed());
-    // However slowly they were sent: as many as the rate carries in that time, and what the queue holds.
+    // At any send rate: as many as the link carries in that time, plus the queue.
     wait_until(|| relay.watch.accounts()[0].taken == 40 && relay.watch.accounts()[0].held == 0);
     let (report, elapsed) = (relay.end(), began.elapsed());
     let account = report.forward.account;
@@ -222,7 +224,7 @@ fn each_datagram_of_a_train_is_judged_on_its_own() {
             techniques: SendTechniques::default(),
         })
         .unwrap();
-        // One by one, until the socket trusts the way with trains; then the rest in four pieces.
+        // One by one until the socket trusts the path with trains; then the rest in four trains.
         for number in 0..1_100_u64 {
             client.send_batch(&[&number.to_le_bytes()], relay.address);
             if number % 50 == 49 {
@@ -261,7 +263,7 @@ fn clients_have_a_port_and_a_path_each_and_those_beyond_the_bound_are_turned_awa
         send(&server, port, [u64::from(port.port())]);
         assert_eq!(receive(client, 1).0, [u64::from(port.port())]);
     }
-    // An empty datagram is one too, and what strangers write to a client's port is not heard.
+    // An empty datagram is forwarded too, and datagrams from strangers to a client's port are ignored.
     socket().send_to(&[0; 8], ports[0]).unwrap();
     clients[0].send_to(&[], relay.address).unwrap();
     assert_eq!(server.recv_from(&mut [0; 8]).unwrap(), (0, ports[0]));

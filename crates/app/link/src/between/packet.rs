@@ -1,54 +1,54 @@
-//! Packets of IP as a TUN device with a `virtio` header hands them over and takes them back.
+//! IP packets as a TUN device with a `virtio` header delivers and accepts them.
 //!
-//! A train of UDP comes in one piece, with the headers of a single large datagram. It is cut here, so that every datagram
-//! is judged on its own; those that survive and are due together are put into one piece again. Checksums between two
-//! ends of one host are never finished: the field holds the sum of the pseudo-header alone, and the header of `virtio` says where
-//! the rest would go. Source: `linux/virtio_net.h`; RFC 768, 791, 1071, 8200.
+//! A UDP train arrives in one piece, with the headers of a single large datagram. It is cut here, so that every
+//! datagram is judged on its own; survivors that are due together are joined again. Checksums between two ends of
+//! one host are never finished: the field holds the sum of the pseudo-header alone, and the `virtio` header says
+//! where the rest would go. Source: `linux/virtio_net.h`; RFC 768, 791, 1071, 8200.
 
 use sys::VNET_HEADER_BYTES;
 
-/// The header says that a sum is not finished (`VIRTIO_NET_HDR_F_NEEDS_CSUM`).
+/// Flag of an unfinished checksum (`VIRTIO_NET_HDR_F_NEEDS_CSUM`).
 const NEEDS_SUM: u8 = 1;
-/// A train of UDP (`VIRTIO_NET_HDR_GSO_UDP_L4`).
+/// Type of a UDP train (`VIRTIO_NET_HDR_GSO_UDP_L4`).
 const UDP_TRAIN: u8 = 5;
-/// Where headers end that are cut and put together again: IPv4 with all options, or IPv6 with some extensions, and UDP.
+/// Maximum size of headers that are cut and joined: IPv4 with all options, or IPv6 with some extensions, and UDP.
 const MOST_HEAD_BYTES: usize = 128;
 const UDP_HEADER_BYTES: usize = 8;
-/// Where a header of UDP has its checksum.
+/// Offset of the checksum in a UDP header.
 const UDP_SUM_AT: usize = 6;
 const UDP: u8 = 17;
 const IPV6_HEADER_BYTES: usize = 40;
 
-/// The largest packet of IP.
+/// Size of the largest IP packet.
 pub(crate) const MOST_PACKET_BYTES: usize = 65_535;
 
-/// Where a sum begins and where it is to be written, of a packet whose sum is not finished.
+/// Start of the summed bytes and position of the checksum, for a packet whose checksum is not finished.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Unfinished {
     start: u16,
     offset: u16,
 }
 
-/// A packet of its own: what was read as one, or a datagram of a train.
+/// A single packet: read as one, or a datagram of a train.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment<'a> {
     head: Head,
-    /// What follows the head.
+    /// Bytes after the head.
     pub(crate) rest: &'a [u8],
     pub(crate) unfinished: Option<Unfinished>,
 }
 
-/// The headers of a datagram, made anew; empty where those that were read stand as they are.
+/// Rewritten headers of a datagram; empty if the original headers are unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     bytes: [u8; MOST_HEAD_BYTES],
     len: usize,
 }
 
-/// What a `virtio` header says.
+/// Contents of a `virtio` header.
 struct Vnet {
     unfinished: Option<Unfinished>,
-    /// The payload of each datagram of a train but the last.
+    /// Payload size of each datagram of a train except the last.
     train_of: Option<usize>,
 }
 
@@ -66,7 +66,8 @@ impl Head {
         &self.bytes[..self.len]
     }
 
-    /// Makes these the headers of the `index`-th datagram of a train, or of a train, with so much payload.
+    /// Turns these into the headers of the `index`-th datagram of a train, or of a train, with `payload_bytes` of
+    /// payload.
     fn carry(&mut self, payload_bytes: usize, index: u16) -> Option<()> {
         let len = self.len;
         let bytes = &mut self.bytes[..len];
@@ -98,12 +99,12 @@ impl Head {
 }
 
 impl Segment<'_> {
-    /// Returns the packet's pieces, one behind the other.
+    /// Returns the packet's parts, one after the other.
     pub(crate) fn pieces(&self) -> [&[u8]; 2] {
         [self.head.bytes(), self.rest]
     }
 
-    /// Returns the packet's size with all headers of IP.
+    /// Returns the packet's size with all IP headers.
     pub(crate) const fn bytes(&self) -> usize {
         self.head.len + self.rest.len()
     }
@@ -116,13 +117,13 @@ impl Vnet {
         let needs_sum = flags & NEEDS_SUM != 0;
         let unfinished =
             if needs_sum { Some(Unfinished { start: word(6)?, offset: word(8)? }) } else { None };
-        // The highest bit is for congestion marks.
+        // The highest bit is the ECN flag.
         let train_of = (kind & 0x7f == UDP_TRAIN).then_some(usize::from(word(4)?));
         Some(Self { unfinished, train_of })
     }
 }
 
-/// Calls `take` with each packet in what was read from the device, in their order; tells whether there was any.
+/// Calls `take` with each packet in what was read from the device, in order; returns whether there was any.
 pub(crate) fn cut<'a>(read: &'a [u8], mut take: impl FnMut(&Segment<'a>)) -> bool {
     let Some((header, packet)) = read.split_at_checked(VNET_HEADER_BYTES) else { return false };
     let Some(Vnet { unfinished, train_of }) = Vnet::read(header) else { return false };
@@ -143,7 +144,8 @@ pub(crate) fn cut<'a>(read: &'a [u8], mut take: impl FnMut(&Segment<'a>)) -> boo
     true
 }
 
-/// Returns the headers of a train, its payload and the size of each part; `None` for what is none, or not as the kernel makes them.
+/// Returns the headers of a train, its payload and the size of each part; `None` if it is not a train, or
+/// malformed.
 fn train(
     packet: &[u8],
     size: usize,
@@ -156,13 +158,13 @@ fn train(
     (size > 0 && payload.len() > size).then_some((head, payload, size, unfinished))
 }
 
-/// The shortest headers of a datagram of that version of IP.
+/// Returns the minimum header size of a datagram of the packet's IP version.
 fn least_head(packet: &[u8]) -> usize {
     let of_ip = if packet[0] >> 4 == 6 { IPV6_HEADER_BYTES } else { 20 };
     of_ip + UDP_HEADER_BYTES
 }
 
-/// What is due at once and may be handed to the device in one piece: one packet, or a train of UDP.
+/// Packets that are due together and can be written in one piece: one packet, or a UDP train.
 pub(crate) struct Joined {
     head: Head,
     first_bytes: usize,
@@ -174,7 +176,7 @@ pub(crate) struct Joined {
 }
 
 impl Joined {
-    /// Makes room for so many packets at once.
+    /// Makes room for at most `most` packets.
     pub(crate) const fn new(most: usize) -> Self {
         let (first_bytes, last_bytes, payload_bytes, count) = (0, 0, 0, 0);
         Self { head: Head::EMPTY, first_bytes, last_bytes, payload_bytes, count, most, unfinished: None }
@@ -184,7 +186,7 @@ impl Joined {
         self.count = 0;
     }
 
-    /// Tells whether a packet may follow.
+    /// Returns whether a packet may follow.
     pub(crate) fn takes(&self, packet: &[u8], unfinished: Option<Unfinished>) -> bool {
         if self.count == 0 {
             return true;
@@ -199,7 +201,7 @@ impl Joined {
             && is_same_flow(self.head.bytes(), head)
     }
 
-    /// Puts a packet behind the others; returns what of it follows the headers, which are made for all of them.
+    /// Appends a packet; returns the part after its headers, since the joined packets share one set of headers.
     pub(crate) fn push<'a>(&mut self, packet: &'a [u8], unfinished: Option<Unfinished>) -> &'a [u8] {
         let split = datagram(packet, unfinished);
         let (head, payload) = split.unwrap_or((&[], packet));
@@ -207,14 +209,14 @@ impl Joined {
             self.head = Head::new(head).unwrap_or(Head::EMPTY);
             (self.first_bytes, self.payload_bytes, self.unfinished) = (payload.len(), 0, unfinished);
         }
-        // What is no datagram that can be joined goes by itself: nothing follows it, for its head is empty.
+        // A packet that cannot be joined is written alone: its head is empty, so nothing follows it.
         self.last_bytes = payload.len();
         self.payload_bytes += payload.len();
         self.count += 1;
         payload
     }
 
-    /// Returns the header of `virtio` and those of the packet, to be written before all that was pushed.
+    /// Returns the `virtio` header and the packet's headers, to be written before everything that was pushed.
     pub(crate) fn headers(&self) -> ([u8; VNET_HEADER_BYTES], Head) {
         let (mut vnet, mut head) = ([0; VNET_HEADER_BYTES], self.head);
         if let Some(Unfinished { start, offset }) = self.unfinished {
@@ -232,7 +234,7 @@ impl Joined {
     }
 }
 
-/// Splits a datagram of UDP whose sum is not finished into headers and payload; `None` for all others.
+/// Splits a UDP datagram with an unfinished checksum into headers and payload; `None` for all others.
 fn datagram(packet: &[u8], unfinished: Option<Unfinished>) -> Option<(&[u8], &[u8])> {
     let unfinished = unfinished.filter(|it| usize::from(it.offset) == UDP_SUM_AT)?;
     let udp_at = usize::from(unfinished.start);
@@ -246,7 +248,7 @@ fn datagram(packet: &[u8], unfinished: Option<Unfinished>) -> Option<(&[u8], &[u
         .then_some((head, payload))
 }
 
-/// Tells whether two headers differ in nothing but lengths, identity and sums.
+/// Returns whether two headers differ only in lengths, identification and checksums.
 fn is_same_flow(one: &[u8], other: &[u8]) -> bool {
     let ports_end = one.len() - UDP_HEADER_BYTES + 4;
     let spans = match one[0] >> 4 {
@@ -256,7 +258,7 @@ fn is_same_flow(one: &[u8], other: &[u8]) -> bool {
     spans.into_iter().all(|span| one[span.clone()] == other[span])
 }
 
-/// Adds words of sixteen bits (RFC 1071).
+/// Adds 16-bit words (RFC 1071).
 fn sum_of(bytes: &[u8]) -> u32 {
     bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low))).sum()
 }

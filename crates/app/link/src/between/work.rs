@@ -1,4 +1,4 @@
-//! The loop between two TUN devices: writes what is due, reads what has come, waits for either.
+//! Loop between two TUN devices: writes packets that are due, reads arrivals, waits for either.
 
 use std::io::{self, IoSlice};
 
@@ -15,12 +15,12 @@ use crate::parcel::{MOST_HELD_BYTES, Parcel, Store};
 use crate::police::Police;
 use crate::report::{Report, Watch, Way};
 
-/// How many packets are read from one end before what is due is written.
+/// Maximum number of packets read from one end before due packets are written.
 const READS_PER_TURN: usize = 64;
-/// How many pieces leave one end before the other has its turn.
+/// Maximum number of pieces written to one end before the other has its turn.
 const WRITES_PER_TURN: usize = 64;
 
-/// The path at work. Queue 0 leads from end 0 to end 1, queue 1 back.
+/// State of a running path. Queue 0 leads from end 0 to end 1, queue 1 back.
 pub(super) struct Work {
     options: BetweenOptions,
     ends: [Tun; 2],
@@ -30,13 +30,13 @@ pub(super) struct Work {
     driver: Driver,
     store: Store,
     joined: Joined,
-    /// What is about to be written.
+    /// Packets about to be written.
     leaving: Vec<Parcel>,
     /// Room for the largest packet.
     read: Box<[u8]>,
 }
 
-/// A packet on its way.
+/// A packet in flight.
 struct Packet {
     parcel: Parcel,
     unfinished: Option<Unfinished>,
@@ -84,13 +84,13 @@ impl Work {
             self.write_due();
             for end in (0..2).filter(|end| is_ready[*end]) {
                 self.take_in(end)?;
-                // What is due leaves before more is read: an emulator that reads on falls behind for ever.
+                // Due packets leave before more are read: an emulator that keeps reading never catches up.
                 self.write_due();
             }
         }
     }
 
-    /// Reads what an end has sent, and lets every datagram of it enter.
+    /// Reads the packets that an end has sent, and enters each datagram of them.
     fn take_in(&mut self, end: usize) -> io::Result<()> {
         let Self { options, ends, queues, driver, store, read, .. } = self;
         for _ in 0..READS_PER_TURN {
@@ -101,7 +101,7 @@ impl Work {
             let now = driver.now();
             let packet = &read[VNET_HEADER_BYTES.min(count)..count];
             cut(&read[..count], |segment| {
-                // The machine counts payloads, and adds what UDP and IPv4 add: so it is shown what remains of the packet.
+                // The machine adds the UDP and IPv4 headers itself, so it receives the packet without them.
                 let judged = &packet[packet.len().min(HEADER_BYTES)..];
                 let judged = &judged[..judged.len().min(segment.bytes().saturating_sub(HEADER_BYTES))];
                 queues[end].enter(now, judged, segment.bytes() as u64, || {
@@ -123,7 +123,7 @@ impl Work {
         }
     }
 
-    /// Writes the packets of one direction that are due and go in one piece; tells whether there were any.
+    /// Writes due packets of one direction that fit in one piece; returns whether there were any.
     fn write_one(&mut self, direction: usize) -> bool {
         let Self { ends, queues, polices, driver, joined, leaving, .. } = self;
         let queue = &mut queues[direction];
@@ -176,7 +176,7 @@ impl Work {
         }
     }
 
-    /// Returns what an end's device dropped; nothing where the kernel does not tell.
+    /// Returns the drops of an end's device; zero if the kernel does not report them.
     fn dropped(&self, end: usize) -> Dropped {
         let found = in_namespace(&self.options.namespaces[end], links);
         let links = found.ok().and_then(Result::ok).unwrap_or_default();
@@ -185,13 +185,14 @@ impl Work {
     }
 }
 
-/// What a device dropped: of what its host sent, before it was read; of what was written, before its host had it.
+/// Drops of a device: of packets from its host, before they were read; of written packets, before its host received
+/// them.
 struct Dropped {
     sent: u64,
     received: u64,
 }
 
-/// Counts what became of packets that were written in one piece.
+/// Counts the outcome of packets that were written in one piece.
 fn count(account: &mut Account, packets: &[Parcel], written: &io::Result<()>) {
     match written {
         Ok(()) => {
@@ -202,7 +203,7 @@ fn count(account: &mut Account, packets: &[Parcel], written: &io::Result<()>) {
     }
 }
 
-/// Says what a failed read means: that the device is gone, nearly always.
+/// Explains a failed read: nearly always the device is gone.
 fn gone(error: &io::Error, namespace: &str) -> io::Error {
     io::Error::other(format!(
         "the device in {namespace} is gone: {error}\nkeep the namespace while the path is used"

@@ -22,7 +22,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Opens the way to the target for the client that comes as number `ordinal`.
+    /// Opens the socket towards the target for client number `ordinal`.
     pub(crate) fn open(address: SocketAddr, ordinal: u64, options: &RelayOptions) -> Result<Self, OpenError> {
         let (far, out) = towards(options)?;
         let [forward, reverse] = options.links().expect("they were made when the relay was opened");
@@ -42,13 +42,13 @@ impl Client {
         Instant::earlier(self.forward.next_due(), self.reverse.next_due())
     }
 
-    /// Returns how many datagrams the kernel dropped before they could be read.
+    /// Returns the number of datagrams the kernel dropped before they could be read.
     pub(crate) fn unseen(&self) -> u64 {
         self.far.meminfo().map_or(0, |memory| u64::from(memory.drops))
     }
 }
 
-/// Opens a socket that the target, and nobody else, is spoken to by.
+/// Opens a socket that is connected to the target.
 pub(super) fn towards(options: &RelayOptions) -> Result<(ReceiveSocket, SendSocket), OpenError> {
     let any = match options.target {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
@@ -56,7 +56,7 @@ pub(super) fn towards(options: &RelayOptions) -> Result<(ReceiveSocket, SendSock
     };
     let far = ReceiveSocket::open(&options.receive(any))?;
     let mut out = SendSocket::beside(&far, options.send(), BUFFER_BYTES)?;
-    // Also: from now on nobody but the target is heard.
+    // A connected socket receives from the target alone.
     out.connect(options.target)?;
     Ok((far, out))
 }

@@ -1,4 +1,4 @@
-//! What is due at once and may leave in one piece: datagrams of one size, the last may be shorter.
+//! A train: datagrams of one size (the last may be shorter) that are due together and leave in one piece.
 
 use std::net::SocketAddr;
 
@@ -7,19 +7,19 @@ use units::Instant;
 
 use crate::account::Account;
 
-/// Datagrams that lie one behind the other.
+/// Datagrams stored one after the other.
 pub(crate) struct Train {
     bytes: Vec<u8>,
-    /// The size of all but the last.
+    /// Size of all but the last. Units: bytes.
     segment_bytes: usize,
     last_bytes: usize,
-    /// When each was due.
+    /// Due time of each datagram.
     pub(crate) dues: Vec<Instant>,
     most: usize,
 }
 
 impl Train {
-    /// Makes an empty train that takes so many datagrams.
+    /// Makes an empty train for at most `most` datagrams.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(MAX_TRAIN_BYTES),
@@ -35,9 +35,9 @@ impl Train {
         self.dues.clear();
     }
 
-    /// Tells whether a datagram of that size may follow.
+    /// Returns whether a datagram of that size may follow.
     pub(crate) fn takes(&self, size_bytes: usize) -> bool {
-        // An empty datagram has no place in a train.
+        // A train cannot hold an empty datagram.
         self.dues.is_empty()
             || self.dues.len() < self.most
                 && size_bytes > 0
@@ -55,7 +55,7 @@ impl Train {
         self.dues.push(due);
     }
 
-    /// Hands it to the kernel, and counts what became of each datagram.
+    /// Sends the train, and counts the outcome of each datagram.
     pub(crate) fn leave(&self, by: &mut SendSocket, to: SocketAddr, account: &mut Account) {
         let outcomes = if self.dues.len() > 1 {
             by.send_train(&self.bytes, self.segment_bytes, to)

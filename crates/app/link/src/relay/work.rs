@@ -1,4 +1,4 @@
-//! The relay's loop: writes what is due, reads what has come, waits for either.
+//! Loop of the relay: writes datagrams that are due, reads arrivals, waits for either.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -20,14 +20,14 @@ use super::client::Client;
 use super::train::Train;
 use super::{BUFFER_BYTES, RelayOptions};
 
-/// A client that was silent for so long gives way to a new one where there is no more room.
+/// Time after which a silent client may be replaced by a new one if the table is full.
 const SILENCE: Duration = Duration::from_secs(30);
-/// The token of the clients' side; those of the others are the clients' places.
+/// Token of the clients' side; the tokens of the others are the clients' indices.
 const NEAR: u64 = u64::MAX - 1;
-/// How many trains of one direction leave before the next is looked at: with more a fast client would hold up the others.
+/// Maximum number of trains of one direction in a row: with more, a fast client would delay the others.
 const TRAINS_PER_TURN: usize = 64;
 
-/// A relay at work.
+/// State of a running relay.
 pub(super) struct Work {
     options: RelayOptions,
     near: ReceiveSocket,
@@ -36,20 +36,20 @@ pub(super) struct Work {
     arrivals: Arrivals,
     table: Table,
     hands: Hands,
-    /// Of both directions.
+    /// Accounts of ended clients, for both directions.
     ended: [Account; 2],
     ended_unseen: u64,
     clients_ever: u64,
     turned_away: u64,
 }
 
-/// Who is who among the clients.
+/// Table of clients by address.
 struct Table {
     clients: Vec<Option<Client>>,
     places: BTreeMap<SocketAddr, usize>,
 }
 
-/// What it takes to write, whoever it is for.
+/// Buffers for writing, shared by all clients.
 struct Hands {
     near_out: SendSocket,
     store: Store,
@@ -110,7 +110,7 @@ impl Work {
                     Some(place) => self.read_far(place, &mut batch)?,
                     None => self.read_near(&mut batch)?,
                 }
-                // What is due leaves before more is read: an emulator that reads on falls behind for ever.
+                // Due datagrams leave before more are read: an emulator that keeps reading never catches up.
                 self.write_due();
             }
         }
@@ -150,7 +150,7 @@ impl Work {
         Ok(())
     }
 
-    /// Returns the place of a client, which may be a new one; `None` where there is no room for it.
+    /// Returns the index of a client, which may be new; `None` if there is no room for it.
     fn place_of(&mut self, address: SocketAddr) -> io::Result<Option<usize>> {
         if let Some(place) = self.table.places.get(&address) {
             return Ok(Some(*place));
@@ -166,7 +166,7 @@ impl Work {
             self.end(place)?;
             place
         };
-        // There was a way to the target when the relay began; that there is no descriptor left is no reason to end the others.
+        // The target was reachable when the relay started; a lack of descriptors is no reason to end the other clients.
         let Ok(client) = Client::open(address, self.clients_ever, &self.options) else { return Ok(None) };
         self.poller.add(&client.far, place as u64, Interest::Read)?;
         self.clients_ever += 1;
@@ -175,7 +175,7 @@ impl Work {
         Ok(Some(place))
     }
 
-    /// Parts with a client of which nothing is on its way.
+    /// Ends a client without datagrams in flight.
     fn end(&mut self, place: usize) -> io::Result<()> {
         let Some(client) = self.table.clients[place].take() else { return Ok(()) };
         self.poller.remove(&client.far)?;
@@ -226,7 +226,8 @@ impl Table {
         self.clients.iter().flatten().fold(None, |due, client| Instant::earlier(due, client.next_due()))
     }
 
-    /// Returns the place of the client that was silent for the longest, if that was long and nothing of it is on its way.
+    /// Returns the index of the client that was silent longest, if it was silent long enough and has no datagrams
+    /// in flight.
     fn longest_silent(&self, now: Instant) -> Option<usize> {
         let places =
             self.clients.iter().enumerate().filter_map(|(place, client)| Some((place, client.as_ref()?)));
@@ -236,7 +237,7 @@ impl Table {
 }
 
 impl Hands {
-    /// Writes what of a client is due.
+    /// Writes the datagrams of a client that are due.
     fn write_due(&mut self, driver: &Driver, client: &mut Client, target: SocketAddr) {
         let Client { address, out, forward, reverse, .. } = client;
         self.write(driver, 0, forward, Some(out), target);
@@ -270,14 +271,14 @@ impl Hands {
     }
 }
 
-/// Lets every datagram of what came in one piece enter on its own.
+/// Enters each datagram of a received train on its own.
 fn enter(queue: &mut ForwardingQueue<Parcel>, at: Instant, received: &Received<'_>, store: &mut Store) {
     for datagram in received.datagrams() {
         queue.enter(at, datagram, datagram.len() as u64, || store.keep(&[datagram]));
     }
 }
 
-/// Reads a batch; what the far host said of an earlier datagram is told by what is sent next, and hides nothing that came.
+/// Reads a batch; an ICMP error about an earlier datagram is reported by the next send, and hides no arrival.
 fn receive(socket: &ReceiveSocket, batch: &mut ReceiveBatch) -> io::Result<()> {
     match socket.receive_batch(batch) {
         Ok(_) => Ok(()),
@@ -315,7 +316,7 @@ mod tests {
         }
         assert_eq!(table.longest_silent(at(SILENCE + second - Duration::from_nanos(1))), None);
         assert_eq!(table.longest_silent(at(SILENCE + second)), Some(1));
-        // Not as long as something of it is on its way.
+        // A client with datagrams in flight is not replaced.
         let mut store = Store::new(MOST_HELD_BYTES);
         let reverse = &mut table.clients[1].as_mut().unwrap().reverse;
         reverse.enter(at(second), &[1], 1, || store.keep(&[&[1]]));

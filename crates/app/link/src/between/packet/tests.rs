@@ -1,8 +1,8 @@
-//! Trains cut and put together again: every sum is right, nothing is lost, and nonsense does no harm.
+//! Trains are cut and joined: every checksum is right, nothing is lost, and malformed input does no harm.
 
 use super::*;
 
-/// A train as the kernel hands it over: headers of one large datagram, each part of so many bytes.
+/// Builds a train as the kernel delivers it: headers of one large datagram, and parts of `size` bytes.
 fn train_of(is_v6: bool, size: u16, payload: &[u8]) -> Vec<u8> {
     let mut head = if is_v6 {
         let mut head = vec![0x60, 0, 0, 0, 0, 0, UDP, 64];
@@ -37,7 +37,7 @@ fn cut_up(read: &[u8]) -> Vec<(Vec<u8>, Option<Unfinished>)> {
     packets
 }
 
-/// Puts packets together as far as they go; returns what is written.
+/// Joins packets as far as possible; returns what is written.
 fn joined(most: usize, packets: &[(Vec<u8>, Option<Unfinished>)]) -> Vec<Vec<u8>> {
     let (mut joined, mut written, mut at) = (Joined::new(most), Vec::new(), 0);
     while at < packets.len() {
@@ -53,7 +53,7 @@ fn joined(most: usize, packets: &[(Vec<u8>, Option<Unfinished>)]) -> Vec<Vec<u8>
     written
 }
 
-/// Finishes a packet's sum as the last one on the way does, and says whether all sums are right then.
+/// Finishes a packet's checksum as the last hop does, and returns whether all checksums are then right.
 fn is_right(packet: &[u8], unfinished: Unfinished) -> bool {
     let start = usize::from(unfinished.start);
     let udp_bytes = usize::from(u16::from_be_bytes([packet[start + 4], packet[start + 5]]));
@@ -129,7 +129,7 @@ fn what_does_not_belong_together_leaves_apart() {
         joined(64, &packets).len()
     };
     assert_eq!(pieces(&|_| ()), 1);
-    // Another service, host, port; another protocol; longer than the first.
+    // A different service, host, port or protocol; longer than the first.
     for change in [1_usize, 8, 9, 15, 19, 21, 23] {
         assert_eq!(pieces(&|packet| packet[change] ^= 1), 2, "byte {change}");
     }
@@ -138,7 +138,7 @@ fn what_does_not_belong_together_leaves_apart() {
     let short_first = cut_up(&train_of(false, 1_000, &payload(2_500))).split_off(1);
     let order = [short_first[1].clone(), short_first[0].clone()];
     assert_eq!(joined(64, &order).len(), 2, "the shorter one is the last");
-    // More than a packet of IP holds, and a finished sum.
+    // More than an IP packet holds, and a finished checksum.
     let many: Vec<_> = (0..66).map(|_| two[0].clone()).collect();
     assert_eq!(joined(usize::MAX, &many).len(), 2);
     assert_eq!(joined(64, &[(two[0].0.clone(), None), two[1].clone()]).len(), 2);
