@@ -1,4 +1,4 @@
-"""What is measured: which system, how much at once, for how long."""
+"""A measurement case: system, block size, duration."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ class Case:
     """One measurement between a sender and a reader."""
 
     system: str
-    """Which of ``systems.SYSTEMS``."""
+    """One of ``systems.SYSTEMS``."""
     samples: int
-    """Of each block, one channel of ``f4``."""
+    """Samples per block, in one channel of ``f4``."""
     seconds: float = 0.5
-    """How long is sent."""
+    """Duration of sending."""
     is_paced: bool = True
-    """Whether the sender holds back so that nothing is lost, by what the system offers or by the page."""
+    """True if the sender is paced so that nothing is lost, by the system's own means or by the progress page."""
     is_summed: bool = False
-    """Whether the reader adds up every byte it is given."""
+    """True if the reader sums every byte it receives."""
     message_bytes: int = 0
-    """Of one message, where delays are measured."""
+    """Size of one message, if delays are measured."""
     messages: int = 0
-    """How many delays are measured."""
+    """Number of delays measured."""
     interval_ns: int = 1_000_000
-    """Between two messages."""
+    """Interval between two messages."""
     is_spinning: bool = False
-    """Whether the reader looks again and again instead of sleeping."""
+    """True if the reader busy-polls instead of sleeping."""
 
     @property
     def block_bytes(self) -> int:
-        """What one block takes."""
+        """Returns the size of one block."""
         return self.samples * ELEMENT_BYTES
 
     def block(self) -> npt.NDArray[np.float32]:
-        """Makes the block that is sent over and over."""
+        """Returns the block that is sent repeatedly."""
         return np.random.default_rng(7).random(self.samples, np.float32)
 
     def sum_of_words(self) -> int:
-        """The sum of a block's 64-bit words, as unsigned numbers that wrap."""
+        """Returns the sum of a block's 64-bit words, as wrapping unsigned numbers."""
         return int(self.block().view(np.uint64).sum())
 
     def to_text(self) -> str:
-        """Writes it for another process."""
+        """Serialises the case for another process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def of_text(cls, text: str) -> Case:
-        """Reads what `to_text` wrote."""
+        """Parses the output of `to_text`."""
         return cls(**json.loads(text))

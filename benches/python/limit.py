@@ -1,4 +1,4 @@
-"""What this machine gives at most: adding up memory, copying it, and both, by NumPy in one thread."""
+"""Upper limits of this machine: summing memory, copying it, and both, by NumPy in one thread."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-# How long each is done. Units: seconds.
+# Duration of each measurement. Units: seconds.
 DURATION = 0.2
 
 
 def rates(size_bytes: int, among_bytes: int) -> dict[str, float]:
-    """Returns GB/s for blocks of so many bytes that lie one behind the other in memory of another size."""
+    """Returns GB/s for contiguous blocks of ``size_bytes`` within ``among_bytes`` of memory."""
     blocks = np.ones((max(among_bytes // size_bytes, 1), size_bytes // 8), np.uint64)
     own = np.empty(size_bytes // 8, np.uint64)
     return {

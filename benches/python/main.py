@@ -23,20 +23,20 @@ QUICK_RUNS = 1
 KIB = 1 << 10
 ALL = ("tallycast", "tallycast-udp", "ecal", "ecal-ack", "pyzmq-ipc", "pyzmq-tcp")
 BY_MEMORY = ("tallycast", "tallycast-views", "ecal", "ecal-ack", "pyzmq-ipc", "numpy-ring")
-# eCAL calls a function in a thread of its own, which sleeps.
+# eCAL calls a function in its own thread, which sleeps.
 SPINNING = ("tallycast", "pyzmq-ipc")
-# What a bare ring can do, where blocks are large enough that Python is not all that is measured.
+# The limit of a bare ring, for blocks so large that Python's overhead does not dominate.
 WITH_BARE_RING = ("10,000", "64KiB")
 BLOCKS = {"1": 1, "100": 100, "10,000": 10_000, "64KiB": 64 * KIB // 4}
 MESSAGES = {"64B": 64, "1KiB": KIB}
 LATENCY_MESSAGES = 1_000
-# A pipe is what it takes to wake a process at all.
+# A pipe is the minimum needed to wake a process.
 WAKING = ("tallycast", "tallycast-udp", "ecal", "pyzmq-ipc", "pyzmq-tcp", "pipe")
 OFTEN_NS = 100_000
 
 
 def cases() -> dict[str, list[Case]]:
-    """Returns what is measured: each case with the systems that take turns in it."""
+    """Returns the cases, each with the systems that take turns in it."""
     made = {}
     for name, samples in BLOCKS.items():
         systems = (*ALL, "numpy-ring") if name in WITH_BARE_RING else ALL
@@ -57,7 +57,7 @@ def _latency(system: str, size_bytes: int, **how: Any) -> Case:
 
 
 def main() -> None:
-    """Measures what the command line asks for."""
+    """Runs the measurements requested on the command line."""
     options = _options()
     report = Report(options.json)
     runs = QUICK_RUNS if options.quick else RUNS
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def _measure(report: Report, name: str, systems: list[Case], runs: int) -> None:
-    """Measures all systems of a case in turn, so that what else the machine does meets all of them."""
+    """Measures all systems of a case in turn, so that other load on the machine affects all of them."""
     results: list[list[Rate | Delay]] = [[] for _ in systems]
     for _ in range(runs):
         for case, of_system in zip(systems, results):

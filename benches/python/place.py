@@ -1,4 +1,4 @@
-"""Where two processes meet: a folder of this run, names nobody else has, and a page that says how far the reader has come.
+"""Rendezvous of two processes: a folder of this run, unique names, and a page with the reader's progress.
 
 The page is the same for all systems. A sender learns from it that the reader hears it, and, where the system itself would
 overwrite or drop what a slow reader has not taken, how far it may go ahead.
@@ -11,24 +11,24 @@ import os
 import time
 from pathlib import Path
 
-# Whoever has heard nothing for so long is told so. Units: seconds.
+# Maximum time to wait for the other side. Units: seconds.
 PATIENCE = 20.0
 
 
 class Place:
-    """The folder of a run, and what is named after it."""
+    """Folder of a run, and names derived from it."""
 
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)
         self.name = self.folder.name
 
     def port(self, of: int) -> int:
-        """Returns a UDP or TCP port of this run's own: below those that a system gives to anybody."""
+        """Returns a UDP or TCP port for this run, below the system's ephemeral range."""
         return 20_000 + (os.stat(self.folder).st_ino * 4 + of) % 10_000
 
 
 class Progress:
-    """How many samples the reader has been given, in memory that both processes see."""
+    """Number of samples delivered to the reader, in shared memory."""
 
     def __init__(self, place: Place) -> None:
         path = place.folder / "progress"
@@ -38,11 +38,11 @@ class Progress:
             self._memory = mmap.mmap(descriptor, mmap.PAGESIZE)
         finally:
             os.close(descriptor)
-        # An aligned word is written and read whole.
+        # An aligned word is read and written atomically.
         self.words = memoryview(self._memory).cast("Q")
 
     def wait_beyond(self, samples: int) -> None:
-        """Waits until the reader has been given more than so many samples."""
+        """Waits until more than ``samples`` samples were delivered to the reader."""
         deadline = time.monotonic() + PATIENCE
         while self.words[0] <= samples:
             if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Rows of medians and spread, as every other bench of this project prints them: for people, or one JSON object a line."""
+"""Rows of medians and spread, as in the project's other benches: for people, or one JSON object per line."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 
 class Report:
-    """Prints what was measured."""
+    """Prints the results."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
 
     def note(self, text: str) -> None:
-        """Prints what a reader of the figures must know; on standard error where programs read rows."""
+        """Prints a note on the figures; on standard error if programs read the rows."""
         print(f"python: {text}" if self.as_json else text, file=sys.stderr if self.as_json else sys.stdout, flush=True)
 
     def row(self, case: str, system: str, metric: str, unit: str, runs: Sequence[float]) -> None:
@@ -33,7 +33,7 @@ class Report:
 
 
 def _short(value: float) -> str:
-    """Writes a number with three digits and, where it is large, a prefix."""
+    """Formats a number with three digits and, if it is large, an SI prefix."""
     for scale, prefix in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= scale:
             return f"{_three_digits(value / scale)}{prefix}"

@@ -1,4 +1,4 @@
-"""One run of a case: a sender and a reader, each a process of its own."""
+"""One run of a case: a sender and a reader, each each in its own process."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Any
 
 from case import ELEMENT_BYTES, Case
 
-# Whoever says nothing for so long hangs. Units: seconds.
+# Maximum silence of a process before it counts as hung. Units: seconds.
 WATCHDOG = 60.0
 
 
 @dataclass(frozen=True)
 class Rate:
-    """How fast samples arrived, and what became of the others."""
+    """Rate of the samples that arrived, and the losses."""
 
     samples_per_s: float
     gigabytes_per_s: float
@@ -30,7 +30,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Delay:
-    """How long messages were on their way. Units: microseconds."""
+    """Delays of messages. Units: microseconds."""
 
     p50: float
     p99: float
@@ -55,7 +55,7 @@ class Side:
         self._lines.put("")
 
     def hear(self) -> Any:
-        """Returns what it says next."""
+        """Returns its next message."""
         while True:
             try:
                 line = self._lines.get(timeout=WATCHDOG)
@@ -66,22 +66,22 @@ class Side:
             try:
                 return json.loads(line)
             except ValueError:
-                # Libraries print, too.
+                # Libraries print to standard output, too.
                 print(line, end="", file=sys.stderr)
 
     def tell(self, word: str) -> None:
-        """Says a word to it."""
+        """Sends it a line."""
         assert self._process.stdin is not None
         self._process.stdin.write(word + "\n")
         self._process.stdin.flush()
 
     def end(self) -> None:
-        """Waits until it has ended well."""
+        """Waits until it has exited successfully."""
         if self._process.wait(WATCHDOG) != 0:
             raise RuntimeError(f"the {self._role} of {self._case} failed")
 
     def kill(self) -> None:
-        """Ends it, whatever it does."""
+        """Kills it."""
         self._process.kill()
         self._process.wait()
 

@@ -1,4 +1,4 @@
-"""A process that sends, or one that reads; started by `run.py`, which speaks to it by lines.
+"""A process that sends, or one that reads; started by `run.py`, which exchanges lines with it.
 
     python side.py sender|reader FOLDER CASE
 
@@ -20,31 +20,31 @@ from case import Case
 from place import PATIENCE, Place, Progress
 from systems import module_of
 
-# While nobody hears it a sender tries again so often. Units: seconds.
+# Interval of retries while the sender has no reader. Units: seconds.
 PRIMER_INTERVAL = 0.01
-# And when everything of that has been heard it is quiet for so long. Units: seconds.
+# Pause after all of those samples have arrived. Units: seconds.
 PRIMER_QUIET = 0.1
-# So many bytes are sent between two looks at the clock.
+# Bytes sent between two readings of the clock.
 BYTES_PER_CLOCK = 1 << 18
 MAX_SENDS_PER_CLOCK = 256
-# The first ones are not measured.
+# Messages at the beginning that are not measured.
 WARM_UP_MESSAGES = 100
 
 
 def tell(said: Any) -> None:
-    """Says something to whoever started this."""
+    """Sends a message to the parent process."""
     print(json.dumps(said), flush=True)
 
 
 def hear(expected: str) -> None:
-    """Waits for a word."""
+    """Waits for a line."""
     word = sys.stdin.readline().strip()
     if word != expected:
         raise RuntimeError(f"`{expected}` was expected, not `{word}`")
 
 
 def stand(end: int) -> None:
-    """Keeps this thread on the first or the last processor, away from the other side; threads of the system go where they like.
+    """Pins this thread to the first or the last processor, away from the other side; the system's own threads are not pinned.
 
     Only for delays: what is to go fast goes where the system puts it.
     """
@@ -53,14 +53,14 @@ def stand(end: int) -> None:
 
 
 class Meter:
-    """Counts what a reader is given, and adds it up where that is asked for."""
+    """Counts delivered blocks, and sums them if requested."""
 
     def __init__(self, case: Case, progress: Progress) -> None:
         self._words, self._is_summed = progress.words, case.is_summed
         self.samples, self.blocks, self.sum, self.last = 0, 0, 0, 0.0
 
     def take(self, array: npt.NDArray[Any], position: int) -> None:
-        """Takes a block."""
+        """Counts a block."""
         self.blocks += 1
         self.samples += len(array)
         if self._is_summed:
@@ -71,14 +71,14 @@ class Meter:
 
 
 class DelayMeter:
-    """Notes how long each message was on its way: from before it was handed over to when its array was there."""
+    """Records the delay of each message: from before it is sent until its array is available."""
 
     def __init__(self, case: Case, progress: Progress) -> None:
         self._words, self._elements = progress.words, case.message_bytes // 8
         self.delays_ns: list[int] = []
 
     def take(self, array: npt.NDArray[Any], position: int) -> None:
-        """Takes messages; several, where they came in one block."""
+        """Records messages; several if they arrived in one block."""
         now = time.perf_counter_ns()
         stamps = array.reshape(-1, self._elements)[:, 0]
         self.delays_ns.extend(now - int(stamp) for stamp in stamps)
@@ -87,7 +87,7 @@ class DelayMeter:
 
 
 def send(case: Case, place: Place) -> None:
-    """Sends for the case's time."""
+    """Sends for the duration of the case."""
     progress = Progress(place)
     sender = module_of(case.system).Sender(case, place, progress)
     tell("ready")
@@ -107,7 +107,7 @@ def send(case: Case, place: Place) -> None:
 
 
 def _prime(sender: Any, block: npt.NDArray[Any], progress: Progress) -> None:
-    """Sends now and then until the reader is seen to hear it, and everything of that has been heard."""
+    """Sends at intervals until the reader receives, and has received everything sent so far."""
     deadline = time.monotonic() + PATIENCE
     while not progress.words[0]:
         if time.monotonic() > deadline:
@@ -139,7 +139,7 @@ def _send_messages(sender: Any, block: npt.NDArray[np.uint64], case: Case) -> No
 
 
 def read(case: Case, place: Place) -> None:
-    """Reads until the end."""
+    """Reads until the stream ends."""
     progress = Progress(place)
     reader = module_of(case.system).Reader(case, place)
     tell("ready")
@@ -148,7 +148,7 @@ def read(case: Case, place: Place) -> None:
         delays = DelayMeter(case, progress)
         account = reader.read(delays.take)
         account.check()
-        # What came before everything was ready does not count.
+        # Messages before both sides were ready do not count.
         measured = delays.delays_ns[-case.messages :]
         p50, p99 = np.percentile(measured, [50, 99]) / 1e3
         tell({"p50": p50, "p99": p99, "lost": account.lost, "account": vars(account)})

@@ -1,4 +1,4 @@
-"""eCAL by its Python API, `ecal.nanobind_core`, with its shared-memory layer alone.
+"""eCAL with its Python API, `ecal.nanobind_core`, and its shared-memory layer alone.
 
 As eCAL comes (`ecal`), a sender overwrites what its reader has not taken and nobody is told; here the numbers that eCAL gives
 its messages tell. `ecal-ack` waits for the reader after every message, which is eCAL's own way of losing none. Readers are
@@ -25,12 +25,12 @@ from systems import Account
 # Units: milliseconds.
 ACKNOWLEDGE_MS = 1_000
 REGISTRATION_MS = 100
-# When nothing has come for so long, what is missing is lost. Units: seconds.
+# Silence after which missing messages count as lost. Units: seconds.
 SILENCE = 0.5
 
 
 def _begin(place: Place) -> None:
-    """Starts eCAL for this host alone: registration by 127.255.255.255, data by shared memory, no logging by UDP."""
+    """Starts eCAL for this host alone: registration over 127.255.255.255, data over shared memory, no UDP logging."""
     configuration = ecal.get_configuration()
     configuration.registration.registration_refresh = REGISTRATION_MS
     configuration.logging.provider.udp.enable = False
@@ -62,16 +62,16 @@ class Sender:
         self.sent += self._samples
 
     def finish(self) -> None:
-        """There is no word for the end of a topic: the reader is told by the bench."""
+        """Does nothing: eCAL cannot mark the end of a topic, so the bench informs the reader."""
 
     def close(self) -> None:
-        """Ends eCAL in this process."""
+        """Shuts eCAL down in this process."""
         del self._publisher
         ecal.finalize()
 
 
 class Reader:
-    """Is called for messages."""
+    """Receives messages by callback."""
 
     def __init__(self, case: Case, place: Place) -> None:
         _begin(place)
@@ -80,7 +80,7 @@ class Reader:
         self._dtype = np.uint64 if case.message_bytes else np.float32
 
     def read(self, take: Callable[[npt.NDArray[Any], int], None]) -> Account:
-        """Hands every message over until the last that was sent has come, or nothing comes any more."""
+        """Passes on every message until the last one sent has arrived, or none arrives any more."""
         count = missed = last = first = 0
         samples, dtype = self._samples, self._dtype
         failed: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""NumPy alone: a bare ring that both processes map, one copy in, one copy out, by NumPy alone.
+"""NumPy alone: a bare ring mapped by both processes, with one copy in and one copy out.
 
 Two words in the page say how many blocks were written and read; either side looks at them again and again. No records, no
 account, no names, one reader that the writer waits for: what is left of a transport when everything is left out.
@@ -21,7 +21,7 @@ from systems import Account
 
 
 RING_BYTES = 1 << 24
-# Words of the page: how many blocks were written and read, and how many samples there were in the end.
+# Words of the page: blocks written, blocks read, and the total number of blocks at the end.
 WRITTEN, READ, END = 8, 16, 24
 
 
@@ -37,7 +37,7 @@ def _slots(case: Case, place: Place) -> npt.NDArray[np.float32]:
 
 
 class Sender:
-    """Copies blocks in."""
+    """Copies blocks into the ring."""
 
     def __init__(self, case: Case, place: Place, progress: Progress) -> None:
         self._slots, self._words, self._samples = list(_slots(case, place)), progress.words, case.samples
@@ -45,7 +45,7 @@ class Sender:
 
     @property
     def sent(self) -> int:
-        """How many samples were sent."""
+        """Returns the number of samples sent."""
         return self._written * self._samples
 
     def send(self, block: npt.NDArray[Any]) -> None:
@@ -58,21 +58,21 @@ class Sender:
         words[WRITTEN] = self._written
 
     def finish(self) -> None:
-        """Says how many there were."""
+        """Publishes the total number of blocks."""
         self._words[END] = self._written + 1
 
     def close(self) -> None:
-        """Leaves the memory to the folder's end."""
+        """Does nothing: the memory is removed with the folder."""
 
 
 class Reader:
-    """Copies blocks out."""
+    """Copies blocks out of the ring."""
 
     def __init__(self, case: Case, place: Place) -> None:
         self._slots, self._words, self._samples = list(_slots(case, place)), Progress(place).words, case.samples
 
     def read(self, take: Callable[[npt.NDArray[Any], int], None]) -> Account:
-        """Hands over a copy of every block."""
+        """Passes on a copy of every block."""
         words, slots, samples, read = self._words, self._slots, self._samples, 0
         own = np.empty(samples, np.float32)
         deadline = time.monotonic() + PATIENCE

@@ -1,4 +1,4 @@
-"""A named pipe: one write, one read, the least that the kernel needs to wake another process with a message."""
+"""A named pipe: one write, one read, the kernel's minimum to wake another process with a message."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from systems import Account
 
 
 class Sender:
-    """Writes messages, which a pipe keeps whole up to a page."""
+    """Writes messages, which a pipe transfers atomically up to a page."""
 
     def __init__(self, case: Case, place: Place, progress: Progress) -> None:
         path = place.folder / "pipe"
         os.mkfifo(path)
-        # Open for reading too, so that it need not wait for the reader.
+        # Opened for reading too, so that it does not wait for the reader.
         self._pipe = os.open(path, os.O_RDWR)
         self.sent = 0
 
@@ -30,7 +30,7 @@ class Sender:
         self.sent += 1
 
     def finish(self) -> None:
-        """Says by a short message that this was all."""
+        """Marks the end by a short message."""
         os.write(self._pipe, b"end")
 
     def close(self) -> None:
@@ -46,7 +46,7 @@ class Reader:
         self._size_bytes = case.message_bytes
 
     def read(self, take: Callable[[npt.NDArray[Any], int], None]) -> Account:
-        """Hands every message over."""
+        """Passes on every message."""
         count = 0
         while len(message := os.read(self._pipe, self._size_bytes)) == self._size_bytes:
             count += 1

@@ -1,4 +1,4 @@
-"""ZeroMQ by pyzmq: a PUSH and a PULL socket, over a Unix socket (`pyzmq-ipc`) or TCP on the loopback interface (`pyzmq-tcp`).
+"""ZeroMQ with pyzmq: a PUSH and a PULL socket, over a Unix socket (`pyzmq-ipc`) or TCP on the loopback interface (`pyzmq-tcp`).
 
 Of ZeroMQ's patterns this is the one that loses nothing: PUSH waits where 1,000 messages, the default, lie at either end. PUB
 and SUB, which serve many readers, drop there.
@@ -17,7 +17,7 @@ from case import Case
 from place import Place, Progress
 from systems import Account
 
-# Nothing is sent for so long in the end: the other side is gone. Units: milliseconds.
+# Maximum time to send the rest at the end; after it the other side is gone. Units: milliseconds.
 LINGER_MS = 5_000
 
 
@@ -39,16 +39,16 @@ class Sender:
         self.sent = 0
 
     def send(self, block: npt.NDArray[Any]) -> None:
-        """Sends a block, once there is room."""
+        """Sends a block as soon as there is room."""
         self._socket.send(block)
         self.sent += self._samples
 
     def finish(self) -> None:
-        """Says by an empty message how many there were."""
+        """Sends the number of samples after an empty message."""
         self._socket.send_multipart([b"", str(self.sent).encode()])
 
     def close(self) -> None:
-        """Waits until the reader has everything."""
+        """Waits until the reader has received everything."""
         self._socket.close()
         self._context.term()
 
@@ -65,7 +65,7 @@ class Reader:
         self._is_spinning = case.is_spinning
 
     def read(self, take: Callable[[npt.NDArray[Any], int], None]) -> Account:
-        """Hands every message over until the empty one."""
+        """Passes on every message until the empty one."""
         count, samples, dtype = 0, self._samples, self._dtype
         receive = self._receive_spinning if self._is_spinning else self._socket.recv
         while message := receive():

@@ -1,4 +1,4 @@
-"""Tallycast: `tallycast` by a ring in shared memory, `tallycast-udp` by datagrams on the loopback interface.
+"""Tallycast: `tallycast` over a ring in shared memory, `tallycast-udp` over datagrams on the loopback interface.
 
 `tallycast-views` reads blocks where they lie in the ring instead of copying them, and asks of each whether it was still there.
 
@@ -19,22 +19,22 @@ from place import Place, Progress
 from systems import Account
 
 
-# Half of it is further ahead than the caches of one processor reach: what lies in the third level is there for both.
+# Half of it exceeds the private caches of one processor; both processors share the third-level cache.
 RING_BYTES = 1 << 24
-# The largest overhead of a record in the ring.
+# Maximum overhead of a record in the ring.
 RECORD_BYTES = 128
-# Of the four MiB of a receive buffer: the kernel's overhead per datagram counts too.
+# Part of the 4 MiB receive buffer: the kernel's overhead per datagram counts too.
 DATAGRAMS_BYTES = 1 << 20
-# As many small ones as the kernel's own share of them allows.
+# Maximum number of small datagrams, limited by the kernel's overhead for each.
 DATAGRAMS = 4096
 NAME = "bench/python"
-# The longest that a reader which is to have the least delay looks again and again. Units: seconds.
+# Maximum time that a reader busy-polls for the lowest delay. Units: seconds.
 SPIN = 1.0
 
 
 def _bus(case: Case, place: Place) -> str:
     if case.system == "tallycast-udp":
-        # The kernel cuts trains of up to 64 datagrams: one call for a large block, as with the others.
+        # The kernel cuts trains of up to 64 datagrams: one call for a large block, as with the other systems.
         return f"udp://239.84.0.0:{place.port(0)}?iface=lo&train=64"
     return f"shm://{place.name}"
 
@@ -49,8 +49,9 @@ class Sender:
             NAME,
             channels,
             dtype="u64" if is_latency else "f4",
-            # Whoever sends a block when it has one needs no rate; it says how large a queue is, how late is too late, and how
-            # fast datagrams leave at most: faster than any of them can.
+            # A publisher that sends a block whenever it has one needs no rate of samples. The rate here sets the
+            # queue size, the time after which samples count as late, and the maximum send rate: higher than any
+            # system reaches.
             rate=1_000 if is_latency else 4_000_000_000,
             on_full="block" if case.is_paced else "overwrite",
             linger=0.0 if is_latency else 0.005,
@@ -69,8 +70,8 @@ class Sender:
             self._ahead = 1 << 62
 
     def send(self, block: npt.NDArray[Any]) -> None:
-        """Publishes a block, once it is known that it overwrites nothing that is wanted."""
-        # Who has heard nothing yet has not joined, and wants nothing.
+        """Publishes a block as soon as it overwrites nothing unread."""
+        # A reader without any sample has not joined yet, so nothing is unread.
         if self.sent - (self._words[0] or self.sent) > self._ahead:
             self._progress.wait_beyond(self.sent - self._ahead)
         self._publisher.send(block)
@@ -81,7 +82,7 @@ class Sender:
         self._publisher.close()
 
     def close(self) -> None:
-        """Leaves nothing open."""
+        """Does nothing: nothing is left open."""
 
 
 class Reader:
@@ -94,7 +95,7 @@ class Reader:
         self._elements = max(case.message_bytes // 8, 1)
 
     def read(self, take: Callable[[npt.NDArray[Any], int], None]) -> Account:
-        """Hands every block over."""
+        """Passes on every block."""
         has_views = self._has_views
         for block in self._subscriber:
             take(block.array, block.next_index)

@@ -1,4 +1,4 @@
-"""The systems that are compared, each behind the same two classes in a module of its own.
+"""The systems compared, each behind the same two classes in its own module.
 
 A `Sender` has `send(block)`, `finish()`, which lets readers know that this was all, and `close()`; `sent` counts samples. A
 `Reader` has `read(take)`, which calls `take(array, position)` for every block until the end, `position` being that of the next
@@ -15,19 +15,19 @@ _MODULES = {name: f"system_{name}" for name in ("tallycast", "ecal", "pyzmq", "n
 
 
 def module_of(system: str) -> ModuleType:
-    """Returns what sends and reads by a system; what follows its name, as in `pyzmq-tcp`, is for the module."""
+    """Returns the module that sends and reads with a system; a suffix, as in `pyzmq-tcp`, is for the module."""
     return importlib.import_module(_MODULES[system.split("-")[0]])
 
 
 @dataclass(frozen=True)
 class Account:
-    """What became of the samples that were sent since the reader heard the sender. No term follows from the others."""
+    """Outcome of the samples sent since the reader joined. Each term is counted independently."""
 
     sent: int
     delivered: int
     lost: dict[str, int] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Refuses figures whose account does not close."""
+        """Rejects figures whose account does not close."""
         if self.sent != self.delivered + sum(self.lost.values()):
             raise ArithmeticError(f"the account does not close: {self}")

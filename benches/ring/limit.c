@@ -1,5 +1,5 @@
-/* What two processors can do at all: a bare ring of slots between two processes, copied in with memcpy and copied
- * out with memcpy, without headers, validation, or more than one reader.
+/* Upper limit of two processors: a bare ring of slots between two processes, copied in with memcpy and copied
+ * out with memcpy, without headers or validation, for one reader.
  *
  *   limit latency spin|futex MESSAGE_BYTES RING_BYTES WARM_UP EXCHANGES    prints p50 p99 p99.9, one way, us
  *   limit bandwidth MESSAGE_BYTES RING_BYTES MILLISECONDS                  prints messages and seconds
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Two lines of cache: processors fetch the neighbour of a line too. */
+/* Two cache lines: processors prefetch the adjacent line too. */
 #define APART _Alignas(128)
 
 struct ring {
@@ -32,7 +32,7 @@ struct ring {
     APART char slots[];
 };
 
-/* A run takes seconds; one that hangs must not hang whoever waits for it. */
+/* A run takes seconds; a hung one must not block its parent. */
 static const unsigned WATCHDOG_SECONDS = 60;
 
 static void fail(const char *what) {
@@ -54,7 +54,7 @@ static void pause_a_little(void) {
 #endif
 }
 
-/* As in the bench: the first side on processor 0, the second on 1 if there is one. */
+/* As in the bench: the first side runs on processor 0, the second on 1 if there is one. */
 static void stand_on(int processor) {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -77,7 +77,7 @@ static char *slot(struct ring *ring, unsigned index) {
     return ring->slots + (size_t)(index & (ring->slot_count - 1)) * ring->message_bytes;
 }
 
-/* Memory that the compiler must take as filled by somebody, and as looked at by somebody. */
+/* Memory that the compiler must treat as written and read elsewhere. */
 static char *make_message(size_t message_bytes) {
     char *message = malloc(message_bytes);
     if (!message) fail("a message's memory");
@@ -161,7 +161,7 @@ static void read_along(struct ring *ring) {
     double begun = 0;
     for (;;) {
         while (index == written) {
-            /* In this order: closed is set after the last message. */
+            /* The order matters: closed is set after the last message. */
             unsigned closed = atomic_load_explicit(&ring->closed, memory_order_acquire);
             written = atomic_load_explicit(&ring->written, memory_order_acquire);
             if (index != written) break;

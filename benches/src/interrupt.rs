@@ -1,32 +1,33 @@
-//! Ctrl-C and SIGTERM end a measurement between two runs, so that namespaces and processes go with it.
+//! Ctrl-C and SIGTERM end a measurement between two runs, so that namespaces and processes are removed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 
-/// Tells whether the measurement shall end.
+/// Flag that a measurement should end.
 pub struct Interrupt {
     wanted: Arc<AtomicBool>,
 }
 
 impl Interrupt {
-    /// Watches the signals from now on.
+    /// Installs the signal handlers.
     ///
     /// # Errors
-    /// If the system does not allow it.
+    /// If the system does not permit it.
     pub fn watch() -> Result<Self> {
         let wanted = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&wanted)).context("signals cannot be watched")?;
+            signal_hook::flag::register(signal, Arc::clone(&wanted))
+                .context("cannot install signal handlers")?;
         }
         Ok(Self { wanted })
     }
 
-    /// Goes on unless the measurement shall end.
+    /// Returns an error once the measurement should end.
     ///
     /// # Errors
-    /// If it shall.
+    /// If the measurement should end.
     pub fn check(&self) -> Result<()> {
         if self.wanted.load(Ordering::Relaxed) {
             bail!("interrupted");

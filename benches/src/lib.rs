@@ -1,5 +1,5 @@
-//! What benchmarks share: rows of medians and spread, printed for people or, with `--json`, one object a line;
-//! and, for measurements of a network, places with processes on two sides and a way to end them.
+//! Common parts of benchmarks: rows of medians and spread, printed for people or, with `--json`, one object per
+//! line; and, for network measurements, places with processes on two sides and a way to end them.
 
 #[cfg(feature = "network")]
 pub mod interrupt;
@@ -22,26 +22,26 @@ pub struct Report {
 /// One metric of one case, over repeated runs.
 #[derive(Clone, Debug)]
 pub struct Row<'a> {
-    /// What was measured, such as `loopback/1472B`.
+    /// Measured case, such as `loopback/1472B`.
     pub case: &'a str,
     /// `tallycast`, `limit`, or a peer's name.
     pub system: &'a str,
-    /// Which figure, such as `datagrams`.
+    /// Metric, such as `datagrams`.
     pub metric: &'a str,
-    /// Its unit, such as `1/s`.
+    /// Unit, such as `1/s`.
     pub unit: &'a str,
     /// One value per run.
     pub runs: &'a [f64],
 }
 
 impl Report {
-    /// Makes a report that follows the command line: `--json` prints objects.
+    /// Creates a report that follows the command line: `--json` prints objects.
     #[must_use]
     pub fn from_arguments(bench: &'static str) -> Self {
         Self { bench, json: std::env::args().any(|argument| argument == "--json") }
     }
 
-    /// Prints what a reader of the figures must know; on standard error where programs read rows.
+    /// Prints a note on the figures; on standard error if programs read the rows.
     pub fn note(&self, text: &str) {
         if self.json {
             eprintln!("{}: {text}", self.bench);
@@ -76,7 +76,7 @@ impl Report {
 }
 
 impl Row<'_> {
-    /// Writes a value with three digits; only rates become so large that they need a prefix.
+    /// Formats a value with three digits; only rates become so large that they need a prefix.
     fn shown(&self, value: f64) -> String {
         if self.unit.starts_with('/') { short(value) } else { three_digits(value) }
     }
@@ -92,7 +92,7 @@ fn median(sorted: &[f64]) -> f64 {
     }
 }
 
-/// Writes a number with three digits and an SI prefix.
+/// Formats a number with three digits and an SI prefix.
 fn short(value: f64) -> String {
     let (scaled, prefix) = match value.abs() {
         large if large >= 1e9 => (value / 1e9, " G"),
@@ -112,7 +112,7 @@ fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Returns the value below which this share of sorted values lies.
+/// Returns the quantile of sorted values at a share.
 ///
 /// # Panics
 /// If there are no values.
@@ -128,7 +128,7 @@ pub fn percentile(sorted: &[f64], share: f64) -> f64 {
     sorted[((last as f64) * share).round() as usize]
 }
 
-/// Whose processor time.
+/// Scope of a processor time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
     /// All threads of this process.
@@ -137,7 +137,7 @@ pub enum Whose {
     Thread,
 }
 
-/// Returns the processor time used so far, what the kernel did in its name included. Units: seconds.
+/// Returns the processor time used so far, including system time. Units: seconds.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds of some minutes")]
 pub fn cpu_seconds(whose: Whose) -> f64 {

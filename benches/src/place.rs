@@ -1,4 +1,4 @@
-//! Where the two sides of a pair stand: both on this host's loopback, or in two namespaces joined by a veth pair.
+//! Location of the two sides of a pair: both on this host's loopback, or in two namespaces joined by a veth pair.
 
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -6,36 +6,36 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// The name of the interface in each of the two namespaces.
+/// Name of the interface in each of the two namespaces.
 const VETH: &str = "veth0";
-/// The addresses of the two.
+/// Addresses of the two sides.
 const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 84, 0, 1);
 const READER: Ipv4Addr = Ipv4Addr::new(10, 84, 0, 2);
 
-/// The MTU of an Ethernet, and of a pair that is not told otherwise.
+/// MTU of Ethernet, and the default of a pair. Units: bytes.
 pub const ETHERNET_MTU: u16 = 1_500;
 
-/// A network between a source and a reader; dropping it removes what was made for it.
+/// A network between a source and a reader; dropping it removes its namespaces.
 pub struct Place {
-    /// As cases name it.
+    /// Name in case names.
     pub name: &'static str,
-    /// The interface on either side.
+    /// Interface on either side.
     pub interface: &'static str,
-    /// A port that nobody uses.
+    /// Unused port.
     pub port: u16,
-    /// The source's address.
+    /// Source's address.
     pub source: Ipv4Addr,
-    /// The reader's address.
+    /// Reader's address.
     pub reader: Ipv4Addr,
     namespaces: Option<[Namespace; 2]>,
 }
 
-/// Which side of the network.
+/// Side of the network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// Where data come from.
+    /// Sending side.
     Source,
-    /// Where they go to.
+    /// Receiving side.
     Reader,
 }
 
@@ -43,7 +43,7 @@ pub enum Side {
 struct Namespace(String);
 
 impl Place {
-    /// Takes this host's loopback.
+    /// Returns this host's loopback.
     ///
     /// # Errors
     /// If no port is free.
@@ -59,7 +59,7 @@ impl Place {
         })
     }
 
-    /// Makes two namespaces and the pair between them; the reason if that is not permitted here.
+    /// Creates two namespaces and the pair between them; returns the reason if this is not permitted here.
     ///
     /// # Errors
     /// If no port is free.
@@ -81,9 +81,9 @@ impl Place {
     /// Returns a command that starts this program again on one side.
     ///
     /// # Errors
-    /// If this program does not know where it lies.
+    /// If this program's own path is unknown.
     pub fn command(&self, side: Side) -> Result<Command> {
-        let program = std::env::current_exe().context("this program does not know where it lies")?;
+        let program = std::env::current_exe().context("cannot find this program's own path")?;
         Ok(self.command_of(side, program))
     }
 
@@ -101,7 +101,7 @@ impl Place {
 impl Drop for Namespace {
     fn drop(&mut self) {
         if let Err(reason) = ip(&["netns", "delete", &self.0]) {
-            eprintln!("a namespace is left over: {reason}");
+            eprintln!("cannot remove a namespace: {reason}");
         }
     }
 }
@@ -121,7 +121,7 @@ fn namespaces(place: &str, mtu: u16) -> Result<[Namespace; 2], String> {
     Ok([a, b])
 }
 
-/// Returns a port that nobody used a moment ago.
+/// Returns a port that was unused a moment ago.
 fn free_port() -> Result<u16> {
     Ok(UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port())
 }

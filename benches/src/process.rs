@@ -1,4 +1,4 @@
-//! A process of this same program in a role of its own, led by lines of JSON.
+//! A process of this same program in another role, controlled by lines of JSON.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// A process that is led from here; dropping it ends it.
+/// A child process; dropping it ends it.
 pub struct Process {
     child: Child,
     input: ChildStdin,
@@ -14,22 +14,22 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it.
+    /// Starts the process.
     ///
     /// # Errors
     /// If the command cannot be started.
     pub fn start(mut command: Command) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().context("this program cannot start itself")?;
+        let mut child = command.spawn().context("cannot start this program again")?;
         let input = child.stdin.take().context("a pipe was asked for")?;
         let lines = BufReader::new(child.stdout.take().context("a pipe was asked for")?);
         Ok(Self { child, input, lines })
     }
 
-    /// Says something to it, in a line.
+    /// Sends a message to it, as one line.
     ///
     /// # Errors
-    /// If it has ended.
+    /// If it has exited.
     pub fn say(&mut self, what: &impl Serialize) -> Result<()> {
         writeln!(self.input, "{}", serde_json::to_string(what)?)?;
         Ok(self.input.flush()?)
@@ -38,38 +38,38 @@ impl Process {
     /// Waits for its next line, which must be `[event, value]`.
     ///
     /// # Errors
-    /// If it says something else, or ends.
+    /// If it sends something else, or exits.
     pub fn hear<T: for<'de> Deserialize<'de>>(&mut self, event: &str) -> Result<T> {
         let mut line = String::new();
         if self.lines.read_line(&mut line)? == 0 {
-            bail!("the other process ended before it said `{event}`\nits own error stands above");
+            bail!("the other process exited before it sent `{event}`\nsee its error above");
         }
         let (said, value): (String, T) =
-            serde_json::from_str(&line).with_context(|| format!("`{event}` was expected, not {line}"))?;
-        anyhow::ensure!(said == event, "`{event}` was expected, not {line}");
+            serde_json::from_str(&line).with_context(|| format!("expected `{event}`, not {line}"))?;
+        anyhow::ensure!(said == event, "expected `{event}`, not {line}");
         Ok(value)
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Whatever it is doing, nothing of a measurement outlives it.
+        // A child process must not outlive the measurement.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Says something to the process that leads.
+/// Sends a message to the parent process.
 ///
 /// # Errors
-/// If nobody listens.
+/// If the parent has exited.
 pub fn tell(event: &str, value: &impl Serialize) -> Result<()> {
     let mut output = std::io::stdout().lock();
     writeln!(output, "{}", serde_json::to_string(&(event, value))?)?;
     Ok(output.flush()?)
 }
 
-/// Waits for a line of the process that leads; `None` once it says no more.
+/// Waits for a line from the parent process; `None` after the last.
 ///
 /// # Errors
 /// If standard input cannot be read.
@@ -78,15 +78,15 @@ pub fn next_line() -> Result<Option<String>> {
     Ok((std::io::stdin().read_line(&mut line)? > 0).then_some(line))
 }
 
-/// Reads what the leading process said with [`Process::say`].
+/// Parses a message that the parent sent with [`Process::say`].
 ///
 /// # Errors
-/// If it is something else.
+/// If it is malformed.
 pub fn understand<T: for<'de> Deserialize<'de>>(line: &str) -> Result<T> {
-    serde_json::from_str(line).with_context(|| format!("this was not understood: {line}"))
+    serde_json::from_str(line).with_context(|| format!("malformed message: {line}"))
 }
 
-/// Lets this process end with the one that leads, whatever it is waiting for then.
+/// Makes this process exit when its parent does, even while it waits.
 pub fn end_with_leader() {
     std::thread::spawn(|| {
         while next_line().is_ok_and(|line| line.is_some()) {}

@@ -1,7 +1,7 @@
 //! The highest rate at which no reader loses anything: the writer waits for its slowest reader.
 //!
-//! A ring overwrites, so its writer must be told how far readers have come: each writes its position to a small ring
-//! of its own every sixteenth of the large one. A run in which a reader was lapped is an error of this measurement.
+//! A ring overwrites, so its writer needs the progress of its readers: each reader writes its position to a small
+//! ring of its own every sixteenth of the large one. A run in which a reader was lapped is a measurement error.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,28 +15,28 @@ use crate::place::{Standing, stand_on};
 use crate::side::{Side, argument, stand_by, tell};
 use crate::{Bench, PATIENCE, size_name};
 
-/// How long the writer writes in one run.
+/// Duration of writing in one run.
 pub(crate) const DURATION: Duration = Duration::from_millis(250);
 
 const MESSAGE_BYTES: [usize; 3] = [64, 1 << 10, 1 << 16];
 const READERS: [usize; 3] = [1, 2, 8];
 
-/// Readers see small records in batches of so many bytes: one publication for a page's worth.
+/// Size of the batches in which small records are published: one publication per page of data.
 pub(crate) const BATCH_BYTES: u64 = 4096;
 
 /// The writer stays within three quarters of the ring of its slowest reader ...
 const AHEAD_BYTES: u64 = RING_BYTES as u64 / 4 * 3;
 
-/// ... which says every sixteenth how far it has come.
+/// ... which reports its position every sixteenth of the ring.
 const REPORT_BYTES: u64 = RING_BYTES as u64 / 16;
 
-/// A ring for positions: readers cannot be further ahead of the writer's look than a dozen of them.
+/// Size of a ring for positions: a reader can be at most a dozen reports ahead of the writer's check.
 const POSITIONS_BYTES: usize = 4096;
 
-/// So many records are written between two looks at the clock.
+/// Number of records written between two readings of the clock.
 const RECORDS_PER_CLOCK: usize = 16;
 
-/// How many messages arrived in which time.
+/// Number of messages that arrived, and the time they took.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
     pub(crate) messages: f64,
@@ -49,7 +49,7 @@ impl Rate {
     }
 }
 
-/// Measures every size: with several readers the ring alone, with one reader all systems.
+/// Measures every size: the ring alone with several readers, all systems with one reader.
 pub(crate) fn measure(bench: &Bench) -> Result<()> {
     for message_bytes in MESSAGE_BYTES {
         for readers in READERS {
@@ -92,7 +92,7 @@ fn measure_case(bench: &Bench, message_bytes: usize, readers: usize) -> Result<(
     Ok(())
 }
 
-/// Runs one writer and its readers; the rate is that of the slowest.
+/// Runs one writer and its readers; returns the rate of the slowest reader.
 fn run(bench: &Bench, message_bytes: usize, readers: usize) -> Result<Rate> {
     let directory = bench.place.directory().display().to_string();
     let mut writer =
@@ -125,7 +125,7 @@ fn run_iceoryx(bench: &Bench, message_bytes: usize) -> Result<Rate> {
     publisher.go()?;
     let [messages, seconds] = subscriber.figures()?;
     subscriber.end()?;
-    // It keeps its memory until its subscriber has read the last sample.
+    // The publisher keeps its memory until its subscriber has read the last sample.
     publisher.go()?;
     publisher.end()?;
     Ok(Rate { messages, seconds })
@@ -156,14 +156,14 @@ pub(crate) fn write(arguments: &[String]) -> Result<()> {
         }
     }
     writer.publish();
-    // What is in the ring stays for its readers when its writer goes.
+    // The ring's content stays available to its readers after its writer has exited.
     Ok(())
 }
 
-/// What the writer knows of its readers.
+/// The writer's knowledge of its readers.
 struct Followers {
     positions: Vec<(RingReader, u64)>,
-    /// Everything before this was read by all.
+    /// Position up to which all readers have read.
     all_read: u64,
 }
 
@@ -173,7 +173,7 @@ impl Followers {
         Ok(Self { positions: (0..readers).map(open).collect::<Result<_>>()?, all_read: 0 })
     }
 
-    /// Waits until the slowest has gone on.
+    /// Waits until the slowest reader has advanced.
     fn wait(&mut self) -> Result<()> {
         let before = self.all_read;
         let look = || self.look().map(|()| (self.all_read > before).then_some(())).transpose();
@@ -195,12 +195,12 @@ impl Followers {
     }
 }
 
-/// Reads along, and says how far it has come.
+/// Reads, and reports its position.
 pub(crate) fn read(arguments: &[String]) -> Result<()> {
     stand_on(Standing::Second)?;
     let directory: PathBuf = argument(arguments, 0)?;
     let (index, readers): (usize, usize) = (argument(arguments, 1)?, argument(arguments, 2)?);
-    // Several of them share a processor: one that spins keeps it from the others.
+    // Several readers share a processor, so one that spins would block the others.
     let idle = if readers == 1 { Idle::Spin } else { Idle::Yield };
     let mut data = RingReader::open(&directory, "data", idle)?;
     let mut positions = make_ring(&directory, &format!("position-{index}"), POSITIONS_BYTES)?;
@@ -215,7 +215,7 @@ pub(crate) fn read(arguments: &[String]) -> Result<()> {
             Read::Record { .. } => messages += 1,
             Read::Closed => break,
             Read::Lapped { .. } => {
-                bail!("a reader was lapped: the run does not count\nthis is a fault of the bench")
+                bail!("a reader was lapped: the run is invalid\nthis is a fault of the bench")
             }
             other => bail!("the ring cannot be read: {other:?}"),
         }

@@ -1,7 +1,8 @@
-//! What one record costs its writer, in instructions, with none, one and eight readers.
+//! Cost of one record for its writer, in instructions, with none, one and eight readers.
 //!
-//! Two runs under valgrind's callgrind, the second with twice the records: the difference is that of the records alone.
-//! Readers are other processes, whose instructions are not counted; whether one is lapped does not matter here.
+//! Two runs under valgrind's callgrind, the second with twice the records: the difference is the cost of the
+//! records alone. Readers are other processes, whose instructions are not counted; a lapped reader does not matter
+//! here.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -20,10 +21,10 @@ use crate::{Bench, size_name};
 const MESSAGE_BYTES: [usize; 2] = [64, 1 << 10];
 const READERS: [usize; 3] = [0, 1, 8];
 
-/// The records of the shorter run: several times round the ring.
+/// Records of the shorter run: several times the ring.
 const RECORDS: usize = 20_000;
 
-/// Counts, if there is something to count with. Instructions do not scatter: one run is enough.
+/// Counts instructions if valgrind is installed. The counts are deterministic: one run is enough.
 pub(crate) fn measure(bench: &Bench) -> Result<()> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         bench.report.note("cost: not measured: there is no valgrind (Debian: apt-get install valgrind)");
@@ -73,11 +74,11 @@ fn count(bench: &Bench, [message_bytes, records, readers]: [usize; 3]) -> Result
     sides.into_iter().try_for_each(Side::end)?;
     let collected =
         said.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim());
-    let collected = collected.with_context(|| format!("callgrind did not say what it counted: {said}"))?;
+    let collected = collected.with_context(|| format!("callgrind reported no count: {said}"))?;
     collected.parse().with_context(|| format!("callgrind counted `{collected}`"))
 }
 
-/// Writes so many records, and waits for nobody.
+/// Writes `records` records without waiting for readers.
 pub(crate) fn write(arguments: &[String]) -> Result<()> {
     stand_on(Standing::First)?;
     let directory: PathBuf = argument(arguments, 0)?;
@@ -97,7 +98,7 @@ pub(crate) fn write(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Reads along, whatever it gets.
+/// Reads, and ignores losses.
 pub(crate) fn read(arguments: &[String]) -> Result<()> {
     stand_on(Standing::Second)?;
     let directory: PathBuf = argument(arguments, 0)?;

@@ -1,7 +1,7 @@
-//! The same by iceoryx2, with the same messages, copied in and copied out.
+//! The same measurement with iceoryx2: the same messages, copied in and copied out.
 //!
-//! Its subscriber has a slot for as many messages as fit into the ring; where they are taken its publisher waits, as it does
-//! by default. Asleep, it is woken by its event service, a second call in addition to the sample's.
+//! Its subscriber has a slot for as many messages as fit into the ring; when all are taken its publisher waits, as
+//! by default. A sleeping subscriber is woken by its event service, a second call in addition to the sample's.
 
 use std::hint::{black_box, spin_loop};
 use std::path::PathBuf;
@@ -20,19 +20,19 @@ use crate::latency::{Exchange, RING_BYTES, Wait};
 use crate::place::{Standing, stand_on};
 use crate::side::{argument, stand_by, tell, wait_for_word};
 
-/// The most slots of a subscriber: as many messages as a ring holds, within what its queues are made for.
+/// Maximum number of subscriber slots: as many messages as a ring holds, within the limits of its queues.
 const MAX_SLOTS: usize = 4096;
 
-/// The first byte of the last message.
+/// First byte of the last message.
 const LAST: u8 = 0xff;
 
-/// So many looks between two at the clock.
+/// Number of polls between two readings of the clock.
 const LOOKS_PER_CLOCK: u32 = 1 << 20;
 
-/// So many messages between two looks at the clock.
+/// Number of messages between two readings of the clock.
 const MESSAGES_PER_CLOCK: usize = 16;
 
-/// One direction, as a service under its own name.
+/// One direction, a service with its own name.
 struct Channel {
     node: Node<ipc::Service>,
     name: String,
@@ -40,13 +40,13 @@ struct Channel {
     ring_bytes: usize,
 }
 
-/// The sending end.
+/// Sending end.
 struct MessageSender {
     publisher: Publisher<ipc::Service, [u8], ()>,
     notifier: Option<Notifier<ipc::Service>>,
 }
 
-/// The receiving end.
+/// Receiving end.
 struct MessageReceiver {
     subscriber: Subscriber<ipc::Service, [u8], ()>,
     listener: Option<Listener<ipc::Service>>,
@@ -78,7 +78,7 @@ pub(crate) fn pong(arguments: &[String]) -> Result<()> {
     for _ in 0..exchange.total() {
         sender.send(receiver.receive()?)?;
     }
-    // What the other side has not read yet goes with its publisher.
+    // Messages that the other side has not read are lost when their publisher exits.
     wait_for_word()
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn subscribe(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// Makes both directions; the measurement's own directory gives them names that nobody else has.
+/// Creates both directions; the measurement's own directory makes their names unique.
 fn channels(directory: &std::path::Path, exchange: &Exchange) -> Result<[Channel; 2]> {
     let named = |direction: &str| {
         Channel::new(
@@ -228,7 +228,7 @@ impl MessageReceiver {
     }
 }
 
-/// Makes its errors ours.
+/// Converts an error of iceoryx2.
 fn said(error: impl std::fmt::Debug) -> anyhow::Error {
-    anyhow!("iceoryx2 says {error:?}\nmake sure that this user may write to /tmp/iceoryx2 and /dev/shm")
+    anyhow!("iceoryx2 failed: {error:?}\nmake sure that this user may write to /tmp/iceoryx2 and /dev/shm")
 }

@@ -1,4 +1,4 @@
-//! The latency of a message: half of the round-trip time over two rings.
+//! Latency of a message: half of the round-trip time over two rings.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::place::{Standing, stand_on};
 use crate::side::{Side, argument, stand_by, tell};
 use crate::{Bench, PATIENCE, size_name};
 
-/// The ring that `ring::shared` makes by default, inside the second cache of most processors.
+/// Default size of `ring::shared`, within the second-level cache of most processors.
 pub(crate) const RING_BYTES: usize = 1 << 20;
 
-/// What is exchanged, in which ring, and how often.
+/// Message size, ring size and number of exchanges of each case.
 const CASES: [(usize, usize, usize); 4] = [
     (64, RING_BYTES, 40_000),
     (1 << 10, RING_BYTES, 40_000),
@@ -25,7 +25,8 @@ const CASES: [(usize, usize, usize); 4] = [
     (1 << 22, 1 << 24, 200),
 ];
 
-/// So many exchanges before the first that counts, at least; and twice round the ring, so that all of it is mapped.
+/// Minimum number of exchanges before the first measured one; they also go twice round the ring, so that all of it
+/// is mapped.
 const MIN_WARM_UP: usize = 200;
 
 /// The median, the 99th and the 99.9th percentile. Units: microseconds, one way.
@@ -33,7 +34,7 @@ pub(crate) type Quantiles = [f64; 3];
 
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// How a side waits for the other.
+/// How a side waits for the other: spinning or asleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
     Spin,
@@ -93,7 +94,7 @@ fn measure_case(bench: &Bench, exchange: &Exchange) -> Result<()> {
     Ok(())
 }
 
-/// Runs two roles against each other; the first tells the figures.
+/// Runs two roles against each other; the first reports the figures.
 fn between(bench: &Bench, [ping, pong]: [&str; 2], exchange: &Exchange) -> Result<Quantiles> {
     let arguments = exchange.arguments(bench.place.directory());
     let mut first = Side::start(ping, &arguments)?;
@@ -102,7 +103,7 @@ fn between(bench: &Bench, [ping, pong]: [&str; 2], exchange: &Exchange) -> Resul
     first.go()?;
     let figures = first.figures()?;
     first.end()?;
-    // It may keep what it sent until that was read.
+    // The publisher may need to keep its messages until they were read.
     second.go().ok();
     second.end()?;
     Ok(figures)
@@ -136,14 +137,14 @@ pub(crate) fn pong(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Writes as a writer does that does not know how its readers wait.
+/// Writes like a writer that does not know how its readers wait.
 fn send(writer: &mut Writer, message: &[u8]) -> Result<()> {
     writer.write(0, [0, 0], &[message])?;
     writer.ring_doorbell();
     Ok(())
 }
 
-/// A reader of a ring of another process, and what it needs to wait.
+/// A reader of another process's ring, and its means to wait.
 pub(crate) struct RingReader {
     shared: SharedRing,
     reader: Reader,
@@ -159,7 +160,7 @@ impl RingReader {
         Ok(Self { shared, reader, idle, record: Vec::new() })
     }
 
-    /// Waits until there is something other than `Empty`.
+    /// Waits until the ring returns something other than `Empty`.
     pub(crate) fn next(&mut self) -> Result<Read> {
         let Self { shared, reader, idle, record } = self;
         let look = || match reader.read(record) {
@@ -169,12 +170,12 @@ impl RingReader {
         wait_any(&[shared.doorbell()], *idle, PATIENCE, look).context("the other side fell silent")
     }
 
-    /// Returns a record if there is one at this moment.
+    /// Returns a record if one is available now.
     pub(crate) fn look(&mut self) -> Read {
         self.reader.read(&mut self.record)
     }
 
-    /// Returns how far it has read.
+    /// Returns the reader's position.
     pub(crate) fn position(&self) -> u64 {
         self.reader.position()
     }
@@ -183,7 +184,7 @@ impl RingReader {
     fn expect(&mut self) -> Result<&[u8]> {
         match self.next()? {
             Read::Record { .. } => Ok(&self.record),
-            other => bail!("a record was expected, there was {other:?}"),
+            other => bail!("expected a record, not {other:?}"),
         }
     }
 }
@@ -199,7 +200,7 @@ fn ring_path(directory: &Path, name: &str) -> PathBuf {
 }
 
 impl Exchange {
-    /// Times every exchange behind the warm-up.
+    /// Times every exchange after the warm-up.
     pub(crate) fn time(&self, mut exchange: impl FnMut() -> Result<()>) -> Result<Quantiles> {
         for _ in 0..self.warm_up {
             exchange()?;

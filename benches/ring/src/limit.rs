@@ -1,4 +1,4 @@
-//! What memory and two processors give: the C program `limit.c`, compiled when a measurement begins.
+//! Limits of memory and two processors: the C program `limit.c`, compiled at the beginning of a measurement.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::bandwidth::Rate;
 use crate::latency::{Exchange, Quantiles};
 use crate::side::numbers;
 
-/// The program, which goes with the binary and is compiled anew wherever that runs.
+/// Source of the program, which is embedded in the binary and compiled on each machine.
 const SOURCE: &str = include_str!("../limit.c");
 
 /// The compiled program.
@@ -18,7 +18,7 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// Compiles it.
+    /// Compiles the program.
     pub(crate) fn build(directory: &Path) -> Result<Self> {
         let (source, program) = (directory.join("limit.c"), directory.join("limit"));
         std::fs::write(&source, SOURCE)?;
@@ -26,9 +26,9 @@ impl Limit {
             .args(["-O2", "-o"])
             .args([&program, &source])
             .status()
-            .context("there is no C compiler `cc`\ninstall one (Debian: apt-get install gcc)")?;
+            .context("no C compiler `cc` found\ninstall one (Debian: apt-get install gcc)")?;
         if !status.success() {
-            bail!("cc could not compile limit.c\nits own error stands above");
+            bail!("cc could not compile limit.c\nsee its error above");
         }
         Ok(Self { program })
     }
@@ -52,6 +52,6 @@ impl Limit {
             format!("the limit could not be started\n{} must be executable", self.program.display())
         })?;
         let line = String::from_utf8_lossy(&output.stdout);
-        numbers(&line).with_context(|| format!("the limit said `{line}` instead of its figures"))
+        numbers(&line).with_context(|| format!("`limit` printed `{line}` instead of its figures"))
     }
 }

@@ -1,12 +1,12 @@
 //! The ring between processes: one-way latency spinning and asleep, the highest rate at which no reader loses
-//! anything, and what one record costs its writer however many read along.
+//! anything, and the writer's cost per record by number of readers.
 //!
-//! The references, measured alternately with it in every run, are `limit`, a bare ring of two processes and two copies
-//! (`limit.c`), and `iceoryx2`, another library of this kind. All copy in and copy out. Each side is a process of
-//! its own (this program starts itself again in either role), pinned to a processor of its own.
+//! The references, measured alternately with it in every run, are `limit`, a bare ring of two processes and two
+//! copies (`limit.c`), and `iceoryx2`, another library of this kind. All copy in and copy out. Each side is a
+//! process of its own (this program starts itself again in either role), pinned to a processor of its own.
 //!
-//! `--json` prints rows as objects; `--quick` takes fewer runs, for trying; `--only TEXT` takes the cases whose names
-//! contain it.
+//! `--json` prints rows as objects; `--quick` takes fewer runs, for trying; `--only TEXT` takes the cases whose
+//! names contain it.
 
 mod bandwidth;
 mod cost;
@@ -26,7 +26,7 @@ use benches::Report;
 use limit::Limit;
 use place::Place;
 
-/// How long one side waits for the other before it gives up: far longer than any scheduler makes it wait.
+/// Maximum time one side waits for the other: far longer than any scheduling delay.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn main() -> Result<()> {
@@ -40,14 +40,14 @@ fn main() -> Result<()> {
     cost::measure(&bench)
 }
 
-/// What all cases share.
+/// State shared by all cases.
 struct Bench {
     report: Report,
     place: Place,
     limit: Limit,
-    /// How often every figure is taken.
+    /// Number of runs per figure.
     runs: usize,
-    /// Cases whose names lack this are left out.
+    /// Text that the names of measured cases contain.
     only: String,
     interrupted: Arc<AtomicBool>,
 }
@@ -61,11 +61,11 @@ impl Bench {
         let only = only.and_then(|at| arguments.get(at + 1)).cloned().unwrap_or_default();
         let place = Place::new()?;
         let limit = Limit::build(place.directory())?;
-        // Ctrl-C ends the sides by itself; this program then says so, and takes away what was made for them.
+        // Ctrl-C ends the sides directly; this program then reports it and cleans up.
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))
-                .context("signals cannot be watched")?;
+                .context("cannot install signal handlers")?;
         }
         report.note(&format!(
             "medians of {runs} runs (smallest – largest), the systems in turn; ratio_to_limit within each run: \
@@ -90,9 +90,9 @@ impl Bench {
     }
 }
 
-/// Becomes one side of a pair.
+/// Runs one side of a pair.
 fn play(arguments: &[String]) -> Result<()> {
-    let [role, arguments @ ..] = arguments else { bail!("a role has a name") };
+    let [role, arguments @ ..] = arguments else { bail!("missing role") };
     match role.as_str() {
         "ping" => latency::ping(arguments),
         "pong" => latency::pong(arguments),
@@ -104,11 +104,11 @@ fn play(arguments: &[String]) -> Result<()> {
         "iceoryx-pong" => iceoryx::pong(arguments),
         "iceoryx-publish" => iceoryx::publish(arguments),
         "iceoryx-subscribe" => iceoryx::subscribe(arguments),
-        other => bail!("there is no role `{other}`"),
+        other => bail!("unknown role `{other}`"),
     }
 }
 
-/// Writes a size as cases name it.
+/// Formats a size as in case names.
 fn size_name(size_bytes: usize) -> String {
     match size_bytes {
         bytes if bytes < 1 << 10 => format!("{bytes}B"),

@@ -1,20 +1,20 @@
-//! Where a measurement takes place: a directory in memory for the rings, and the processors of its sides.
+//! Location of a measurement: a directory in memory for the rings, and the processors of its sides.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Where rings lie.
+/// File system of the rings.
 const MEMORY: &str = "/dev/shm";
 
-/// A directory of this measurement's own; dropping it removes it.
+/// Directory of this measurement; dropping it removes it.
 pub(crate) struct Place {
     directory: PathBuf,
     processors: usize,
 }
 
-/// Which of the two processors a side stands on.
+/// Processor that a side runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
     First,
@@ -26,7 +26,7 @@ impl Place {
         let directory = Path::new(MEMORY).join(format!("tallycast-bench-ring-{}", std::process::id()));
         std::fs::create_dir(&directory).with_context(|| {
             format!(
-                "{} cannot be made\nthe rings need a memory file system there that this user may write to",
+                "cannot create {}\nthe rings need a memory file system there that this user may write to",
                 directory.display()
             )
         })?;
@@ -37,13 +37,10 @@ impl Place {
         &self.directory
     }
 
-    /// Says what the sides stand on.
+    /// Describes the processors of the sides.
     pub(crate) fn describe(&self) -> String {
         if self.processors > 1 {
-            format!(
-                "writers stand on one processor, readers on a second, of {} that may be used",
-                self.processors
-            )
+            format!("writers run on one processor, readers on another, of {} available", self.processors)
         } else {
             "ONE PROCESSOR ONLY: both sides take turns on it, and the figures tell how they do".to_owned()
         }
@@ -53,12 +50,12 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.directory) {
-            eprintln!("{} is left over: {error}", self.directory.display());
+            eprintln!("cannot remove {}: {error}", self.directory.display());
         }
     }
 }
 
-/// Keeps this process, and those that it starts, on one processor.
+/// Pins this process, and the ones that it starts, to one processor.
 pub(crate) fn stand_on(standing: Standing) -> Result<()> {
     let allowed = allowed()?;
     let processor = match standing {
@@ -66,12 +63,12 @@ pub(crate) fn stand_on(standing: Standing) -> Result<()> {
         Standing::Second => allowed.get(1).or(allowed.first()),
     };
     let mut set = CpuSet::new();
-    set.set(*processor.context("no processor may be used")?);
-    sched_setaffinity(None, &set).context("this process cannot be kept on one processor")
+    set.set(*processor.context("no processor is available")?);
+    sched_setaffinity(None, &set).context("cannot pin this process to one processor")
 }
 
 /// Returns the processors that this process may use.
 fn allowed() -> Result<Vec<usize>> {
-    let set = sched_getaffinity(None).context("the processors cannot be listed")?;
+    let set = sched_getaffinity(None).context("cannot list the processors")?;
     Ok((0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect())
 }

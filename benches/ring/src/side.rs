@@ -1,7 +1,7 @@
 //! One side of a measurement: this program, started again in a role.
 //!
-//! A side prepares, says `ready`, and waits for a word on its standard input; what it found out it prints as numbers
-//! on its last line. A side whose starter is gone finds its standard input closed, or its other side silent.
+//! A side prepares, prints `ready`, and waits for a line on its standard input; it prints its results as numbers on
+//! its last line. If its parent has exited, its standard input is closed, or its other side is silent.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -21,24 +21,24 @@ impl Side {
         Self::start_by(Command::new(this_program()?), role, arguments)
     }
 
-    /// Starts this program in a role by a command that runs it, such as an instruction counter.
+    /// Starts this program in a role under another command, such as an instruction counter.
     pub(crate) fn start_by(mut command: Command, role: &str, arguments: &[String]) -> Result<Self> {
         command.args(["--role", role]).args(arguments);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .with_context(|| format!("{role} could not be started"))?;
+            .with_context(|| format!("cannot start {role}"))?;
         let output = BufReader::new(child.stdout.take().context("its output is a pipe")?);
         let mut side = Self { role: role.to_owned(), child, output };
         let line = side.line()?;
         if line != READY {
-            bail!("{role} said `{line}` instead of `{READY}`\nrun it again; its own error stands above");
+            bail!("{role} printed `{line}` instead of `{READY}`\nsee its error above, and run it again");
         }
         Ok(side)
     }
 
-    /// Lets the side go on.
+    /// Lets the side continue.
     pub(crate) fn go(&mut self) -> Result<()> {
         let input = self.child.stdin.as_mut().context("its input is a pipe")?;
         input.write_all(b"go\n").with_context(|| format!("{} has ended early", self.role))
@@ -47,19 +47,19 @@ impl Side {
     /// Waits for the side's figures.
     pub(crate) fn figures<const COUNT: usize>(&mut self) -> Result<[f64; COUNT]> {
         let line = self.line()?;
-        numbers(&line).with_context(|| format!("{} said `{line}` instead of its figures", self.role))
+        numbers(&line).with_context(|| format!("{} printed `{line}` instead of its figures", self.role))
     }
 
-    /// Waits until the side has ended well.
+    /// Waits until the side has exited successfully.
     pub(crate) fn end(mut self) -> Result<()> {
         let status = self.child.wait()?;
         if !status.success() {
-            bail!("{} failed: {status}\nits own error stands above", self.role);
+            bail!("{} failed: {status}\nsee its error above", self.role);
         }
         Ok(())
     }
 
-    /// Takes what a side started with a pipe there says on its standard error.
+    /// Returns the standard error of a side that was started with a pipe for it.
     pub(crate) fn take_errors(&mut self) -> Option<std::process::ChildStderr> {
         self.child.stderr.take()
     }
@@ -73,23 +73,23 @@ impl Side {
 
 impl Drop for Side {
     fn drop(&mut self) {
-        // Nothing to do about an error: it has ended already.
+        // An error means that the side has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What a side says when it is prepared.
+/// Line by which a side reports that it is prepared.
 const READY: &str = "ready";
 
-/// Says that this side is prepared, and waits until it may go on.
+/// Reports that this side is prepared, and waits until it may continue.
 pub(crate) fn stand_by() -> Result<()> {
     println!("{READY}");
     std::io::stdout().flush()?;
     wait_for_word()
 }
 
-/// Waits until this side may go on.
+/// Waits until this side may continue.
 pub(crate) fn wait_for_word() -> Result<()> {
     let mut word = String::new();
     if std::io::stdin().read_line(&mut word)? == 0 {
@@ -102,21 +102,21 @@ pub(crate) fn wait_for_word() -> Result<()> {
 pub(crate) fn tell(figures: &[f64]) -> Result<()> {
     let words: Vec<String> = figures.iter().map(f64::to_string).collect();
     println!("{}", words.join(" "));
-    std::io::stdout().flush().context("nobody listens")
+    std::io::stdout().flush().context("the parent process has exited")
 }
 
-/// Reads so many numbers from a line.
+/// Parses exactly `COUNT` numbers from a line.
 pub(crate) fn numbers<const COUNT: usize>(line: &str) -> Option<[f64; COUNT]> {
     let numbers: Result<Vec<f64>, _> = line.split_ascii_whitespace().map(str::parse).collect();
     numbers.ok()?.try_into().ok()
 }
 
-/// Returns a role's argument at a place.
+/// Returns a role's argument by index.
 pub(crate) fn argument<T: std::str::FromStr>(arguments: &[String], at: usize) -> Result<T> {
-    let text = arguments.get(at).context("a role lacks an argument")?;
-    text.parse().ok().with_context(|| format!("`{text}` is no argument of this role"))
+    let text = arguments.get(at).context("missing argument of a role")?;
+    text.parse().ok().with_context(|| format!("invalid argument `{text}` of this role"))
 }
 
 pub(crate) fn this_program() -> Result<std::path::PathBuf> {
-    std::env::current_exe().context("this program does not know where it lies")
+    std::env::current_exe().context("cannot find this program's own path")
 }

@@ -1,4 +1,4 @@
-//! Debian's libudt, behind the program of the interoperation tests.
+//! Debian's libudt, through the program of the interoperation tests.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use benches::process;
 
 use crate::{Role, Task, Told};
 
-/// Builds its program; false where there is no libudt or no compiler.
+/// Builds the program; returns false if there is no libudt or no compiler.
 pub(crate) fn build() -> Result<bool> {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/interop/peer/udt_peer.cpp");
     let output = Command::new("c++")
@@ -22,24 +22,24 @@ pub(crate) fn build() -> Result<bool> {
         return Ok(true);
     }
     let why = String::from_utf8_lossy(&output.stderr);
-    ensure!(why.contains("udt/udt.h"), "libudt's peer does not build:\n{why}");
+    ensure!(why.contains("udt/udt.h"), "cannot build libudt's peer:\n{why}");
     Ok(false)
 }
 
 /// Returns the path of the peer's program, in the folder of this one.
 fn program() -> Result<PathBuf> {
-    let here = std::env::current_exe().context("this program does not know where it lies")?;
+    let here = std::env::current_exe().context("cannot find this program's own path")?;
     Ok(here.with_file_name("udt_peer"))
 }
 
-/// Lets it do one side of a run.
+/// Runs one side of a run with libudt.
 pub(crate) fn side(task: &Task) -> Result<Told> {
     let (ip, port) = (task.address.ip().to_string(), task.address.port().to_string());
     let (mode, action) = match task.role {
         Role::Source => ("connect", "blast"),
         Role::Reader => ("listen", "drain"),
     };
-    // Its sockets' buffers are small, and hold few packets that are larger.
+    // Its sockets' buffers are small, and hold few larger packets.
     let packet_bytes = task.mtu.min(9_000).to_string();
     let milliseconds = format!("{:.0}", task.seconds * 1e3);
     let mut child = Command::new(program()?)
@@ -53,12 +53,14 @@ pub(crate) fn side(task: &Task) -> Result<Told> {
             process::tell("ready", &())?;
         } else if let Some(told) = line.strip_prefix("figures ") {
             let values: Vec<f64> = told.split(' ').map(str::parse).collect::<Result<_, _>>()?;
-            let [bytes, seconds, cpu_seconds, again] = values[..] else { bail!("libudt's peer said {line}") };
+            let [bytes, seconds, cpu_seconds, again] = values[..] else {
+                bail!("unexpected output of libudt's peer: {line}")
+            };
             figures = Some(Told { bytes, seconds, cpu_seconds, again });
         } else {
             ensure!(!line.starts_with("failed"), "libudt's peer {line}");
         }
     }
     child.wait()?;
-    figures.context("libudt's peer said no figures")
+    figures.context("libudt's peer printed no figures")
 }

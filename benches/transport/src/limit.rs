@@ -1,6 +1,6 @@
-//! What the kernel carries of UDP with trains at both ends and nothing else: no acknowledgement, no order, no pacing.
+//! The kernel's UDP with trains at both ends and nothing else: no acknowledgement, no order, no pacing.
 //!
-//! What is sent and does not arrive is not sent again, so the reader's bytes are fewer than the source's.
+//! Lost datagrams are not retransmitted, so the reader's bytes are fewer than the source's.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ use sys::{
 
 use crate::{Task, Told};
 
-/// What UDP and IPv4 take of a packet. Units: bytes.
+/// Size of the UDP and IPv4 headers. Units: bytes.
 const HEADERS_BYTES: usize = 28;
-/// The most that one datagram, or one train, has. Units: bytes.
+/// Maximum size of a datagram, or of a train. Units: bytes.
 const MOST_BYTES: usize = 65_507;
-/// What the kernel is asked for.
+/// Requested size of the kernel's buffers. Units: bytes.
 const KERNEL_BUFFER_BYTES: usize = 8 << 20;
-/// The reader takes the source to have ended when nothing came for so long.
+/// Silence after which the reader takes the source to have ended.
 const END: Duration = Duration::from_millis(500);
 
 pub(crate) fn send(task: &Task) -> Result<Told> {

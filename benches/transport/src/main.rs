@@ -1,11 +1,11 @@
-//! The reliable transport compared with libudt, quinn and the kernel's TCP, and with the kernel's UDP alone as the limit:
-//! memory to memory, at full speed.
+//! The reliable transport compared with libudt, quinn and the kernel's TCP, and with the kernel's UDP alone as the
+//! limit: memory to memory, at full speed.
 //!
-//! A source and a reader, each a process of its own, on this host's loopback and in two namespaces joined by a veth
-//! pair; systems in turn, several runs each. `goodput` is what the reader's application got, from its first byte to its
-//! last; `cpu_per_packet` the processor time of a side's process, kernel included, by packets of the case's size, which
-//! for TCP are those it would take. `--json` prints rows as objects; `--quick` takes fewer and shorter runs, for trying;
-//! `--only TEXT` takes the cases whose names contain it.
+//! A source and a reader, each in its own process, on this host's loopback and in two namespaces joined by a veth
+//! pair; systems in turn, several runs each. `goodput` is the rate at the reader's application, from its first byte
+//! to its last; `cpu_per_packet` the processor time of a side's process, kernel included, by packets of the case's
+//! size; for TCP the equivalent number of packets. `--json` prints rows as objects; `--quick` takes fewer and
+//! shorter runs, for trying; `--only TEXT` takes the cases whose names contain it.
 
 mod libudt;
 mod limit;
@@ -23,16 +23,16 @@ use benches::process::{self, Process};
 use benches::{Report, Row};
 use serde::{Deserialize, Serialize};
 
-/// What a source writes at once.
+/// Size of a source's writes. Units: bytes.
 pub(crate) const BLOCK_BYTES: usize = 1 << 18;
 
-/// What one side of a run is to do.
+/// Task of one side of a run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
     pub(crate) system: System,
     pub(crate) role: Role,
     pub(crate) address: SocketAddr,
-    /// The interface's MTU. Units: bytes.
+    /// MTU of the interface. Units: bytes.
     pub(crate) mtu: u32,
     pub(crate) seconds: f64,
 }
@@ -43,29 +43,30 @@ pub(crate) enum Role {
     Reader,
 }
 
-/// What moves the bytes.
+/// System that moves the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum System {
-    /// With a window and no pace, as TCP's: Scalable TCP's control.
+    /// Our transport with a window and no pacing, like TCP: the control of Scalable TCP.
     Tallycast,
-    /// With UDT's own control, whose rate grows by the way's free capacity, whatever the round trip.
+    /// Our transport with UDT's own control, whose rate grows with the free capacity of the path, at any round
+    /// trip.
     TallycastUdt,
     /// The first without trains of packets.
     TallycastPlain,
     Libudt,
     Quinn,
     Tcp,
-    /// UDP without any protocol: what arrives of what is sent as fast as it goes.
+    /// UDP without any protocol, sent as fast as possible; the rate is what arrives.
     Limit,
 }
 
-/// What one side of a run tells.
+/// Report of one side of a run.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Told {
     pub(crate) bytes: f64,
     pub(crate) seconds: f64,
     pub(crate) cpu_seconds: f64,
-    /// Packets sent again, of a source.
+    /// Retransmitted packets, of a source.
     pub(crate) again: f64,
 }
 
@@ -93,7 +94,7 @@ impl System {
     }
 }
 
-/// Where a case is measured.
+/// Place and parameters of a measurement.
 struct Case {
     name: &'static str,
     mtu: u32,
@@ -148,7 +149,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Returns what can be measured here.
+/// Returns the systems that can be measured here.
 fn systems(report: &Report) -> Result<Vec<System>> {
     let has_libudt = libudt::build()?;
     if !has_libudt {
@@ -189,16 +190,16 @@ fn measure(place: &Place, case: &Case, system: System, seconds: f64) -> Result<(
     let received: Told = reader.hear("done")?;
     anyhow::ensure!(
         sent.bytes == received.bytes || system == System::Limit,
-        "{} bytes were sent and {} came",
+        "{} bytes were sent and {} arrived",
         sent.bytes,
         received.bytes
     );
     Ok((sent, received))
 }
 
-/// One side, as the other process of a run.
+/// Runs one side, as the other process of a run.
 fn side() -> Result<()> {
-    let Some(line) = process::next_line()? else { bail!("nobody says what to do") };
+    let Some(line) = process::next_line()? else { bail!("no task received") };
     let task: Task = benches::process::understand(&line)?;
     process::end_with_leader();
     let told = match (task.system, task.role) {
@@ -217,7 +218,7 @@ fn side() -> Result<()> {
         (System::Libudt, _) => libudt::side(&task)?,
     };
     process::tell("done", &told)?;
-    // The leader ends it: what it says last may still be on its way.
+    // The leader ends this process: its last message may still be in flight.
     std::thread::sleep(Duration::from_secs(60));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Our own two ends.
+//! The two ends of our transport.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use udt::{SocketConfig, SocketType};
 
 use crate::{BLOCK_BYTES, System, Task, Told};
 
-/// What the kernel is asked for, and gives where its limits allow.
+/// Requested size of the kernel's buffers, granted as far as its limits allow. Units: bytes.
 const KERNEL_BUFFER_BYTES: usize = 8 << 20;
-/// What waits in a socket of ours. Units: bytes.
+/// Buffer size of our sockets. Units: bytes.
 const SOCKET_BUFFER_BYTES: u32 = 12 << 20;
 
 fn port(address: SocketAddr, task: &Task) -> Result<ReliablePort> {

@@ -1,4 +1,4 @@
-//! QUIC by quinn: one stream, encrypted as it must be, on a runtime of one thread a side.
+//! QUIC with quinn: one stream, encrypted as QUIC requires, on a runtime of one thread per side.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,16 +12,17 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 use crate::{BLOCK_BYTES, Task, Told};
 
-/// The same as ours.
+/// Window size, as for our transport. Units: bytes.
 const WINDOW_BYTES: u32 = 12 << 20;
-/// What UDP and IPv4 take of a packet. Units: bytes.
+/// Size of the UDP and IPv4 headers. Units: bytes.
 const HEADERS_BYTES: u32 = 28;
-/// The largest MTU it is given: with the 64 KiB of the loopback interface quinn 0.11 moves nothing.
+/// Maximum MTU for quinn: with the 64 KiB of the loopback interface quinn 0.11 transfers nothing. Units: bytes.
 const MOST_MTU: u32 = 9_000;
-/// Whom the certificate is for.
+/// Subject of the certificate.
 const NAME: &str = "reader";
 
-/// Lets it fill what the case gives: no search for the path's MTU, windows as large as the others have.
+/// Returns settings that use the whole capacity of the case: no search for the path's MTU, windows as large as the
+/// others'.
 fn transport(task: &Task) -> Result<Arc<TransportConfig>> {
     let mut transport = TransportConfig::default();
     let datagram_bytes = u16::try_from(task.mtu.min(MOST_MTU) - HEADERS_BYTES)?;
@@ -32,7 +33,7 @@ fn transport(task: &Task) -> Result<Arc<TransportConfig>> {
     Ok(Arc::new(transport))
 }
 
-/// Where the reader leaves its certificate for the source.
+/// Returns the path of the reader's certificate for the source.
 fn certificate_path(task: &Task) -> PathBuf {
     std::env::temp_dir().join(format!("tallycast-bench-{}.crt", task.address.port()))
 }
@@ -93,7 +94,7 @@ pub(crate) fn receive(task: &Task) -> Result<Told> {
             bytes += count;
         }
         let cpu_seconds = cpu_seconds(Whose::Process) - before;
-        // The source hears that all of it was read before this end goes.
+        // The source learns that everything was read before this end closes.
         connection.closed().await;
         Ok(Told { bytes: bytes as f64, seconds: (last - began).as_secs_f64(), cpu_seconds, again: 0.0 })
     })

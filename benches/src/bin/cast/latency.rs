@@ -1,4 +1,4 @@
-//! How long a sample is on its way to a reader.
+//! Delay of a sample on its path to a reader.
 
 use anyhow::Result;
 use benches::interrupt::Interrupt;
@@ -8,10 +8,10 @@ use benches::{Report, Row, percentile};
 use crate::RUNS;
 use crate::peer::{Content, Order, Pair};
 
-/// How long each run lasts, at a thousand samples per second.
+/// Duration of each run, at a thousand samples per second.
 const SECONDS: f64 = 2.0;
 
-/// Measures both pairs in turn; the stream without waiting for company, and as it is by default.
+/// Measures both pairs in turn; the stream both without linger and with the default.
 pub(crate) fn measure(
     report: &Report,
     place: &Place,

@@ -1,5 +1,5 @@
 //! A stream from publisher to reader over multicast: the highest loss-free rate, processor time per datagram on
-//! each side, latency to a reader and to the page, and what a ring's writer pays for its readers.
+//! each side, latency to a reader and to the page, and a ring writer's cost for its readers.
 //!
 //! Publisher and reader are processes of their own (this program starts itself again in either role), so that
 //! each side's CPU time is its own. The reference is a *plain* pair: the same datagrams over the
@@ -24,7 +24,7 @@ use benches::place::{ETHERNET_MTU, Place};
 
 use peer::Pair;
 
-/// How often every figure is taken.
+/// Number of runs per figure.
 const RUNS: usize = 5;
 
 fn main() -> Result<()> {
@@ -36,9 +36,7 @@ fn main() -> Result<()> {
     let command = command.and_then(|at| arguments.get(at + 1)).map(PathBuf::from);
     let interrupt = Interrupt::watch()?;
     let report = Report::from_arguments("cast");
-    report.note(
-        "medians of 5 runs (smallest – largest); a run in which a datagram is missing is no loss-free run",
-    );
+    report.note("medians of 5 runs (smallest – largest); a run with a missing datagram is not loss-free");
     ring_writer::measure(&report);
     measure_network(&report, &Place::loopback()?, &interrupt)?;
     match Place::veth("veth", ETHERNET_MTU)? {
@@ -58,14 +56,14 @@ fn measure_network(report: &Report, place: &Place, interrupt: &Interrupt) -> Res
     latency::measure(report, place, &mut pairs, interrupt)
 }
 
-/// Becomes one side of a pair; it ends with its standard input.
+/// Runs one side of a pair; it ends with its standard input.
 fn play(arguments: &[String]) -> Result<()> {
-    let [role, address, interface] = arguments else { bail!("a role takes an address and an interface") };
+    let [role, address, interface] = arguments else { bail!("a role needs an address and an interface") };
     match role.as_str() {
         "stream-source" => stream::source(address, interface),
         "stream-reader" => stream::reader(address, interface),
         "plain-source" => plain::source(address, interface),
         "plain-reader" => plain::reader(address, interface),
-        other => bail!("there is no role `{other}`"),
+        other => bail!("unknown role `{other}`"),
     }
 }

@@ -1,8 +1,8 @@
-//! How long a sample is on its way to the page: from its publication to the arrival of the first frame of the
-//! real monitor server that contains it.
+//! Delay of a sample on its path to the page: from its publication to the arrival of the first frame of the real
+//! monitor server that contains it.
 //!
-//! The values are the samples' numbers, and every frame names its newest value; so each frame tells which
-//! samples came with it.
+//! The values are the samples' numbers, and every frame names its newest value; so each frame shows which samples
+//! it contains.
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpStream};
@@ -27,20 +27,20 @@ use crate::RUNS;
 
 const STREAM: &str = "bench/page";
 const RATE_HZ: u32 = 1_000;
-/// Samples of one run: five seconds.
+/// Number of samples in one run: five seconds.
 const SAMPLES: usize = 5_000;
-/// A stream is listed and drawn within this many samples; they are not counted.
+/// Number of samples within which a stream is listed and drawn; they are not measured.
 const WARM_UP: usize = 3_000;
-/// Everything that must come comes within this time.
+/// Watchdog: time limit for everything that must arrive.
 const WATCHDOG: Duration = Duration::from_secs(30);
 
-/// A monitor server in a process of its own.
+/// A monitor server in its own process.
 struct Monitor {
     child: Child,
     address: SocketAddr,
 }
 
-/// When each sample was published. Units: nanoseconds on the monotonic clock, 0 for not yet.
+/// Publication time of each sample. Units: nanoseconds on the monotonic clock, 0 for not yet.
 type Published = Arc<[AtomicU64]>;
 
 pub(crate) fn measure(report: &Report, command: &Path, interrupt: &Interrupt) -> Result<()> {
@@ -80,14 +80,14 @@ fn publish(mut publisher: Publisher, published: &[AtomicU64], stop: &AtomicBool)
             break;
         }
         sys::clock::sleep_until(start + Duration::from_secs(number as u64) / RATE_HZ);
-        // Release: whoever is told of the sample finds its time.
+        // Release: a thread that receives the sample sees its time.
         time.store(sys::clock::monotonic().as_nanos(), Ordering::Release);
         publisher.send(&[number as f64])?;
     }
     Ok(())
 }
 
-/// Follows the stream as a page does; returns each sample's delay in milliseconds, those of the warm-up left out.
+/// Follows the stream as a page does; returns each sample's delay in milliseconds, without the warm-up.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -127,7 +127,8 @@ fn open(server: SocketAddr) -> Result<WebSocket<TcpStream>> {
     stream.set_read_timeout(Some(WATCHDOG))?;
     stream.set_nodelay(true)?;
     let request = format!("ws://{server}/api/live").into_client_request()?;
-    let (socket, _) = tungstenite::client(request, stream).context("the monitor server takes no page")?;
+    let (socket, _) =
+        tungstenite::client(request, stream).context("the monitor server refused the page's connection")?;
     Ok(socket)
 }
 
@@ -139,7 +140,7 @@ impl Monitor {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
-            .with_context(|| format!("{} cannot be started", command.display()))?;
+            .with_context(|| format!("cannot start {}", command.display()))?;
         let mut line = String::new();
         let read = child.stdout.take().map(|output| BufReader::new(output).read_line(&mut line));
         read.context("a pipe was asked for")??;
@@ -149,7 +150,7 @@ impl Monitor {
             None => {
                 let _ = child.kill();
                 let _ = child.wait();
-                bail!("the monitor server did not say where it listens, but `{}`", line.trim())
+                bail!("the monitor server printed `{}` instead of its address", line.trim())
             }
         }
     }

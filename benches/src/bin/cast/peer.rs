@@ -1,4 +1,4 @@
-//! A source and a reader in processes of their own, led from here by lines of JSON.
+//! A source and a reader in their own processes, controlled by lines of JSON.
 
 use anyhow::{Context, Result};
 use benches::place::{Place, Side};
@@ -6,41 +6,41 @@ use benches::process::{Process, next_line};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// Bytes of a datagram that fills an Ethernet frame.
+/// Size of a datagram that fills an Ethernet frame. Units: bytes.
 pub(crate) const FULL_BYTES: usize = wire::DATAGRAM_BYTES_IPV4;
-/// Elements of type `f4` that a stream's full datagram carries.
+/// Number of `f4` elements in a full datagram of a stream.
 pub(crate) const ELEMENTS: usize = (FULL_BYTES - wire::DATA_HEADER_BYTES) / 4;
-/// Bytes of a datagram with one time stamp.
+/// Size of a datagram with one time stamp. Units: bytes.
 pub(crate) const STAMP_BYTES: usize = wire::DATA_HEADER_BYTES + 8;
 /// Time stamps per second.
 pub(crate) const STAMPS_HZ: u32 = 1_000;
 
-/// What a source shall send.
+/// Task of a source.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) content: Content,
     pub(crate) seconds: f64,
 }
 
-/// What the datagrams hold.
+/// Content of the datagrams.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) enum Content {
-    /// Full datagrams, so many per second.
+    /// Full datagrams at a given rate.
     Bulk { datagrams_per_second: f64 },
-    /// [`STAMPS_HZ`] times a second the time of sending; small blocks wait for company for so long.
+    /// The send time, [`STAMPS_HZ`] times a second; small blocks wait `linger_ms` for others.
     Stamps { linger_ms: u64 },
 }
 
-/// What a source says at the end.
+/// Final report of a source.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Sent {
-    /// Elements of a stream, datagrams of a plain pair.
+    /// Elements of a stream, or datagrams of a plain pair.
     pub(crate) units: u64,
     pub(crate) seconds: f64,
     pub(crate) cpu_s: f64,
 }
 
-/// What a reader says at the end.
+/// Final report of a reader.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Received {
     /// As in [`Sent`].
@@ -50,7 +50,7 @@ pub(crate) struct Received {
     pub(crate) delays_us: Vec<f64>,
 }
 
-/// What both sides of one run saw.
+/// Reports of both sides of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) sent: Sent,
@@ -65,13 +65,13 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Publisher and subscriber of the library.
+    /// Starts a publisher and a subscriber of the library.
     pub(crate) fn stream(place: &Place) -> Result<Self> {
         let bus = format!("udp://239.84.0.0:{}?iface={}&rcvbuf=4194304", place.port, place.interface);
         Self::start(place, "tallycast", ["stream-source", "stream-reader"], &bus)
     }
 
-    /// The same sockets without anything above them.
+    /// Starts the same sockets without a stream above them.
     pub(crate) fn plain(place: &Place) -> Result<Self> {
         let group = format!("239.85.0.1:{}", place.port);
         Self::start(place, "plain", ["plain-source", "plain-reader"], &group)
@@ -90,7 +90,7 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Has the source send and the reader read until both are done.
+    /// Runs the source and the reader until both are done.
     pub(crate) fn run(&mut self, order: &Order) -> Result<Run> {
         self.source.say(order)?;
         self.reader.hear::<()>("began")?;
@@ -101,7 +101,7 @@ impl Pair {
 }
 
 impl Run {
-    /// Returns how many datagrams left per second, as the reader counted them.
+    /// Returns the rate of datagrams, as the reader counted them.
     #[expect(clippy::cast_precision_loss, reason = "counts of a short run")]
     pub(crate) fn datagrams_per_second(&self) -> f64 {
         self.received.datagrams as f64 / self.sent.seconds
@@ -112,12 +112,12 @@ impl Run {
     }
 }
 
-/// Waits for the next order; `None` when there will be none any more.
+/// Waits for the next order; `None` after the last.
 pub(crate) fn next_order() -> Result<Option<Order>> {
     next_line()?.map(|line| Ok(serde_json::from_str(&line)?)).transpose()
 }
 
-/// Waits until the reader has heard of this run.
+/// Waits until the reader knows of this run.
 pub(crate) fn wait_for_go() -> Result<()> {
-    next_line()?.map(drop).context("the measurement was given up")
+    next_line()?.map(drop).context("the measurement was aborted")
 }

@@ -1,6 +1,6 @@
 //! The two sides of a plain pair: the same datagrams through the same sockets, and nothing else.
 //!
-//! What the system calls alone cost on this machine. A datagram is a run, a place in it, and a time stamp.
+//! Measures the system calls alone on this machine. A datagram has a run, a number in it, and a time stamp.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ use sys::{ReceiveTechniques, SendOptions, SendSocket, SendTechniques, clock};
 
 use crate::peer::{self, Content, FULL_BYTES, Order, Received, STAMP_BYTES, STAMPS_HZ, Sent};
 
-/// As many as a stream sends at once.
+/// Number of datagrams sent at once, as by a stream.
 const TRAIN: usize = 16;
-/// The places of the first and the last datagram of a run, which are not counted.
+/// Numbers of the first and the last datagram of a run, which are not counted.
 const BEGIN: u64 = u64::MAX - 1;
 const END: u64 = u64::MAX;
-/// The last one is repeated, so that a run ends even if something is lost.
+/// Number of copies of the last datagram, so that a run ends even if some are lost.
 const ENDS: u32 = 5;
 const END_PAUSE: Duration = Duration::from_millis(20);
 const BUFFER_BYTES: usize = 4 << 20;
@@ -39,7 +39,7 @@ pub(crate) fn source(group: &str, interface: &str) -> Result<()> {
         ttl: 1,
         loopback: Loopback::On,
         buffer_bytes: BUFFER_BYTES,
-        // Plain: what a program gets without trains.
+        // Plain: without trains.
         techniques: SendTechniques { gso: false, ..SendTechniques::default() },
     };
     let mut source = Source { socket: SendSocket::open(&options)?, group, run: 0, sent: 0 };
@@ -70,7 +70,7 @@ impl Source {
         Ok(Sent { units: self.sent, seconds, cpu_s: cpu_seconds(Whose::Process) - cpu })
     }
 
-    /// Sends trains of full datagrams, each when it is due.
+    /// Sends batches of full datagrams, each when it is due.
     fn bulk(&mut self, began: Instant, datagrams_per_second: f64, seconds: f64) -> Result<()> {
         let start = clock::monotonic();
         let train = vec![self.datagram(0, FULL_BYTES); TRAIN];
@@ -114,7 +114,7 @@ impl Source {
     }
 }
 
-/// Reads one run after the other and tells what it saw of each.
+/// Reads one run after the other and reports the counts of each.
 pub(crate) fn reader(group: &str, interface: &str) -> Result<()> {
     let interface = Some(Interface::find(interface)?);
     let socket = ReceiveSocket::open(&ReceiveOptions {
@@ -140,7 +140,7 @@ pub(crate) fn reader(group: &str, interface: &str) -> Result<()> {
     }
 }
 
-/// What was read of the present run.
+/// Counts of the current run.
 #[derive(Default)]
 struct Count {
     run: u64,

@@ -1,17 +1,17 @@
-//! What one record costs a ring's writer, with so many readers that read along.
+//! Cost of one record for a ring's writer, by number of readers.
 
 use benches::{Report, Row, Whose, cpu_seconds};
 
 use crate::RUNS;
 
 const RECORDS: u32 = 1_000_000;
-/// Large enough that readers can follow, small enough to stay in a core's cache.
+/// Ring size: large enough for readers to follow, small enough for a core's cache.
 const RING_BYTES: usize = 1 << 20;
 
-/// Measures small records and those of a full datagram.
+/// Measures small records and records of a full datagram.
 ///
-/// Processor time of the writer's thread, not time that passes: with fewer cores than threads the latter would
-/// tell how they take turns.
+/// Measures the processor time of the writer's thread, not elapsed time: with fewer cores than threads the latter
+/// would depend on the scheduling.
 pub(crate) fn measure(report: &Report) {
     for payload_bytes in [64_usize, 1_392] {
         for readers in [0_usize, 1, 3] {
@@ -51,7 +51,7 @@ fn read_along(reader: &mut ring::Reader) {
     loop {
         match reader.read(&mut record) {
             ring::Read::Closed | ring::Read::Broken => return,
-            // Gives the core to the writer if there are more threads than cores.
+            // Yields the core to the writer if there are more threads than cores.
             ring::Read::Empty => std::thread::yield_now(),
             ring::Read::Record { .. } | ring::Read::Lapped { .. } => {}
         }

@@ -1,4 +1,4 @@
-//! The two sides of a stream: a publisher and a subscriber, as a program that uses the library has them.
+//! The two sides of a stream: a publisher and a subscriber, as in a program that uses the library.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use tallycast::{Dtype, Event, Node, OnFull, PublisherBuilder, StreamAccount};
 
 use crate::peer::{self, Content, ELEMENTS, Order, Received, STAMPS_HZ, Sent};
 
-/// Blocks of the bulk are handed over so many times a second.
+/// Blocks of bulk data per second.
 const BLOCKS_HZ: u32 = 1_000;
-/// Nothing is published between two runs for longer than this.
+/// Maximum time without a publication between two runs.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Publishes one stream after the other, as ordered.
@@ -60,7 +60,7 @@ fn stamps(stream: PublisherBuilder, order: &Order) -> Result<Sent> {
     Ok(Sent { units, seconds, cpu_s: cpu_seconds(Whose::Process) - cpu })
 }
 
-/// Reads one stream after the other and tells what it saw of each.
+/// Reads one stream after the other and reports the counts of each.
 pub(crate) fn reader(bus: &str, _interface: &str) -> Result<()> {
     let node = Node::open(bus.parse()?)?;
     let mut subscriber = node.subscriber("bench/*").reader("bench").open()?;

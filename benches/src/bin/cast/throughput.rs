@@ -8,18 +8,18 @@ use benches::{Report, Row};
 use crate::RUNS;
 use crate::peer::{Content, ELEMENTS, Order, Pair, Run};
 
-/// How long each run lasts.
+/// Duration of each run.
 const SECONDS: f64 = 1.0;
-/// The first rate that is tried, which every machine reaches.
+/// First rate of the search, which every machine reaches. Units: datagrams per second.
 const FIRST: f64 = 20_000.0;
-/// The search goes in steps of this: the figure is good to a tenth.
+/// Step of the search: the figure is accurate to a tenth.
 const STEP: f64 = 1.1;
-/// The last rate that is tried, more than a core can do.
+/// Last rate of the search, more than a core can do. Units: datagrams per second.
 const LAST: f64 = 4_000_000.0;
-/// Processor time is measured where no side is pressed.
+/// Rate at which processor time is measured, easy for both sides. Units: datagrams per second.
 const EASY: f64 = 50_000.0;
 
-/// Measures both pairs in turn, so that what disturbs one disturbs the other.
+/// Measures both pairs in turn, so that disturbances affect both.
 pub(crate) fn measure(
     report: &Report,
     place: &Place,
@@ -67,7 +67,7 @@ fn per_datagram(run: &Run, cpu_s: f64) -> f64 {
     cpu_s / run.received.datagrams as f64 * 1e6
 }
 
-/// Doubles the rate until something is lost; returns the last rate at which nothing was.
+/// Doubles the rate until something is lost; returns the last rate without loss.
 fn coarse(pair: &mut Pair, interrupt: &Interrupt) -> Result<f64> {
     let mut rate = FIRST;
     while rate < LAST && loss_free(pair, rate * 2.0, interrupt)?.is_some() {
@@ -100,7 +100,7 @@ fn highest_loss_free(pair: &mut Pair, start: f64, interrupt: &Interrupt) -> Resu
     }
 }
 
-/// Runs at a rate; `None` if something was lost or the source could not keep up.
+/// Runs at a rate; `None` if something was lost or the source was too slow.
 fn loss_free(pair: &mut Pair, rate: f64, interrupt: &Interrupt) -> Result<Option<Run>> {
     interrupt.check()?;
     let run = at(pair, rate)?;

@@ -1,8 +1,8 @@
-//! The work of the stream machines and of the ring, for an instruction counter: so many datagrams of a case, and nothing
-//! that chance, a clock or another process has a part in.
+//! Work of the stream machines and of the ring, for an instruction counter: a given number of datagrams of a case,
+//! independent of chance, clocks and other processes.
 //!
-//! `counts CASE COUNT` does it; `cargo xtask counts` runs it under valgrind with two counts, takes the difference, and
-//! compares it with `benches/counts.toml`. Without arguments it names its cases.
+//! `counts CASE COUNT` runs a case; `cargo xtask counts` runs it under valgrind with two counts, takes the
+//! difference, and compares it with `benches/counts.toml`. Without arguments it lists its cases.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,21 +15,21 @@ use sample::{Channel, Dtype, Schema};
 use units::{Epoch, Instant, ReaderId, SampleRate, WallTime};
 use wire::{Clock, Description};
 
-/// Bytes of a datagram that fills an Ethernet's frame: the most that the streams here may send.
+/// Size of a datagram that fills an Ethernet frame, the maximum of the streams here. Units: bytes.
 const FRAME_BYTES: usize = wire::DATAGRAM_BYTES_IPV4;
-/// Samples per second; none of the work depends on it.
+/// Samples per second; the work does not depend on it.
 const RATE_HZ: u32 = 1_000_000;
-/// The time from one block to the next.
+/// Time between two blocks.
 const STEP: Duration = Duration::from_micros(10);
-/// Where datagrams come from, as far as the receiver knows.
+/// Source address of datagrams at the receiver.
 const SOURCE: ([u8; 4], u16) = ([10, 84, 0, 1], 7_400);
-/// The ring that records go through: in a core's cache, and gone round several times.
+/// Size of the ring for records: it fits a core's cache, and wraps several times. Units: bytes.
 const RING_BYTES: usize = 1 << 20;
 
 /// A kind of work.
 struct Case {
     name: &'static str,
-    /// What it does for one datagram, and so for how many it counts.
+    /// Work for `count` datagrams.
     work: fn(count: usize),
 }
 
@@ -44,20 +44,20 @@ const CASES: &[Case] = &[
     Case { name: "record/1392B", work: |count| record(FRAME_BYTES - wire::DATA_HEADER_BYTES, count) },
 ];
 
-/// What a publisher hands over at once.
+/// Blocks that a publisher sends.
 #[derive(Clone, Copy)]
 struct Blocks {
-    /// Bytes of each datagram.
+    /// Size of each datagram. Units: bytes.
     datagram_bytes: usize,
-    /// Datagrams that one block makes.
+    /// Datagrams per block.
     datagrams: usize,
 }
 
-/// Blocks of a train of small datagrams.
+/// Blocks that make a train of small datagrams.
 const SMALL: Blocks = Blocks { datagram_bytes: 100, datagrams: DEFAULT_TRAIN };
-/// Blocks of a train of full ones.
+/// Blocks that make a train of full datagrams.
 const FULL: Blocks = Blocks { datagram_bytes: FRAME_BYTES, datagrams: DEFAULT_TRAIN };
-/// Small blocks that do not wait for company.
+/// Small blocks that are sent without linger.
 const ALONE: Blocks = Blocks { datagram_bytes: 100, datagrams: 1 };
 
 fn main() -> ExitCode {
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     let case = CASES.iter().find(|case| case.name == name);
     let (Some(case), Ok(count)) = (case, count.parse()) else {
         eprintln!(
-            "`{name} {count}` is no case and a count of datagrams\nwithout arguments the cases are listed"
+            "`{name} {count}` is not a case and a count of datagrams\nrun it without arguments to list the cases"
         );
         return ExitCode::from(2);
     };
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A sender, and the blocks it is given.
+/// A sender, and its blocks.
 struct Source {
     sender: Sender,
     now: Instant,
@@ -124,7 +124,7 @@ impl Source {
         }
     }
 
-    /// Hands over one block and gives every train that is due to `take`, with the size of its datagrams.
+    /// Sends one block and passes every due train to `take`, with the size of its datagrams.
     fn send_block(&mut self, take: impl FnMut(Instant, &[u8], usize)) {
         self.now += STEP;
         let t0 = self.rate.time_of(self.next_index, 0, WallTime::from_nanos(0));
@@ -146,9 +146,9 @@ impl Source {
         }
     }
 
-    /// Sends so many datagrams.
+    /// Sends `count` datagrams.
     fn send(&mut self, blocks: Blocks, count: usize, mut take: impl FnMut(Instant, &[u8], usize)) {
-        // The description goes first, so that a receiver takes everything from the first sample on.
+        // The description goes first, so that a receiver accepts everything from the first sample on.
         self.drain(&mut take);
         for _ in 0..count.div_ceil(blocks.datagrams) {
             self.send_block(&mut take);
@@ -186,7 +186,7 @@ fn send_and_receive(blocks: Blocks, count: usize) {
     assert_eq!(delivered, source.next_index, "the account closes: everything sent was delivered");
 }
 
-/// Writes records that nobody reads.
+/// Writes records without readers.
 fn record(payload_bytes: usize, count: usize) {
     let (mut writer, _ring) = ring::ring(RING_BYTES);
     let payload = vec![7_u8; payload_bytes];

@@ -1,9 +1,10 @@
-//! What `tallycast doctor watch` takes of a host whose datagrams pass: rates and processor time without it, with it by counters,
-//! with drop events, and with checkpoints, in turn.
+//! Cost of `tallycast doctor watch` on a host that receives datagrams: rates and processor time without it, with
+//! counters, with drop events, and with checkpoints, in turn.
 //!
-//! Datagrams of 100 bytes go over the loopback interface of a network namespace: at 500,000 a second without loss and with a
-//! firewall that drops one in ten, and as fast as they go; in trains, too. `--json` prints rows as objects; `--quick` takes
-//! fewer and shorter runs, for trying; `--only TEXT` takes the cases whose names contain it. Root only.
+//! Datagrams of 100 bytes go over the loopback interface of a network namespace: at 500,000 a second without loss
+//! and with a firewall that drops one in ten, and at full speed; also in trains. `--json` prints rows as objects;
+//! `--quick` takes fewer and shorter runs, for trying; `--only TEXT` takes the cases whose names contain it. Root
+//! only.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,10 +17,10 @@ use benches::{Report, Row};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// How datagrams pass.
+/// A kind of traffic.
 struct Case {
     name: &'static str,
-    /// As `tallycast bench -b` has it.
+    /// Rate, as for `tallycast bench -b`.
     rate: &'static str,
     is_lossy: bool,
     in_trains: bool,
@@ -33,7 +34,7 @@ const CASES: [Case; 5] = [
     Case { name: "unpaced/trains", rate: "0", is_lossy: false, in_trains: true },
 ];
 
-/// What watches, by the options that the doctor has for it.
+/// Modes of the doctor with their options.
 const MODES: [(&str, Option<&[&str]>); 4] = [
     ("none", None),
     ("counters", Some(&["--no-events"])),
@@ -41,10 +42,10 @@ const MODES: [(&str, Option<&[&str]>); 4] = [
     ("checkpoints", Some(&["--profile", PROFILE, "--checkpoints"])),
 ];
 
-/// Where the bench's own datagrams have flow and number (`probe::flow`).
+/// Position of flow and number in the bench's own datagrams (`probe::flow`).
 const PROFILE: &str = "stream=4:8,number=12:8,order=big";
 
-/// One datagram in ten of that size is dropped where it comes in.
+/// Rules that drop one in ten datagrams of that size on input.
 const RULES: &str = "table inet lossy { chain in { type filter hook input priority 0; \
                      udp length 108 numgen inc mod 10 3 drop; }; }";
 
@@ -54,14 +55,13 @@ fn main() -> Result<()> {
         let at = arguments.iter().position(|argument| argument == name)?;
         arguments.get(at + 1).cloned()
     };
-    let command =
-        value("--command").context("--command PATH: `cargo xtask bench doctor` says where it lies")?;
+    let command = value("--command").context("--command PATH: `cargo xtask bench doctor` passes its path")?;
     let only = value("--only").unwrap_or_default();
     let is_quick = arguments.iter().any(|argument| argument == "--quick");
     let (runs, seconds) = if is_quick { (1, "1") } else { (5, "3") };
     let report = Report::from_arguments("doctor");
     report.note(&format!(
-        "medians of {runs} runs of {seconds} s (smallest – largest), what watches in turn; busy: of all processors together, in seconds a second"
+        "medians of {runs} runs of {seconds} s (smallest – largest), the modes in turn; busy: of all processors together, in seconds a second"
     ));
     let interrupt = Interrupt::watch()?;
     let place = Place::veth("doctor", ETHERNET_MTU)?.map_err(|reason| anyhow::anyhow!(reason))?;
@@ -91,12 +91,12 @@ fn main() -> Result<()> {
 
 type Figure = (&'static str, &'static str, fn(&Taken) -> f64);
 
-/// What one run took.
+/// Figures of one run.
 struct Taken {
-    /// Datagrams a second.
+    /// Datagrams per second.
     sent: f64,
     received: f64,
-    /// Seconds of processor time a second, of all processors together.
+    /// Processor seconds per second, of all processors together.
     busy: f64,
 }
 
@@ -108,9 +108,8 @@ fn measure(
     seconds: &str,
 ) -> Result<Taken> {
     let rules = format!("flush ruleset; {}", if case.is_lossy { RULES } else { "" });
-    let status =
-        place.command_of(Side::Reader, "nft").arg(rules).status().context("nft cannot be started")?;
-    ensure!(status.success(), "nft refuses its rules: {status}");
+    let status = place.command_of(Side::Reader, "nft").arg(rules).status().context("cannot start nft")?;
+    ensure!(status.success(), "nft rejected the rules: {status}");
     let _watch = watching.map(|options| Watch::begin(place, command, options)).transpose()?;
     let before = busy_seconds()?;
     let output = place
@@ -118,25 +117,26 @@ fn measure(
         .args(["bench", "-u", "-b", case.rate, "-l", "100", "-t", seconds, "--repeat", "1", "--json"])
         .args(["--gso", "--gro"].iter().filter(|_| case.in_trains))
         .output()
-        .context("the bench cannot be started")?;
+        .context("cannot start the bench")?;
     let busy = busy_seconds()? - before;
-    let said: Value = serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("the bench said: {}", String::from_utf8_lossy(&output.stderr)))?;
+    let said: Value = serde_json::from_slice(&output.stdout).with_context(|| {
+        format!("unexpected output of the bench: {}", String::from_utf8_lossy(&output.stderr))
+    })?;
     let (mut sent, mut received, mut all) = (0.0, 0.0, 0.0);
     for interval in said["intervals"].as_array().context("no intervals")? {
         let value = |side: &str, name: &str| interval[side][name].as_f64().unwrap_or(0.0);
         sent += value("sum_sent", "packets");
-        // As iperf3 counts them, the receiver's packets are all that it should have had.
+        // As in iperf3, the receiver's packets include the lost ones.
         received += value("sum_received", "packets") - value("sum_received", "lost_packets");
         all += value("sum_sent", "seconds");
     }
     ensure!(all > 0.0, "the bench measured no time");
     let lost = 1.0 - received / sent;
-    ensure!(!case.is_lossy || lost > 0.09, "one in ten should be lost, and only {lost:.3} were");
+    ensure!(!case.is_lossy || lost > 0.09, "expected a loss of 0.1, measured {lost:.3}");
     Ok(Taken { sent: sent / all, received: received / all, busy: busy / all })
 }
 
-/// The doctor while it watches; dropping it ends it.
+/// A running `doctor watch`; dropping it ends it.
 struct Watch(Child);
 
 impl Watch {
@@ -148,9 +148,9 @@ impl Watch {
         let lines = BufReader::new(child.stdout.take().context("a pipe was asked for")?);
         let watch = Self(child);
         let mut lines = lines.lines();
-        let Some(first) = lines.next().transpose()? else { bail!("the doctor says nothing") };
-        ensure!(first.contains("watching"), "the doctor says {first}");
-        // Whatever it says must be read, or it would stop.
+        let Some(first) = lines.next().transpose()? else { bail!("the doctor printed nothing") };
+        ensure!(first.contains("watching"), "unexpected output of the doctor: {first}");
+        // Its output must be read, or it would block.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Ok(watch)
     }
@@ -158,16 +158,16 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // In order, so that nothing of it stays in shared memory.
+        // An orderly end removes its files in shared memory.
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         let _ = pid.map(|pid| kill_process(pid, Signal::INT));
         let _ = self.0.wait();
     }
 }
 
-/// Returns how long all processors have been busy. Units: seconds.
+/// Returns the busy time of all processors. Units: seconds.
 fn busy_seconds() -> Result<f64> {
-    let text = fs::read_to_string("/proc/stat").context("/proc/stat cannot be read")?;
+    let text = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
     let line = text.lines().next().context("/proc/stat is empty")?;
     let times: Vec<f64> = line.split_whitespace().skip(1).filter_map(|time| time.parse().ok()).collect();
     // user, nice, system, idle, iowait, irq, softirq, steal (`proc_stat(5)`), in hundredths of a second.

@@ -1,4 +1,4 @@
-//! One case: the systems in it take turns within every run, so that what disturbs one disturbs the others.
+//! One case: its systems take turns within every run, so that disturbances affect all of them.
 
 use anyhow::{Context, Result};
 use benches::Row;
@@ -6,28 +6,28 @@ use benches::Row;
 use crate::Bench;
 use crate::search::highest_that_holds;
 
-/// What a run is asked for.
+/// Requested rate of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Pace {
-    /// `None`: as fast as it goes.
+    /// Rate; `None` means as fast as possible.
     pub(crate) datagrams_per_second: Option<f64>,
     pub(crate) seconds: f64,
 }
 
-/// What came of a run. Units: datagrams, of whole datagrams' bytes.
+/// Result of a run. Units: datagrams, or bytes of whole datagrams.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Run {
     pub(crate) datagram_bytes: usize,
     pub(crate) sent: u64,
-    /// What the reader with the least received.
+    /// Datagrams at the reader that received fewest.
     pub(crate) received: u64,
     pub(crate) seconds: f64,
     pub(crate) source_cpu_s: Option<f64>,
-    /// Of the reader that took most.
+    /// Processor time of the reader that used most.
     pub(crate) reader_cpu_s: Option<f64>,
-    /// What a reader's socket was granted, as the kernel counts it.
+    /// Receive buffer granted to a reader's socket, as the kernel counts it.
     pub(crate) receive_buffer_bytes: Option<usize>,
-    /// Missing for no known reason; systems that keep no account of reasons know of none.
+    /// Datagrams missing without a known reason; zero for systems that keep no account of reasons.
     pub(crate) unexplained: u64,
 }
 
@@ -36,18 +36,18 @@ pub(crate) trait Contestant {
     /// Its name in rows.
     fn system(&self) -> &'static str;
 
-    /// Runs once.
+    /// Runs the system once.
     fn run(&mut self, pace: Pace) -> Result<Run>;
 
-    /// Tells whether it can be told a rate, and says what was lost.
+    /// Returns whether the system accepts a rate and reports its losses.
     fn is_paced(&self) -> bool {
         true
     }
 }
 
-/// A rate counts as reached from this share on; below, the source could not keep up.
+/// Share of the requested rate from which it counts as reached; below, the source was too slow.
 const REACHED: f64 = 0.95;
-/// How near the highest rate a search begins: beyond, what is paced cannot get.
+/// Share of the highest rate at which a search begins: paced senders cannot reach more.
 const UNPACED_SHARE: f64 = 0.98;
 
 impl Run {
@@ -81,17 +81,17 @@ impl Run {
     }
 }
 
-/// What one system did in all runs of a case.
+/// Results of one system in all runs of a case.
 struct Record {
     system: &'static str,
     unpaced: Vec<Run>,
-    /// `None` where no rate was loss-free.
+    /// Loss-free runs; `None` if no rate was loss-free.
     loss_free: Vec<Option<Run>>,
-    /// Where the next search begins.
+    /// Start rate of the next search.
     rate: Option<f64>,
 }
 
-/// Measures a case and prints its rows; the first system is the one that the others are compared with.
+/// Measures a case and prints its rows; the first system is the reference of the others.
 pub(crate) fn measure(bench: &Bench, case: &str, contestants: &mut [Box<dyn Contestant + '_>]) -> Result<()> {
     let mut records: Vec<Record> = contestants.iter().map(|contestant| Record::new(&**contestant)).collect();
     for repeat in 1..=bench.runs {
@@ -100,7 +100,7 @@ pub(crate) fn measure(bench: &Bench, case: &str, contestants: &mut [Box<dyn Cont
             bench.progress(&format!("{case}: {} ({repeat} of {})", record.system, bench.runs));
             record
                 .repeat(bench, &mut **contestant)
-                .with_context(|| format!("{case}: {} could not be measured", record.system))?;
+                .with_context(|| format!("{case}: cannot measure {}", record.system))?;
         }
     }
     for record in &records {
@@ -159,12 +159,12 @@ impl Record {
         row("loss_free_goodput", "Gbit/s", &self.loss_free(Run::gigabits_per_second));
     }
 
-    /// Returns a figure of every run; nothing where no rate was loss-free.
+    /// Returns a figure of every run; empty if no rate was loss-free.
     fn loss_free(&self, value: impl Fn(&Run) -> f64) -> Vec<f64> {
         self.loss_free.iter().map(|run| run.as_ref().map_or(0.0, &value)).collect()
     }
 
-    /// Prints what this system did as a share of what the limit did in the same run.
+    /// Prints the figures of this system as a share of the limit's in the same run.
     fn compare(&self, bench: &Bench, case: &str, limit: &Self) {
         let row = |metric, these: &[f64], those: &[f64]| {
             let pairs = these.iter().zip(those).filter(|(_, that)| **that > 0.0);

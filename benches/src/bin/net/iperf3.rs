@@ -1,4 +1,4 @@
-//! `iperf3`: datagrams, one a call, and the kernel's TCP.
+//! `iperf3`: datagrams, one per call, and the kernel's TCP.
 
 use anyhow::{Context, Result};
 use benches::place::{Place, Side};
@@ -10,29 +10,29 @@ use crate::peer::{self, Server};
 
 pub(crate) const PROGRAM: &str = "iperf3";
 
-/// The smallest datagram that it sends.
+/// Minimum datagram size of iperf3. Units: bytes.
 pub(crate) const SMALLEST_BYTES: usize = 16;
 
-/// It runs for whole seconds.
+/// Duration of a run: iperf3 runs for whole seconds.
 const SECONDS: u64 = 1;
-/// How much TCP writes at once: the program's default.
+/// Block size of TCP writes: the program's default. Units: bytes.
 const TCP_BLOCK_BYTES: usize = 128 << 10;
 
 /// Datagrams by iperf3.
 pub(crate) struct Udp<'a> {
     pub(crate) place: &'a Place,
     pub(crate) datagram_bytes: usize,
-    /// Whether its loss-free rate is looked for: its runs are long.
+    /// True if its loss-free rate is searched for: its runs are long.
     pub(crate) is_searched: bool,
 }
 
-/// A stream of bytes by the kernel's TCP. What counts as its datagrams are the pieces it would take.
+/// A byte stream over the kernel's TCP. Its datagrams are counted as bytes divided by the datagram size.
 pub(crate) struct Tcp<'a> {
     pub(crate) place: &'a Place,
     pub(crate) datagram_bytes: usize,
 }
 
-/// What iperf3 says at the end, as far as it is read here.
+/// Final report of iperf3, as far as it is used here.
 #[derive(Deserialize)]
 struct Said {
     end: End,
@@ -40,9 +40,9 @@ struct Said {
 
 #[derive(Deserialize)]
 struct End {
-    /// Of datagrams.
+    /// Sum for datagrams.
     sum: Option<Sum>,
-    /// Of TCP.
+    /// Sum for TCP.
     sum_received: Option<Sum>,
     cpu_utilization_percent: Utilization,
 }
@@ -77,7 +77,7 @@ impl Contestant for Udp<'_> {
             pace.datagrams_per_second.map_or(0.0, |rate| rate * self.datagram_bytes as f64 * 8.0);
         let (length, rate) = (self.datagram_bytes.to_string(), format!("{bits_per_second:.0}"));
         let end = run(self.place, &["--udp", "--length", &length, "--bitrate", &rate])?;
-        let sum = end.sum.context("iperf3 said no sum of datagrams")?;
+        let sum = end.sum.context("iperf3 reported no sum of datagrams")?;
         let lost = u64::try_from(sum.lost_packets).unwrap_or(0);
         let received = sum.packets.checked_sub(lost).context("iperf3 lost more than it sent")?;
         Ok(Run {
@@ -104,7 +104,7 @@ impl Contestant for Tcp<'_> {
 
     fn run(&mut self, _pace: Pace) -> Result<Run> {
         let end = run(self.place, &["--length", &TCP_BLOCK_BYTES.to_string()])?;
-        let sum = end.sum_received.context("iperf3 said no sum of bytes")?;
+        let sum = end.sum_received.context("iperf3 reported no sum of bytes")?;
         let pieces = sum.bytes / self.datagram_bytes as u64;
         Ok(Run {
             datagram_bytes: self.datagram_bytes,
@@ -133,6 +133,7 @@ fn run(place: &Place, arguments: &[&str]) -> Result<End> {
     }
     let said = peer::output(call)?;
     drop(server);
-    let said: Said = serde_json::from_str(&said).with_context(|| format!("iperf3 said {said}"))?;
+    let said: Said =
+        serde_json::from_str(&said).with_context(|| format!("unexpected output of iperf3: {said}"))?;
     Ok(said.end)
 }

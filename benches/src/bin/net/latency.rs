@@ -1,4 +1,4 @@
-//! How long a datagram is on its way to a reader: half of a round trip, of the limit, of a stream and of `sockperf`, in turn.
+//! One-way delay of a datagram to a reader: half of a round trip, for the limit, a stream and `sockperf` in turn.
 
 use anyhow::{Context, Result};
 use benches::place::{Place, Side};
@@ -10,9 +10,9 @@ use crate::peer::{self, Server};
 use crate::stream_latency;
 
 const SOCKPERF: &str = "sockperf";
-/// sockperf's smallest message. Units: bytes.
+/// Minimum message size of sockperf. Units: bytes.
 const SOCKPERF_BYTES: usize = 14;
-/// It runs for whole seconds.
+/// Duration of a run: sockperf runs for whole seconds.
 const SECONDS: f64 = 1.0;
 
 /// Delays of one run. Units: microseconds.
@@ -23,13 +23,13 @@ struct Delays {
 }
 
 impl Delays {
-    /// `sorted` are the delays of one run.
+    /// Computes the percentiles of `sorted`, the delays of one run.
     fn of(sorted: &[f64]) -> Self {
         Self { p50: percentile(sorted, 0.5), p99: percentile(sorted, 0.99) }
     }
 }
 
-/// Measures both ways to wait.
+/// Measures blocking and spinning readers.
 pub(crate) fn measure(bench: &Bench, place: &Place) -> Result<()> {
     for (waiting, name) in [(Waiting::Blocking, "blocking"), (Waiting::Spinning, "spinning")] {
         let case = format!("{}/one-way/{name}", place.name);
@@ -47,7 +47,7 @@ fn measure_case(bench: &Bench, place: &Place, waiting: Waiting, case: &str) -> R
         bench.interrupt.check()?;
         bench.progress(&format!("{case} ({repeat} of {})", bench.runs));
         bare.push(Delays::of(&limit::delays(place, waiting, SECONDS)?));
-        // All threads of a stream's side stand on one processor: if one of them spun, the others would wait for it.
+        // All threads of a stream's side share one processor: if one of them spun, the others would wait for it.
         if waiting == Waiting::Blocking {
             streams.push(Delays::of(&stream_latency::delays(place, SECONDS)?));
         }
@@ -84,8 +84,8 @@ fn sockperf(place: &Place, waiting: Waiting) -> Result<Delays> {
     let share = |share: &str| {
         let line = said.lines().find(|line| line.contains(&format!("percentile {share}")));
         let value = line.and_then(|line| line.split_once('=')).map(|(_, value)| value.trim());
-        let value = value.with_context(|| format!("it did not say its percentile {share}: {said}"))?;
-        value.parse().with_context(|| format!("it said `{value}`"))
+        let value = value.with_context(|| format!("no percentile {share} in its output: {said}"))?;
+        value.parse().with_context(|| format!("unexpected value `{value}`"))
     };
     Ok(Delays { p50: share("50.000")?, p99: share("99.000")? })
 }

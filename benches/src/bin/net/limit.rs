@@ -1,8 +1,8 @@
-//! The limit: the same datagrams through bare sockets, with nothing of this project in between.
+//! The limit: the same datagrams through bare sockets, without this project's code in between.
 //!
-//! One process sends, one or more read, each on a processor of its own. Every datagram carries its number, and nothing
-//! else is done with it: what a stream adds is the ratio of the two. Start at [`Limit`], which leads; the two sides are
-//! in `source` and `reader`, what goes over their sockets in `train`.
+//! One process sends, one or more read, each on a processor of its own. Every datagram carries its number, and
+//! nothing else is done with it: the overhead of a stream is the ratio of the two. Start at [`Limit`], which
+//! controls the sides; they are in `source` and `reader`, the datagrams in `train`.
 
 mod latency;
 mod reader;
@@ -24,41 +24,41 @@ pub(crate) use latency::{Waiting, delays, ping, pong};
 pub(crate) use reader::reader;
 pub(crate) use source::source;
 
-/// Asked for on both sides, by every system that can be told: what a stream asks for by default.
+/// Buffer size requested on both sides, by every system with such an option: the default of a stream. Units: bytes.
 pub(crate) const BUFFER_BYTES: usize = 4 << 20;
 /// The group of multicast cases.
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 85, 0, 1);
 
-/// Which system calls carry the datagrams.
+/// System calls that carry the datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Calls {
-    /// One datagram a call.
+    /// One datagram per call.
     Plain,
-    /// Many datagrams a call: `sendmmsg` and `recvmmsg`.
+    /// Many datagrams per call: `sendmmsg` and `recvmmsg`.
     Batched,
-    /// Trains of so many datagrams, which cross the stack as one: `UDP_SEGMENT` and `UDP_GRO`, in batches too.
+    /// Trains of this many datagrams, which cross the stack as one: `UDP_SEGMENT` and `UDP_GRO`, also in batches.
     Trains(usize),
 }
 
-/// To whom the datagrams go.
+/// Addressing of the datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Addressing {
     Unicast,
     Multicast { readers: usize },
 }
 
-/// What both sides must agree on.
+/// Settings that both sides share.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Line {
     pub(crate) source: Ipv4Addr,
     pub(crate) reader: Ipv4Addr,
-    /// Where datagrams go: the reader's address or the group's.
+    /// Destination of the datagrams: the reader's address or the group's.
     pub(crate) destination: SocketAddrV4,
     pub(crate) datagram_bytes: usize,
     pub(crate) calls: Calls,
 }
 
-/// What a source shall do.
+/// Task of a source.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Order {
     line: Line,
@@ -66,7 +66,7 @@ struct Order {
     seconds: f64,
 }
 
-/// What a source says at the end.
+/// Final report of a source.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct Sent {
     datagrams: u64,
@@ -74,15 +74,15 @@ struct Sent {
     cpu_s: f64,
 }
 
-/// What a reader says at the end. Units: datagrams, but for the socket's drops.
+/// Final report of a reader. Units: datagrams, except for the socket's drops.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct Received {
     datagrams: u64,
-    /// Numbers that were passed over; where numbers are narrow, modulo their range.
+    /// Numbers that were skipped; modulo their range if numbers are narrow.
     missing: u64,
-    /// Late or twice.
+    /// Late or duplicate datagrams.
     out_of_turn: u64,
-    /// The socket's own count of what found its buffer full. Units: messages, which are trains where there are any.
+    /// The socket's own drop count for a full buffer. Units: messages, which are trains if trains are used.
     dropped_messages: u64,
     seconds: f64,
     cpu_s: f64,
@@ -103,7 +103,7 @@ impl Line {
         Self { source, reader, destination, datagram_bytes, calls }
     }
 
-    /// How many datagrams cross the stack as one message.
+    /// Returns the number of datagrams that cross the stack as one message.
     const fn datagrams_per_message(&self) -> usize {
         match self.calls {
             Calls::Plain | Calls::Batched => 1,
@@ -184,8 +184,8 @@ impl Contestant for Limit<'_> {
 impl Limit<'_> {
     /// Closes the account: sent = received + dropped by the socket + unexplained, where nothing may be unexplained.
     ///
-    /// No term is computed from the others: the source counted what left, the reader what came and which numbers it
-    /// passed over, the kernel what found the buffer full.
+    /// Each term is counted independently: the source counts departures, the reader counts arrivals and skipped
+    /// numbers, the kernel counts drops at the full buffer.
     fn check(&self, sent: &Sent, received: &Received) -> Result<()> {
         let dropped = received.dropped_messages * self.line.datagrams_per_message() as u64;
         let range = train::number_range(self.line.datagram_bytes);

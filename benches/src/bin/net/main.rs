@@ -1,5 +1,5 @@
-//! Datagrams from a source to readers, over loopback and a veth pair: datagrams and bits per second, what is lost, the
-//! highest rate at which nothing is, processor time per datagram on each side, delays.
+//! Datagrams from a source to readers, over loopback and a veth pair: datagrams and bits per second, losses, the
+//! highest loss-free rate, processor time per datagram on each side, delays.
 //!
 //! The reference is `limit`, the same datagrams through bare sockets ([`limit`]). Measured alternately with it in every
 //! run are `tallycast`, a stream from publisher to subscriber, and other tools: `iperf3`, `nuttcp`, `sockperf`, and the
@@ -30,18 +30,18 @@ use contest::{Contestant, measure};
 use limit::{Addressing, Calls, Limit};
 use standing::Standing;
 
-/// Bytes of a datagram that fills an Ethernet's frame.
+/// Size of a datagram that fills an Ethernet frame. Units: bytes.
 const FRAME_BYTES: usize = 1_472;
-/// Bytes of datagrams that an Ethernet carries whole.
+/// Sizes of datagrams that Ethernet carries unfragmented. Units: bytes.
 const SIZES: [usize; 4] = [1, 100, 548, FRAME_BYTES];
-/// Bytes of the smallest datagram that has room for a stream's header and samples.
+/// Smallest datagram with room for a stream's header and samples. Units: bytes.
 const SMALLEST_STREAM_BYTES: usize = 100;
-/// Bytes of a datagram that needs jumbo frames.
+/// Size of a datagram that needs jumbo frames. Units: bytes.
 const JUMBO_BYTES: usize = 8_972;
 const JUMBO_MTU: u16 = 9_000;
-/// The longest train of a stream.
+/// Longest train of a stream. Units: datagrams.
 const STREAM_TRAIN: usize = 16;
-/// The longest train of the kernel, in datagrams and in bytes.
+/// Longest train of the kernel. Units: datagrams.
 const MAX_TRAIN: usize = 64;
 const MAX_TRAIN_BYTES: usize = 65_507;
 
@@ -60,19 +60,19 @@ fn main() -> Result<()> {
     bench.measure_veth("veth9000", JUMBO_MTU, &[JUMBO_BYTES])
 }
 
-/// What all cases share.
+/// State shared by all cases.
 struct Bench {
     report: Report,
     interrupt: Interrupt,
-    /// How often every figure is taken.
+    /// Number of runs per figure.
     runs: usize,
-    /// How long each run lasts.
+    /// Duration of each run.
     seconds: f64,
-    /// Cases whose names lack this are left out.
+    /// Text that the names of measured cases contain.
     only: String,
-    /// What receive buffers were granted, as it was said last.
+    /// Receive buffer size in the last note.
     granted_bytes: Cell<usize>,
-    /// Peers of which it was said that they are not installed.
+    /// Peers already reported as not installed.
     absent: RefCell<Vec<&'static str>>,
 }
 
@@ -106,17 +106,17 @@ impl Bench {
         !case.contains(&self.only)
     }
 
-    /// Says on standard error what is going on.
+    /// Reports progress on standard error.
     fn progress(&self, what: &str) {
         eprintln!("net: {what}");
     }
 
-    /// Says what a receive buffer was granted, if that is news.
+    /// Reports the granted receive buffer if it has changed.
     fn say_granted(&self, granted_bytes: usize) {
         if self.granted_bytes.replace(granted_bytes) != granted_bytes {
             let (asked, granted) = (limit::BUFFER_BYTES >> 20, granted_bytes as f64 / f64::from(1 << 20));
             self.report.note(&format!(
-                "receive buffers: {asked} MiB asked for, which the kernel doubles; {granted:.2} MiB granted"
+                "receive buffers: {asked} MiB requested, which the kernel doubles; {granted:.2} MiB granted"
             ));
         }
     }
@@ -176,8 +176,8 @@ impl Bench {
         measure(self, case, &mut contestants)
     }
 
-    /// Returns who else takes part: peers that send one datagram a call where the limit does, and at the size of an Ethernet's
-    /// frame, where streams are compared with them, also where the limit sends trains.
+    /// Returns the peers that take part: peers that send one datagram per call if the limit does, and at the size
+    /// of an Ethernet frame, where streams are compared with them, also if the limit sends trains.
     fn peers<'a>(
         &self,
         place: &'a Place,
@@ -201,7 +201,7 @@ impl Bench {
         peers
     }
 
-    /// Tells whether a peer is installed, and says once what to do where it is not.
+    /// Returns whether a peer is installed, and reports once how to install a missing one.
     fn has_peer(&self, program: &'static str) -> bool {
         let is_installed = peer::is_installed(program);
         let mut absent = self.absent.borrow_mut();
@@ -215,8 +215,8 @@ impl Bench {
     }
 }
 
-/// Returns the ways to hand datagrams of a size to the kernel. Trains of a stream's length are a way of their own where
-/// longer ones are possible.
+/// Returns the system calls for datagrams of a size. Trains of a stream's length are a case of their own if longer
+/// ones are possible.
 fn calls_for(datagram_bytes: usize) -> Vec<Calls> {
     let longest = (MAX_TRAIN_BYTES / datagram_bytes).min(MAX_TRAIN);
     let mut calls = vec![Calls::Plain, Calls::Batched, Calls::Trains(longest)];
@@ -226,7 +226,7 @@ fn calls_for(datagram_bytes: usize) -> Vec<Calls> {
     calls
 }
 
-/// Names calls as cases do.
+/// Returns the name of the calls in case names.
 const fn name_of(calls: Calls) -> &'static str {
     match calls {
         Calls::Plain => "plain",
@@ -236,9 +236,9 @@ const fn name_of(calls: Calls) -> &'static str {
     }
 }
 
-/// Becomes one side of a measurement, on its processor.
+/// Runs one side of a measurement, on its processor.
 fn play(arguments: &[String]) -> Result<()> {
-    let [role, standing, order] = arguments else { bail!("a role takes a standing and an order") };
+    let [role, standing, order] = arguments else { bail!("a role needs a processor and an order") };
     standing.parse::<Standing>()?.take()?;
     match role.as_str() {
         "limit-source" => limit::source(order),
@@ -249,7 +249,7 @@ fn play(arguments: &[String]) -> Result<()> {
         "stream-pong" => stream_latency::pong(order),
         "limit-ping" => limit::ping(order),
         "limit-pong" => limit::pong(order),
-        other => bail!("there is no role `{other}`"),
+        other => bail!("unknown role `{other}`"),
     }
     .with_context(|| role.clone())
 }

@@ -1,4 +1,4 @@
-//! `nuttcp`: datagrams, one a call, at a rate it keeps well.
+//! `nuttcp`: datagrams, one per call, at a precise rate.
 
 use anyhow::{Context, Result};
 use benches::place::{Place, Side};
@@ -26,7 +26,7 @@ impl Contestant for Udp<'_> {
         let (control, data) = (peer::port(self.place), peer::port(self.place).wrapping_add(1));
         let ports = [format!("-P{control}"), format!("-p{data}")];
         let mut serve = peer::command(self.place, Side::Reader, PROGRAM)?;
-        // Else it would go on in the background, as a process that nobody here knows.
+        // Otherwise it would continue in the background, as a process unknown to this bench.
         serve.args(["-1", "--nofork"]).args(&ports);
         let server = Server::start_silent(self.place, serve)?;
         let mut call = peer::command(self.place, Side::Source, PROGRAM)?;
@@ -42,12 +42,12 @@ impl Contestant for Udp<'_> {
         call.arg(self.place.reader.to_string());
         let said = peer::output(call)?;
         drop(server);
-        self.read(&said).with_context(|| format!("nuttcp said `{}`", said.trim()))
+        self.read(&said).with_context(|| format!("unexpected output of nuttcp: `{}`", said.trim()))
     }
 }
 
 impl Udp<'_> {
-    /// Reads a line of words such as `pkt=169838`.
+    /// Parses a line of words such as `pkt=169838`.
     fn read(&self, said: &str) -> Result<Run> {
         let word = |name: &str| -> Result<f64> {
             let mut words = said.split_whitespace().filter_map(|word| word.split_once('='));

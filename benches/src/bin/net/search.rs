@@ -1,19 +1,20 @@
-//! The highest rate at which nothing is lost: halving between what held and what did not, each answer confirmed.
+//! The highest rate at which nothing is lost: bisection between a rate that held and one that did not, with each
+//! answer confirmed.
 //!
-//! A machine that somebody else disturbs for a millisecond loses datagrams at rates that it can do, so a rate fails
-//! only when it failed twice, and holds only when it held twice.
+//! A machine that is disturbed for a millisecond loses datagrams at rates that it can sustain, so a rate fails only
+//! if it failed twice, and holds only if it held twice.
 
 use anyhow::Result;
 
-/// A search ends when what held and what did not are as near as this: the figure is good to five hundredths.
+/// Ratio of failing to holding rate at which a search ends: the figure is accurate to 5 %.
 const NEAR: f64 = 1.05;
-/// No rate below this share of the highest is looked for.
+/// Minimum rate of a search, as a share of the highest.
 const LOWEST: f64 = 1.0 / 512.0;
-/// How far from the last answer a search begins that has one.
+/// Ratio between the last answer and the start of the next search.
 const STRIDE: f64 = 1.2;
 
-/// Searches below `highest`; `last` is what the search before found. Returns the rate and what the last run at it
-/// was like; `None` if no rate holds.
+/// Searches below `highest`; `last` is the result of the previous search. Returns the rate and the result of the
+/// last run at it; `None` if no rate holds.
 pub(crate) fn highest_that_holds<T>(
     highest: f64,
     last: Option<f64>,
@@ -38,7 +39,7 @@ pub(crate) fn highest_that_holds<T>(
             None => too_high = rate,
         }
         let Some((held, _)) = &best else {
-            // Down until something holds: by strides near an answer there was, by halves otherwise.
+            // Goes down until a rate holds: by strides near the last answer, by halves otherwise.
             let lowest = highest * LOWEST;
             if rate <= lowest {
                 return Ok(None);
@@ -59,7 +60,7 @@ pub(crate) fn highest_that_holds<T>(
 mod tests {
     use super::*;
 
-    /// Searches where everything up to `truth` holds; returns the answer and how many runs that took.
+    /// Searches where everything up to `truth` holds; returns the answer and the number of runs.
     fn search(truth: f64, highest: f64, last: Option<f64>) -> (Option<f64>, u32) {
         let mut runs = 0;
         let found = highest_that_holds(highest, last, |rate| {

@@ -1,4 +1,4 @@
-//! Which processor a process stands on: the source on the first, readers on the others in turn.
+//! Processor of each process: the source on the first, readers on the others in turn.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,28 +6,28 @@ use std::str::FromStr;
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Whose place it is.
+/// Process that is placed on a processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
     Source,
     Reader {
-        /// Which of the readers.
+        /// Index of the reader.
         index: usize,
     },
 }
 
 impl Standing {
-    /// Keeps this process, and what it starts, on its processor.
+    /// Pins this process, and the ones it starts, to its processor.
     pub(crate) fn take(self) -> Result<()> {
         let mut set = CpuSet::new();
         set.set(self.processor()?);
-        sched_setaffinity(None, &set).context("this process cannot be kept on one processor")
+        sched_setaffinity(None, &set).context("cannot pin this process to one processor")
     }
 
-    /// Returns its processor.
+    /// Returns the processor of the process.
     pub(crate) fn processor(self) -> Result<usize> {
         let allowed = allowed()?;
-        let (first, others) = allowed.split_first().context("no processor may be used")?;
+        let (first, others) = allowed.split_first().context("no processor is available")?;
         Ok(match self {
             Self::Reader { index } if !others.is_empty() => others[index % others.len()],
             Self::Source | Self::Reader { .. } => *first,
@@ -51,12 +51,12 @@ impl FromStr for Standing {
         if text == "source" {
             return Ok(Self::Source);
         }
-        let index = text.parse().with_context(|| format!("`{text}` stands nowhere"))?;
+        let index = text.parse().with_context(|| format!("`{text}` is not a placement"))?;
         Ok(Self::Reader { index })
     }
 }
 
-/// Says what the processes stand on.
+/// Describes the processors of the processes.
 pub(crate) fn describe() -> Result<String> {
     let processors = allowed()?.len();
     Ok(if processors > 1 {
@@ -68,6 +68,6 @@ pub(crate) fn describe() -> Result<String> {
 
 /// Returns the processors that this process may use.
 fn allowed() -> Result<Vec<usize>> {
-    let set = sched_getaffinity(None).context("the processors cannot be listed")?;
+    let set = sched_getaffinity(None).context("cannot list the processors")?;
     Ok((0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect())
 }

@@ -1,7 +1,8 @@
-//! Delays of a stream: a sample goes to the other side by one stream and comes back by another, and half of that is one way.
+//! Delays of a stream: a sample goes to the other side by one stream and back by another, and half of that time is
+//! one way.
 //!
-//! Either side is a process with a publisher and a subscriber, which are two agents and the thread that asks; all of them
-//! stand on one processor.
+//! Each side is a process with a publisher and a subscriber, which are two agents and the calling thread; all of
+//! them run on one processor.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -14,14 +15,14 @@ use tallycast::{Bus, Dtype, Event, Node, OnFull, Pacing, Publisher, Subscriber};
 
 use crate::standing::Standing;
 
-/// Round trips before those that count: until then caches and clocks are cold.
+/// Number of round trips before the measured ones, to warm caches and clocks.
 const WARM_UP: u64 = 1_000;
-/// A sample that is not back after so long was sent before its reader had joined.
+/// Time after which a sample without an answer counts as sent before its reader had joined.
 const JOINING: Duration = Duration::from_millis(100);
-/// One that is not back after so long later is lost.
+/// Time after which a later sample without an answer counts as lost.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What both sides must agree on.
+/// Settings that both sides share.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Meeting {
     bus: String,
@@ -49,7 +50,7 @@ pub(crate) fn delays(place: &Place, seconds: f64) -> Result<Vec<f64>> {
     let mut one = start(Side::Source, "stream-ping", Standing::Source)?;
     let mut delays: Vec<f64> = one.hear("delays")?;
     delays.sort_by(f64::total_cmp);
-    ensure!(!delays.is_empty(), "no round trip was over in time");
+    ensure!(!delays.is_empty(), "no round trip completed in time");
     Ok(delays)
 }
 
@@ -73,13 +74,13 @@ impl End {
         Ok(Self { publisher, subscriber })
     }
 
-    /// Waits for the next sample; `None` if none comes in time.
+    /// Waits for the next sample; `None` if none arrives in time.
     fn receive(&mut self, patience: Duration) -> Result<Option<u64>> {
         let until = Instant::now() + patience;
         loop {
             match self.subscriber.next(until.saturating_duration_since(Instant::now())) {
                 Some(Event::Block(block)) => return Ok(block.elements::<u64>()?.last().copied()),
-                Some(Event::Ended(_)) => bail!("the other side has ended"),
+                Some(Event::Ended(_)) => bail!("the other side has exited"),
                 Some(Event::Began(_) | Event::Gap(_) | Event::Settled(_)) => {}
                 None => return Ok(None),
             }
@@ -87,7 +88,7 @@ impl End {
     }
 }
 
-/// Sends samples, one after the other is back.
+/// Sends samples, each after the previous one has returned.
 pub(crate) fn ping(meeting: &str) -> Result<()> {
     let meeting: Meeting = serde_json::from_str(meeting)?;
     let mut end = End::open(&meeting, ("bench/there", meeting.there), ("bench/back", meeting.back))?;
@@ -96,7 +97,7 @@ pub(crate) fn ping(meeting: &str) -> Result<()> {
         ensure!(Instant::now() < joined, "no sample came back");
         end.publisher.send(&[0_u64])?;
     }
-    // What is still under way of these comes before the first answer that counts.
+    // Answers to these that are still in flight arrive before the first one that counts.
     let (mut delays, began) = (Vec::new(), Instant::now());
     for count in 1.. {
         let sent = Instant::now();

@@ -1,8 +1,8 @@
-//! A stream from a publisher to subscribers, through the library's public face only.
+//! A stream from a publisher to subscribers, through the library's public API only.
 //!
-//! A datagram of 1,472 bytes has 80 of header and 348 elements of `f4`. What counts are the elements: as datagrams they
-//! are given as so many full ones. Publisher and subscribers are processes that live as long as their case; every run is
-//! a stream of its own, and its account must close.
+//! A datagram of 1,472 bytes has a header of 80 bytes and 348 elements of `f4`. The elements are counted: they are
+//! reported as the equivalent number of full datagrams. Publisher and subscribers are processes that live as long
+//! as their case; every run is a separate stream, and its account must close.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -18,64 +18,64 @@ use crate::contest::{Contestant, Pace, Run};
 use crate::limit::{Addressing, BUFFER_BYTES};
 use crate::standing::Standing;
 
-/// Bytes before the samples of a data datagram (`docs/protocol/stream.md`).
+/// Size of a data datagram's header (`docs/protocol/stream.md`). Units: bytes.
 const HEADER_BYTES: usize = 80;
-/// Bytes of IP and UDP around a datagram.
+/// Size of the IP and UDP headers. Units: bytes.
 const AROUND_BYTES: usize = 28;
 const ELEMENT_BYTES: usize = 4;
-/// What a publisher hands over at once: a good many datagrams of any size.
+/// Size of a block: many datagrams of any size. Units: bytes.
 const BLOCK_BYTES: usize = 64 << 10;
-/// The longest train, as the limit's.
+/// Longest train, as for the limit.
 const TRAIN: usize = 64;
-/// The queue between publisher and network: what fits into a processor's second-level cache with the rest.
+/// Size of the queue between publisher and network: it fits the second-level cache with the rest. Units: bytes.
 const QUEUE_BYTES: usize = 1 << 20;
-/// What is asked for where as much as possible is wanted: more than any processor can do.
+/// Rate for runs at full speed: more than any processor can do. Units: datagrams per second.
 const FAR_TOO_MANY: f64 = 40e6;
-/// How long losses wait for evidence: less than by default, so that a search is over in time. On one host it is there
-/// within milliseconds.
+/// Time that losses wait for evidence: shorter than the default, so that a search ends in time. On one host the
+/// evidence arrives within milliseconds.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Nothing is published between two runs for longer than this.
+/// Maximum time without a publication between two runs.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The library's publisher and subscribers.
+/// Publisher and subscribers of the library.
 pub(crate) struct Stream {
     datagram_bytes: usize,
     source: Process,
     readers: Vec<Process>,
 }
 
-/// How the two sides find each other.
+/// Settings by which the two sides find each other.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Meeting {
     bus: String,
-    /// Where data go; to the bus's group otherwise.
+    /// Destination of the data; `None` for the group of the bus.
     address: Option<SocketAddr>,
     datagram_bytes: usize,
 }
 
-/// What a source shall publish.
+/// Task of a source.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct Order {
     datagrams_per_second: Option<f64>,
     seconds: f64,
 }
 
-/// What a source says at the end.
+/// Final report of a source.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct Sent {
     elements: u64,
     cpu_s: f64,
 }
 
-/// What a reader says at the end.
+/// Final report of a reader.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct Received {
     elements: u64,
-    /// The publisher's last word did not come.
+    /// True if the publisher's last tally did not arrive.
     is_unconfirmed: bool,
-    /// Missing for no known reason.
+    /// Elements missing without a known reason.
     unexplained: u64,
-    /// From the publisher's first to its last.
+    /// Elements from the first to the last of the publisher.
     span: u64,
     seconds: f64,
     cpu_s: f64,
@@ -123,7 +123,7 @@ impl Contestant for Stream {
         let hear = |reader: &mut Process| reader.hear("ended");
         let received = self.readers.iter_mut().map(hear).collect::<Result<Vec<Received>>>()?;
         for reader in &received {
-            // Where the last word was lost too, a reader cannot know of what was lost before it.
+            // If the last tally was lost too, a reader cannot know of the losses before it.
             ensure!(
                 reader.span == sent.elements || reader.is_unconfirmed && reader.span < sent.elements,
                 "the account does not close: {} elements sent, {} accounted for by a reader",
@@ -135,7 +135,7 @@ impl Contestant for Stream {
         let per_datagram = elements_per_datagram(self.datagram_bytes) as u64;
         Ok(Run {
             datagram_bytes: self.datagram_bytes,
-            // A datagram that is not full counts as one, so that what is missing of it does too.
+            // A partly filled datagram counts as one, so that its loss counts as one, too.
             sent: sent.elements.div_ceil(per_datagram),
             received: least.div_ceil(per_datagram),
             seconds: received.iter().map(|received| received.seconds).fold(f64::MIN_POSITIVE, f64::max),
@@ -164,7 +164,7 @@ pub(crate) fn source(meeting: &str) -> Result<()> {
         let order: Order = serde_json::from_str(&order)?;
         run += 1;
         let mut publisher = meeting.publisher(&node, run, &order)?;
-        next_line()?.context("the measurement was given up")?;
+        next_line()?.context("the measurement was aborted")?;
         let cpu = cpu_seconds(Whose::Process);
         meeting.publish(&mut publisher, &order)?;
         let elements = publisher.close().samples.offered;
@@ -206,7 +206,7 @@ impl Meeting {
     }
 }
 
-/// Reads one stream after the other and tells what it saw of each.
+/// Reads one stream after the other and reports the counts of each.
 pub(crate) fn reader(meeting: &str) -> Result<()> {
     let meeting: Meeting = serde_json::from_str(meeting)?;
     let node = Node::builder().bus(meeting.bus.parse::<Bus>()?).settle(SETTLE).build()?;

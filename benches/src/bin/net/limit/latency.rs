@@ -1,4 +1,4 @@
-//! Delays through the bare sockets: a datagram goes to the other side and comes back, and half of that is one way.
+//! Delays through the bare sockets: a datagram goes to the other side and back, and half of that time is one way.
 
 use std::net::{SocketAddrV4, UdpSocket};
 use std::time::Instant;
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::standing::Standing;
 
-/// As small as sockperf's smallest.
+/// Message size: the minimum of sockperf. Units: bytes.
 const MESSAGE_BYTES: usize = 14;
-/// Round trips before those that count: until then caches and clocks are cold.
+/// Number of round trips before the measured ones, to warm caches and clocks.
 const WARM_UP: u32 = 1_000;
 
 /// How a side waits for a datagram.
@@ -20,11 +20,11 @@ const WARM_UP: u32 = 1_000;
 pub(crate) enum Waiting {
     /// Asleep in the system call.
     Blocking,
-    /// Asking again and again.
+    /// Polling continuously.
     Spinning,
 }
 
-/// What both sides must agree on.
+/// Settings that both sides share.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct Ping {
     reader: SocketAddrV4,
@@ -45,11 +45,11 @@ pub(crate) fn delays(place: &Place, waiting: Waiting, seconds: f64) -> Result<Ve
     let mut one = start(Side::Source, "limit-ping", Standing::Source)?;
     let mut delays: Vec<f64> = one.hear("delays")?;
     delays.sort_by(f64::total_cmp);
-    ensure!(!delays.is_empty(), "no round trip was over in time");
+    ensure!(!delays.is_empty(), "no round trip completed in time");
     Ok(delays)
 }
 
-/// Sends datagrams, one after the other is back.
+/// Sends datagrams, each after the previous one has returned.
 pub(crate) fn ping(ping: &str) -> Result<()> {
     let ping: Ping = serde_json::from_str(ping)?;
     let socket = UdpSocket::bind("0.0.0.0:0")?;
@@ -66,7 +66,7 @@ pub(crate) fn ping(ping: &str) -> Result<()> {
         socket.send(&bytes)?;
         ping.waiting.receive(|| socket.recv(&mut bytes))?;
         let one_way_us = sent.elapsed().as_secs_f64() * 1e6 / 2.0;
-        ensure!(bytes[..4] == count.to_le_bytes(), "another datagram came back than was sent");
+        ensure!(bytes[..4] == count.to_le_bytes(), "the datagram that returned is not the one that was sent");
         if count > WARM_UP {
             delays.push(one_way_us);
         }
@@ -77,7 +77,7 @@ pub(crate) fn ping(ping: &str) -> Result<()> {
 /// Sends datagrams back until this process is ended.
 pub(crate) fn pong(ping: &str) -> Result<()> {
     let ping: Ping = serde_json::from_str(ping)?;
-    let socket = UdpSocket::bind(ping.reader).with_context(|| format!("{} is taken", ping.reader))?;
+    let socket = UdpSocket::bind(ping.reader).with_context(|| format!("cannot bind {}", ping.reader))?;
     ping.waiting.prepare(&socket)?;
     end_with_leader();
     tell("ready", &())?;
@@ -93,7 +93,7 @@ impl Waiting {
         Ok(socket.set_nonblocking(self == Self::Spinning)?)
     }
 
-    /// Waits until there is something.
+    /// Waits until something arrives.
     fn receive<T>(self, mut receive: impl FnMut() -> std::io::Result<T>) -> Result<T> {
         loop {
             match receive() {

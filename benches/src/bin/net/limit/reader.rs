@@ -1,4 +1,4 @@
-//! The reading side of the limit.
+//! Reading side of the limit.
 
 use std::array;
 use std::io::{IoSliceMut, Read as _};
@@ -16,11 +16,11 @@ use super::socket::receiving;
 use super::train::{END_BYTES, Message, Tally, turn_of};
 use super::{Calls, Line, Received};
 
-/// The most messages a call returns.
+/// Maximum number of messages per call.
 const MAX_BATCH: usize = 64;
-/// Trains are large: so many of them stay in a core's cache.
+/// Maximum number of trains per call: trains are large, and this many stay in a core's cache.
 const TRAINS_PER_CALL: usize = 16;
-/// The longest message there is, a whole train.
+/// Maximum length of a message, a whole train. Units: bytes.
 const TRAIN_BYTES: usize = 1 << 16;
 
 struct Reader {
@@ -33,7 +33,7 @@ struct Reader {
     lengths: [usize; MAX_BATCH],
 }
 
-/// Reads one run and tells what it saw of it.
+/// Reads one run and reports its counts.
 pub(crate) fn reader(line: &str) -> Result<()> {
     let line: Line = serde_json::from_str(line)?;
     let (socket, granted_bytes) = receiving(&line)?;
@@ -49,11 +49,11 @@ pub(crate) fn reader(line: &str) -> Result<()> {
     let (seconds, cpu_s) = (began.elapsed().as_secs_f64(), cpu_seconds(Whose::Thread) - cpu);
     let ends = reader.messages(messages).filter(|message| message.len() == END_BYTES).count() as u64;
     let (drops, turn) = reader.drops()?;
-    // Ends find the buffer full too, and are no datagrams of the run.
+    // End markers may be dropped, too, and are not datagrams of the run.
     let dropped_messages = drops - (turn - ends - 1);
     let Tally { received: datagrams, missing, out_of_turn, .. } = tally;
     tell("received", &Received { datagrams, missing, out_of_turn, dropped_messages, seconds, cpu_s })?;
-    // Until it is ended, so that the leader finds both sides as they were.
+    // Waits to be ended, so that the leader finds both sides in their final state.
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }
@@ -75,7 +75,7 @@ impl Reader {
         }
     }
 
-    /// Waits for messages; returns how many there are.
+    /// Waits for messages; returns their number.
     fn receive(&mut self) -> Result<usize> {
         if self.calls == Calls::Plain {
             self.lengths[0] = self.socket.recv(&mut self.bytes)?;
@@ -102,20 +102,20 @@ impl Reader {
         slots.zip(&self.lengths[..count]).map(|(slot, length)| &slot[..*length])
     }
 
-    /// Returns the socket's drop counter as the next end carries it (`SO_RXQ_OVFL`), and for which time that was said:
-    /// everything before it is in there.
+    /// Returns the socket's drop counter from the next end marker (`SO_RXQ_OVFL`), and that marker's turn: the
+    /// counter includes everything before it.
     fn drops(&self) -> Result<(u64, u64)> {
         let mut bytes = [0; END_BYTES];
         let mut slices = [IoSliceMut::new(&mut bytes)];
         let mut control = cmsg_space!(u32);
         let fd = self.socket.as_raw_fd();
         let message = recvmsg::<()>(fd, &mut slices, Some(&mut control), MsgFlags::empty())?;
-        ensure!(message.bytes == END_BYTES, "something came after the end");
+        ensure!(message.bytes == END_BYTES, "a datagram arrived after the end");
         let drops = message.cmsgs()?.find_map(|control| match control {
             ControlMessageOwned::RxqOvfl(drops) => Some(u64::from(drops)),
             _ => None,
         });
-        // The kernel adds the counter once there is something to count.
+        // The kernel attaches the counter only after the first drop.
         Ok((drops.unwrap_or(0), turn_of(&bytes)))
     }
 }

@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketType, bind, socket};
 
 use super::{BUFFER_BYTES, Calls, Line};
 
-/// Opens the socket of a source, connected to where it sends to.
+/// Opens a source's socket, connected to its destination.
 pub(super) fn sending(line: &Line) -> Result<UdpSocket> {
     let socket = UdpSocket::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
     if line.destination.ip().is_multicast() {
@@ -24,12 +24,12 @@ pub(super) fn sending(line: &Line) -> Result<UdpSocket> {
     if matches!(line.calls, Calls::Trains(_)) {
         let datagram_bytes = i32::try_from(line.datagram_bytes)?;
         setsockopt(&socket, sockopt::UdpGsoSegment, &datagram_bytes)
-            .context("the kernel cuts no trains (UDP_SEGMENT)\nLinux 4.18 and later do")?;
+            .context("the kernel does not support UDP_SEGMENT\nuse Linux 4.18 or later")?;
     }
     Ok(socket)
 }
 
-/// Opens the socket of a reader, and tells the buffer that was granted. Units: bytes, as the kernel counts them.
+/// Opens a reader's socket; returns it with the granted buffer size. Units: bytes, as the kernel counts them.
 pub(super) fn receiving(line: &Line) -> Result<(UdpSocket, usize)> {
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     set_socket_reuseaddr(&socket, true)?;
@@ -44,7 +44,7 @@ pub(super) fn receiving(line: &Line) -> Result<(UdpSocket, usize)> {
     setsockopt(&socket, sockopt::RxqOvfl, &1)?;
     if matches!(line.calls, Calls::Trains(_)) {
         setsockopt(&socket, sockopt::UdpGroSegment, &true)
-            .context("the kernel leaves no trains whole (UDP_GRO)\nLinux 5.0 and later do")?;
+            .context("the kernel does not support UDP_GRO\nuse Linux 5.0 or later")?;
     }
     let granted_bytes = getsockopt(&socket, sockopt::RcvBuf)?;
     Ok((socket.into(), granted_bytes))

@@ -1,4 +1,4 @@
-//! The sending side of the limit.
+//! Sending side of the limit.
 
 use std::array;
 use std::io::IoSlice;
@@ -15,26 +15,26 @@ use super::socket::sending;
 use super::train::{end, write_numbers};
 use super::{Calls, Line, Order, Sent};
 
-/// The most messages a call takes.
+/// Maximum number of messages per call.
 const MAX_BATCH: usize = 64;
-/// Trains are large: more of them in a call save nothing.
+/// Maximum number of trains per call: trains are large, and more of them per call save nothing.
 const TRAINS_PER_CALL: usize = 8;
-/// What is paced leaves in bursts no longer than a stream's.
+/// Maximum burst of a paced run, as for a stream.
 const PACED_BATCH: usize = 16;
-/// The end of a run is said until everybody has heard it.
+/// Interval between copies of the end marker.
 const END_PAUSE: Duration = Duration::from_millis(2);
 
 struct Source {
     socket: UdpSocket,
     line: Line,
-    /// Messages of one call.
+    /// Messages per call.
     batch: usize,
     bytes: Vec<u8>,
     headers: MultiHeaders<()>,
     sent: u64,
 }
 
-/// Sends as ordered, then says the end until this process is ended.
+/// Sends as ordered, then repeats the end marker until this process is ended.
 pub(crate) fn source(order: &str) -> Result<()> {
     let order: Order = serde_json::from_str(order)?;
     let mut source = Source::open(&order)?;
@@ -43,7 +43,7 @@ pub(crate) fn source(order: &str) -> Result<()> {
     let (seconds, cpu_s) = (began.elapsed().as_secs_f64(), cpu_seconds(Whose::Thread) - cpu);
     tell("sent", &Sent { datagrams: source.sent, seconds, cpu_s })?;
     end_with_leader();
-    // A socket that cuts no trains: of one byte each, it would cut the end too.
+    // A socket without trains: with segments of one byte, it would cut the end marker too.
     let end_socket = sending(&Line { calls: Calls::Plain, ..order.line })?;
     for turn in 1.. {
         end_socket.send(&end(source.sent, turn))?;
@@ -80,7 +80,7 @@ impl Source {
         Ok(())
     }
 
-    /// Waits without sleeping: nothing is as exact, and this processor has nothing else to do.
+    /// Waits without sleeping: this is the most precise, and this processor has nothing else to do.
     #[expect(clippy::cast_precision_loss, reason = "a count of a short run")]
     fn wait_until_due(&self, began: Instant, datagrams_per_second: f64) {
         let due = began + Duration::from_secs_f64(self.sent as f64 / datagrams_per_second);
@@ -91,11 +91,11 @@ impl Source {
 
     fn send_one(&self) -> Result<usize> {
         let size_bytes = self.socket.send(&self.bytes)?;
-        ensure!(size_bytes == self.bytes.len(), "only {size_bytes} bytes of a datagram were taken");
+        ensure!(size_bytes == self.bytes.len(), "only {size_bytes} bytes of a datagram were sent");
         Ok(1)
     }
 
-    /// Sends the batch; returns how many messages of it the socket took.
+    /// Sends the batch; returns how many of its messages the socket accepted.
     fn send_batch(&mut self) -> Result<usize> {
         let mut messages = self.bytes.chunks_exact(self.line.message_bytes());
         let slices: [_; MAX_BATCH] = array::from_fn(|_| [IoSlice::new(messages.next().unwrap_or_default())]);

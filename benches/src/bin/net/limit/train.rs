@@ -1,12 +1,13 @@
-//! What goes over the bare sockets: datagrams that carry their numbers, in trains or alone, and the end of a run.
+//! Content of the bare sockets: datagrams that carry their numbers, in trains or alone, and the end marker of a
+//! run.
 
-/// A number takes at most so many bytes of a datagram.
+/// Maximum number of bytes of a datagram's number.
 const NUMBER_BYTES: usize = 8;
-/// The length of the datagram that ends a run, which no message of datagrams has: it is a multiple of no size but 1,
-/// and trains of that size have 16 or 64.
+/// Length of the datagram that ends a run. No message of datagrams has it: it is a multiple of no size but 1, and
+/// trains of that size have 16 or 64.
 pub(super) const END_BYTES: usize = 11;
 
-/// Returns how many numbers datagrams of this size tell apart; `None` where they are all different.
+/// Returns how many numbers a datagram of this size can distinguish; `None` if all are different.
 pub(super) const fn number_range(datagram_bytes: usize) -> Option<u64> {
     if datagram_bytes >= NUMBER_BYTES { None } else { Some(1 << (8 * datagram_bytes)) }
 }
@@ -19,7 +20,7 @@ pub(super) fn write_numbers(message: &mut [u8], datagram_bytes: usize, first: u6
     }
 }
 
-/// Makes the datagram that ends a run of so many, said for the `turn`-th time, from 1.
+/// Creates the end marker of a run of `sent` datagrams, for the `turn`-th time, from 1.
 pub(super) fn end(sent: u64, turn: u16) -> [u8; END_BYTES] {
     let mut bytes = [0; END_BYTES];
     bytes[..NUMBER_BYTES].copy_from_slice(&sent.to_le_bytes());
@@ -27,25 +28,25 @@ pub(super) fn end(sent: u64, turn: u16) -> [u8; END_BYTES] {
     bytes
 }
 
-/// Returns for which time an end is said.
+/// Returns the turn of an end marker.
 pub(super) fn turn_of(end: &[u8; END_BYTES]) -> u64 {
     u64::from(u16::from_le_bytes([end[NUMBER_BYTES], end[NUMBER_BYTES + 1]]))
 }
 
-/// What one reader counts by the numbers.
+/// A reader's counts by number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tally {
     datagram_bytes: usize,
-    /// The number that comes next, if nothing is lost.
+    /// Next number if nothing is lost.
     next: u64,
     pub(super) received: u64,
-    /// Numbers that were passed over.
+    /// Numbers that were skipped.
     pub(super) missing: u64,
-    /// Datagrams that came late or twice, which the ways measured here do not do to one socket's datagrams.
+    /// Late or duplicate datagrams, which do not occur on one socket over the paths measured here.
     pub(super) out_of_turn: u64,
 }
 
-/// What a message was.
+/// Kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Message {
     Datagrams,
@@ -72,8 +73,8 @@ impl Tally {
         Message::Datagrams
     }
 
-    /// Notes what is missing before `number`; tells whether it comes in its turn. Where numbers are narrow, one that is
-    /// too low looks like one far ahead.
+    /// Counts the numbers missing before `number`; returns whether it is in order. If numbers are narrow, a number
+    /// that is too low looks like one far ahead.
     fn pass_over(&mut self, number: u64) -> bool {
         let ahead = number.wrapping_sub(self.next);
         let ahead = number_range(self.datagram_bytes).map_or(ahead, |range| ahead % range);
@@ -99,7 +100,7 @@ fn read_number(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// Sends messages of so many datagrams but for the named ones, and the end.
+    /// Sends messages of several datagrams except for the named ones, and the end marker.
     fn tally(datagram_bytes: usize, datagrams: usize, messages: u64, lost: &[u64]) -> Tally {
         let mut tally = Tally::new(datagram_bytes);
         for index in (0..messages).filter(|index| !lost.contains(index)) {
