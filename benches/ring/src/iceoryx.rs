@@ -1,4 +1,4 @@
-//! The same measurement with iceoryx2: the same messages, copied in and copied out.
+//! Measurement of iceoryx2 with the same messages, copied in and copied out.
 //!
 //! Its subscriber has a slot for as many messages as fit into the ring; when all are taken its publisher waits, as
 //! by default. A sleeping subscriber is woken by its event service, a second call in addition to the sample's.

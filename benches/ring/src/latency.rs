@@ -34,7 +34,7 @@ pub(crate) type Quantiles = [f64; 3];
 
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// How a side waits for the other: spinning or asleep.
+/// Waiting mode of a side: spinning or asleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
     Spin,

@@ -15,7 +15,7 @@ const MESSAGE_BYTES: usize = 14;
 /// Number of round trips before the measured ones, to warm caches and clocks.
 const WARM_UP: u32 = 1_000;
 
-/// How a side waits for a datagram.
+/// Waiting mode of a side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Waiting {
     /// Asleep in the system call.
