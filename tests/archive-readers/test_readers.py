@@ -1,4 +1,4 @@
-"""Other people's tools read an archive as it lies: pyarrow both forms, DuckDB the Parquet, anything the JSON.
+"""Third-party tools read an archive directly: pyarrow both formats, DuckDB the Parquet, any tool the JSON.
 
     python -m venv VENV && VENV/bin/pip install -r tests/archive-readers/requirements.txt
     cargo run -p archive --example sample_archive -- DIR
@@ -30,7 +30,7 @@ NUMPY = {
 
 
 def expected(dtype):
-    """Bytes of all elements, `[samples, elements, width]`, and which of them arrived."""
+    """Bytes of all elements, `[samples, elements, width]`, and the mask of those that arrived."""
     width = np.dtype(NUMPY[dtype]).itemsize
     rows = []
     for index in INDEX.tolist():
@@ -45,13 +45,13 @@ def expected(dtype):
 
 
 def times():
-    """1000/3 samples per second: no whole period in nanoseconds, so each time is rounded down by itself."""
+    """1000/3 samples per second: no whole period in nanoseconds, so each time is rounded down separately."""
     block_start = [T0_NS + i // 10 * 10 * 3_000_000 for i in INDEX.tolist()]
     return [start + i % 10 * 3_000_000 for start, i in zip(block_start, INDEX.tolist())]
 
 
 def elements(column, dtype):
-    """Bytes and validity of a column's elements, one behind the other."""
+    """Bytes and validity of a column's elements, concatenated."""
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_fixed_size_list(column.type) and not (dtype in ("c8", "c16") and column.type.list_size == 2):
         column = column.flatten()
@@ -128,7 +128,7 @@ def arrow_data_sets_see_the_folders_as_columns(root):
 
 def duckdb_queries_parquet_by_folder(root):
     for dtype in NUMPY:
-        # One stream at a time: DuckDB takes the types of the first file for all.
+        # One stream at a time: DuckDB uses the types of the first file for all.
         files = f"{root}/run=*/stream=lab%2Fprobe-{dtype}/epoch=*/*.parquet"
         relation = duckdb.sql(
             "SELECT index, time_ns, current, image, stream, epoch FROM read_parquet(?, hive_partitioning = true)"

@@ -1,13 +1,13 @@
-//! What a reader was told of one epoch: its accounts, one behind the other, added up.
+//! A reader's accounts of one epoch, added up.
 
 use tallycast::{Account, AccountState, StreamAccount};
 
-/// Adds up a reader's accounts of one epoch, each of which is balanced and begins where the one before it ended.
+/// Adds up a reader's accounts of one epoch, each of which is balanced and begins where the previous one ended.
 ///
-/// Mostly it is one. A publisher or a reader that is kept from its processor for more than a second leaves another one.
+/// Usually there is one. A publisher or a reader without a processor for more than a second causes another one.
 ///
 /// # Panics
-/// If there is none, or they do not follow each other.
+/// If there are none, or they are not contiguous.
 #[must_use]
 pub fn sum(accounts: &[StreamAccount]) -> Account {
     let first = accounts.first().expect("an account");

@@ -1,4 +1,4 @@
-//! The contract of every reach: what a publisher and its readers may rely on, however data come.
+//! The contract of every reach: guarantees to a publisher and its readers, independent of the transport.
 //!
 //! A [`Place`] is a bus of one test with one reach; the suite in `tests/reaches.rs` runs every scene over all of
 //! them. They differ only in what a scene asks [`Place`] for by name.
@@ -14,21 +14,21 @@ use tallycast::{
     StreamAccount, StreamGap, Subscriber, SubscriberBuilder,
 };
 
-/// How long a scene waits for something that must come before it gives up.
+/// Watchdog of a scene: maximum time it waits for something that must happen.
 pub const WATCHDOG: Duration = Duration::from_secs(120);
 
-/// The ways that data can take.
+/// Transports of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
     /// Shared memory, written by the publisher.
     Shm,
     /// UDP multicast, received by the reader's process.
     Udp,
-    /// UDP multicast, received by an agent, read from its shared memory.
+    /// UDP multicast, received by an agent and read from its shared memory.
     Agent,
 }
 
-/// A bus of its own for one test.
+/// A bus used by one test alone.
 pub struct Place {
     transport: Transport,
     publisher: Node,
@@ -37,13 +37,13 @@ pub struct Place {
 }
 
 impl Place {
-    /// Makes a bus on which data take this way.
+    /// Creates a bus with this transport.
     ///
     /// # Panics
-    /// If it cannot be made: then the test has failed.
+    /// If it cannot be created: then the test has failed.
     #[must_use]
     pub fn new(transport: Transport) -> Self {
-        // A port that nobody uses tells buses apart, on the network and in the names of rings.
+        // A unique port separates buses, on the network and in the names of rings.
         let port = support::ports::free();
         let network = format!("udp://239.84.0.0:{port}?iface=lo");
         let shared = format!("{network}&shm=on&access=owner");
@@ -62,13 +62,13 @@ impl Place {
         Self { transport, publisher: node(&publishers), reader: node(&readers), agent }
     }
 
-    /// Returns the way that data take here.
+    /// Returns the transport of this bus.
     #[must_use]
     pub const fn transport(&self) -> Transport {
         self.transport
     }
 
-    /// Returns how readers' data are said to come.
+    /// Returns the reach that readers report.
     #[must_use]
     pub const fn reach(&self) -> Reach {
         match self.transport {
@@ -78,7 +78,7 @@ impl Place {
         }
     }
 
-    /// Begins to describe a stream of unsigned 32-bit numbers.
+    /// Returns the builder of a stream of unsigned 32-bit numbers.
     #[must_use]
     pub fn publisher(&self, name: &str) -> PublisherBuilder {
         let builder = self.publisher.publisher(name).dtype(tallycast::Dtype::U32).rate("100k");
@@ -88,12 +88,12 @@ impl Place {
     /// Opens a reader of one stream and waits until it has joined.
     ///
     /// # Panics
-    /// If it does not within [`WATCHDOG`].
+    /// If it has not joined within [`WATCHDOG`].
     #[must_use]
     pub fn joined(&self, name: &str) -> Watched {
         if let Some(agent) = &self.agent {
             let deadline = Instant::now() + WATCHDOG;
-            // A reader would receive for itself what the agent has not joined yet.
+            // A reader would receive a stream itself that the agent has not joined yet.
             while !agent.streams().iter().any(|it| it == name) {
                 assert!(Instant::now() < deadline, "the agent does not receive `{name}`");
                 agent.wait_for_change(agent.generation(), Duration::from_millis(100));
@@ -104,29 +104,29 @@ impl Place {
         watched
     }
 
-    /// Ends the agent, as if it had been stopped.
+    /// Stops the agent.
     pub fn end_agent(&mut self) {
         self.agent = None;
     }
 }
 
-/// A reader and all that it was told.
+/// A reader and everything it reported.
 pub struct Watched {
     subscriber: Subscriber,
-    /// What it was told.
+    /// Events so far.
     pub seen: Seen,
 }
 
-/// What a reader was told.
+/// Events of a reader.
 #[derive(Default)]
 pub struct Seen {
-    /// How many accounts were opened.
+    /// Number of accounts that were opened.
     pub began: usize,
-    /// Every block.
+    /// All blocks.
     pub blocks: Vec<Block>,
-    /// Every gap, as it stands.
+    /// All gaps, in their latest version.
     pub gaps: Vec<StreamGap>,
-    /// Every account that has ended.
+    /// All accounts that have ended.
     pub ended: Vec<StreamAccount>,
 }
 
@@ -144,7 +144,7 @@ impl Seen {
         }
     }
 
-    /// Returns the values that came, in the order in which they came.
+    /// Returns the values received, in order of arrival.
     ///
     /// # Panics
     /// If a block is of another type.
@@ -154,7 +154,7 @@ impl Seen {
         values.collect()
     }
 
-    /// Returns how many samples came.
+    /// Returns the number of samples received.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.blocks.iter().map(|block| block.samples).sum()
@@ -170,7 +170,8 @@ impl Seen {
         by_epoch
     }
 
-    /// Returns how many epochs were heard to their end. Over the network, one that falls silent is not: it may go on.
+    /// Returns the number of epochs received to their end. Over the network, a silent epoch does not count: it may
+    /// continue.
     #[must_use]
     pub fn closed(&self) -> usize {
         self.ended.iter().filter(|account| account.account.state == AccountState::Closed).count()
@@ -178,7 +179,7 @@ impl Seen {
 }
 
 impl Watched {
-    /// Opens a reader that may not have joined anything yet.
+    /// Opens a reader that may not have joined any stream yet.
     ///
     /// # Panics
     /// If it cannot be opened.
@@ -193,17 +194,17 @@ impl Watched {
         &self.subscriber
     }
 
-    /// Waits for the next piece of news for so long.
+    /// Waits for the next event for at most `patience`.
     pub fn wait(&mut self, patience: Duration) {
         if let Some(event) = self.subscriber.next(patience) {
             self.seen.take(event);
         }
     }
 
-    /// Reads on until something is true of what was told.
+    /// Reads until a condition on the events is true.
     ///
     /// # Panics
-    /// If that does not come within [`WATCHDOG`].
+    /// If it does not become true within [`WATCHDOG`].
     pub fn until(&mut self, is_true: impl Fn(&Seen) -> bool) {
         let deadline = Instant::now() + WATCHDOG;
         while !is_true(&self.seen) {
@@ -215,20 +216,20 @@ impl Watched {
         }
     }
 
-    /// Takes what is there, without waiting for more.
+    /// Reads the available events without waiting.
     pub fn glance(&mut self) {
         while let Some(event) = self.subscriber.next(Duration::ZERO) {
             self.seen.take(event);
         }
     }
 
-    /// Returns how the data come.
+    /// Returns the reaches of the streams.
     #[must_use]
     pub fn reaches(&self) -> Vec<Reach> {
         self.subscriber.reaches().into_iter().map(|(_, reach)| reach).collect()
     }
 
-    /// Leaves; returns what was told, with the accounts that were cut.
+    /// Closes the reader; returns its events, with the accounts that this cut off.
     #[must_use]
     pub fn leave(self) -> Seen {
         let Self { subscriber, mut seen } = self;
@@ -238,23 +239,23 @@ impl Watched {
     }
 }
 
-/// Closes a publisher and checks that all it took was numbered.
+/// Closes a publisher and checks that every accepted sample was numbered.
 ///
 /// # Panics
-/// If not.
+/// If one was not.
 pub fn close(publisher: Publisher) {
     let offered = publisher.next_index();
     let samples = publisher.close().samples;
     assert_eq!(samples.numbered + samples.source, offered);
 }
 
-/// Checks the accounts of an epoch that ran to the publisher's end: closed, balanced, explained, and of the hop that they should
-/// be. Returns what they add up to.
+/// Checks the accounts of an epoch that ran to the publisher's end: closed, balanced, explained, and of the
+/// expected hop. Returns their sum.
 ///
 /// # Panics
-/// If they are not in order.
+/// If the accounts are not in order.
 pub fn check_closed(place: &Place, accounts: &[StreamAccount]) -> Account {
-    // In shared memory, a publisher that is kept from its processor has not fallen silent.
+    // In shared memory, a publisher without a processor does not count as silent.
     assert!(accounts.len() == 1 || place.transport() != Transport::Shm, "{accounts:?}");
     for account in accounts {
         assert_eq!(account.reach, place.reach());

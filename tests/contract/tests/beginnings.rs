@@ -1,4 +1,4 @@
-//! Streams that begin while their reader waits: on one host it is given their first samples, or a counted gap.
+//! Streams that begin while their reader waits: on the same host it receives their first samples, or a counted gap.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use contract::Watched;
 use tallycast::{AccountState, Dtype, GapKind, Node, Publisher, Reach, Stage, Start};
 
-/// Returns a node on a bus of its own within this host, or over the loopback interface beside that.
+/// Returns a node on a separate bus within this host, or also over the loopback interface.
 fn node(with_network: bool) -> Node {
     let port = support::ports::free();
     let bus = if with_network {
@@ -21,7 +21,7 @@ fn publisher(node: &Node) -> Publisher {
     node.publisher("lab/begin").dtype(Dtype::U32).rate(1_000).open().expect("a publisher")
 }
 
-/// Reads until so many accounts have ended, and leaves; returns what was told.
+/// Reads until `epochs` accounts have ended, and closes; returns the events.
 fn read_ended(mut reader: Watched, epochs: usize) -> contract::Seen {
     reader.until(|seen| seen.ended.len() == epochs);
     let ended = std::mem::take(&mut reader.seen.ended);
@@ -30,7 +30,7 @@ fn read_ended(mut reader: Watched, epochs: usize) -> contract::Seen {
     seen
 }
 
-/// The publisher comes, sends and goes before its reader looks round again.
+/// Publishers start, send and exit before their reader checks again.
 fn short_epochs(with_network: bool) {
     let node = node(with_network);
     let reader = Watched::open(node.subscriber("lab/begin"));
@@ -87,7 +87,7 @@ fn what_the_ring_does_not_hold_any_more_is_a_counted_gap_from_the_first_sample_o
     let builder = node.publisher("lab/begin").dtype(Dtype::U32).rate(1_000).queue_bytes(1 << 16);
     let mut publisher = builder.open().expect("a publisher");
     publisher.skip(5, Stage::Source).expect("skipped");
-    // More than the ring holds, before the reader has looked.
+    // More than the ring holds, before the reader checks.
     let blocks = 100_u64;
     (0..blocks).for_each(|_| publisher.send(&[7_u32; 1_000]).expect("sent"));
     let offered = publisher.next_index();
@@ -103,7 +103,7 @@ fn what_the_ring_does_not_hold_any_more_is_a_counted_gap_from_the_first_sample_o
     assert_eq!(gap.positions, 0..seen.blocks[0].first_index, "{gap:?}");
 }
 
-/// More epochs than rings are kept for a reader that does not look: the samples it cannot get are counted per epoch.
+/// More epochs than rings are kept for an inactive reader: its unavailable samples are counted per epoch.
 #[test]
 fn epochs_without_a_ring_left_are_counted_sample_by_sample() {
     let node = node(false);
@@ -131,7 +131,7 @@ fn epochs_without_a_ring_left_are_counted_sample_by_sample() {
 fn a_reader_that_starts_now_takes_what_comes_once_it_has_found_the_stream() {
     let node = node(false);
     let mut reader = Watched::open(node.subscriber("lab/begin").start(Start::Now));
-    // Gone before it looked: not for this reader.
+    // Ended before the reader checked: not for this reader.
     let mut short = publisher(&node);
     short.send(&[1_u32]).expect("sent");
     drop(short);
@@ -153,7 +153,7 @@ fn a_pattern_that_comes_later_waits_from_then_on() {
     let mut subscriber = node.subscriber("lab/other").open().expect("a subscriber");
     let mut there = publisher(&node);
     there.send(&[1_u32]).expect("sent");
-    // Looked for, and not wanted.
+    // Noticed, but not selected.
     assert!(subscriber.next(Duration::from_millis(120)).is_none());
     subscriber.add_pattern("lab/**".parse().expect("a pattern"));
     there.send(&[2_u32]).expect("sent");
@@ -215,14 +215,14 @@ fn what_a_killed_publisher_wrote_before_its_reader_looked_is_read_once() {
     assert_eq!((reader.seen.values(), reader.seen.began), (vec![1, 2, 3], 1));
     let account = &reader.seen.ended[0].account;
     assert_eq!((account.check(), account.state), (Ok(()), AccountState::Unconfirmed));
-    // One that comes now did not wait for it.
+    // A reader that joins now did not wait for the stream.
     let mut comer = Watched::open(reading.subscriber("lab/begin"));
     comer.wait(looks_more);
     assert_eq!(comer.seen.began, 0);
     drop(publisher);
 }
 
-/// A directory that goes with the test.
+/// A directory that is removed with the test.
 struct Directory(String);
 
 impl Drop for Directory {

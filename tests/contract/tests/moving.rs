@@ -1,11 +1,11 @@
-//! Streams that come another way than before: one receive for a host, nothing twice, and what lies between is told.
+//! Streams that change their reach: one reception per host, no duplicates, and samples in between are reported.
 
 use std::time::Duration;
 
 use contract::{Place, Seen, Transport, WATCHDOG, Watched, close, sum};
 use tallycast::{AccountState, Bus, Dtype, GapKind, HostAgent, Node, NodeError, OnFull, Publisher, Reach};
 
-/// A bus of one test as two hosts know it: one that keeps to the network, and one with shared memory.
+/// A bus of one test as two hosts know it: one with the network alone, and one with shared memory.
 struct Buses {
     beyond: Node,
     here: Bus,
@@ -37,7 +37,7 @@ fn publisher(node: &Node, rate: u32) -> Publisher {
     publisher.open().expect("a publisher")
 }
 
-/// Checks that no sample was told twice, and that whole accounts of each epoch do not overlap.
+/// Checks that no sample was delivered twice, and that the accounts of each epoch do not overlap.
 fn check_order(seen: &Seen) {
     for pair in seen.blocks.windows(2) {
         let follows = pair[0].epoch < pair[1].epoch || pair[0].next_index() <= pair[1].first_index;
@@ -86,7 +86,7 @@ fn a_stream_that_comes_back_by_a_ring_is_read_from_there() {
     first.send(&[1_u32; 1000]).expect("sent");
     close(first);
     reader.until(|seen| seen.closed() == 1);
-    // A stream that comes back at once goes on by the network, where its group was not left yet.
+    // A stream that returns at once continues over the network, since its group was not left yet.
     while !reader.subscriber().ports().is_empty() {
         reader.wait(Duration::from_millis(100));
     }
@@ -109,7 +109,7 @@ fn a_stream_that_was_read_to_its_end_from_a_ring_is_not_read_again_from_the_netw
     let mut publisher =
         here.publisher("lab/moving").dtype(Dtype::U32).rate(1_000).open().expect("a publisher");
     reader.until(|seen| seen.began == 1);
-    // The ring has it at once; the network gets it at the stream's pace, and for so long it is announced.
+    // The ring has the samples at once; the network gets them at the pace of the stream, which stays announced.
     publisher.send(&[1_u32; 2_000]).expect("sent");
     let closing = std::thread::spawn(move || close(publisher));
     reader.until(|seen| seen.ended.len() == 1);

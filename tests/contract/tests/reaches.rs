@@ -1,4 +1,4 @@
-//! What holds over every reach.
+//! Guarantees of every reach.
 
 use contract::{Place, Transport, check_closed, close, sum};
 use tallycast::{AccountState, GapKind, Stage};
@@ -58,7 +58,7 @@ contract!(shm, Transport::Shm);
 contract!(udp, Transport::Udp);
 contract!(agent, Transport::Agent);
 
-/// The number that stands for a sample's index in every scene.
+/// Returns the value of a sample index in every scene.
 fn value(index: u64) -> u32 {
     (index as u32).wrapping_mul(2_654_435_761)
 }
@@ -108,7 +108,7 @@ fn source_holes(place: &Place) {
 }
 
 fn late_reader(place: &Place) {
-    // So slow that a socket holds what comes while its reader is kept from its processor.
+    // The rate is so low that a socket can hold the data while its reader has no processor.
     let mut publisher = place.publisher("lab/late").rate("10k").open().expect("a publisher");
     publisher.send_when_due(&values(0..5000)).expect("sent");
     let mut reader = place.joined("lab/late");
@@ -138,7 +138,7 @@ fn leaving_reader(place: &Place) {
     reader.until(|seen| seen.samples() >= 1000);
     let seen = reader.leave();
     let account = sum(&seen.ended);
-    // Over the network, a publisher that is kept from its processor has fallen silent.
+    // Over the network, a publisher without a processor counts as silent.
     let may_be_silent = place.transport() != Transport::Shm && account.state == AccountState::Unconfirmed;
     assert!(account.state == AccountState::Cut || may_be_silent, "{account:?}");
     let rows = &account.elements;
@@ -171,7 +171,7 @@ fn two_epochs(place: &Place) {
 }
 
 fn large_samples(place: &Place) {
-    // So fast that a frame leaves at once.
+    // The rate is so high that a frame leaves at once.
     let mut publisher = place
         .publisher("lab/frames")
         .rate(2_000)
@@ -190,7 +190,7 @@ fn large_samples(place: &Place) {
     let (whole, others) = rows.fold((0, 0), |sums, rows| {
         (sums.0 + rows.whole, sums.1 + rows.partial + rows.missing + rows.pending)
     });
-    // Over the network, a publisher that is kept from its processor for a second amid a frame leaves that one incomplete.
+    // Over the network, a publisher without a processor for a second within a frame leaves that frame incomplete.
     assert!(whole + others == 6 && others < seen.ended.len() as u64, "{:?}", seen.ended);
     let mut came_whole = 0;
     for block in seen.blocks.iter().filter(|block| block.missing.is_empty()) {

@@ -1,4 +1,4 @@
-//! What is shared memory's own: readers that are too slow, hosts without it, and addresses that overrule it.
+//! Properties of shared memory alone: slow readers, hosts without it, and addresses that override it.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn a_lapped_reader_counts_exactly_and_finds_the_stages_of_what_it_was_not_told()
     let mut reader = place.joined("lab/lap");
     publisher.send(&[1_u32; 100]).expect("sent");
     reader.until(|seen| seen.samples() == 100);
-    // Nobody reads: the ring goes round many times, over holes of the source too.
+    // Without a reader the ring wraps many times, also over holes of the source.
     let mut holes = 0;
     for block in 0..SAMPLES / 1000 {
         publisher.send(&[2_u32; 1000]).expect("sent");
@@ -64,7 +64,7 @@ fn node(bus: impl Fn(u16) -> String) -> Node {
     Node::builder().bus(bus).station("test").build().expect("a node")
 }
 
-/// Reads until the stream has been joined; returns how it comes.
+/// Reads until the stream has been joined; returns its reach.
 fn join(subscriber: &mut Subscriber) -> Reach {
     let began = std::time::Instant::now();
     while began.elapsed() < WATCHDOG {

@@ -1,4 +1,4 @@
-//! What a reader was told of one epoch: its accounts, one behind the other.
+//! A reader's accounts of one epoch, in order.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::process::Command;
 
-/// The accounts of one reader of one epoch, of which each is balanced and begins where the one before it ended.
+/// Accounts of one reader of one epoch, each of which is balanced and begins where the previous one ended.
 ///
-/// Mostly it is one. A publisher or a reader that is kept from its processor for more than a second leaves another one.
+/// Usually there is one. A publisher or a reader without a processor for more than a second causes another one.
 #[derive(Clone, Debug)]
 pub struct Accounts(Vec<Value>);
 
@@ -26,13 +26,13 @@ impl Accounts {
         accounts
     }
 
-    /// Takes the accounts of one epoch from what a program said.
+    /// Takes the accounts of one epoch from a program's output.
     ///
     /// # Panics
     /// If there are none, or they do not add up.
     #[must_use]
     pub fn of(lines: &[Value]) -> Self {
-        // Apps tell theirs without an event, and earlier versions without an identity.
+        // Apps report their accounts without an event, and earlier versions without an identity.
         let is_account = |line: &&Value| line["event"] == "account" || line["account"].is_string();
         let found = Self(lines.iter().filter(is_account).cloned().collect());
         assert!(!found.0.is_empty(), "no account among {lines:?}");
@@ -59,7 +59,7 @@ impl Accounts {
         found
     }
 
-    /// Returns the last account, which tells how the reading ended.
+    /// Returns the last account, which shows how the reading ended.
     ///
     /// # Panics
     /// Never: there is one.
@@ -68,13 +68,13 @@ impl Accounts {
         self.0.last().expect("there is one")
     }
 
-    /// Returns how many accounts there are.
+    /// Returns the number of accounts.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns with which sample the first account's elements begin, or with which number its datagrams.
+    /// Returns the first account's first sample (unit elements), or first number (unit datagrams).
     #[must_use]
     pub fn first(&self, unit: &str) -> u64 {
         self.0.first().map_or(0, |account| count(&account[unit], "first"))
@@ -102,10 +102,10 @@ impl Accounts {
         sums
     }
 
-    /// Returns how many datagrams were lost, all of them in this stage, and the elements too.
+    /// Returns the number of lost datagrams, all of them and the elements too in this stage.
     ///
     /// # Panics
-    /// If nothing was, or something was lost otherwise.
+    /// If nothing was lost, or something was lost in another stage.
     #[must_use]
     pub fn lost_only_in(&self, stage: &str) -> u64 {
         assert!(self.is_explained(), "{self}");
@@ -115,7 +115,7 @@ impl Accounts {
         self.lost("datagrams")[stage]
     }
 
-    /// Tells whether every loss has its stage.
+    /// Returns whether every loss has a stage.
     #[must_use]
     pub fn is_explained(&self) -> bool {
         self.0.iter().all(|account| account["explained"] == true)
@@ -132,7 +132,7 @@ impl Accounts {
     }
 }
 
-/// As the program told them.
+/// Shows the accounts as the program reported them.
 impl fmt::Display for Accounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|account| writeln!(f, "{account}"))

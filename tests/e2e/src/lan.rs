@@ -1,4 +1,4 @@
-//! Hosts around a bridge, each in a network namespace of its own.
+//! Hosts around a bridge, each in its own network namespace.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,10 +6,10 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Numbers the lans of this process, so that scenes may run side by side.
+/// Counter of the lans of this process, so that scenes may run in parallel.
 static NEXT_LAN: AtomicU32 = AtomicU32::new(0);
 
-/// The name that every host's interface has.
+/// Name of every host's interface.
 const INTERFACE: &str = "eth0";
 
 /// Hosts around a bridge; dropping it removes them.
@@ -23,13 +23,13 @@ pub struct Lan {
 pub struct Host {
     namespace: String,
     address: String,
-    /// The bridge's namespace and its port to this host.
+    /// The bridge's namespace, and its port to this host.
     bridge: String,
     port: String,
 }
 
 impl Lan {
-    /// Makes a lan.
+    /// Creates a lan.
     ///
     /// # Errors
     /// The reason, if namespaces cannot be made here.
@@ -43,7 +43,7 @@ impl Lan {
         let mut lan = Self { prefix, hosts: Vec::new() };
         ip(&["netns", "add", &bridge])?;
         let on_bridge = |arguments: &[&str]| on(&bridge, arguments);
-        // A lan without a querier: with snooping on, a bridge would stop passing groups after some minutes.
+        // A lan without a querier: with snooping, a bridge would stop forwarding groups after some minutes.
         on_bridge(&["link", "add", "br0", "type", "bridge", "mcast_snooping", "0"])?;
         on_bridge(&["link", "set", "br0", "up"])?;
         for (index, name) in names.iter().enumerate() {
@@ -86,24 +86,24 @@ impl Host {
         on(bridge, &["link", "add", port, "type", "veth", "peer", "name", INTERFACE, "netns", namespace])?;
         on(bridge, &["link", "set", port, "master", "br0", "up"])?;
         on(namespace, &["address", "add", &format!("{address}/24"), "dev", INTERFACE])?;
-        // Without waiting for a duplicate that cannot be: such a wait would hold the first datagrams back.
+        // Without duplicate address detection, which would delay the first datagrams.
         let v6 = format!("{}/64", self.ip(true));
         on(namespace, &["address", "add", &v6, "dev", INTERFACE, "nodad"])?;
         on(namespace, &["link", "set", INTERFACE, "up"])
     }
 
-    /// Takes the host's interface away.
+    /// Removes the host's interface.
     ///
     /// # Panics
-    /// If it is not there.
+    /// If it does not exist.
     pub fn unplug(&self) {
         on(&self.namespace, &["link", "delete", INTERFACE]).expect("a host has its interface");
     }
 
-    /// Gives the host its interface back after [`unplug`](Self::unplug): of the same name, and another to the kernel.
+    /// Restores the host's interface after [`unplug`](Self::unplug): with the same name, and a new index.
     ///
     /// # Panics
-    /// If it is there already.
+    /// If it exists already.
     pub fn plug_in_again(&self) {
         self.plug_in().expect("what could be made once can be made again");
     }
@@ -111,7 +111,7 @@ impl Host {
     /// Gives the host another IPv4 address in place of its own.
     ///
     /// # Panics
-    /// If it has been given another one already.
+    /// If its address was replaced already.
     pub fn move_to(&self, address: &str) {
         let own = format!("{}/24", self.address);
         on(&self.namespace, &["address", "delete", &own, "dev", INTERFACE]).expect("a host has its address");
@@ -125,8 +125,8 @@ impl Host {
         format!("udp://239.84.0.0:7400?iface={INTERFACE}{options}")
     }
 
-    /// Returns the bus for readers that look at a stream from when they have joined it: they claim nothing before, and what a
-    /// busy machine lets them miss of a beginning is no loss of the scene.
+    /// Returns the bus for readers that count a stream from their join point on: they do not claim earlier samples,
+    /// so that samples missed at the beginning on a busy machine are no loss of the scene.
     #[must_use]
     pub fn bus_from_now(&self, options: &str) -> String {
         self.bus(&format!("&start=now{options}"))
@@ -146,10 +146,10 @@ impl Host {
         command
     }
 
-    /// Makes everything that leaves this host pass a queue that is too small for it.
+    /// Makes all traffic that leaves this host pass a queue that is too small for it.
     ///
-    /// The kernel throws away without a word what leaves while the first queue is put in its place: call
-    /// [`unthrottle`](Self::unthrottle) before anything is sent, or hold the sender still meanwhile.
+    /// The kernel silently drops packets that leave while the first queue is replaced: call
+    /// [`unthrottle`](Self::unthrottle) before anything is sent, or keep the sender stopped meanwhile.
     ///
     /// # Panics
     /// If the queue discipline cannot be set.
@@ -158,10 +158,9 @@ impl Host {
         tc(&self.namespace, &[&["qdisc", "replace", "dev", INTERFACE], &queue[..]].concat());
     }
 
-    /// Lets everything leave freely.
+    /// Removes the limit on outgoing traffic.
     ///
-    /// The queue is made wide, not removed: removing it would throw away what waits in it, and nobody at
-    /// either end would know.
+    /// The queue is enlarged, not removed: removing it would silently drop the packets in it.
     ///
     /// # Panics
     /// If the queue discipline cannot be set.
@@ -186,7 +185,7 @@ impl Host {
     /// Returns the host's address of either version.
     ///
     /// # Panics
-    /// Never: a lan gives addresses of its own.
+    /// Never: a lan assigns valid addresses.
     #[must_use]
     pub fn ip(&self, is_v6: bool) -> IpAddr {
         let v4: Ipv4Addr = self.address.parse().expect("an address of the lan");
@@ -206,7 +205,7 @@ impl Host {
         self.address.clone()
     }
 
-    /// Makes the host's own interface take no packet larger than this; the bridge is not told.
+    /// Reduces the MTU of the host's own interface; the bridge keeps its MTU.
     ///
     /// # Panics
     /// If the MTU cannot be set.
@@ -215,8 +214,8 @@ impl Host {
         ip(&["-n", &self.namespace, "link", "set", INTERFACE, "mtu", &mtu]).expect("an MTU can be set");
     }
 
-    /// Makes the host's trains leave packet by packet: as on a cable, and unlike a virtual one, each is then held against
-    /// the next interface's MTU.
+    /// Makes the host's trains leave packet by packet, as on a cable: then, unlike on a virtual one, each packet is
+    /// checked against the next interface's MTU.
     ///
     /// # Panics
     /// If the interface cannot be set.
@@ -225,21 +224,21 @@ impl Host {
         ip(&set).expect("a virtual interface's trains can be cut");
     }
 
-    /// Lets the bridge lose this share of what it passes on to this host, at random.
+    /// Makes the bridge lose this share of the packets to this host, at random.
     ///
     /// # Panics
     /// If the filter cannot be set.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 2³²")]
     pub fn lose(&self, share: f64) {
         let threshold = (share * 4_294_967_296.0) as u32;
-        // Classic BPF: load a random word; from the threshold on go on, below it drop (TC_ACT_SHOT).
+        // Classic BPF: load a random word; pass at or above the threshold, drop below it (TC_ACT_SHOT).
         let program = format!("4,32 0 0 4294963256,53 0 1 {threshold},6 0 0 4294967295,6 0 0 2");
         tc(&self.bridge, &["qdisc", "add", "dev", &self.port, "clsact"]);
         let filter = ["filter", "add", "dev", &self.port, "egress", "bpf", "da", "bytecode", &program];
         tc(&self.bridge, &filter);
     }
 
-    /// Returns how many packets the host's queue discipline dropped.
+    /// Returns the number of packets the host's queue discipline dropped.
     ///
     /// # Panics
     /// If the counter cannot be read.
@@ -252,8 +251,8 @@ impl Host {
     }
 }
 
-/// A host says nothing of its own while a scene goes on: what would be lost of it would be counted with the scene's. Asks for no
-/// router, and tells of its groups at once, not some time within the next seconds.
+/// Silences a host's own traffic while a scene runs: its losses would count among the scene's. No router
+/// solicitation, and immediate group reports instead of delayed ones.
 fn quieten(namespace: &str) -> Result<(), String> {
     let default = |name: &str| format!("net.ipv6.conf.default.{name}");
     let (router, groups) =
@@ -261,7 +260,7 @@ fn quieten(namespace: &str) -> Result<(), String> {
     ip(&["netns", "exec", namespace, "sysctl", "-qw", &router, &groups])
 }
 
-/// Removes what programs that were killed have left in shared memory under the namespace's number.
+/// Removes the shared memory of killed programs under the namespace's number.
 fn forget_shared_memory(namespace: &str) {
     let Ok(of_namespace) = fs::metadata(format!("/run/netns/{namespace}")) else { return };
     let number = format!(".{}.", of_namespace.ino());

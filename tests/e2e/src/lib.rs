@@ -1,9 +1,9 @@
 //! End-to-end scenes: the real command `tallycast` in network namespaces, with real losses.
 //!
-//! A scene is a [`Lan`] of hosts around a bridge and the [`Command`]s that run on them. Everything a scene
-//! makes ends with it, also when it fails: namespaces, processes, links. The scenes themselves are in
-//! `tests/`; those with a lan need root and `ip`, and say so when they skip. What needs one host only runs on
-//! the loopback interface, on a [`private_bus`].
+//! A scene is a [`Lan`] of hosts around a bridge and the [`Command`]s that run on them. Everything a scene makes
+//! ends with it, also if it fails: namespaces, processes, links. The scenes themselves are in `tests/`; those with
+//! a lan need root and `ip`, and report when they skip. Scenes of one host only run on the loopback interface, on a
+//! [`private_bus`].
 
 mod accounts;
 mod lan;
@@ -18,7 +18,7 @@ pub use program::Program;
 pub use support::ports::private_bus;
 pub use web::{get_json, get_on};
 
-/// Returns a lan with these hosts, or says why the scene cannot run here and returns `None`.
+/// Returns a lan with these hosts, or reports why the scene cannot run here and returns `None`.
 #[must_use]
 pub fn lan_or_skip(hosts: &[&str]) -> Option<Lan> {
     match Lan::new(hosts) {

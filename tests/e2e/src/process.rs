@@ -1,4 +1,4 @@
-//! The command under test: its lines as they come, its signals, its end.
+//! The command under test: its output lines, its signals, its end.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use crate::lan::Host;
 
-/// How long a scene waits for something that must come before it gives up.
+/// Watchdog of a scene: maximum time it waits for something that must happen.
 pub const WATCHDOG: Duration = Duration::from_secs(60);
-/// The pause between two looks at a condition.
+/// Interval between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A running `tallycast`; dropping it kills the process.
@@ -24,10 +24,10 @@ pub struct Command {
     shown: String,
 }
 
-/// Waits until `look` finds something and returns it.
+/// Waits until `look` returns a value, and returns it.
 ///
 /// # Panics
-/// If it finds nothing before the watchdog.
+/// If it returns none before the watchdog.
 pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + WATCHDOG;
     loop {
@@ -47,7 +47,7 @@ pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 pub fn binary() -> PathBuf {
     let built = std::env::var_os("TALLYCAST_BIN").map(PathBuf::from).unwrap_or_else(|| {
         let program = std::env::current_exe().expect("whoever runs is a program");
-        // Programs lie in target/PROFILE, tests in target/PROFILE/deps.
+        // Programs are in target/PROFILE, tests in target/PROFILE/deps.
         let folder = program.parent().expect("a program lies in a folder");
         let profile = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
         profile.join("tallycast")
@@ -56,7 +56,7 @@ pub fn binary() -> PathBuf {
     built
 }
 
-/// Returns the path of an example of the library.
+/// Returns the path of one of the library's examples.
 fn example(name: &str) -> PathBuf {
     let built = binary().with_file_name("examples").join(name);
     assert!(built.exists(), "{} is missing: cargo build -p tallycast --examples", built.display());
@@ -64,7 +64,7 @@ fn example(name: &str) -> PathBuf {
 }
 
 impl Command {
-    /// Starts an example of the library on a host, on the host's bus, with what it hears first.
+    /// Starts one of the library's examples on a host, on the host's bus; it reads streams from its join point on.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -86,12 +86,13 @@ impl Command {
         Self::start_program(host, &binary(), arguments)
     }
 
-    /// Starts a `tallycast` of whatever version on a host.
+    /// Starts a given build of `tallycast` on a host.
     pub(crate) fn start_program(host: &Host, program: &Path, arguments: &[&str]) -> Self {
         Self::spawn(host.command(program.to_str().expect("a path of plain text")), arguments)
     }
 
-    /// The same as a user without any privilege, in the group of nobody; `None`, and said, where such a one may not run it.
+    /// Starts `tallycast` as a user without any privilege, in nobody's group; `None`, with a report, if this is not
+    /// possible here.
     #[must_use]
     pub fn start_unprivileged(host: &Host, arguments: &[&str]) -> Option<Self> {
         let unprivileged = || {
@@ -107,7 +108,7 @@ impl Command {
         Some(Self::spawn(unprivileged(), arguments))
     }
 
-    /// Starts `tallycast` on a host, with its standard error written to a file.
+    /// Starts `tallycast` on a host, with its standard error redirected to a file.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -118,7 +119,7 @@ impl Command {
         Self::spawn(command, arguments)
     }
 
-    /// Starts `tallycast` with these arguments on this machine as it is: for scenes that need one host only.
+    /// Starts `tallycast` with these arguments on this machine itself: for scenes with one host only.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -143,10 +144,10 @@ impl Command {
         Self { child, lines, shown: arguments.join(" ") }
     }
 
-    /// Waits until a reader has read so many blocks from now on.
+    /// Waits until a reader has read `count` blocks from now on.
     ///
     /// # Panics
-    /// If they do not come before the watchdog.
+    /// If they do not arrive before the watchdog.
     pub fn wait_for_blocks(&self, count: usize) {
         self.skip_to_now();
         let mut seen = 0;
@@ -156,10 +157,10 @@ impl Command {
         });
     }
 
-    /// Waits for a line of which `is_it` is true and returns it; earlier lines are passed over.
+    /// Waits for a line for which `is_it` is true and returns it; skips earlier lines.
     ///
     /// # Panics
-    /// If no such line comes before the watchdog.
+    /// If no such line arrives before the watchdog.
     pub fn wait_for(&self, what: &str, mut is_it: impl FnMut(&Value) -> bool) -> Value {
         let deadline = Instant::now() + WATCHDOG;
         loop {
@@ -172,27 +173,27 @@ impl Command {
         }
     }
 
-    /// Waits until a reader is handed the sample with this index, or a later one.
+    /// Waits until a reader receives the sample with this index, or a later one.
     ///
     /// # Panics
-    /// If it does not come before the watchdog.
+    /// If it does not arrive before the watchdog.
     pub fn wait_for_sample(&self, index: u64) {
         self.wait_for(&format!("sample {index}"), |line| {
             line["event"] == "block" && line["first_index"].as_u64().is_some_and(|first| first >= index)
         });
     }
 
-    /// Returns the index of a sample that a reader is handed now.
+    /// Returns the index of the next sample a reader receives.
     ///
     /// # Panics
-    /// If none comes before the watchdog.
+    /// If none arrives before the watchdog.
     #[must_use]
     pub fn sample_now(&self) -> u64 {
         self.skip_to_now();
         self.wait_for_event("block")["first_index"].as_u64().expect("a block begins at a sample")
     }
 
-    /// Passes over the lines that have come so far: what follows is news.
+    /// Skips the lines so far: later waits see only new ones.
     pub fn skip_to_now(&self) {
         while self.lines.try_recv().is_ok() {}
     }
@@ -205,15 +206,15 @@ impl Command {
     /// Sends a signal.
     ///
     /// # Panics
-    /// If the process is gone.
+    /// If the process has exited.
     pub fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("the process runs");
     }
 
-    /// Makes a change while not one thread of the process runs.
+    /// Makes a change while all threads of the process are stopped.
     ///
     /// # Panics
-    /// If the process is gone, or does not stop before the watchdog.
+    /// If the process has exited, or does not stop before the watchdog.
     pub fn while_stopped(&self, change: impl FnOnce()) {
         self.signal(Signal::STOP);
         wait_until("all threads to stop", || self.has_stopped().then_some(()));
@@ -221,16 +222,16 @@ impl Command {
         self.signal(Signal::CONT);
     }
 
-    /// Tells whether all threads are in the state `T` (stopped).
+    /// Returns whether all threads are in the state `T` (stopped).
     fn has_stopped(&self) -> bool {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id())).expect("the process runs");
         let mut states =
             tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok());
-        // The state is the field behind the name in brackets (proc_pid_stat(5)).
+        // The state is the field after the name in brackets (proc_pid_stat(5)).
         states.all(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
     }
 
-    /// Interrupts the process, as Ctrl-C does, and returns the lines that were left and how it ended.
+    /// Interrupts the process, as Ctrl-C does, and returns the remaining lines and the exit status.
     ///
     /// # Panics
     /// If it does not end before the watchdog.
@@ -239,7 +240,7 @@ impl Command {
         self.finish()
     }
 
-    /// Waits until the process ends by itself and returns the lines that were left and how it ended.
+    /// Waits until the process exits and returns the remaining lines and the exit status.
     ///
     /// # Panics
     /// If it does not end before the watchdog.
@@ -254,7 +255,7 @@ impl Command {
         (rest, self.child.wait().expect("a child can be waited for"))
     }
 
-    /// Returns the number of the process.
+    /// Returns the process ID.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -267,7 +268,7 @@ impl Command {
 
 impl Drop for Command {
     fn drop(&mut self) {
-        // Whatever state it is in, stopped too: nothing of a scene outlives it.
+        // In any state, also stopped: a process must not outlive its scene.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

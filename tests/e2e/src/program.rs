@@ -25,10 +25,10 @@ impl Program {
         Self { path: binary(), is_earlier: false }
     }
 
-    /// Returns the command of an earlier version, or says why there is none and returns `None`.
+    /// Returns the command of an earlier version, or reports why there is none and returns `None`.
     ///
     /// # Panics
-    /// If it is named and is not there.
+    /// If it is named and does not exist.
     #[must_use]
     pub fn earlier_or_skip() -> Option<Self> {
         let Some(path) = std::env::var_os(EARLIER).map(PathBuf::from) else {
@@ -58,10 +58,10 @@ impl Program {
         host.command(program).args(arguments).output().expect("a program that is there can be run")
     }
 
-    /// Runs it to its end on a host; returns the lines of JSON that it said, and how it ended.
+    /// Runs it to its end on a host; returns its lines of JSON, and its exit status.
     ///
     /// # Panics
-    /// If it cannot be started, or says something else.
+    /// If it cannot be started, or prints something else.
     #[must_use]
     pub fn ask(&self, host: &Host, arguments: &[&str]) -> (Vec<Value>, Option<i32>) {
         let output = self.run(host, arguments);
@@ -70,14 +70,14 @@ impl Program {
         (said.collect(), output.status.code())
     }
 
-    /// Tells whether it has this verb.
+    /// Returns whether it has this verb.
     #[must_use]
     pub fn knows(&self, host: &Host, verb: &[&str]) -> bool {
         self.run(host, &[verb, &["--help"]].concat()).status.success()
     }
 }
 
-/// Which version it is.
+/// Shows the version.
 impl std::fmt::Display for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if self.is_earlier { "the earlier version" } else { "this version" })

@@ -1,4 +1,4 @@
-//! Asking a monitor server, as any program may.
+//! Requests to a monitor server, as from any program.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,24 +10,24 @@ use serde_json::Value;
 
 use crate::lan::Host;
 
-/// Returns what a monitor server answers to a request for JSON.
+/// Returns a monitor server's answer to a request for JSON.
 ///
 /// # Panics
-/// If it does not answer, or refuses.
+/// If it does not answer, or answers with an error.
 #[must_use]
 pub fn get_json(address: &str, path: &str) -> Value {
     serde_json::from_str(&get(address, path)).expect("an answer in JSON")
 }
 
-/// Returns what a monitor server of a host answers to a request.
+/// Returns the answer of a host's monitor server to a request.
 ///
 /// # Panics
-/// If it does not answer, or refuses.
+/// If it does not answer, or answers with an error.
 #[must_use]
 pub fn get_on(host: &Host, address: &str, path: &str) -> String {
     let ask = || {
         let namespace = File::open(format!("/run/netns/{}", host.namespace())).expect("the host is there");
-        // Only this thread goes there, and it ends there.
+        // Only this thread enters the namespace, and it ends there.
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("as root");
         get(address, path)
     };

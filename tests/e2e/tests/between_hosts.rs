@@ -1,4 +1,4 @@
-//! What neither host lost: a doctor at each end, and a bridge between them that drops.
+//! Losses of neither host: a doctor at each end, and a bridge between them that drops.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use e2e::{Accounts, Command, Host, lan_or_skip};
 
-/// Starts a doctor that looks at checkpoints; `None`, and says so, where it may not look into the kernel.
+/// Starts a doctor with checkpoints; `None`, with a report, if it may not load programs into the kernel.
 fn doctor(host: &Host, options: &[&str]) -> Option<Command> {
     let bus = host.bus("");
     let watch = ["doctor", "watch", "--checkpoints", "--json", "--interval", "100ms", "--bus", &bus];
@@ -18,7 +18,8 @@ fn doctor(host: &Host, options: &[&str]) -> Option<Command> {
     names.then_some(doctor)
 }
 
-/// Plays a stream over a bridge that drops every seventh datagram for a while; returns how many that were, and the accounts.
+/// Plays a stream over a bridge that drops every seventh datagram for a while; returns the number of drops, and the
+/// accounts.
 fn play(source: &Host, reader: &Host) -> (u64, Accounts) {
     let (source_bus, reader_bus) = (source.bus(""), reader.bus_from_now(""));
     let shape = ["--wave", "sine", "--rate", "20000", "--channels", "2", "--dtype", "f4", "--json"];
@@ -77,7 +78,7 @@ fn a_doctor_that_could_not_tell_of_all_counts_for_none() {
     }
 }
 
-/// Plays it with a doctor at the reader's host, and what there may be at the publisher's: it stays unexplained.
+/// Plays it with a doctor at the reader's host, and `at_source` at the publisher's: the losses stay unexplained.
 fn with_a_doctor_at_the_readers_host(at_source: impl Fn(&Host) -> Option<Command>) {
     let Some(lan) = lan_or_skip(&["source", "reader"]) else { return };
     let [source, reader] = lan.hosts() else { unreachable!("two hosts were asked for") };

@@ -8,10 +8,10 @@ use e2e::{Accounts, Command, lan_or_skip};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// So many steps of the pedal must have become a speed.
+/// Number of pedal steps that must have become a speed.
 const STEPS: usize = 300;
 
-/// What the three apps together make of the pedal in a cycle of the driver, in one formula.
+/// Speed that the three apps together compute from the pedal in a cycle of the driver, in one formula.
 ///
 /// All its values are whole numbers of 2⁻¹²: every app computes them without rounding.
 fn speed_after(pedal_cycle: u64) -> f64 {
@@ -19,7 +19,7 @@ fn speed_after(pedal_cycle: u64) -> f64 {
     50.0 * position * (2.0 - position)
 }
 
-/// Reads speeds until enough steps have come, each as the formula says, bit for bit.
+/// Reads speeds until enough steps have arrived, each equal to the formula, bit for bit.
 fn wait_for_steps(speeds: &Command) {
     let mut steps = BTreeSet::new();
     speeds.wait_for("enough speeds", |line| {
@@ -71,7 +71,7 @@ fn three_apps_make_speed_of_a_pedal_and_who_is_killed_is_missed() {
     wait_for_app(&apps, "vehicle/engine", "gone");
     let starving = wait_for_app(&apps, "vehicle/body", "starving");
     assert_eq!(starving["inputs"][0]["starving"], true, "{starving}");
-    // What was told before the engine was killed is no evidence.
+    // Output from before the engine was killed is no evidence.
     apps.skip_to_now();
     apps.wait_for("that the driver drives on", |line| {
         line["app"] == "vehicle/driver" && (line["state"] == "running" || line["state"] == "late")
@@ -79,7 +79,7 @@ fn three_apps_make_speed_of_a_pedal_and_who_is_killed_is_missed() {
 
     let torque = accounts(body);
     assert_eq!(torque.last()["stream"], "engine/torque", "{torque}");
-    // Nothing was lost on the way. That its last cycles wrote nothing, only the engine could have told: it was killed.
+    // No datagram was lost in flight. Only the killed engine could have reported that its last cycles wrote nothing.
     assert_eq!(torque.sum("datagrams", "unexplained"), 0, "{torque}");
     let (_, status) = driver.interrupt();
     assert!(status.success(), "{status}");

@@ -1,4 +1,4 @@
-//! Drop reports: what a doctor sees the kernel drop explains losses in the accounts of its host.
+//! Drop reports: drop events that a doctor sees explain losses in the accounts of its host.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 const PUBLISH: [&str; 10] =
     ["pub", "lab/wave", "--wave", "sine", "--rate", "20000", "--channels", "2", "--dtype", "f4"];
 
-/// Starts a doctor that tells accounts; `None`, and says so, where it may not look into the kernel.
+/// Starts a doctor with accounts; `None`, with a report, if it may not load programs into the kernel.
 fn doctor(host: &Host, streams: &[&str]) -> Option<Command> {
     let bus = host.bus("");
     let watch = ["doctor", "watch", "--json", "--interval", "100ms", "--bus", &bus];
@@ -28,14 +28,14 @@ fn read(host: &Host, name: &str, options: &[&str]) -> Command {
     Command::start(host, &[&reader[..], options].concat())
 }
 
-/// Runs a program on a host that must succeed; returns what it says.
+/// Runs a program on a host, which must succeed; returns its output.
 fn run(host: &Host, program: &str, arguments: &[&str]) -> String {
     let output = host.command(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns whether all evidence is of drop events for one of these reasons.
+/// Returns whether all evidence is from drop events for one of these reasons.
 fn rests_on_events(accounts: &Accounts, reasons: &[&str]) -> bool {
     accounts.evidence().all(|line| reasons.iter().any(|reason| line.contains(&format!("kfree_skb {reason}"))))
 }
@@ -64,17 +64,17 @@ fn what_a_firewall_of_the_readers_host_drops_is_in_its_account_and_in_nobody_els
     assert!(rests_on_events(&walled, &["NETFILTER_DROP"]), "{walled}");
     assert_eq!((free.lost("datagrams"), free.is_explained()), (BTreeMap::new(), true), "{free}");
     let (reported, _) = doctor.interrupt();
-    // What came before anybody had joined the group is another loss.
+    // Datagrams from before the join of the group are another loss.
     let is_of_wall = |line: &&Value| line["event"] == "loss" && line["stage"] == "receiver_hook";
     let losses: Vec<&Value> = reported.iter().filter(is_of_wall).collect();
-    // The name is asked for when the first loss is told.
+    // The name is requested when the first loss is reported.
     assert_eq!(losses.last().unwrap()["datagrams"][0]["name"], "lab/wave", "{losses:?}");
     let counted: u64 = losses.iter().map(|line| line["count"].as_u64().unwrap()).sum();
     let numbers: Vec<&Value> = losses.iter().map(|line| &line["datagrams"][0]["numbers"]).collect();
     assert_eq!(counted, lost, "the doctor tells as many as the account: {numbers:?}, {walled}");
 }
 
-/// A gap as every surface shows it: where, what was lost at which stage, and by whose word.
+/// Returns gaps as every surface shows them: range, losses by stage, and evidence.
 fn gaps_of<'v>(gaps: impl IntoIterator<Item = &'v Value>) -> BTreeSet<String> {
     let reported = ["first_element", "elements", "lost", "unexplained", "unsettled", "evidence"];
     gaps.into_iter().map(|gap| reported.map(|field| format!("{field} {}", gap[field])).join(", ")).collect()
@@ -109,7 +109,7 @@ fn a_finding_is_the_same_in_the_account_the_monitor_its_metrics_and_the_archive(
     let is_known = || get_on(walled, &address, "/api/streams").contains(STREAM);
     wait_until("the monitor to know the stream", || is_known().then_some(()));
     wait_until("the monitor to read", || at_monitor()["elements"]["delivered"].as_u64().filter(|it| *it > 0));
-    // Stored is what a second batch has come behind.
+    // A batch counts as stored once a second one has followed.
     let is_recorded =
         || run(walled, e2e::binary().to_str().unwrap(), &["query", root, "--list"]).contains(STREAM);
     wait_until("the recorder to write", || is_recorded().then_some(()));
@@ -136,13 +136,13 @@ fn a_finding_is_the_same_in_the_account_the_monitor_its_metrics_and_the_archive(
     );
     let hook = at_reader.lost_only_in("receiver_hook");
     assert!(hook >= 10, "{at_reader}");
-    // Not one was lost before all of them read, nor otherwise.
+    // Nothing was lost before all of them read, nor in any other stage.
     for unit in ["datagrams", "elements"] {
         assert_eq!(at_recorder.lost(unit), at_reader.lost(unit), "{at_recorder}");
     }
     let elements_lost = at_reader.lost("elements")["receiver_hook"];
 
-    // The same gaps with the kernel's own words.
+    // The same gaps with the kernel's evidence.
     let gaps = gaps_of(at_reader.gaps());
     assert!(gaps.iter().all(|gap| gap.contains("kfree_skb NETFILTER_DROP @ nft_do_chain")), "{gaps:?}");
     assert_eq!(gaps_of(at_recorder.gaps()), gaps, "what the recorder was told");
@@ -174,7 +174,7 @@ fn readers_that_leave_amid_losses_wait_for_their_drop_reporter() {
     let [source, walled] = lan.hosts() else { unreachable!("two hosts were asked for") };
     let Some(doctor) = doctor(walled, &[]) else { return };
     let publisher = Command::start(source, &[&PUBLISH[..], &["--json", "--bus", &source.bus("")]].concat());
-    // Each leaves at another moment: of the last losses of some of them nothing has been told yet.
+    // Each closes at a different time: the last losses of some may not be reported yet.
     let readers = ["a", "b", "c", "d", "e", "f"].map(|name| read(walled, name, &[]));
     readers.iter().for_each(|reader| reader.wait_for_blocks(5));
     let rules = "table ip lab { chain in { type filter hook input priority 0; \
@@ -201,7 +201,7 @@ fn what_waited_in_vain_for_a_neighbour_the_publisher_tells_its_reader() {
     let bus = source.bus("");
     let publisher = Command::start(source, &[&PUBLISH[..], &["--to", &to, "--json", "--bus", &bus]].concat());
     reader.wait_for_blocks(30);
-    // The reader's host does not say any more which hardware address it has. Few datagrams wait for that.
+    // The reader's host no longer answers for its hardware address. Few datagrams may wait for the answer.
     run(source, "sysctl", &["-qw", "net.ipv4.neigh.eth0.unres_qlen_bytes=4096"]);
     run(reader_host, "ip", &["link", "set", "eth0", "arp", "off"]);
     run(source, "ip", &["neigh", "flush", "dev", "eth0"]);

@@ -1,5 +1,6 @@
-//! Interfaces that go, come back under their names, or get other addresses: what is sent and received goes on, what fell
-//! between is in the account, and it is said once that the interface is gone and once that it is back.
+//! Interfaces that disappear, return under their names, or get other addresses: sending and receiving continue,
+//! datagrams lost in between are in the account, and the loss and the return of the interface are reported once
+//! each.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
@@ -8,7 +9,7 @@ use std::fs;
 use e2e::{Accounts, Command, Host, Lan, lan_or_skip, wait_until};
 use serde_json::Value;
 
-/// A publisher and a reader, with what each says on standard error.
+/// A publisher and a reader, with the standard error of each.
 struct Scene {
     lan: Lan,
     publisher: Command,
@@ -37,13 +38,13 @@ impl Scene {
         fs::read_to_string(self.said.path().join(name)).unwrap()
     }
 
-    /// Waits until a line on standard error says it.
+    /// Waits until a line on standard error contains the text.
     fn wait_until_said(&self, name: &str, what: &str) {
         wait_until(what, || self.said(name).contains(what).then_some(()));
     }
 
-    /// Ends both; returns what the publisher counted and the reader's accounts, which hold every sample from the first that was
-    /// read to the last that was offered.
+    /// Ends both; returns the publisher's counts and the reader's accounts, which contain every sample from the
+    /// first one read to the last one offered.
     fn end(self) -> (Value, Accounts) {
         let Self { publisher, reader, said, lan } = self;
         let (lines, status) = publisher.interrupt();
@@ -60,7 +61,7 @@ impl Scene {
     }
 }
 
-/// Counts how often something is said.
+/// Counts how often a text occurs.
 fn times(said: &str, what: &str) -> usize {
     said.matches(what).count()
 }
@@ -71,7 +72,7 @@ fn a_publisher_goes_on_from_another_address() {
     let [source, _] = scene.lan.hosts() else { unreachable!("two hosts were asked for") };
     source.move_to("10.84.0.77");
     scene.reader.wait_for_blocks(100);
-    // Announcements come from there, too.
+    // Announcements leave on that interface, too.
     let [_, reader] = scene.lan.hosts() else { unreachable!("two hosts were asked for") };
     let bus = reader.bus("");
     wait_until("an announcement from the new address", || {

@@ -1,4 +1,5 @@
-//! `tallycast link --between`: a path between two namespaces delays what it should, loses what it should, and accounts for all.
+//! `tallycast link --between`: a path between two namespaces has the requested delay and loss, and accounts for
+//! everything.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -9,10 +10,10 @@ use e2e::{Command, Host, Lan, WATCHDOG, lan_or_skip};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
-/// The addresses that the path gives its ends.
+/// Addresses that the path assigns to its ends.
 const ENDS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 84, 7, 1), Ipv4Addr::new(10, 84, 7, 2)];
 
-/// Starts a path between two hosts of a lan, beside it; returns it once it carries.
+/// Starts a path between two hosts of a lan, in addition to the bridge; returns it once it forwards.
 fn path(lan: &Lan, conditions: &[&str]) -> Command {
     let [one, other] = [0, 1].map(|host| lan.hosts()[host].namespace());
     let path = Command::start_here(&[&["link", "--json", "--between", one, other], conditions].concat());
@@ -20,12 +21,12 @@ fn path(lan: &Lan, conditions: &[&str]) -> Command {
     path
 }
 
-/// Ends a path; returns its report, whose accounts must close.
+/// Stops a path; returns its report, whose accounts must close.
 fn report(path: Command) -> Value {
     let (mut lines, status) = path.interrupt();
     let report = lines.pop().expect("a report is the last word");
     assert_eq!(report["event"], "report", "{report}");
-    // A busy machine is late, which is no fault of what is tested here: only that it is said.
+    // A busy machine is late, which is not tested here: only that the report says so.
     assert_eq!(status.code(), Some(i32::from(report["is_void"] == true)), "{report}");
     for way in [&report["there"], &report["back"]] {
         let of = |name: &str| way[name].as_u64().expect("a count");
@@ -44,7 +45,7 @@ fn lost(way: &Value) -> u64 {
 fn socket(host: &Host, address: Ipv4Addr) -> UdpSocket {
     let open = || {
         let namespace = File::open(format!("/run/netns/{}", host.namespace())).expect("the host is there");
-        // Only this thread goes there, and it ends there.
+        // Only this thread enters the namespace, and it ends there.
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("as root");
         UdpSocket::bind((address, 0)).expect("the path gave it this address")
     };
@@ -93,7 +94,7 @@ fn a_round_trip_takes_both_delays_and_no_other_than_the_placed_ones_are_lost() {
         (&forward["taken"], &forward["passed"], &forward["lost"]["placed"]),
         (&10.into(), &7.into(), &3.into())
     );
-    // A byte in a packet of UDP over IPv4.
+    // One byte in a UDP packet over IPv4.
     assert_eq!((&forward["taken_bytes"], &forward["passed_bytes"]), (&290.into(), &203.into()));
     assert_eq!((&report["back"]["taken"], &report["back"]["passed"]), (&3.into(), &3.into()));
 }
@@ -151,7 +152,7 @@ fn ipv6_crosses_it_once_it_is_switched_on() {
     let listen = ["recv", "--memory", "udt://[fd77::2]:7400", "--once", "--json"];
     let receiver = Command::start(&lan.hosts()[1], &listen);
     receiver.wait_for_event("listening");
-    // What carries 1,400 bytes over IPv4 goes in one packet over IPv6, too.
+    // A payload for 1,400 bytes over IPv4 also fits one packet over IPv6.
     let address = "udt://[fd77::2]:7400?cc=fixed&rate=50m&mtu=1400";
     let sender = Command::start(&lan.hosts()[0], &["send", "--memory", "3MB", address, "--json"]);
     let sent = sender.wait_for_event("account");

@@ -1,4 +1,4 @@
-//! Addresses that mean something only with an interface (RFC 4007): a measurement between them goes every way.
+//! Addresses that need an interface as scope (RFC 4007): a measurement between them works in all directions.
 
 use e2e::{Command, Host, lan_or_skip, wait_until};
 use serde_json::Value;
@@ -17,7 +17,7 @@ fn link_local(host: &Host) -> Option<String> {
 fn a_measurement_between_link_local_addresses_goes_every_way() {
     let Some(lan) = lan_or_skip(&["near", "far"]) else { return };
     let [near, far] = lan.hosts() else { unreachable!("two hosts were asked for") };
-    // The far interface has another number than the near one, which means nothing there.
+    // The far interface has another index than the near one, whose index is meaningless there.
     far.unplug();
     far.plug_in_again();
     let server = Command::start(far, &["bench", "-s", "--listen", "::"]);
@@ -26,7 +26,7 @@ fn a_measurement_between_link_local_addresses_goes_every_way() {
     for options in [&[][..], &["-R"], &["-u", "-b", "5M"], &["-u", "-b", "5M", "-R"]] {
         let arguments = [&["bench", "-c", &to, "-t", "100ms", "--repeat", "1", "-J"], options].concat();
         let run = || near.command(e2e::binary().to_str().unwrap()).args(&arguments).output().unwrap();
-        // The server may not listen yet, nor the address be the host's own.
+        // The server may not listen yet, or the host may not have its address yet.
         let output = wait_until("a measurement", || Some(run()).filter(|it| it.status.success()));
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         let account = &report["end"]["streams"][0]["account"];

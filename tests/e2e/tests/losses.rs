@@ -1,4 +1,4 @@
-//! Where losses are put down: one source, one bridge, three readers.
+//! Attribution of losses: one source, one bridge, three readers.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
@@ -21,7 +21,7 @@ fn read(host: &Host, name: &str, options: &str) -> Command {
     Command::start(host, &["sub", "lab/*", "--json", "--reader", name, "--bus", &host.bus_from_now(options)])
 }
 
-/// Ends the publisher, and returns what it counted and what every reader was told.
+/// Ends the publisher, and returns its counts and the accounts of every reader.
 fn end(publisher: Command, readers: Vec<Command>) -> (Value, Vec<Accounts>) {
     let (lines, status) = publisher.interrupt();
     assert!(status.success(), "the publisher ended with {status}");
@@ -39,7 +39,7 @@ fn assert_lost_nothing(accounts: &Accounts) {
 
 #[test]
 fn a_reader_that_is_stopped_loses_in_its_socket_buffer_and_the_others_lose_nothing() {
-    // A drop is a datagram, or, received in trains, as many as a train has.
+    // A drop is one datagram, or a whole train if the reader receives trains.
     for (gro, datagrams_per_drop) in [("off", 1), ("on", 64)] {
         stopped_reader_loses_in_its_socket_buffer(gro, datagrams_per_drop);
     }
@@ -60,7 +60,7 @@ fn stopped_reader_loses_in_its_socket_buffer(gro: &str, datagrams_per_drop: u64)
     }
     let [first, second, small] = readers;
     small.signal(Signal::STOP);
-    // Two seconds of the stream, by the count of another reader.
+    // Waits for two seconds of the stream, as another reader counts them.
     first.wait_for_sample(first.sample_now() + 40_000);
     small.signal(Signal::CONT);
     small.wait_for_blocks(20);
@@ -71,7 +71,7 @@ fn stopped_reader_loses_in_its_socket_buffer(gro: &str, datagrams_per_drop: u64)
     let socket = &accounts[2].last()["socket"];
     let drops = socket["drops"].as_u64().unwrap();
     assert!(datagrams <= drops * datagrams_per_drop, "{datagrams} put down to {drops} drops, gro={gro}");
-    // It was away for two seconds, and what it had not lost waited for most of them.
+    // It was stopped for two seconds, and the datagrams it did not lose waited for most of that time.
     let waits = ["wait_p50_ns", "wait_p99_ns", "longest_wait_ns"];
     let waits = waits.map(|field| socket[field].as_u64().unwrap());
     assert!(waits.is_sorted() && waits[2] > 500_000_000, "{socket}");
@@ -91,8 +91,8 @@ fn a_queue_discipline_that_is_too_small_is_named_by_the_sender() {
         reader.wait_for_event("began");
         reader.wait_for_blocks(5);
     }
-    // What a reader lost before it heard a first tally is only in the ranges that a later one names, 32 at most: some
-    // 250 ms of the stream have two tallies.
+    // Losses of a reader before its first tally are only in the ranges of a later tally, 32 at most: about 250 ms
+    // of the stream have two tallies.
     readers.iter().for_each(|reader| reader.wait_for_blocks(30));
     source.throttle("800kbit", "3000", "4000");
     readers[0].wait_for_blocks(60);
@@ -107,10 +107,10 @@ fn a_queue_discipline_that_is_too_small_is_named_by_the_sender() {
 
 #[test]
 fn what_a_queue_discipline_refuses_is_named_to_the_last_one_without_privilege_alone_or_in_trains() {
-    // 40 MB/s, in trains of 16 once enough have left: a queue that is wide enough for a train refuses it in one piece.
+    // 40 MB/s, in trains of 16 once enough have left: a queue with room for a train drops it in one piece.
     const FAST: [&str; 10] =
         ["pub", "lab/wave", "--wave", "sine", "--rate", "5000000", "--channels", "2", "--dtype", "f4"];
-    // A narrow one would take it apart, and not say what it drops: no trains are sent where there is such a one.
+    // A smaller queue would cut the train and not report its drops: no trains are sent over such a queue.
     for (gso, burst, limit) in [("off", "6000", "60000"), ("on", "100000", "400000"), ("on", "6000", "60000")]
     {
         let Some(lan) = lan_or_skip(&HOSTS[..2]) else { return };
@@ -124,15 +124,15 @@ fn what_a_queue_discipline_refuses_is_named_to_the_last_one_without_privilege_al
         let Some(publisher) = Command::start_unprivileged(source, &publish) else { return };
         let reader = read(reader, "reader", "");
         let began = reader.wait_for_event("began")["first_index"].as_u64().unwrap();
-        // What a reader lost before it heard a first tally is only in the newest ranges of the next one: half a second has
-        // several.
+        // Losses of a reader before its first tally are only in the newest ranges of the next tally: half a second
+        // has several.
         reader.wait_for_sample(began + 2_500_000);
         if !stands_before {
             publisher.while_stopped(|| source.unthrottle());
         }
         let mut dropped = 0;
         for _ in 0..4 {
-            // More than a thousand datagrams: enough for trains.
+            // More than a thousand datagrams are enough for trains.
             reader.wait_for_blocks(2_000);
             source.throttle("80mbit", burst, limit);
             reader.wait_for_blocks(300);
@@ -147,8 +147,8 @@ fn what_a_queue_discipline_refuses_is_named_to_the_last_one_without_privilege_al
         let mut lost = accounts.lost("datagrams");
         let refused = lost.remove("sender_qdisc").unwrap_or(0);
         assert_eq!(refused, totals["datagrams"]["sender_qdisc"].as_u64().unwrap(), "{totals}, {accounts}");
-        // At this rate the cable between namespaces changes the order now and then, and where a processor is taken away the
-        // sockets of both ends have no room for long.
+        // At this rate the virtual cable reorders now and then, and if a processor is taken away, the sockets of
+        // both ends overflow soon.
         let others = ["late", "sender_socket", "receiver_socket_buffer"];
         assert!(lost.keys().all(|stage| others.contains(&stage.as_str())), "{accounts}");
     }
@@ -166,7 +166,7 @@ fn a_send_buffer_that_is_full_loses_datagrams_or_holds_the_publisher_up_as_it_wa
         let reader = read(reader, "reader", "");
         reader.wait_for_event("began");
         reader.wait_for_blocks(30);
-        // Half of the rate, and a queue behind the socket that would take everything.
+        // Half of the rate, and a queue after the socket that would hold everything.
         source.throttle("800kbit", "3000", "10000000");
         reader.wait_for_blocks(60);
         source.unthrottle();

@@ -17,7 +17,7 @@ fn readers_wake_a_publisher_that_sends_on_demand_and_every_account_is_explained(
     let [source, host] = lan.hosts() else { unreachable!("two hosts were asked for") };
     let bus = source.bus("&send=on_demand");
     let publisher = Command::start(source, &[&PUBLISH[..], &["--json", "--bus", &bus]].concat());
-    // Whoever only lists streams does not listen to them.
+    // A program that only lists streams does not receive them.
     wait_until("the announcement", || {
         let (streams, _) = Command::start(host, &["ls", "--json", "--bus", &host.bus("")]).finish();
         (!streams.is_empty()).then_some(())

@@ -1,4 +1,4 @@
-//! Outages while everybody stays: no sample of an epoch falls between two accounts, at any reader (rule 16).
+//! Outages while all participants stay: no sample of an epoch falls between two accounts, at any reader (rule 16).
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
@@ -7,8 +7,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 const RATE_HZ: u64 = 20_000;
-/// Longer than announcements are believed, accounts stay open and unused sockets are kept together: five seconds, one,
-/// and five.
+/// Longer than the lifetime of announcements (five seconds), open accounts (one) and unused sockets (five)
+/// together.
 const OUTAGE_SAMPLES: u64 = 13 * RATE_HZ;
 
 fn publish(host: &Host) -> Command {
@@ -29,7 +29,7 @@ fn run(host: &Host, program: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
 }
 
-/// Elements of the gaps as somebody tells of them.
+/// Returns the missing elements in gaps of one surface.
 fn missing<'v>(gaps: impl IntoIterator<Item = &'v Value>) -> u64 {
     gaps.into_iter().map(|gap| gap["elements"].as_u64().unwrap()).sum()
 }
@@ -119,7 +119,7 @@ fn a_publisher_that_was_stopped_again_and_again_leaves_one_row_of_accounts() {
     let (published, _) = publisher.interrupt();
     let offered = published.last().unwrap()["samples"]["offered"].as_u64().unwrap();
     let accounts = Accounts::once_closed(far);
-    // A busy machine may have stopped it once more.
+    // A busy machine may have interrupted it once more.
     assert!(accounts.count() >= 3, "{accounts}");
     assert_eq!(accounts.next("elements"), offered);
 }

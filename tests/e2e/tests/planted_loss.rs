@@ -1,7 +1,7 @@
-//! A sine of which five percent of the datagrams are withheld: everybody tells the same holes, and what
-//! arrived is the input, bit for bit.
+//! A sine of which five percent of the datagrams are withheld: all readers report the same holes, and the data that
+//! arrived equals the input, bit for bit.
 //!
-//! How the page draws it is `web/test/page/figure4.test.ts`.
+//! `web/test/page/figure4.test.ts` tests how the page draws it.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
@@ -14,13 +14,14 @@ use e2e::{Accounts, Command, get_json, private_bus, wait_until};
 use serde_json::Value;
 
 const STREAM: &str = "figure4/sine";
-/// Two channels at this rate are some 200 datagrams a second.
+/// Sample rate: two channels at this rate are some 200 datagrams a second.
 const RATE_HZ: f64 = 20_000.0;
 const FREQUENCY_HZ: f64 = 50.0;
-/// Five seconds: some 1,000 datagrams, of which some 50 are withheld; the readers may take three seconds to join.
+/// Number of samples: five seconds are some 1,000 datagrams, of which some 50 are withheld; the readers may take
+/// three seconds to join.
 const SAMPLES: u64 = 100_000;
 const SAMPLE_BYTES: usize = 8;
-/// Even the unluckiest draw withholds more in two seconds (mean 20, deviation 4.4).
+/// Minimum number of holes: even the unluckiest draw withholds more in two seconds (mean 20, deviation 4.4).
 const LEAST_HOLES: usize = 5;
 const NPY_HEADER_BYTES: usize = 128;
 
@@ -52,7 +53,7 @@ fn archive_and_readers_tell_the_same_holes_and_the_rest_is_the_input_bit_for_bit
     });
     let at_monitor = planted_losses(&monitor.interrupt().0);
 
-    // Readers join one after the other; what all of them have heard begins with the last.
+    // Readers join one after the other; the part that all of them received begins with the last join.
     let accounts = [&at_reader, &at_recorder, &at_monitor];
     let since = accounts.map(|it| it.first("elements")).into_iter().max().unwrap();
     let map = holes(at_reader.gaps(), since);
@@ -69,7 +70,7 @@ fn archive_and_readers_tell_the_same_holes_and_the_rest_is_the_input_bit_for_bit
     compare_export(root, folder.path(), &input, &at_recorder);
 }
 
-/// Makes the input: two channels of `f4`, half a turn apart.
+/// Returns the input: two channels of `f4`, half a turn apart.
 fn sine() -> Vec<u8> {
     #[expect(
         clippy::cast_precision_loss,
@@ -83,7 +84,7 @@ fn sine() -> Vec<u8> {
     (0..SAMPLES).flat_map(sample).flat_map(f32::to_le_bytes).collect()
 }
 
-/// Makes a NumPy file of it.
+/// Returns the input as a NumPy file.
 fn npy(data: &[u8]) -> Vec<u8> {
     let mut file = b"\x93NUMPY\x01\x00".to_vec();
     file.extend(u16::try_from(NPY_HEADER_BYTES - 10).unwrap().to_le_bytes());
@@ -94,7 +95,7 @@ fn npy(data: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Returns the accounts among lines; they must be closed, and every loss planted.
+/// Returns the accounts among lines; they must be closed, and every loss must be planted.
 fn planted_losses(lines: &[Value]) -> Accounts {
     let accounts = Accounts::of(lines);
     assert!(accounts.last()["state"] == "closed" && accounts.is_explained(), "{accounts}");
@@ -102,7 +103,8 @@ fn planted_losses(lines: &[Value]) -> Accounts {
     accounts
 }
 
-/// Returns the runs of missing samples from `since` on; neighbours are one, however they were noticed.
+/// Returns the runs of missing samples from `since` on; adjacent ones are merged, independent of how they were
+/// noticed.
 fn holes<'v>(gaps: impl IntoIterator<Item = &'v Value>, since: u64) -> Vec<Range<u64>> {
     let mut runs: Vec<Range<u64>> = Vec::new();
     for gap in gaps {
@@ -118,13 +120,13 @@ fn holes<'v>(gaps: impl IntoIterator<Item = &'v Value>, since: u64) -> Vec<Range
     runs
 }
 
-/// Returns the part of the input that begins with a sample.
+/// Returns the part of the input that begins with a given sample.
 fn input_from(input: &[u8], index: u64, size_bytes: usize) -> &[u8] {
     let start = usize::try_from(index).unwrap() * SAMPLE_BYTES;
     &input[start..start + size_bytes]
 }
 
-/// Compares every sample that the reader printed with the input; returns how many there were.
+/// Compares every sample that the reader printed with the input; returns their number.
 fn compare_heard(heard: &[Value], input: &[u8]) -> u64 {
     let mut samples = 0;
     for block in heard.iter().filter(|line| line["event"] == "block") {
@@ -139,7 +141,7 @@ fn compare_heard(heard: &[Value], input: &[u8]) -> u64 {
     samples
 }
 
-/// Compares what the archive exports with the input; it has all that was delivered to the recorder.
+/// Compares the archive's export with the input; it contains everything that was delivered to the recorder.
 fn compare_export(root: &str, folder: &Path, input: &[u8], accounts: &Accounts) {
     let file = folder.join("exported.npy");
     let exported = query(root, &["--export", "npy", file.to_str().unwrap()]).remove(0);
@@ -162,7 +164,7 @@ fn compare_export(root: &str, folder: &Path, input: &[u8], accounts: &Accounts) 
     assert_eq!(exported["samples"].as_u64(), Some(samples));
 }
 
-/// Asks the archive.
+/// Queries the archive.
 fn query(root: &str, what: &[&str]) -> Vec<Value> {
     let (lines, status) =
         Command::start_here(&[&["query", root, STREAM], what, &["--json"]].concat()).finish();

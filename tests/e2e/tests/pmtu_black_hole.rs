@@ -33,7 +33,7 @@ fn a_transfer_goes_on_with_smaller_packets() {
     assert_eq!(find("narrower").expect("it is said")["packet_bytes"], 1_280);
     let account = find("account").expect("it ends");
     assert_eq!((&account["delivered"], &account["missing"]), (&1.into(), &0.into()), "{account}");
-    // The second connection brings the rest only.
+    // The second connection transfers only the rest.
     let (lines, status) = receiver.finish();
     assert_eq!(status.code(), Some(0), "{lines:?}");
     let account = lines.iter().rfind(|line| line["event"] == "account").expect("one a connection");

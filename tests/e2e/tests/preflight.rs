@@ -1,4 +1,4 @@
-//! Whether groups make their way: two hosts that look at the same time, on a lan that is well and on one that is not.
+//! Preflight of groups: two hosts that check at the same time, on a lan that works and on one that does not.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const HOSTS: [&str; 2] = ["one", "two"];
 
-/// Lets both hosts look for a time; returns what each found wrong, as (check, judgement).
+/// Runs the preflight on both hosts; returns the failed checks of each, as (check, judgement).
 fn look(lan: &Lan, duration: &str) -> Vec<Vec<(String, String)>> {
     let start = |host: &Host| {
         let bus = host.bus("");
@@ -26,7 +26,7 @@ fn look(lan: &Lan, duration: &str) -> Vec<Vec<(String, String)>> {
         let wrong: Vec<_> = lines.iter().filter_map(wrong).collect();
         let worst = if wrong.iter().any(|(_, it)| it == "fail") { 2 } else { i32::from(!wrong.is_empty()) };
         assert_eq!(status.code(), Some(worst), "{wrong:?}");
-        // How this machine is set up is another matter.
+        // The settings of this machine are not tested here.
         wrong
             .into_iter()
             .filter(|(check, _)| check.starts_with("group-") || check.starts_with("largest-"))
@@ -43,7 +43,7 @@ fn fails(check: &str) -> (String, String) {
 fn a_group_that_a_bridge_forgets_is_reported_and_lasts_once_that_is_remedied() {
     let Some(lan) = lan_or_skip(&HOSTS) else { return };
     assert_eq!(look(&lan, "5s"), [vec![], vec![]]);
-    // A bridge that passes groups to members only, and asks nobody whether he still is one: after two seconds, not minutes.
+    // A snooping bridge without a querier: memberships expire after two seconds, not minutes.
     let bridge = |arguments: &[&str]| {
         let link = [&["link", "set", "br0", "type", "bridge"], arguments].concat();
         assert!(lan.hosts()[0].bridge_command("ip").args(link).status().unwrap().success(), "{arguments:?}");
@@ -55,12 +55,12 @@ fn a_group_that_a_bridge_forgets_is_reported_and_lasts_once_that_is_remedied() {
         let flood_no_more = ["link", "set", "dev", port, "mcast_flood", "off"];
         assert!(lan.hosts()[0].bridge_command("bridge").args(flood_no_more).status().unwrap().success());
     }
-    // A host that heard a question says up to ten seconds later once more that it is there.
+    // A host that received a membership query reports its groups up to ten seconds later.
     let [one, two] = <[_; 2]>::try_from(look(&lan, "20s")).unwrap();
     for found in [one, two] {
         assert_eq!(found, [fails("group-lasts"), fails("group-lasts")], "from there and to there");
     }
-    // One of the remedies that it names: a querier that asks, here ten times before a membership ends.
+    // One of the remedies that it names: a querier, which here asks ten times before a membership expires.
     bridge(&["mcast_membership_interval", "1000"]);
     bridge(&["mcast_query_interval", "100"]);
     bridge(&["mcast_querier", "0"]);

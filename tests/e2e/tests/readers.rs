@@ -1,4 +1,4 @@
-//! What a host sees of the readers of its streams on other hosts.
+//! A host's view of the readers of its streams on other hosts.
 
 use e2e::{Command, lan_or_skip};
 use serde_json::Value;

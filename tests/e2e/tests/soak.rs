@@ -1,28 +1,30 @@
-//! A stream that loses for long: its accounts close, and what its processes hold does not grow.
+//! A stream with losses over a long time: its accounts close, and the memory and descriptors of its processes do
+//! not grow.
 //!
-//! Ten seconds of the stream unless told otherwise: `TALLYCAST_SOAK_SECONDS=1200 cargo xtask test e2e`, or the suite `soak` of a
-//! night. The seconds are the stream's, counted in samples.
+//! Ten seconds of the stream by default: `TALLYCAST_SOAK_SECONDS=1200 cargo xtask test e2e`, or the nightly suite
+//! `soak`, run longer. The seconds are the stream's, counted in samples.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
 use e2e::{Accounts, Command, private_bus};
 
-/// Samples a second; two channels of four bytes.
+/// Samples per second, of two channels of four bytes.
 const RATE: u64 = 20_000;
-/// Long enough to see that the scene works.
+/// Default duration in seconds, long enough to show that the scene works.
 const SECONDS: u64 = 10;
-/// How often somebody who watches is told that it goes on, in seconds of the stream.
+/// Interval of progress reports, in seconds of the stream.
 const TELL: u64 = 60;
-/// A ring, of which a busy machine touches every page sooner or later, and as much again for what allocators keep.
+/// Maximum growth of memory: a ring, of which a busy machine touches every page sooner or later, and as much again
+/// for the allocators.
 const MOST_GROWTH_BYTES: u64 = 128 << 20;
-/// What may be open for a moment when it is looked at: a file of the system, a socket that is being closed.
+/// Maximum number of descriptors that may be open at the moment of the check: a system file, a socket being closed.
 const MOST_MORE_DESCRIPTORS: usize = 4;
 
 fn seconds() -> u64 {
     std::env::var("TALLYCAST_SOAK_SECONDS").map_or(SECONDS, |text| text.parse().expect("a number of seconds"))
 }
 
-/// What a process holds.
+/// Memory and descriptors of a process.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     memory_bytes: u64,

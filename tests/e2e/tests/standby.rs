@@ -1,4 +1,5 @@
-//! A publisher on a second host: held back while the first one is alive, believed once that is gone, and nothing of it is lost.
+//! A publisher on a second host: held back while the first one is alive, believed once the first has ended, without
+//! a loss.
 
 use std::fs;
 

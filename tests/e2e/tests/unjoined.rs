@@ -1,5 +1,5 @@
-//! A stream that a reader wants and cannot join for want of something: it is named, and the exit code tells; the other streams
-//! go on.
+//! A stream that a reader selects and cannot join for lack of a resource: it is named, and the exit code shows it;
+//! the other streams continue.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ fn publish(host: &Host, name: &str) -> Command {
     Command::start(host, &[&["pub", name], &shape[..], &["--bus", &host.bus("")]].concat())
 }
 
-/// Lets no socket of a host's namespace join a group any more.
+/// Uses up the group memberships of a host's namespace.
 fn use_up_memberships(host: &Host) {
     let limit = "echo 0 > /proc/sys/net/ipv4/igmp_max_memberships";
     let status = host.command("sh").args(["-c", limit]).status().expect("a shell");

@@ -1,8 +1,8 @@
-//! This version beside an earlier one, as they meet while a site is updated host by host: whatever either publishes,
-//! passes on, sends or records, the other takes, and the accounts close and agree.
+//! This version together with an earlier one, as during a host-by-host update of a site: each accepts what the
+//! other publishes, relays, sends or records, and the accounts close and agree.
 //!
-//! `TALLYCAST_EARLIER` names the earlier command; without it every scene is skipped. `cargo xtask test --nightly versions` builds
-//! those that `tests/versions.json` lists and plays the scenes with each.
+//! `TALLYCAST_EARLIER` names the earlier command; without it every scene is skipped. `cargo xtask test --nightly
+//! versions` builds the versions in `tests/versions.json` and plays the scenes with each.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
@@ -15,12 +15,12 @@ use serde_json::Value;
 
 const STREAM: &str = "lab/wave";
 const RATE_HZ: u64 = 20_000;
-/// Long enough for many tallies, and for hundreds of datagrams of which some are lost.
+/// Number of samples: enough for many tallies, and for hundreds of datagrams with some losses.
 const SAMPLES: u64 = 2 * RATE_HZ;
-/// What the bridge loses of what a host is sent.
+/// Share of the packets to a host that the bridge loses.
 const LOST: f64 = 0.05;
 
-/// Plays a scene with this version in the first role and the earlier one in the second, and the other way round.
+/// Plays a scene with this version in the first role and the earlier one in the second, and vice versa.
 fn both_ways(play: impl Fn(&Program, &Program)) {
     let Some(earlier) = Program::earlier_or_skip() else { return };
     let now = Program::under_test();
@@ -45,20 +45,20 @@ fn read(program: &Program, host: &Host, name: &str, bus: &str) -> Command {
     program.start(host, &["sub", "lab/*", "--json", "--reader", name, "--bus", bus])
 }
 
-/// Reads so many samples from now on.
+/// Reads a number of samples from now on.
 fn read_on(reader: &Command) {
     let now = reader.sample_now();
     reader.wait_for_sample(now + SAMPLES);
 }
 
-/// Ends a publisher; returns how many samples it was to send.
+/// Ends a publisher; returns the number of samples it was given.
 fn end(publisher: Command) -> u64 {
     let (lines, status) = publisher.interrupt();
     assert!(status.success(), "the publisher ended with {status}");
     lines.last().unwrap()["samples"]["offered"].as_u64().unwrap()
 }
 
-/// Takes the accounts of a reader that stayed to the end; they must tell of every sample, and name what the publisher withheld.
+/// Takes the accounts of a reader that stayed to the end; they must cover every sample, and name the withheld ones.
 fn told_of_all(reader: Command, offered: u64) -> Accounts {
     let accounts = Accounts::once_closed(reader);
     assert_eq!(accounts.next("elements"), offered, "{accounts}");
@@ -176,7 +176,7 @@ fn a_file_crosses_a_network_that_loses() {
     });
 }
 
-/// Returns what the list of an archive says of its one recording, without what a later version says beyond an earlier one.
+/// Returns an archive's listing of its one recording, without the fields that a later version adds.
 fn listed(program: &Program, host: &Host, root: &str) -> Vec<Value> {
     let (rows, code) = program.ask(host, &["query", root, "--list", "--json"]);
     assert!(matches!(code, Some(0 | 1)), "{program}: {code:?}: {rows:?}");

@@ -1,4 +1,4 @@
-//! libudt's side of the tests: builds its program, starts it, and hears what it says.
+//! libudt's side of the tests: builds its program, starts it, and reads its output.
 
 mod ours;
 mod relay;
@@ -17,20 +17,20 @@ pub struct Peer {
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// Returns the byte at a place of every stream.
+/// Returns the byte at an offset of every stream.
 #[must_use]
 pub const fn byte_at(place: u64) -> u8 {
     let mixed = (place ^ (place >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed.to_be_bytes()[0]
 }
 
-/// Returns `count` bytes of every stream from a place on.
+/// Returns `count` bytes of every stream from an offset on.
 #[must_use]
 pub fn bytes_from(place: u64, count: u64) -> Vec<u8> {
     (place..place + count).map(byte_at).collect()
 }
 
-/// Returns the peer's program, built once in `folder`; none where there is no libudt or no compiler, which it says.
+/// Returns the peer's program, built once in `folder`; `None`, with a report, if there is no libudt or no compiler.
 pub fn program(folder: &str) -> Option<&'static PathBuf> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     PROGRAM.get_or_init(|| build(folder)).as_ref()
@@ -79,21 +79,21 @@ impl Peer {
     /// Waits for the peer's next line.
     ///
     /// # Panics
-    /// If it ends without one.
+    /// If it exits without one.
     pub fn line(&mut self) -> String {
         self.lines.next().expect("the peer says something").expect("the peer says text")
     }
 
-    /// Waits for the port that a listening peer got.
+    /// Waits for the port of a listening peer.
     ///
     /// # Panics
-    /// If it says anything else.
+    /// If it prints anything else.
     pub fn port(&mut self) -> u16 {
         let line = self.line();
         line.strip_prefix("port ").and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("{line}"))
     }
 
-    /// Ends the peer without a word.
+    /// Kills the peer.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,4 +1,4 @@
-//! Our side of the tests: a port, and streams by the rule that both sides know.
+//! Our side of the tests: a port, and streams with content known to both sides.
 
 use std::net::SocketAddr;
 
@@ -7,13 +7,13 @@ use udt::SocketId;
 
 use crate::{byte_at, bytes_from};
 
-/// What is written at once.
+/// Size of one write.
 pub const MEGABYTE: u64 = 1_000_000;
 
 /// Opens a port on the loopback interface.
 ///
 /// # Panics
-/// If there is no room for it.
+/// If no port can be opened.
 #[must_use]
 pub fn port(offloads: bool) -> ReliablePort {
     let options = PortOptions {
@@ -47,7 +47,7 @@ pub fn send(ours: &ReliablePort, socket: SocketId, total: u64) {
 /// Receives the beginning of the stream, and compares every byte.
 ///
 /// # Panics
-/// If the connection breaks or ends before, or a byte is wrong.
+/// If the connection breaks or ends early, or a byte is wrong.
 pub fn receive(ours: &ReliablePort, socket: SocketId, total: u64) {
     let mut bytes = vec![0; 1 << 20];
     let mut place = 0;

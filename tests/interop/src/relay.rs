@@ -1,4 +1,4 @@
-//! A lossy way between two ends: the project's own emulated path, as a relay on the loopback interface.
+//! A lossy path between two ends: the project's own emulated path, as a relay on the loopback interface.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use link::{Account, Conditions, RelayOptions, Report, Watch};
 
-/// A relay to one server. Dropping it ends it.
+/// A relay to one server; dropping it stops it.
 pub struct Relay {
     address: SocketAddr,
     watch: Arc<Watch>,
@@ -14,10 +14,10 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Begins to relay to a server, and to lose each datagram of both directions with a probability.
+    /// Starts a relay to a server that loses each datagram of both directions with a given probability.
     ///
     /// # Panics
-    /// If loopback has no port for it.
+    /// If loopback has no free port.
     #[must_use]
     pub fn start(server: SocketAddr, loss: f64, seed: u64) -> Self {
         let conditions = Conditions { loss, ..Conditions::default() };
@@ -29,16 +29,16 @@ impl Relay {
         Self { address, watch, thread: Some(thread) }
     }
 
-    /// Returns where the client shall write to.
+    /// Returns the address that the client sends to.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Ends, and returns what became of what came from the client, and from the server.
+    /// Stops the relay, and returns the accounts of the directions from the client and from the server.
     ///
     /// # Panics
-    /// If the relay did.
+    /// If the relay panicked.
     #[must_use]
     pub fn end(mut self) -> [Account; 2] {
         self.watch.stop();

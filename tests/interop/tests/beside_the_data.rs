@@ -1,4 +1,4 @@
-//! What the two ends' congestion controls and applications tell each other beside the data, with libudt at the other end.
+//! Messages of congestion controls and applications that accompany the data, with libudt at the other end.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -30,13 +30,13 @@ fn to_listener(
 
 type Heard = Arc<Mutex<Vec<Message>>>;
 
-/// Says the same at every acknowledgement until it is answered.
+/// Sends the same message with every acknowledgement until it is answered.
 struct Asker {
     heard: Heard,
     says: bool,
 }
 
-/// What it says.
+/// Content of the message.
 const WORDS: [u32; 3] = [0x0102_0304, 7, 0xffff_fffe];
 
 impl CongestionControl for Asker {
@@ -105,11 +105,11 @@ fn a_file_that_cannot_be_written_is_told_in_both_directions() {
     assert_eq!(peer.line(), "refused");
 
     let ours = interop::port(true);
-    // More than the buffers of both ends hold: the peer still sends when it is told.
+    // More than the buffers of both ends hold: the peer still sends when the message arrives.
     let (mut peer, socket) = to_listener(program, &ours, config, "send", "100000");
     ours.receive(socket, &mut [0; 9], None).expect("the peer sends");
     ours.fail(socket, 4_000);
-    // libudt looks for the error where it sends on, and does not wake a sender that waits for room in its buffer.
+    // libudt checks for the error when it continues to send, and does not wake a sender that waits for buffer space.
     while ours.receive(socket, &mut [0; 100_000], None).is_ok_and(|taken| taken > 0) {}
     let line = peer.line();
     assert!(line.starts_with("failed send: 7000 "), "{line}");

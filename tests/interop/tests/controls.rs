@@ -1,4 +1,4 @@
-//! Congestion controls that speak to their kind: libudt knows none of it, and takes every byte all the same.
+//! Congestion controls with their own messages: libudt ignores the messages, and receives every byte.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ fn what_controls_say_to_their_kind_does_libudt_no_harm() {
     let Some(program) = program() else { return };
     let controls = [
         ("bbr", ""),
-        // One loss in a hundred would stop it, with its kind as well.
+        // One loss in a hundred would stop it, even between two ends with this control.
         ("sabul", "start=50m&threshold=0.1"),
         ("tsunami", "rate=50m"),
         ("gtp", "rate=50m"),

@@ -152,7 +152,7 @@ fn our_reader_that_sleeps_is_waited_for() {
     let mut config = SocketConfig::new(SocketType::Stream);
     config.receive_buffer_packets = 64;
     let (_peer, socket) = from_client(program, &ours, config, &["stream", "send", "1000000", "2"]);
-    // Until the window has been shut for long enough that the peer asks.
+    // Waits until the window has been closed long enough for the peer to probe it.
     let shut = |ours: &ReliablePort| ours.stats(socket).is_some_and(|stats| stats.duplicate_packets > 0);
     while !shut(&ours) {
         assert_eq!(ours.accept(Some(Duration::from_millis(20))), Err(WaitError::TimedOut));

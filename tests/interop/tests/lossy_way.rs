@@ -1,4 +1,4 @@
-//! Debian's libudt and ours over a way that loses: every byte arrives all the same.
+//! Debian's libudt and ours over a lossy path: every byte arrives.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ fn program() -> Option<&'static PathBuf> {
     interop::program(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Ours sends at a constant rate: UDT's own control takes losses for a full way, and would need minutes.
+/// Sends at a constant rate: UDT's own control takes losses for congestion, and would need minutes.
 fn config() -> SocketConfig {
     let control = congestion::named("fixed", "rate=100m").expect("it is built in");
     SocketConfig::with(SocketType::Stream, Arc::from(control))
@@ -27,8 +27,8 @@ fn bytes_arrive(loss: f64) {
     {
         let action = if we_send { "receive" } else { "send" };
         let work = ["stream", action, "1000000", "20"];
-        // One datagram a call: libudt's sender goes by what we tell it of the spacing of pairs, which in trains is lost. With
-        // them it takes half as long again at one loss in twenty.
+        // One datagram per call: libudt's sender uses our reports of the spacing of pairs, which trains hide. With
+        // trains the transfer takes half as long again at one loss in twenty.
         let ours = interop::port(false);
         let (mut peer, relay, socket);
         if we_listen {

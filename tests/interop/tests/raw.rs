@@ -1,4 +1,4 @@
-//! The command's `--raw` and programs of libudt as each other's peers.
+//! The command's `--raw` and programs of libudt as peers of each other.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ fn program() -> Option<&'static PathBuf> {
     interop::program(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Starts the command with pipes at all of its ends.
+/// Starts the command with pipes for its standard streams.
 fn command(arguments: &[&str]) -> Child {
     let mut command = Command::new(binary());
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

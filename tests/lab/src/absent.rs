@@ -1,8 +1,8 @@
-//! What a class needs and this machine has not: it is skipped, and said.
+//! A requirement of a class that this machine lacks: the class is skipped, with a report.
 
 use std::process::Command;
 
-/// Something is not there.
+/// Missing requirement, as text.
 #[derive(Debug)]
 pub(crate) struct Absent(pub(crate) String);
 

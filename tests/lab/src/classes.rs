@@ -1,4 +1,4 @@
-//! A class of loss: where it is planted, and what the doctor must say of it. [`CLASSES`] are all of them.
+//! A class of loss: where it is planted, and what the doctor must report. [`CLASSES`] lists all of them.
 
 mod device;
 mod host;
@@ -25,39 +25,40 @@ pub(crate) struct Class {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) versions: &'static [Version],
-    /// Where they are lost; several where two classes are planted at once, none where nothing is.
+    /// Stages of the loss; several if two classes are planted at once, none if nothing is.
     pub(crate) stages: &'static [Stage],
     pub(crate) sight: Sight,
-    /// What must be among the evidence: a part of a counter's name.
+    /// Part of a counter's name that must be among the evidence.
     pub(crate) counter: Option<&'static str>,
-    /// How long the kernel may wait before it gives a datagram up.
+    /// Maximum time the kernel may wait before it gives a datagram up.
     pub(crate) patience: Duration,
-    /// Its counter is the whole host's: the doctor of every namespace reports it, and the reader's is heard.
+    /// True if its counter is the whole host's: the doctor of every namespace reports it, and the reader's report
+    /// counts.
     pub(crate) is_of_whole_host: bool,
-    /// The doctor is asked for the scene's ports: others lose something, too.
+    /// True if the doctor is restricted to the scene's ports, because other ports have losses, too.
     pub(crate) is_of_ports: bool,
-    /// It is to be seen at checkpoints only.
+    /// True if the loss is visible at checkpoints only.
     pub(crate) has_checkpoints: bool,
-    /// It changes what belongs to the whole machine: planted only where it is named.
+    /// True if it changes settings of the whole machine: planted only if named.
     pub(crate) only_if_named: bool,
     /// Preparation before the doctor watches.
     pub(crate) prepare: fn(&mut Scene) -> anyhow::Result<()>,
-    /// Sends datagrams, and returns which did not arrive.
+    /// Sends datagrams, and returns those that did not arrive.
     pub(crate) plant: fn(&mut Scene) -> anyhow::Result<Planted>,
-    /// What `doctor fix` can do against it.
+    /// Remedy of `doctor fix`, if there is one.
     pub(crate) remedy: Option<Remedy>,
 }
 
-/// What there is to be seen of a loss.
+/// Visible evidence of a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sight {
-    /// Each datagram by its drop event, and as many by a counter.
+    /// Each datagram by its drop event, and the same count by a counter.
     Numbers,
     /// Each datagram by its drop event; no counter counts datagrams.
     NoCounter,
     /// Each datagram of trains of eight by the drop event of its train, and as many trains by a counter of this name.
     Trains(&'static str),
-    /// As many, and no number: what carried it never came.
+    /// Counts alone, without numbers: the fragment with the number never arrived.
     Unnumbered,
 }
 
@@ -91,12 +92,12 @@ const fn class(
     }
 }
 
-/// A larger receive buffer helps: one class shows it over both versions.
+/// A larger receive buffer helps: one class shows it for both versions.
 const fn larger_buffer(versions: &'static [Version], steps: BeginSteps) -> Option<Remedy> {
     remedied_by(Knob::Buffer, versions, steps, 10)
 }
 
-/// Something that `doctor fix` changes helps, while a step is made every so many milliseconds.
+/// A remedy that `doctor fix` applies, while a step is sent every `millis` milliseconds.
 const fn remedied_by(
     knob: Knob,
     versions: &'static [Version],

@@ -1,4 +1,4 @@
-//! Whether what the doctor says is what was planted.
+//! Comparison of the doctor's report with what was planted.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::scene::Version;
 use crate::traffic::Planted;
 use crate::watch::Told;
 
-/// A class as it was planted, and as it was reported.
+/// A class as planted, and as reported.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) is_ok: bool,
@@ -19,22 +19,22 @@ pub(crate) struct Row {
     version: Version,
     planted: usize,
     stage_expected: Option<Stage>,
-    /// Where the doctor put them: one stage, if it is right.
+    /// Stages that the doctor reported: one, if it is right.
     stages: Vec<String>,
     named: usize,
     not_observed: u64,
     faults: Vec<String>,
     evidence: Vec<(String, u64)>,
     notes: Vec<String>,
-    /// Of a row about `doctor fix`.
+    /// Result of the remedy, for a row about `doctor fix`.
     remedied: Option<Remedied>,
 }
 
-/// The head of the table.
+/// Header of the table.
 pub(crate) const HEAD: &str =
     "class                       IP   planted   named  not observed  stage                    verdict";
 
-/// Compares what was planted with what was reported.
+/// Compares the planted losses with the reported ones.
 pub(crate) fn judge(
     class: &'static Class,
     version: Version,
@@ -72,8 +72,8 @@ pub(crate) fn judge(
         faults.push(format!("`{counter}` is not among the evidence"));
     }
     match (class.sight, nobody) {
-        // Every one by its number; what is left is what the doctor says it could not observe. What its hook had no room for is among
-        // that, unless the count was put down to somebody else (a busy host's backlog).
+        // Each by its number; the rest must be reported as not observed. Events for which the hook had no room are
+        // part of that, unless their count was attributed elsewhere (a busy host's backlog).
         (Sight::Numbers, false)
             if rest > 0
                 && (told.not_observed > rest + planted.markers
@@ -81,7 +81,7 @@ pub(crate) fn judge(
         {
             faults.push(unsaid(rest, told));
         }
-        // The whole host's may have others, too.
+        // A counter of the whole host may include other losses, too.
         (Sight::Numbers, true) if class.is_of_whole_host && counted >= missing.len() as u64 => {}
         (Sight::Numbers, true)
             if !(missing.len() as u64..=missing.len() as u64 + planted.markers).contains(&counted) =>
@@ -91,13 +91,13 @@ pub(crate) fn judge(
         (Sight::Unnumbered, _) if counted != missing.len() as u64 => {
             faults.push(format!("{counted} are counted"));
         }
-        // What no event names is in the count of trains, beside which the doctor cannot tell how many were not observed.
+        // Losses without an event are in the count of trains, from which the doctor cannot derive a number of datagrams.
         (Sight::Trains(counter), false)
             if rest > 0 && told.by_counter(counter) * 8 < missing.len() as u64 =>
         {
             faults.push(format!("{rest} are not named, and {} trains are counted", told.by_counter(counter)));
         }
-        // No counter shows them: what the doctor had no room for is all that it can report.
+        // No counter shows them: the doctor can report only the events for which it had no room.
         (Sight::NoCounter, false) if rest > 0 && told.not_observed + told.unreported < rest => {
             faults.push(unsaid(rest, told));
         }
@@ -133,7 +133,7 @@ impl Row {
         Self { is_ok: false, faults: vec![format!("{error:#}")], ..nothing }
     }
 
-    /// Returns the row of what `doctor fix` did.
+    /// Returns the row of a remedy by `doctor fix`.
     pub(crate) fn of_remedy(class: &'static Class, version: Version, mut remedied: Remedied) -> Self {
         let stage = class.stages.last().copied();
         let faults = std::mem::take(&mut remedied.faults);
@@ -149,7 +149,7 @@ impl Row {
         }
     }
 
-    /// Returns the row of a class that `doctor fix` could do nothing against.
+    /// Returns the row of a class that `doctor fix` could not remedy.
     pub(crate) fn remedy_failed(class: &'static Class, version: Version, error: &anyhow::Error) -> Self {
         let faults = vec![format!("{error:#}")];
         Self::of_remedy(class, version, Remedied { faults, ..Remedied::default() })
@@ -201,7 +201,8 @@ impl Row {
         )
     }
 
-    /// Returns what a row that failed says of itself where nothing but the end of the output is kept; none of one in order.
+    /// Returns the failure of a row in one line, for a log of which only the end is kept; `None` if the row is
+    /// fine.
     pub(crate) fn failure(&self, nobody: bool) -> Option<String> {
         let Self { class, planted, named, faults, evidence, remedied, .. } = self;
         let what = if remedied.is_some() { " remedied" } else { "" };

@@ -1,8 +1,9 @@
-//! The loss laboratory: every class of loss, planted in network namespaces, and what the doctor says of it.
+//! The loss laboratory: every class of loss, planted in network namespaces, and the doctor's report of it.
 //!
-//! Numbered datagrams go from one host to another, something on the way loses some of them, and `tallycast doctor watch` runs on
-//! both hosts. What is missing at the reader must be what the doctor names, at the stage where it was planted, number by number;
-//! what it does not name must be what it says it could not observe. [`classes`] is the list; `docs/lab.md` the manual.
+//! Numbered datagrams go from one host to another, something along the path loses some of them, and `tallycast
+//! doctor watch` runs on both hosts. The doctor must name the datagrams missing at the reader, at the stage where
+//! the loss was planted, number by number; it must report the others as not observed. [`classes`] is the list;
+//! `docs/lab.md` the manual.
 
 mod absent;
 mod borrowed;
@@ -32,19 +33,19 @@ use watch::Leaving;
 struct Arguments {
     /// Only these classes
     classes: Vec<String>,
-    /// One JSON object a row, one a line
+    /// Print one JSON object per row, one per line
     #[arg(long)]
     json: bool,
-    /// Let the doctor run as a user without privilege: by counters
+    /// Run the doctor as a user without privilege: by counters
     #[arg(long)]
     nobody: bool,
-    /// Let the doctor watch checkpoints, too, in every class
+    /// Let the doctor use checkpoints, too, in every class
     #[arg(long)]
     checkpoints: bool,
-    /// Say so and end well where network namespaces cannot be made: for suites
+    /// Skip and exit successfully if network namespaces cannot be created: for suites
     #[arg(long)]
     skip_without_root: bool,
-    /// Name the classes, and do nothing
+    /// List the classes, and do nothing else
     #[arg(long)]
     list: bool,
 }
@@ -54,7 +55,7 @@ impl Arguments {
         self.classes.iter().any(|it| it == class.name)
     }
 
-    /// Returns what `doctor fix` is to do: root's work, and what is of the whole host only where it is asked for.
+    /// Returns the remedy for `doctor fix`: it needs root, and classes of the whole host must be named.
     fn remedies(&self, class: &'static Class, version: Version) -> Option<&'static Remedy> {
         let is_allowed = |remedy: &&Remedy| !matches!(remedy.knob, Knob::Host(_)) || self.names(class);
         let remedy = class.remedy.as_ref().filter(is_allowed).filter(|_| !self.nobody);
@@ -77,7 +78,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let unknown =
         arguments.classes.iter().find(|name| !CLASSES.iter().any(|class| class.name == name.as_str()));
     if let Some(unknown) = unknown {
-        anyhow::bail!("there is no class `{unknown}`; --list names them");
+        anyhow::bail!("unknown class `{unknown}`\n--list names all classes");
     }
     let wanted =
         |class: &&Class| arguments.names(class) || arguments.classes.is_empty() && !class.only_if_named;
@@ -88,7 +89,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     if !rustix::process::geteuid().is_root() {
         anyhow::ensure!(
             arguments.skip_without_root,
-            "network namespaces need root; --list names what would be planted"
+            "network namespaces need root\n--list names the classes without planting them"
         );
         println!("SKIPPED: network namespaces need root");
         return Ok(true);
@@ -118,7 +119,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
             }
         }
     }
-    // Once more at the end, for who keeps only that; not among the rows.
+    // Repeated at the end, for logs of which only the end is kept; not among the rows.
     failures.iter().for_each(|failure| eprintln!("FAILED: {failure}"));
     Ok(failures.is_empty())
 }
@@ -134,7 +135,7 @@ fn row(
     (class.prepare)(&mut scene)?;
     let watches = scene.watch(class, nobody, checkpoints)?;
     let planted = (class.plant)(&mut scene)?;
-    // By counters no numbers come that could be waited for; what was planted is counted.
+    // Counters report no numbers to wait for; the planted losses are counted.
     let patience = if nobody { Duration::ZERO } else { class.patience };
     let told = watches.end(patience, &planted, leaving)?;
     Ok(judge::judge(class, version, &planted, &told, nobody))

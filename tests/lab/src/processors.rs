@@ -1,9 +1,10 @@
-//! Waiting until every processor has taken what waits in its backlog.
+//! Waits until every processor has processed its backlog.
 //!
-//! What a virtual device sends waits in the backlog of the processor that sent it, and where others want that processor its softirq
-//! may be late by many milliseconds. A marker that was sent from another processor, or that a timer let out of a queue there,
-//! overtakes what waits: who then counts what is missing counts what is still to come. A datagram over the loopback device, sent
-//! from a processor, comes behind all that is in that processor's backlog.
+//! Packets from a virtual device wait in the backlog of the processor that sent them, and on a busy processor its
+//! softirq may be late by many milliseconds. A marker that was sent from another processor, or that a timer
+//! released from a queue there, overtakes those packets: a count of missing datagrams would then include late ones.
+//! A datagram over the loopback device, sent from a processor, arrives after everything in that processor's
+//! backlog.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -11,15 +12,16 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// From the sender to the bridge, and from the bridge to the reader: what leaves one backlog may go into another.
+/// From the sender to the bridge, and from the bridge to the reader: packets from one backlog may enter another.
 const HOPS: usize = 2;
-/// How often a datagram is sent again: what a backlog holds is taken in seconds.
+/// Number of retransmissions of a datagram: a backlog is processed within seconds.
 const ATTEMPTS: u64 = 2_000;
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// Waits until what lies between sender and reader has passed or is lost; returns how many datagrams of its own were lost, at most.
+/// Waits until the packets between sender and reader have arrived or are lost; returns the maximum number of its
+/// own lost datagrams.
 pub(crate) fn take_backlogs() -> anyhow::Result<u64> {
-    // Of the main thread: the calling one may be pinned.
+    // The mask of the main thread: the calling thread may be pinned.
     let allowed = sched_getaffinity(Some(rustix::process::getpid()))?;
     let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
     std::thread::scope(|threads| {
@@ -34,10 +36,10 @@ pub(crate) fn take_backlogs() -> anyhow::Result<u64> {
     })
 }
 
-/// Returns when what this processor's backlog held is taken; a thread of one's own is pinned to it.
+/// Returns once this processor's backlog is processed; the calling thread is pinned to it.
 fn take_backlog(socket: &UdpSocket, processor: usize, step: usize) -> anyhow::Result<u64> {
     sys::scheduling::pin_to_cpu(processor)?;
-    // One that was sent again may come in the next step.
+    // A retransmitted datagram may arrive in the next step.
     let sent = step.to_le_bytes();
     let mut bytes = sent;
     for lost in 0..ATTEMPTS {
@@ -48,7 +50,7 @@ fn take_backlog(socket: &UdpSocket, processor: usize, step: usize) -> anyhow::Re
             }
         }
     }
-    bail!("processor {processor} takes in nothing");
+    bail!("processor {processor} does not process its backlog");
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What `tallycast doctor fix` makes of a class: bursts at a steady rate, before a change and after it, and the change undone.
+//! `tallycast doctor fix` against a class: bursts at a steady rate, before and after a change, and the change
+//! undone.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -16,62 +17,62 @@ use crate::borrowed::Borrowed;
 use crate::classes::{Stepping, on_first_processor};
 use crate::scene::{PORT, Scene, Version};
 
-/// A class that `doctor fix` can do something against.
+/// A class with a remedy of `doctor fix`.
 pub(crate) struct Remedy {
-    /// What is sent while it measures.
+    /// Traffic during the measurement.
     pub(crate) steps: BeginSteps,
     pub(crate) knob: Knob,
     pub(crate) versions: &'static [Version],
-    /// From the beginning of a step to that of the next.
+    /// Time from the start of a step to the start of the next.
     pub(crate) period: Duration,
-    /// A datagram is counted so often at most: once for each of its fragments.
+    /// Maximum number of counts per datagram: one for each of its fragments.
     pub(crate) parts: u64,
 }
 
 /// Begins to send in steps.
 pub(crate) type BeginSteps = fn(&mut Scene) -> anyhow::Result<Box<dyn Stepping>>;
 
-/// What `doctor fix` changes.
+/// Setting that `doctor fix` changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Knob {
-    /// The receive buffer of the socket that loses.
+    /// Receive buffer of the socket that loses.
     Buffer,
-    /// Something of the sender, as a command there shows it.
+    /// Setting of the sender, as a command there shows it.
     Sender(&'static str),
-    /// Something of the reader, as a command there shows it.
+    /// Setting of the reader, as a command there shows it.
     Reader(&'static str),
-    /// The nice values of this process's threads, of which one reads.
+    /// Nice values of this process's threads, one of which reads.
     Threads,
-    /// A number of the whole host, by its file: changed only where the class is named, and put back also where it fails.
+    /// Setting of the whole host, by its file: changed only if the class is named, and restored also on failure.
     Host(&'static str),
 }
 
-/// What became of it.
+/// Result of a remedy.
 #[derive(Debug, Default)]
 pub(crate) struct Remedied {
     pub(crate) before: u64,
     pub(crate) after: u64,
-    /// What was changed is what it was.
+    /// True if the setting has its old value again.
     pub(crate) is_undone: bool,
     pub(crate) faults: Vec<String>,
     pub(crate) note: String,
 }
 
-/// How long `fix` measures, before and after.
+/// Duration of each measurement of `fix`, before and after.
 const WINDOW: &str = "1s";
-/// What is sent has an end, also where `fix` has none.
+/// Maximum number of steps, in case `fix` does not end.
 const MOST_STEPS: u32 = 5_000;
-/// What is lost afterwards is at most this part of it.
+/// Minimum factor by which the remedy must reduce the losses.
 const FACTOR: u64 = 10;
 
-/// Sends at a steady rate, lets `doctor fix` do what it can, and `doctor undo` take it back.
+/// Sends at a steady rate, runs `doctor fix`, and reverts it with `doctor undo`.
 pub(crate) fn remedy(remedy: &Remedy, scene: &mut Scene) -> anyhow::Result<Remedied> {
     let borrowed = match remedy.knob {
         Knob::Host(path) => Some(Borrowed::new(path)?),
         _ => None,
     };
     let mut steps = (remedy.steps)(scene)?;
-    // A socket of its own tells what it holds, whoever else steps on.
+    // A second handle of the socket shows its buffer while another thread continues the steps.
     let socket = steps.reader().map(UdpSocket::try_clone).transpose()?;
     let knob = || match remedy.knob {
         Knob::Buffer => {
@@ -113,14 +114,14 @@ pub(crate) fn remedy(remedy: &Remedy, scene: &mut Scene) -> anyhow::Result<Remed
     Ok(remedied)
 }
 
-/// Returns the nice values that threads of this process have; those of real time have none.
+/// Returns the distinct nice values of this process's threads; real-time threads have none.
 fn nice_values() -> anyhow::Result<String> {
     let threads = sys::process::priorities(std::process::id())?.into_iter().filter(|it| it.is_ordinary);
     let values: BTreeSet<i32> = threads.map(|thread| thread.nice).collect();
     Ok(values.iter().map(i32::to_string).collect::<Vec<_>>().join(" "))
 }
 
-/// Returns what a command of a host shows, in one line.
+/// Returns the output of a command on a host, in one line.
 fn shown(host: &Host, command: &str) -> anyhow::Result<String> {
     let output = host.command("sh").args(["-ec", command]).output()?;
     ensure!(output.status.success(), "`{command}`: {}", String::from_utf8_lossy(&output.stderr).trim());
@@ -143,9 +144,9 @@ impl Remedied {
     }
 }
 
-/// Sends at a rate of its own, whatever becomes of it: who never rests would be called too slow.
+/// Sends at a fixed rate, independent of losses: a sender without pauses would be diagnosed as too slow a reader.
 fn go(steps: &mut dyn Stepping, period: Duration, is_over: &AtomicBool) -> anyhow::Result<()> {
-    // Queues of the second processor may overflow: the first feeds them.
+    // The queues of the second processor may overflow if the first one fills them.
     on_first_processor(|| {
         let mut due = clock::monotonic();
         for _ in 0..MOST_STEPS {
@@ -156,11 +157,11 @@ fn go(steps: &mut dyn Stepping, period: Duration, is_over: &AtomicBool) -> anyho
             due = clock::monotonic().max(due + period);
             clock::sleep_until(due);
         }
-        bail!("`doctor fix` has not come to its end");
+        bail!("`doctor fix` has not finished");
     })
 }
 
-/// Runs a command of the doctor where the change is to be made; returns what it says.
+/// Runs a command of the doctor on the host of the change; returns its output.
 fn doctor(
     remedy: &Remedy,
     scene: &Scene,
@@ -173,14 +174,14 @@ fn doctor(
     let mut command = match remedy.knob {
         Knob::Buffer | Knob::Threads | Knob::Reader(_) => scene.reader().command(binary),
         Knob::Sender(_) => scene.sender().command(binary),
-        // Other namespaces than the first do not show it.
+        // Only the first namespace shows it.
         Knob::Host(_) => Command::new(binary),
     };
     command.arg("doctor").args(arguments).args(port.map(|it| it.to_string()));
     let output = command.arg("--json").arg("--journal").arg(journal).output()?;
-    // 1: something is lost that it can do nothing against.
+    // Exit code 1: a loss remains that it cannot remedy.
     if !matches!(output.status.code(), Some(0 | 1)) {
-        bail!("the doctor says {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!("the doctor failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     let text = String::from_utf8(output.stdout)?;
     Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)

@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::classes::Class;
 use crate::watch::Watches;
 
-/// The port that losses are planted on; the next one carries what tells that everything has passed.
+/// Port of the planted losses; the next port is for the markers that show that everything has passed.
 pub(crate) const PORT: u16 = 7_400;
 
 /// A version of IP.
@@ -21,7 +21,7 @@ pub(crate) enum Version {
     V6,
 }
 
-/// A sender and a reader, each a host of its own.
+/// A sender and a reader, each on its own host.
 pub(crate) struct Scene {
     pub(crate) version: Version,
     lan: Lan,
@@ -31,7 +31,7 @@ impl Scene {
     pub(crate) fn new(version: Version) -> anyhow::Result<Self> {
         let lan = Lan::new(&["sender", "reader"]).map_err(|reason| anyhow!(reason))?;
         let scene = Self { version, lan };
-        // Neighbours answer once before anything is measured.
+        // Neighbours are resolved before anything is measured.
         let marker = scene.reader_socket(PORT + 1)?;
         let writer = scene.sender_socket()?;
         crate::traffic::settle(&writer, &marker, scene.to(PORT + 1))?;
@@ -51,7 +51,7 @@ impl Scene {
         SocketAddr::new(self.reader().ip(self.version == Version::V6), port)
     }
 
-    /// Opens a socket on the sender, whose own buffer holds nothing back: queues behind it may overflow.
+    /// Opens a socket on the sender, whose own buffer never blocks: queues after it may overflow.
     pub(crate) fn sender_socket(&self) -> anyhow::Result<UdpSocket> {
         let here = SocketAddr::new(self.sender().ip(self.version == Version::V6), 0);
         let socket = self.within(self.sender(), || self.bound(here))?;
@@ -67,7 +67,7 @@ impl Scene {
     fn bound(&self, address: SocketAddr) -> anyhow::Result<UdpSocket> {
         let socket = self.raw_socket(Type::DGRAM, Protocol::UDP)?;
         socket.set_reuse_address(true)?;
-        socket.bind(&address.into()).with_context(|| format!("{address} cannot be bound"))?;
+        socket.bind(&address.into()).with_context(|| format!("cannot bind {address}"))?;
         socket.set_nonblocking(true)?;
         Ok(socket.into())
     }
@@ -86,7 +86,7 @@ impl Scene {
         })
     }
 
-    /// Does something as a thread of a host.
+    /// Runs a function on a thread in a host's namespace.
     pub(crate) fn within<T: Send>(
         &self,
         host: &Host,
@@ -121,7 +121,8 @@ impl Scene {
         shell(self.reader().bridge_command("sh"), script)
     }
 
-    /// Lets the doctor watch both hosts; counters of the whole machine are taken from the reader's host only, if at all.
+    /// Starts the doctor on both hosts; counters of the whole machine are used from the reader's host only, if at
+    /// all.
     pub(crate) fn watch(&self, class: &Class, nobody: bool, checkpoints: bool) -> anyhow::Result<Watches> {
         let hosts = [self.reader(), self.sender()];
         Watches::begin(&hosts[..if class.is_of_whole_host { 1 } else { 2 }], class, nobody, checkpoints)

@@ -1,4 +1,4 @@
-//! Numbered datagrams, as our publishers send them, and which of them did not arrive.
+//! Numbered datagrams in the format of our publishers, and those that did not arrive.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,15 +14,15 @@ use wire::{Clock, Data, Numbered};
 
 use crate::processors::take_backlogs;
 
-/// What was sent, and what of it did not arrive.
+/// Numbers that were sent, and those that did not arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Planted {
     pub(crate) missing: BTreeSet<u64>,
-    /// What the class can say of itself.
+    /// Notes of the class.
     pub(crate) notes: Vec<String>,
-    /// Open until the doctor has taken its snapshot: of a socket that is closed nothing is seen.
+    /// Sockets kept open until the doctor has taken its snapshot: closed sockets are not visible.
     pub(crate) sockets: Vec<UdpSocket>,
-    /// How many markers were lost, at most: a full queue does not ask what it refuses.
+    /// Maximum number of lost markers: a full queue may drop them, too.
     pub(crate) markers: u64,
 }
 
@@ -33,14 +33,14 @@ impl Planted {
         self
     }
 
-    /// Compares what was sent with what came.
+    /// Compares the numbers sent with those that arrived.
     pub(crate) fn of(sent: Range<u64>, arrived: &BTreeSet<u64>) -> Self {
         let missing = sent.filter(|number| !arrived.contains(number)).collect();
         Self { missing, ..Self::default() }
     }
 }
 
-/// A datagram of so many bytes of samples.
+/// Returns a datagram with `payload_bytes` of samples.
 pub(crate) fn datagram(number: u64, payload_bytes: usize) -> Vec<u8> {
     let payload = vec![0; payload_bytes];
     let elements = u32::try_from(payload_bytes / 4).expect("a datagram's size");
@@ -59,10 +59,10 @@ pub(crate) fn datagram(number: u64, payload_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-/// What a datagram of the laboratory carries, if nothing else is wanted.
+/// Default payload size of a datagram of the laboratory.
 pub(crate) const PAYLOAD_BYTES: usize = 400;
 
-/// Sends datagrams one by one; what the host refuses is lost like the rest.
+/// Sends datagrams one by one; those that the host refuses count as lost.
 pub(crate) fn send(
     writer: &UdpSocket,
     to: SocketAddr,
@@ -77,13 +77,13 @@ pub(crate) fn send(
 
 /// Sends a datagram, or a train of them.
 pub(crate) fn send_one(writer: &UdpSocket, bytes: &[u8], to: SocketAddr) -> anyhow::Result<()> {
-    /// A firewall of the sender's own host; no room in its queue.
+    /// EPERM: a firewall of the sender's own host; ENOBUFS: no room in its queue.
     const REFUSALS: [i32; 2] = [1, 105];
     loop {
         match writer.send_to(bytes, to) {
             Ok(_) => return Ok(()),
             Err(error) if error.raw_os_error().is_some_and(|code| REFUSALS.contains(&code)) => return Ok(()),
-            // The socket's own buffer is full: it will be sent.
+            // The socket's own buffer is full: retry.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
             Err(error) => return Err(error.into()),
         }
@@ -108,7 +108,7 @@ pub(crate) fn send_trains(
     Ok(())
 }
 
-/// Takes what has arrived; trains are taken apart at `segment_bytes`.
+/// Reads the datagrams that have arrived; cuts trains at `segment_bytes`.
 pub(crate) fn arrived(reader: &UdpSocket, into: &mut BTreeSet<u64>) {
     let mut bytes = vec![0; 1 << 16];
     while let Ok(size) = reader.recv(&mut bytes) {
@@ -119,7 +119,7 @@ pub(crate) fn arrived(reader: &UdpSocket, into: &mut BTreeSet<u64>) {
     }
 }
 
-/// How long the first datagram of a train is, as its own header says.
+/// Returns the size of a train's first datagram, by its own header.
 fn datagram_bytes(bytes: &[u8]) -> usize {
     Data::decode(bytes).map_or_else(
         || {
@@ -133,11 +133,11 @@ fn datagram_bytes(bytes: &[u8]) -> usize {
     )
 }
 
-/// How often a marker is sent again: what queues hold passes in seconds.
+/// Number of retransmissions of a marker: queues drain within seconds.
 const MARKERS: u32 = 2_000;
 
-/// Waits until all that was sent before has passed or is lost: a marker behind it arrives, and what the marker overtook is taken.
-/// Returns how many markers did not arrive, at most.
+/// Waits until everything sent before has passed or is lost: a marker sent after it has arrived, and datagrams that
+/// the marker overtook were read. Returns the maximum number of markers that did not arrive.
 pub(crate) fn settle(writer: &UdpSocket, markers: &UdpSocket, to: SocketAddr) -> anyhow::Result<u64> {
     let mut bytes = [0; 16];
     while markers.recv(&mut bytes).is_ok() {}

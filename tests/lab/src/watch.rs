@@ -1,4 +1,4 @@
-//! `tallycast doctor watch` on the hosts of a scene, and all that it says.
+//! `tallycast doctor watch` on the hosts of a scene, and its output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -20,32 +20,32 @@ use crate::traffic::Planted;
 pub(crate) struct Watches(Vec<Watch>);
 
 struct Watch {
-    /// Losses by the whole host's counters are reported, too: they may count for other namespaces.
+    /// True if losses by the whole host's counters count, too: they may belong to other namespaces.
     hears_host: bool,
-    /// `None` once it has said everything.
+    /// `None` once it has reported everything.
     child: Option<Child>,
     lines: Receiver<Value>,
 }
 
-/// What the doctor said of both hosts.
+/// Reports of the doctors of both hosts.
 #[derive(Default, Debug)]
 pub(crate) struct Told {
-    /// The numbers that drop events name, by stage.
+    /// Numbers that drop events name, by stage.
     pub(crate) named: BTreeMap<String, BTreeSet<u64>>,
-    /// What was counted, by stage.
+    /// Counts, by stage.
     pub(crate) counted: BTreeMap<String, u64>,
-    /// Counted, and in no event.
+    /// Counted losses without an event.
     pub(crate) not_observed: u64,
-    /// What the hook had no room for. Where a counter has them, too, they are among the former.
+    /// Events for which the hook had no room. If a counter has them, too, they are among the former.
     pub(crate) unreported: u64,
-    /// Of that, what the host's counters said and nobody listened to.
+    /// Part of that from the whole host's counters, which this scene ignores.
     pub(crate) not_heard: u64,
     /// Counters and reasons, by the kernel's names.
     pub(crate) evidence: BTreeMap<String, u64>,
 }
 
-/// Doctors that have said everything and end by themselves: who has listened for names takes a second for it, in which the next
-/// class goes on.
+/// Doctors that have reported everything and exit on their own: after event matching this takes a second, in which
+/// the next class continues.
 #[derive(Default)]
 pub(crate) struct Leaving(Vec<Child>);
 
@@ -57,7 +57,7 @@ impl Drop for Leaving {
     }
 }
 
-/// How long one of the two is listened to at a time.
+/// Time for which each of the two is read in turn.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The user without privilege.
@@ -70,16 +70,17 @@ impl Watches {
         nobody: bool,
         checkpoints: bool,
     ) -> anyhow::Result<Self> {
-        // Side by side: each takes some tenths of a second to begin.
+        // In parallel: each takes some tenths of a second to start.
         let watches = hosts.iter().map(|host| Watch::begin(host, class, nobody, checkpoints));
         let watches = watches.collect::<anyhow::Result<Vec<Watch>>>()?;
         watches.iter().try_for_each(|watch| watch.expect_begun(nobody))?;
         Ok(Self(watches))
     }
 
-    /// Lets the doctor take one more snapshot, and ends it.
+    /// Makes the doctors take one more snapshot, and ends them.
     ///
-    /// Where the kernel waits before it gives up, so does this: until as many are reported as were planted, or `patience` is over.
+    /// If the kernel waits before it gives up, so does this: until as many are reported as were planted, or
+    /// `patience` has passed.
     pub(crate) fn end(
         self,
         patience: Duration,
@@ -128,7 +129,7 @@ impl Watch {
         std::thread::spawn(move || {
             let lines =
                 output.lines().map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok());
-            // Whoever listened may have gone.
+            // The receiver may have been dropped.
             lines.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
         });
         Ok(Self { hears_host: class.is_of_whole_host, child: Some(child), lines })
@@ -137,13 +138,13 @@ impl Watch {
     fn expect_begun(&self, nobody: bool) -> anyhow::Result<()> {
         let first = self.next()?;
         if first["event"] != "watching" || first["names_datagrams"] == nobody {
-            bail!("the doctor says {first}");
+            bail!("unexpected output of the doctor: {first}");
         }
         Ok(())
     }
 
     fn next(&self) -> anyhow::Result<Value> {
-        self.lines.recv_timeout(e2e::WATCHDOG).context("the doctor says nothing")
+        self.lines.recv_timeout(e2e::WATCHDOG).context("the doctor printed nothing")
     }
 
     fn signal(&self, signal: Signal) -> anyhow::Result<()> {
@@ -156,7 +157,7 @@ impl Watch {
         loop {
             let line = self.next()?;
             if line["event"] == "ended" {
-                // Losses have said what of theirs was not observed; this is the sum.
+                // Each loss has its own count of unobserved datagrams; this is the sum.
                 let count = |name: &str| line[name].as_u64().unwrap_or(0);
                 told.not_observed += count("not_observed");
                 told.unreported += count("unreported");
@@ -184,7 +185,7 @@ impl Told {
         }
         let count = |name: &str| loss[name].as_u64().unwrap_or(0);
         if loss["place"] == "host" && !hears_host {
-            // The sum at the end has it.
+            // The sum at the end includes it.
             self.not_heard += count("not_observed");
             return;
         }
@@ -208,7 +209,8 @@ impl Told {
         }
     }
 
-    /// What never came in at the reader's host was lost by the network, or at the sender: its doctor knows.
+    /// Drops the losses that the sender's doctor already names: datagrams that never reached the reader's host were
+    /// lost by the network, or at the sender.
     fn leave_what_the_sender_knows(&mut self) {
         let network = Stage::Network.name();
         let is_before = |name: &&String| name.parse::<Stage>().is_ok_and(|stage| stage < Stage::Network);
@@ -232,12 +234,12 @@ impl Told {
         self.named.values().map(|numbers| numbers.len() as u64).sum()
     }
 
-    /// Returns what the counters counted that have this in their names.
+    /// Returns the sum of the counters with this text in their names.
     pub(crate) fn by_counter(&self, counter: &str) -> u64 {
         self.evidence.iter().filter(|(name, _)| name.contains(counter)).map(|(_, rise)| rise).sum()
     }
 
-    /// Returns the numbers that are named at a stage.
+    /// Returns the numbers named at a stage.
     pub(crate) fn at(&self, stage: Stage) -> BTreeSet<u64> {
         self.named.get(stage.name()).cloned().unwrap_or_default()
     }

@@ -1,9 +1,9 @@
-//! Golden files of the keys of published JSON: a key that changes its name or its type is a failing test.
+//! Golden files of the keys of published JSON: a key that changes its name or its type fails a test.
 //!
-//! `tests/golden/keys/NAME.txt` lists every path that an object of that name may have, with the type of its value, one a line:
-//! `accounts[].datagrams.received: number`. Every test that reads such an object [checks](check) it. A new key is added to
-//! the file by running the tests with `INSTA_UPDATE=always`, as snapshots are, and by hand where it comes only now and then:
-//! `null` alone stands behind a path whose value no test has seen.
+//! `tests/golden/keys/NAME.txt` lists every path that an object of that name may have, with the type of its value,
+//! one per line: `accounts[].datagrams.received: number`. Every test that reads such an object [checks](check) it.
+//! To add a new key to the file, run the tests with `INSTA_UPDATE=always`, as for snapshots, or edit the file if
+//! the key is rare: a path with `null` alone is one whose value no test has seen.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use std::{env, fs};
 
 use serde_json::Value;
 
-/// Objects whose keys are data, not names that are published: their keys are written as `*`.
+/// Objects whose keys are data, not published names: their keys are written as `*`.
 const MAPS: &[&str] =
     &["inputs", "labels", "lost", "lost_elements", "unknown_extensions", "unmatched", "unused"];
 
 /// Checks that every key of `value` is published under `name`, with the type that its value has.
 ///
 /// # Panics
-/// If one is not.
+/// If a key is not listed.
 pub fn check(name: &str, value: &Value) {
     static FILES: Mutex<()> = Mutex::new(());
     let mut seen = BTreeSet::new();
@@ -34,7 +34,7 @@ pub fn check(name: &str, value: &Value) {
     }
     assert!(
         env::var("INSTA_UPDATE").is_ok_and(|it| it == "always"),
-        "{} does not list {unknown:#?}; keys that are published do not change, new ones are added with INSTA_UPDATE=always",
+        "{} does not list {unknown:#?}\npublished keys do not change; add new ones with INSTA_UPDATE=always",
         path.display()
     );
     let unknown: Vec<String> = unknown.into_iter().cloned().collect();
@@ -44,7 +44,7 @@ pub fn check(name: &str, value: &Value) {
     fs::write(&path, text).expect("a golden file can be written");
 }
 
-/// Tells whether a line is the `null` of a path that is published with another type, or with something below it.
+/// Returns whether a line is the `null` of a path that is published with another type, or with a path below it.
 fn is_null_of(line: &str, published: &BTreeSet<String>) -> bool {
     let is_of = |path: &str| {
         let below = published.iter().filter_map(|other| other.strip_prefix(path));

@@ -1,4 +1,4 @@
-//! What tests of several crates share: [ports] of their own, and [golden files](keys) of published JSON.
+//! Common parts of the tests of several crates: unique [ports], and [golden files](keys) of published JSON.
 //!
 //! Not here: anything that only one crate's tests need.
 

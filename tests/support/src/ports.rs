@@ -1,22 +1,22 @@
-//! Ports for tests: each is given to one test of a process, and the kernel gives it to nobody who asks for none.
+//! Ports for tests: each is assigned to one test of a process, and is outside the kernel's ephemeral range.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Below those that the kernel chooses from (`net.ipv4.ip_local_port_range`): one of these could be taken between this look
-/// and its use, and two tests that listen to groups at one port would hear each other.
+/// Below the kernel's ephemeral range (`net.ipv4.ip_local_port_range`): a port in that range could be taken between
+/// this check and its use, and two tests that join groups at one port would receive each other's datagrams.
 const FIRST: u16 = 12_000;
 const COUNT: u16 = 18_000;
 
-/// Returns a UDP port that nobody uses, and that no other test of this process is given.
+/// Returns an unused UDP port that no other test of this process has.
 ///
 /// # Panics
 /// If all are taken.
 #[must_use]
 pub fn free() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Another process, of another suite, begins elsewhere.
+    // Another process, of another suite, starts at another port.
     let start = process::id().wrapping_mul(97);
     let numbers = (0..COUNT).map(|_| start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
     let mut ports = numbers.map(|number| FIRST + (number % u32::from(COUNT)) as u16);
@@ -24,7 +24,7 @@ pub fn free() -> u16 {
     ports.find(is_free).expect("a machine has a free port")
 }
 
-/// Returns an address of this host at which nobody receives.
+/// Returns an address of this host without a receiver.
 ///
 /// # Panics
 /// If all ports are taken.

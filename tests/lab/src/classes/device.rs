@@ -1,4 +1,4 @@
-//! What is lost in devices: a program of the reader's, a ring of the sender's whose reader sleeps.
+//! Losses in devices: a program on the reader's device, a ring of the sender's tunnel without an active reader.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ use crate::absent::{self, Absent};
 use crate::scene::{PORT, Scene, Version};
 use crate::traffic::{PAYLOAD_BYTES, Planted, send};
 
-/// In the order in which they are looked for.
+/// Names of the compiler, in the order of the search.
 const CLANGS: [&str; 8] =
     ["clang", "clang-14", "clang-15", "clang-16", "clang-17", "clang-18", "clang-19", "clang-20"];
 
@@ -31,12 +31,12 @@ __attribute__((section("xdp"), used)) int lab(struct xdp_md *context)
 char licence[] __attribute__((section("license"), used)) = "GPL";
 "#;
 
-/// The generic kind, which every device has and no counter counts.
+/// Attaches the generic kind of XDP program, which every device supports and no counter counts.
 pub(super) fn xdp_on_device(scene: &mut Scene) -> anyhow::Result<()> {
     load(scene, "xdpgeneric")
 }
 
-/// The kind that a driver runs itself, and counts.
+/// Attaches the kind that a driver runs itself, and counts.
 pub(super) fn xdp_in_driver(scene: &mut Scene) -> anyhow::Result<()> {
     load(scene, "xdpdrv")
 }
@@ -54,18 +54,18 @@ fn load(scene: &Scene, kind: &str) -> anyhow::Result<()> {
     scene.on_reader(&format!("ip link set dev eth0 {kind} obj {} sec xdp", object.display()))
 }
 
-/// What lies behind the sender's tunnel.
+/// Addresses behind the sender's tunnel.
 const BEHIND: [&str; 2] = ["10.86.0.2", "fd86::2"];
-/// How many packets its ring holds.
+/// Capacity of its ring. Units: packets.
 const RING: u64 = 100;
 
-/// A tunnel that nobody reads yet.
+/// Creates a tunnel without a reader.
 pub(super) fn tunnel(scene: &mut Scene) -> anyhow::Result<()> {
     if !std::path::Path::new("/dev/net/tun").exists() {
         return Err(Absent("there is no /dev/net/tun".to_owned()).into());
     }
     absent::find(&["perl"])?;
-    // Nothing of its own is to be in the ring.
+    // The host's own traffic must not enter the ring.
     scene.on_sender(&format!(
         "ip tuntap add dev tun0 mode tun
          sysctl -qw net.ipv6.conf.tun0.addr_gen_mode=1 net.ipv6.conf.tun0.router_solicitations=0
@@ -75,7 +75,7 @@ pub(super) fn tunnel(scene: &mut Scene) -> anyhow::Result<()> {
     ))
 }
 
-/// Holds the tunnel open, and reads it when it is told to: a packet a line.
+/// Holds the tunnel open, and reads one packet per line of input.
 const READER: &str = r#"
     use Fcntl; $| = 1;
     sysopen(my $tunnel, "/dev/net/tun", O_RDWR | O_NONBLOCK) or die "$!";
@@ -93,7 +93,7 @@ pub(super) fn send_into_a_full_ring(scene: &mut Scene) -> anyhow::Result<Planted
     ensure!(lines.next().transpose()?.as_deref() == Some("open"), "the tunnel cannot be opened");
     until_its_queue_works(scene)?;
     let to = BEHIND[usize::from(scene.version == Version::V6)].parse()?;
-    // One after the other, in the sender's own thread: when it is through, each is in the ring or lost.
+    // One after the other, in the sender's own thread: afterwards each is in the ring or lost.
     send(&scene.sender_socket()?, SocketAddr::new(to, PORT), 0..COUNT, PAYLOAD_BYTES)?;
     reader.stdin.take().context("a pipe was asked for")?.write_all(b"\n")?;
     let header_bytes = if scene.version == Version::V4 { 28 } else { 48 };
@@ -104,7 +104,7 @@ pub(super) fn send_into_a_full_ring(scene: &mut Scene) -> anyhow::Result<Planted
     Ok(Planted::of(0..COUNT, &arrived))
 }
 
-/// Steps into a tunnel whose ring is too short for them, and which is read after each.
+/// Steps into a tunnel whose ring is too short for them, and which is read after each step.
 struct Ring {
     tunnel: Tun,
     writer: UdpSocket,
@@ -112,7 +112,7 @@ struct Ring {
     arrived: BTreeSet<u64>,
 }
 
-/// A tunnel beside the other one.
+/// Addresses of a second tunnel.
 const SECOND: (Ipv4Addr, [u8; 4]) = (Ipv4Addr::new(10, 87, 0, 1), [10, 87, 0, 2]);
 
 pub(super) fn into_a_short_ring(scene: &mut Scene) -> anyhow::Result<Box<dyn Stepping>> {
@@ -120,7 +120,7 @@ pub(super) fn into_a_short_ring(scene: &mut Scene) -> anyhow::Result<Box<dyn Ste
     let queue_packets = u32::try_from(RING)?;
     let options = TunOptions { name, address, prefix_bits: 24, mtu: 1_500, queue_packets, trains: false };
     let tunnel = scene.within(scene.sender(), || Ok(Tun::open(&options)?))?;
-    // It was open before it came up: its queue works at once.
+    // It was opened before it came up: its queue works at once.
     Ok(Box::new(Ring { tunnel, writer: scene.sender_socket()?, sent: 0, arrived: BTreeSet::new() }))
 }
 
@@ -150,8 +150,8 @@ impl Stepping for Ring {
     }
 }
 
-/// What is sent before is dropped by the queue that stands in for it (`noop`): the kernel sets the right one to work in a thread of
-/// its own, some time after somebody has opened the tunnel.
+/// Waits until the tunnel's queue works. Earlier packets are dropped by its placeholder (`noop`): the kernel
+/// activates the right queue in a thread of its own, some time after the tunnel was opened.
 fn until_its_queue_works(scene: &Scene) -> anyhow::Result<()> {
     e2e::wait_until("the tunnel's queue to work", || {
         let output = scene.sender().command("ip").args(["-o", "link", "show", "dev", "tun0"]).output();

@@ -1,4 +1,4 @@
-//! What is lost in the reader's IP layer: ways back, groups, fragments, checksums.
+//! Losses in the reader's IP layer: return routes, groups, fragments, checksums.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -11,7 +11,7 @@ use super::steps::{Burst, FIFTY, Stepping, Steps};
 use crate::scene::{PORT, Scene, Version};
 use crate::traffic::{PAYLOAD_BYTES, Planted, arrived, datagram, send, settle};
 
-/// An address of the sender to which the reader's way back leads elsewhere.
+/// Address of the sender to which the reader's return route leads over another interface.
 const ELSEWHERE: [u8; 4] = [10, 99, 9, 1];
 
 pub(super) fn strict_way_back(scene: &mut Scene) -> anyhow::Result<()> {
@@ -28,7 +28,7 @@ pub(super) fn send_from_elsewhere(scene: &mut Scene) -> anyhow::Result<Planted> 
     finish(scene, reader, 1_000)
 }
 
-/// Markers come the way that is known.
+/// Sends from an address with another return route; markers come from the known address.
 pub(super) fn from_elsewhere(scene: &mut Scene) -> anyhow::Result<Steps> {
     let mut steps = bursts_to_who_has_room(scene, FIFTY)?;
     steps.course.writer =
@@ -55,7 +55,7 @@ pub(super) fn impatient_reassembly(scene: &mut Scene) -> anyhow::Result<()> {
 }
 
 pub(super) fn little_memory_for_fragments(scene: &mut Scene) -> anyhow::Result<()> {
-    // What is left of datagrams that were given up in part is cleared soon.
+    // Remaining fragments of incomplete datagrams are cleared soon.
     scene.on_reader(
         "sysctl -qw net.ipv4.ipfrag_time=1 net.ipv4.ipfrag_low_thresh=10000 net.ipv4.ipfrag_high_thresh=20000
          sysctl -qw net.ipv6.ip6frag_time=1 net.ipv6.ip6frag_low_thresh=10000 net.ipv6.ip6frag_high_thresh=20000",
@@ -67,7 +67,7 @@ pub(super) fn firewall_and_little_memory(scene: &mut Scene) -> anyhow::Result<()
     little_memory_for_fragments(scene)
 }
 
-/// An address behind the reader.
+/// Addresses behind the reader.
 const BEHIND: [&str; 2] = ["10.85.0.2", "fd85::2"];
 
 pub(super) fn blackhole_route(scene: &mut Scene) -> anyhow::Result<()> {
@@ -101,7 +101,7 @@ pub(super) fn send_in_fragments(scene: &mut Scene) -> anyhow::Result<Planted> {
     Ok(planted)
 }
 
-/// Steps of datagrams that take 21 fragments each.
+/// Steps of datagrams with 21 fragments each.
 struct InFragments(Steps);
 
 pub(super) fn in_fragments(scene: &mut Scene) -> anyhow::Result<Box<dyn Stepping>> {
@@ -127,13 +127,14 @@ impl Stepping for InFragments {
     }
 }
 
-/// What the kernel gives up later has no namespace any more, and every doctor of the host hears of it: not in another class.
+/// Waits until no fragment is left. If the kernel gave it up later, the drop would have no namespace, and every
+/// doctor of the host would report it in another class.
 fn until_no_fragment_waits(scene: &Scene) -> anyhow::Result<()> {
     let waiting = || {
         scene.within(scene.reader(), || {
             let read = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}"));
             let texts = read("sockstat")? + &read("sockstat6")?;
-            // Memory is given back last, when all are freed.
+            // The memory is released last, after all fragments.
             Ok(texts.lines().any(|line| line.starts_with("FRAG") && !line.ends_with(" inuse 0 memory 0")))
         })
     };
@@ -148,7 +149,7 @@ pub(super) fn send_without_last_fragment(scene: &mut Scene) -> anyhow::Result<Pl
     let packets = scene.packet_socket()?;
     for number in 0..50_u16 {
         let datagram = udp(scene, &datagram(number.into(), 2_000), true);
-        // Offsets count eight bytes.
+        // Offsets are in units of eight bytes.
         let first = ip(scene, number + 1, Fragment { at: 0, is_last: false }, &datagram[..1_400]);
         send_packet(&packets, &first, scene)?;
     }
@@ -194,13 +195,13 @@ fn send_packet(packets: &Socket, bytes: &[u8], scene: &Scene) -> anyhow::Result<
     Ok(())
 }
 
-/// Where a fragment begins, in bytes, and whether more follow.
+/// Offset of a fragment, in bytes, and whether more follow.
 struct Fragment {
     at: u16,
     is_last: bool,
 }
 
-/// Puts a UDP header before a payload (RFC 768), with the right checksum or a wrong one.
+/// Prepends a UDP header to a payload (RFC 768), with the right checksum or a wrong one.
 fn udp(scene: &Scene, payload: &[u8], is_right: bool) -> Vec<u8> {
     let length = u16::try_from(payload.len() + 8).unwrap_or(u16::MAX);
     let mut bytes = [4_000_u16, PORT, length, 0].iter().flat_map(|it| it.to_be_bytes()).collect::<Vec<u8>>();
@@ -209,12 +210,12 @@ fn udp(scene: &Scene, payload: &[u8], is_right: bool) -> Vec<u8> {
     let pseudo = [&addresses[..], &[0, 17], &length.to_be_bytes(), &bytes].concat();
     let sum = checksum(&pseudo);
     let sum = if is_right { sum } else { !sum | 1 };
-    // A sum of 0 would mean that there is none.
+    // A checksum of 0 would mean that there is none.
     bytes[6..8].copy_from_slice(&(if sum == 0 { 0xffff } else { sum }).to_be_bytes());
     bytes
 }
 
-/// Puts an IPv4 header before a payload (RFC 791); the kernel fills in length and checksum.
+/// Prepends an IPv4 header to a payload (RFC 791); the kernel fills in length and checksum.
 fn ip(scene: &Scene, id: u16, fragment: Fragment, payload: &[u8]) -> Vec<u8> {
     let more = if fragment.is_last { 0 } else { 0x2000 };
     let [source, destination] = [scene.sender(), scene.reader()].map(|host| ipv4(host.ip(false)).octets());
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn the_checksum_of_rfc_1071() {
-        // Its example, section 3: the sum is ddf2.
+        // Example of RFC 1071, section 3: the sum is ddf2.
         assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
     }
 }

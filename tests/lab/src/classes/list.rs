@@ -1,4 +1,4 @@
-//! Every class of loss, in the order of the way.
+//! Every class of loss, in the order along the path.
 
 use std::time::Duration;
 
@@ -336,7 +336,7 @@ pub(crate) const CLASSES: &[Class] = &[
             knob: Knob::Reader("sysctl -n net.ipv4.ipfrag_high_thresh net.ipv6.ip6frag_high_thresh"),
             versions: BOTH,
             period: Duration::from_millis(30),
-            // As many fragments, and what is given up of each.
+            // The fragments, and the incomplete datagram itself.
             parts: 22,
         }),
         ..class(

@@ -1,4 +1,4 @@
-//! What is lost on the way: at the sender, between the hosts, at the reader's device and firewall.
+//! Losses along the path: at the sender, between the hosts, at the reader's device and firewall.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,7 +11,8 @@ use crate::traffic::{PAYLOAD_BYTES, Planted, send, send_trains};
 use super::socket::{roomy, send_on_the_way, send_on_the_way_to, takes_trains};
 use super::steps::{Burst, FIFTY, Steps};
 
-/// Drops every so many datagrams to the port of the scene; not the first, which shows where numbers begin.
+/// Returns a rule that drops one of `every` datagrams to the scene's port; not the first, which shows the first
+/// number.
 fn rule(every: u32) -> String {
     format!("udp dport {PORT} numgen inc mod {every} == 3 drop;")
 }
@@ -65,7 +66,7 @@ pub(super) fn program_on_device(scene: &mut Scene) -> anyhow::Result<()> {
 }
 
 pub(super) fn no_neighbour(scene: &mut Scene) -> anyhow::Result<()> {
-    // It is given up after one question, and little may wait for the answer.
+    // Resolution is given up after one request, and few packets may wait for the answer.
     scene.on_sender(
         "for of in net.ipv4.neigh.eth0 net.ipv6.neigh.eth0; do
              sysctl -qw $of.retrans_time_ms=50 $of.mcast_solicit=1 $of.ucast_solicit=1 $of.unres_qlen_bytes=20000
@@ -100,7 +101,8 @@ pub(super) fn send_trains_faster_than_a_softirq(scene: &mut Scene) -> anyhow::Re
     })
 }
 
-/// Sends bursts of so many until some backlog had no room, and a few in any case; returns how many were sent.
+/// Sends bursts until some backlog has overflowed, with a minimum number of bursts; returns the number of datagrams
+/// sent.
 fn until_backlog_is_full(
     burst: u64,
     mut send: impl FnMut(Range<u64>) -> anyhow::Result<()> + Send,
@@ -126,7 +128,8 @@ fn until_backlog_is_full(
     })
 }
 
-/// The second has its hands full. The first has time for nothing else: who had to share it would send too slowly to fill a queue.
+/// Runs `work` on the first processor, because the second is busy. On a shared processor it would send too slowly
+/// to fill a queue.
 pub(crate) fn on_first_processor<T: Send>(
     work: impl FnOnce() -> anyhow::Result<T> + Send,
 ) -> anyhow::Result<T> {
@@ -135,7 +138,7 @@ pub(crate) fn on_first_processor<T: Send>(
             sys::scheduling::pin_to_cpu(0)?;
             match sys::scheduling::run_fifo(1) {
                 Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error.into()),
-                // Where it is not permitted, what others want the processor for must do.
+                // Without the permission, the normal scheduling must do.
                 _ => {}
             }
             work()
@@ -151,7 +154,7 @@ pub(super) fn send_two_thousand(scene: &mut Scene) -> anyhow::Result<Planted> {
     })
 }
 
-/// Bursts of 280,000 bytes, where 100,000 go at once and as many wait.
+/// Sends bursts of 280,000 bytes, of which 100,000 pass at once and as many wait.
 pub(super) fn more_than_a_token_bucket_holds(scene: &mut Scene) -> anyhow::Result<Steps> {
     let burst = Burst::Datagrams { count: 600, payload_bytes: PAYLOAD_BYTES };
     bursts_to_who_has_room(scene, burst)
@@ -169,7 +172,7 @@ pub(super) fn bursts_to_who_has_room(scene: &Scene, burst: Burst) -> anyhow::Res
 
 pub(super) fn send_from_a_small_buffer(scene: &mut Scene) -> anyhow::Result<Planted> {
     send_on_the_way(scene, |writer, to| {
-        // Half of what the queue behind it holds.
+        // Half of the capacity of the queue after it.
         rustix::net::sockopt::set_socket_send_buffer_size(writer, 40_000)?;
         send(writer, to, 0..1_000, PAYLOAD_BYTES)?;
         Ok(1_000)
@@ -211,7 +214,7 @@ pub(super) fn send_to_nobody(scene: &mut Scene) -> anyhow::Result<Planted> {
     Ok(Planted::of(0..100, &BTreeSet::new()))
 }
 
-/// What still waits for the neighbour's answer is lost when the kernel gives it up.
+/// Waits until the kernel gives up the neighbour: the packets that wait for its answer are then lost.
 fn until_given_up(scene: &Scene, neighbour: SocketAddr) -> anyhow::Result<()> {
     let address = neighbour.ip().to_string();
     e2e::wait_until("the neighbour to be given up", || {

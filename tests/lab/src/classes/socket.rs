@@ -1,4 +1,4 @@
-//! What is lost at the reader's socket.
+//! Losses at the reader's socket.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -22,10 +22,11 @@ pub(super) fn nothing_lost(scene: &mut Scene) -> anyhow::Result<Planted> {
     Steps::new(scene, scene.reader_socket(PORT)?, FIFTY)?.run(100)
 }
 
-/// Where a stranger's datagrams go to.
+/// Port of a stranger's datagrams.
 const STRANGERS_PORT: u16 = PORT + 7;
 
-/// As fast as one thread sends and reads by turns, in trains of forty; some hundred thousand datagrams a second.
+/// Sends as fast as one thread can send and read in turn, in trains of forty; some hundred thousand datagrams a
+/// second.
 pub(super) fn nothing_lost_beside_a_stranger(
     scene: &mut Scene,
     how_long: Duration,
@@ -66,7 +67,7 @@ pub(super) fn send_without_udp_memory(scene: &mut Scene) -> anyhow::Result<Plant
     roomy(&reader)?;
     let course = Course::new(scene)?;
     {
-        // Pages; whatever programs hold already is more.
+        // In pages; programs already hold more than this.
         let _few = Borrowed::set("/proc/sys/net/ipv4/udp_mem", "1 2 3")?;
         send(&course.writer, course.to, 0..2_000, PAYLOAD_BYTES)?;
     }
@@ -76,8 +77,8 @@ pub(super) fn send_without_udp_memory(scene: &mut Scene) -> anyhow::Result<Plant
     Ok(Planted { markers, ..Planted::of(0..2_000, &seen).keep(reader) })
 }
 
-/// Bursts of 1.5 million bytes to a reader of the host's own namespace, where all of UDP may hold 800,000: only there the setting is
-/// to be seen and changed. Who borrowed it puts it back.
+/// Bursts of 1.5 million bytes to a reader in the host's own namespace, where all of UDP may hold 800,000: the
+/// setting exists only there. [`Borrowed`] restores it.
 struct OnTheHost {
     writer: UdpSocket,
     reader: UdpSocket,
@@ -114,7 +115,7 @@ impl Stepping for OnTheHost {
 
 pub(super) fn send_to_no_socket(scene: &mut Scene) -> anyhow::Result<Planted> {
     let course = Course::new(scene)?;
-    // ICMP answers are limited, and a refused `send` is none here: the socket is not connected.
+    // ICMP errors are rate-limited, and `send` does not fail here: the socket is not connected.
     send(&course.writer, course.to, 0..1_000, PAYLOAD_BYTES)?;
     course.settle()?;
     Ok(Planted::of(0..1_000, &BTreeSet::new()))
@@ -129,7 +130,7 @@ pub(super) fn send_trains_to_no_socket(scene: &mut Scene) -> anyhow::Result<Plan
 
 fn filtered_reader(scene: &Scene) -> anyhow::Result<UdpSocket> {
     let reader = scene.reader_socket(PORT)?;
-    // Classic BPF: return 0, of which nothing is kept.
+    // Classic BPF: return 0, which drops the datagram.
     SockRef::from(&reader).attach_filter(&[socket2::SockFilter::new(0x06, 0, 0, 0)])?;
     Ok(reader)
 }
@@ -144,7 +145,7 @@ pub(super) fn send_trains_to_a_filter(scene: &mut Scene) -> anyhow::Result<Plant
     Steps::new(scene, reader, TEN_TRAINS)?.run(10)
 }
 
-/// More in each step than a token bucket and its queue hold.
+/// Sends more in each step than a token bucket and its queue hold.
 pub(super) fn send_long_to_a_small_buffer(scene: &mut Scene) -> anyhow::Result<Planted> {
     let burst = Burst::Datagrams { count: 600, payload_bytes: PAYLOAD_BYTES };
     Steps::new(scene, small_reader(scene)?, burst)?.run(6)
@@ -217,7 +218,7 @@ pub(super) fn send_to_a_group_with_a_slow_reader(scene: &mut Scene) -> anyhow::R
     group_with_a_slow_reader(scene)?.run(40)
 }
 
-/// Bursts that are longer than a backlog of a thousand and shorter than one of two thousand.
+/// Sends bursts that are longer than a backlog of a thousand and shorter than one of two thousand.
 pub(super) fn long_bursts(scene: &mut Scene) -> anyhow::Result<Steps> {
     let reader = scene.reader_socket(PORT)?;
     roomy(&reader)?;
@@ -235,13 +236,13 @@ pub(super) fn ipv4(address: std::net::IpAddr) -> Ipv4Addr {
     }
 }
 
-/// Gives a reader room for all that a class sends.
+/// Enlarges a reader's buffer for everything that a class sends.
 pub(super) fn roomy(reader: &UdpSocket) -> anyhow::Result<()> {
     sys::Buffer::ask_receive(reader, 32 << 20)?;
     Ok(())
 }
 
-/// Sends in one go to a reader that has room for all of it; what is missing was lost on the way.
+/// Sends in one go to a reader with room for all of it; missing datagrams were lost along the path.
 pub(super) fn send_on_the_way(
     scene: &Scene,
     send: impl FnOnce(&UdpSocket, SocketAddr) -> anyhow::Result<u64>,
@@ -251,7 +252,7 @@ pub(super) fn send_on_the_way(
     send_on_the_way_to(scene, reader, send)
 }
 
-/// The same to a reader of one's own.
+/// Sends the same to a given reader.
 pub(super) fn send_on_the_way_to(
     scene: &Scene,
     reader: UdpSocket,

@@ -1,4 +1,4 @@
-//! A reader that has work to do for each datagram, and too small a part of its processor for it.
+//! A reader with work for each datagram, and too small a share of its processor for it.
 
 use std::collections::BTreeSet;
 use std::hint::spin_loop;
@@ -20,19 +20,19 @@ use crate::absent::{self, Absent};
 use crate::scene::{PORT, Scene};
 use crate::traffic::{PAYLOAD_BYTES, Planted, send, settle};
 
-/// Other programs on the reader's processor: all together leave it a seventh, where it wants a quarter.
+/// Number of other programs on the reader's processor: together they leave it a seventh, while it needs a quarter.
 const OTHERS: usize = 6;
-/// What is sent in one step, and from one step to the next: ten thousand a second.
+/// Datagrams per step; with the interval of the steps this is ten thousand a second.
 const BURST: u64 = 50;
 const PERIOD: Duration = Duration::from_millis(5);
-/// What the reader does for each.
+/// Work of the reader per datagram.
 const WORK_NS: i64 = 25_000;
-/// It holds what comes in a tenth of a second, in which the reader has its turn, too.
+/// Buffer size: it holds the datagrams of a tenth of a second, in which the reader has its turn, too.
 const BUFFER_BYTES: usize = 400_000;
-/// The reader looks so often whether it is over.
+/// Interval at which the reader checks whether it should end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Programs that do nothing, all the time, on the second processor.
+/// Programs that keep the second processor busy.
 struct Others(Vec<Child>);
 
 impl Others {
@@ -60,12 +60,12 @@ impl Drop for Others {
     }
 }
 
-/// The reader, with the sender's end.
+/// The reader, and the sender's end.
 struct Starved {
     writer: UdpSocket,
     to: SocketAddr,
     sent: u64,
-    /// The same socket that the reader reads.
+    /// Second handle of the socket that the reader reads.
     socket: UdpSocket,
     seen: Arc<Mutex<BTreeSet<u64>>>,
     reader: Option<JoinHandle<anyhow::Result<()>>>,
@@ -91,9 +91,9 @@ impl Starved {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the reader read what is left.
+    /// Lets the reader read the rest.
     fn end(&mut self) -> anyhow::Result<()> {
-        // Nothing is handed over by it: the lock does that.
+        // The flag publishes no data: the lock does.
         self.is_over.store(true, Ordering::Relaxed);
         let Some(reader) = self.reader.take() else { return Ok(()) };
         reader.join().map_err(|_| anyhow!("the reading thread panicked"))?
@@ -124,7 +124,7 @@ impl Stepping for Starved {
     }
 }
 
-/// Reads until it is over and nothing comes any more.
+/// Reads until told to end and no datagram is left.
 fn read(socket: &UdpSocket, is_over: &AtomicBool, seen: &Mutex<BTreeSet<u64>>) -> anyhow::Result<()> {
     sys::scheduling::pin_to_cpu(1)?;
     let mut bytes = [0; 2_048];
@@ -141,7 +141,7 @@ fn read(socket: &UdpSocket, is_over: &AtomicBool, seen: &Mutex<BTreeSet<u64>>) -
     }
 }
 
-/// Works for that long on a processor, however long it has to wait for one.
+/// Works for `WORK_NS` of processor time, excluding the time it waits for a processor.
 fn work() {
     let ran = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);

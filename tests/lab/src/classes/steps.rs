@@ -1,4 +1,4 @@
-//! Datagrams that are sent in steps, with the readers taking all after each.
+//! Datagrams that are sent in steps; the readers read everything after each step.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
@@ -6,27 +6,27 @@ use std::net::{SocketAddr, UdpSocket};
 use crate::scene::{PORT, Scene};
 use crate::traffic::{PAYLOAD_BYTES, Planted, arrived, send, send_trains, settle};
 
-/// What is sent again and again while something is changed.
+/// Traffic that is sent repeatedly while a setting is changed.
 pub(crate) trait Stepping: Send {
-    /// Sends once, and lets the readers take what came.
+    /// Sends once, and lets the readers read.
     fn step(&mut self) -> anyhow::Result<()>;
 
-    /// Returns the socket that loses, if it is one.
+    /// Returns the socket that loses, if the loss is at a socket.
     fn reader(&self) -> Option<&UdpSocket>;
 
-    /// Counts what was sent and did not arrive, at most.
+    /// Returns the maximum number of datagrams that were sent and did not arrive.
     fn lost(&self) -> u64;
 
-    /// Waits until nothing is left of it.
+    /// Waits until none of the traffic is left in flight.
     fn finish(&mut self, _scene: &Scene) -> anyhow::Result<()> {
         Ok(())
     }
 }
 
-/// Who sends, and what tells that all of it has passed.
+/// The sender, and the markers that show that all of its datagrams have passed.
 pub(super) struct Course {
     pub(super) writer: UdpSocket,
-    /// Who sends markers: the same, if it is not another one.
+    /// Sender of markers: by default the same socket.
     pub(super) marker: UdpSocket,
     markers: UdpSocket,
     pub(super) to: SocketAddr,
@@ -46,13 +46,13 @@ impl Course {
     }
 
     pub(super) fn settle(&self) -> anyhow::Result<u64> {
-        // Trains are switched off: a marker is one datagram.
+        // Trains are disabled: a marker is one datagram.
         nix::sys::socket::setsockopt(&self.writer, nix::sys::socket::sockopt::UdpGsoSegment, &0)?;
         settle(&self.marker, &self.markers, self.to_marker)
     }
 }
 
-/// What is sent in one step.
+/// Content of one step.
 #[derive(Clone, Copy)]
 pub(super) enum Burst {
     Datagrams { count: u64, payload_bytes: usize },
@@ -71,14 +71,14 @@ impl Burst {
     }
 }
 
-/// Sends in steps, with the readers taking all after each.
+/// Sends in steps; the readers read everything after each step.
 pub(super) struct Steps {
     pub(super) course: Course,
     burst: Burst,
     done: u64,
-    /// How many markers were lost, at most.
+    /// Maximum number of lost markers.
     markers: u64,
-    /// The first one loses; the others take everything.
+    /// Readers; the first one loses, the others receive everything.
     pub(super) readers: Vec<(UdpSocket, BTreeSet<u64>)>,
 }
 
