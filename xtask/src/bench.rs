@@ -1,6 +1,6 @@
-//! `cargo xtask bench NAME`: one measurement, optimised: a binary of the package `benches`, or a package of its own
-//! outside the workspace in `benches/NAME`, so that its reference implementations are built only for a measurement. `python`
-//! is a program in Python.
+//! `cargo xtask bench NAME`: one optimised measurement: a binary of the package `benches`, or a separate package
+//! outside the workspace in `benches/NAME`, so that its reference implementations are built only for a measurement.
+//! `python` is a program in Python.
 
 mod python;
 
@@ -13,24 +13,24 @@ use std::process::Command;
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Which one, such as `cast`.
+    /// Name of the measurement, such as `cast`.
     name: String,
-    /// Print rows, one JSON object a line, instead of a table.
+    /// Print rows, one JSON object per line, instead of a table.
     #[arg(long)]
     json: bool,
-    /// Take fewer runs where the measurement can, for trying; such figures are not to be quoted.
+    /// Take fewer runs if the measurement can, for trying; do not quote such figures.
     #[arg(long)]
     quick: bool,
-    /// Measure only the cases whose names contain this, where the measurement can.
+    /// Measure only the cases whose names contain this, if the measurement can.
     #[arg(long)]
     only: Option<String>,
 }
 
-/// Becomes the measurement; returns only when that is not possible.
+/// Becomes the measurement; returns only if that is not possible.
 pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     let metadata = Metadata::load()?;
     let Some(benches) = metadata.package_in("benches") else {
-        bail!("this checkout has no benchmarks: the package benches/ is not there");
+        bail!("this checkout has no benchmarks: the package benches/ does not exist");
     };
     let mut command = if options.name == python::NAME {
         python::prepared(&metadata.target_directory)?
@@ -41,10 +41,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     if let Some(only) = &options.only {
         command.args(["--only", only]);
     }
-    Err(command.exec()).with_context(|| format!("{} could not be started", options.name))
+    Err(command.exec()).with_context(|| format!("cannot start {}", options.name))
 }
 
-/// Builds a measurement in Rust; returns the command that measures.
+/// Builds a measurement in Rust; returns the command to run.
 fn prepared(name: &str, benches: &Package, metadata: &Metadata) -> anyhow::Result<Command> {
     let (binaries, standalone) = (binaries(benches), standalone_benches()?);
     let mut build = cargo();
@@ -59,16 +59,16 @@ fn prepared(name: &str, benches: &Package, metadata: &Metadata) -> anyhow::Resul
     } else {
         let names: Vec<&str> =
             binaries.into_iter().chain(standalone.iter().map(String::as_str)).chain([python::NAME]).collect();
-        bail!("no benchmark is called `{name}`; there are: {}", names.join(", "));
+        bail!("unknown benchmark `{name}`; there are: {}", names.join(", "));
     }
     setup::run_said(&mut build, "building what is measured (the first time takes minutes)")?;
     Ok(command)
 }
 
-/// The measurements that are workspaces of their own: `benches/NAME`, whose binary is `NAME`.
+/// Returns the measurements in their own workspaces: `benches/NAME`, whose binary is `NAME`.
 fn standalone_benches() -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(root().join("benches")).context("benches/ cannot be read")? {
+    for entry in std::fs::read_dir(root().join("benches")).context("cannot read benches/")? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         if root().join(standalone_manifest(&name)).is_file() {
             names.push(name);

@@ -1,36 +1,37 @@
-//! What a suite did, read from what its tools print.
+//! Results of a suite, read from the output of its tools.
 //!
-//! Understood are the summary lines of cargo test, vitest, node:test and pytest, our own `N passed, N failed, N skipped`,
-//! the reasons that pytest gives with `-rs`, and the line `SKIPPED: reason` by which a test says that it could not run
-//! here. Such a test ends without a complaint, so its tool counts it as passed; here it moves to the skipped.
+//! Recognised are the summary lines of cargo test, vitest, node:test and pytest, our own `N passed, N failed, N
+//! skipped`, the reasons that pytest prints with `-rs`, and the line `SKIPPED: reason` by which a test reports that
+//! it could not run here. Such a test exits successfully, so its tool counts it as passed; here it moves to the
+//! skipped.
 //!
-//! What failed is known by its name: from the line `FAILED: what and why`, cargo test's list, pytest's and vitest's lines; where a command
-//! ended badly and named nothing, by the first and the last of its errors, or the last thing it said.
+//! Failures are known by name: from the line `FAILED: what and why`, cargo test's list, pytest's and vitest's
+//! lines; if a command failed without a name, by its first and last error, or its last line.
 
 use std::collections::BTreeMap;
 
-/// By which a test says that it was skipped.
+/// Mark by which a test reports that it was skipped.
 const SKIP_MARK: &str = "SKIPPED: ";
-/// By which a check says what in it failed, and why.
+/// Mark by which a check reports a failed part, and why.
 const FAIL_MARK: &str = "FAILED: ";
-/// Of cargo, of the compiler, of rustfmt, of a program that panicked.
+/// Errors of cargo, of the compiler, of rustfmt, of a program that panicked.
 const ERRORS: [&str; 4] = ["error: ", "error[", "Diff in ", "thread '"];
-/// Before pytest's names of tests that failed or could not run.
+/// Marks before pytest's names of tests that failed or could not run.
 const PYTEST_MARKS: [&str; 2] = ["FAILED ", "ERROR "];
-/// Before vitest's name of a test that failed.
+/// Mark before vitest's name of a test that failed.
 const VITEST_MARK: &str = " FAIL  ";
-/// How far cargo test indents the names of tests that failed.
+/// Indentation of names in cargo test's list of failures.
 const LIST_INDENT: &str = "    ";
 
-/// Numbers of tests, why some were skipped, and what failed.
+/// Numbers of tests, reasons for skips, and failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     pub(crate) skipped: u64,
-    /// Reason and how often it was given.
+    /// Number of skips by reason.
     pub(crate) reasons: BTreeMap<String, u64>,
-    /// What failed, with the reason where it was given, and how often.
+    /// Number of failures by name, with the reason if there is one.
     pub(crate) failures: BTreeMap<String, u64>,
 }
 
@@ -45,17 +46,17 @@ impl Counts {
         Self { failed: 1, ..Self::default() }
     }
 
-    /// Something that could not run here.
+    /// One check that could not run here.
     pub(crate) fn one_skipped(reason: &str) -> Self {
         Self { skipped: 1, reasons: BTreeMap::from([(reason.to_owned(), 1)]), ..Self::default() }
     }
 
-    /// How many tests ran.
+    /// Returns the number of tests that ran.
     pub(crate) fn run(&self) -> u64 {
         self.passed + self.failed
     }
 
-    /// Adds what another suite counted.
+    /// Adds the counts of another suite.
     pub(crate) fn add(&mut self, other: &Self) {
         self.passed += other.passed;
         self.failed += other.failed;
@@ -69,34 +70,34 @@ impl Counts {
     }
 }
 
-/// Counting while the lines come in.
+/// State of counting while lines arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     counts: Counts,
-    /// Tests that said they were skipped and that their tool will call passed.
+    /// Tests that reported a skip and that their tool will count as passed.
     said_skipped: u64,
     list: List,
-    /// The first and the last error of a command that names no test.
+    /// First and last error of a command that names no test.
     errors: Option<(String, String)>,
-    /// The last line that says something.
+    /// Last line that is not empty.
     last: String,
 }
 
-/// Where in cargo test's list of what failed the next line is.
+/// Position of the next line in cargo test's list of failures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum List {
     #[default]
     Outside,
-    /// Behind its heading, which is also that of what the tests printed.
+    /// After its heading, which is also the heading of the tests' output.
     Begun,
-    /// Behind a name.
+    /// After a name.
     Named,
 }
 
 impl Reading {
-    /// The counts, once all lines have been read.
+    /// Returns the counts, once all lines have been read.
     ///
-    /// `success` tells whether what was read ended well: else something failed, and has a name.
+    /// `success` is true if the command exited successfully; otherwise something failed, and gets a name.
     pub(crate) fn finish(mut self, success: bool) -> Counts {
         if !success && self.counts.failures.is_empty() {
             let (first, last) = self.errors.take().unwrap_or_else(|| (self.last.clone(), self.last.clone()));
@@ -108,12 +109,12 @@ impl Reading {
         self.counts
     }
 
-    /// Notes what failed.
+    /// Records a failure.
     pub(crate) fn failed(&mut self, what: &str) {
         *self.counts.failures.entry(what.trim().to_owned()).or_default() += 1;
     }
 
-    /// Takes in one line of output.
+    /// Reads one line of output.
     pub(crate) fn read_line(&mut self, line: &str) {
         self.read_failure(line);
         if !line.trim().is_empty() {
@@ -123,7 +124,7 @@ impl Reading {
             self.said_skipped += 1;
             *self.counts.reasons.entry(reason.trim().to_owned()).or_default() += 1;
         } else if let Some((count, reason)) = pytest_skip(line) {
-            // Its summary counts them.
+            // Its summary has their number.
             *self.counts.reasons.entry(reason.to_owned()).or_default() += count;
         } else if let Some((_, summary)) = line.split_once("test result: ") {
             let numbers = summary.split_once(". ").map_or("", |(_, numbers)| numbers);
@@ -179,23 +180,23 @@ impl Reading {
     }
 }
 
-/// How many tests pytest skipped for a reason: `SKIPPED [2] tests/test_x.py:3: reason`.
+/// Returns the number of tests pytest skipped for a reason: `SKIPPED [2] tests/test_x.py:3: reason`.
 fn pytest_skip(line: &str) -> Option<(u64, &str)> {
     let (count, place_and_reason) = line.strip_prefix("SKIPPED [")?.split_once("] ")?;
     let (_, reason) = place_and_reason.split_once(": ")?;
     Some((count.parse().ok()?, reason.trim()))
 }
 
-/// The `tests/test_a.py::test_b - AssertionError` of pytest's summary.
+/// Returns the `tests/test_a.py::test_b - AssertionError` of pytest's summary.
 fn pytest_failure(line: &str) -> Option<&str> {
     let named = PYTEST_MARKS.iter().find_map(|mark| line.strip_prefix(mark))?;
     named.split(" - ").next().is_some_and(|name| name.contains(".py")).then_some(named)
 }
 
-/// `5 passed, 1 skipped`, with pytest's frame (`== … in 0.40s ==`) taken off; nothing else may stand in the line.
+/// Returns `5 passed, 1 skipped`, without pytest's frame (`== … in 0.40s ==`); the line must contain nothing else.
 fn comma_summary(line: &str) -> Option<&str> {
     let inside = line.trim().trim_matches('=').trim();
-    // Of more than a minute pytest says hours and minutes, too.
+    // For more than a minute pytest prints hours and minutes, too.
     let inside = inside.split_once(" (").filter(|(_, rest)| rest.ends_with(')')).map_or(inside, |(it, _)| it);
     let list =
         inside.split_once(" in ").filter(|(_, rest)| rest.ends_with('s')).map_or(inside, |(list, _)| list);
@@ -307,7 +308,7 @@ mod tests {
             \nfailures:\n    b\n    src/lib.rs - c (line 12)\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored\n    d\n\
             error: test failed, to rerun pass `-p x`\n";
         assert_eq!(failures(output, false), named(&["b", "src/lib.rs - c (line 12)"]));
-        // Without what they printed (`--nocapture`) the heading comes twice.
+        // Without captured output (`--nocapture`) the heading occurs twice.
         assert_eq!(failures("failures:\n\nfailures:\n    b\n\n    no\n", false), named(&["b"]));
     }
 

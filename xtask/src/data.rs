@@ -1,20 +1,20 @@
-//! `cargo xtask data`: brings the recorded signals that cannot be shipped into `data/external`.
+//! `cargo xtask data`: downloads the recorded signals that cannot be shipped into `data/external`.
 //!
-//! They lie in ordinary Python and Debian packages; `data/extract.py` takes them out. Nothing here ever fails
-//! a build: what is absent is said, with the way to get it, and the program does without.
+//! They are in ordinary Python and Debian packages; `data/extract.py` extracts them. Nothing here ever fails a
+//! build: missing recordings are reported, with the command to get them, and the program works without them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// The packages that carry the recordings or read their formats, pinned: the files must come out the same.
+/// Packages that contain the recordings or read their formats, pinned: the files must always be the same.
 ///
 /// `setuptools` below 81 still has the `pkg_resources` that this version of obspy imports.
 const PYTHON_PACKAGES: [&str; 4] = ["numpy<2", "obspy==1.4.2", "soundfile", "setuptools<81"];
 const SOUND_PACKAGE: &str = "sound-theme-freedesktop";
 
-/// Fetches and extracts; says what it could not do.
+/// Fetches and extracts the recordings; reports failures.
 ///
 /// # Errors
 /// Only if the project's own folders cannot be written.
@@ -50,7 +50,7 @@ fn project_root() -> Result<PathBuf> {
     Ok(root.context("xtask lies in the project's folder")?.to_owned())
 }
 
-/// Makes a virtual environment with the packages, or uses the one made before; returns its Python.
+/// Creates a virtual environment with the packages, or reuses it; returns its Python.
 fn python_with_packages(work: &Path) -> Result<PathBuf, String> {
     let environment = work.join("venv");
     let python = environment.join("bin/python");
@@ -80,7 +80,7 @@ fn unpacked_sounds(work: &Path) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Runs a command; says which one failed and what it printed last.
+/// Runs a command; an error names the command and its last line of output.
 fn succeed(command: &mut Command) -> Result<(), String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("`{program}` cannot be run: {error}"))?;

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: everything at once for somebody who has just cloned the repository.
+//! `cargo xtask demo`: the complete demo for somebody who has just cloned the repository.
 
 use crate::setup::{self, Need, say};
 use crate::{Verdict, workspace};
@@ -14,7 +14,7 @@ pub(crate) struct Options {
     arguments: Vec<String>,
 }
 
-/// Sets up, builds, and becomes `tallycast demo`; returns only when that is not possible.
+/// Sets up, builds, and becomes `tallycast demo`; returns only if that is not possible.
 pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     if workspace::root().join("web/package.json").is_file() {
         let preparation = setup::prepare(&[Need::Page]);
@@ -27,7 +27,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     setup::run_said(&mut build, "building tallycast (the first time takes minutes)")?;
 
     let binary = workspace::Metadata::load()?.target_directory.join("release/tallycast");
-    // Taking this process's place hands over the terminal, Ctrl-C and the exit code as they are.
+    // Replacing this process keeps the terminal, Ctrl-C and the exit code.
     let error = Command::new(&binary).arg("demo").args(&options.arguments).exec();
-    Err(error).with_context(|| format!("{} could not be started", binary.display()))
+    Err(error).with_context(|| format!("cannot start {}", binary.display()))
 }

@@ -1,7 +1,8 @@
 //! `cargo xtask fuzz`: every fuzz target for a while, with coverage, on a stable toolchain.
 //!
-//! cargo-fuzz does more (AddressSanitizer, minimising) and needs a nightly toolchain; `fuzz/README.md` is about both. What a
-//! target learnt stays in its corpus below `fuzz/corpus`; what broke it, below `fuzz/artifacts`.
+//! cargo-fuzz does more (AddressSanitizer, minimising) and needs a nightly toolchain; `fuzz/README.md` describes
+//! both. Inputs that a target has found stay in its corpus below `fuzz/corpus`; failing inputs below
+//! `fuzz/artifacts`.
 
 use crate::Verdict;
 use crate::setup::{self, Need};
@@ -16,30 +17,30 @@ pub(crate) struct Options {
     /// Only these targets, such as `datagram`.
     #[arg(value_name = "TARGET")]
     only: Vec<String>,
-    /// How long each runs.
+    /// Duration of each target's run. Units: seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u32,
 }
 
-/// Where the manifest lies, and what it builds.
+/// Manifest of the targets.
 const MANIFEST: &str = "fuzz/Cargo.toml";
 const TARGETS: &str = "fuzz/fuzz_targets";
-/// A folder of its own: with these flags everything is built anew.
+/// Separate build folder, because these flags require a full rebuild.
 const BUILT: &str = "target/fuzz";
-/// Coverage as libFuzzer reads it.
+/// Coverage instrumentation for libFuzzer.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table -Cdebug-assertions";
-/// So much a target may hold: libFuzzer ends one that holds more, as a failure.
+/// Memory limit of a target in MiB: libFuzzer ends one that exceeds it, as a failure.
 const MEMORY_LIMIT: &str = "-rss_limit_mb=2048";
 
-/// Builds the targets and runs one after the other; goes on behind one that finds something.
+/// Builds the targets and runs one after the other; continues after a failure.
 pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     let preparation = setup::prepare(&[Need::CxxCompiler]);
     if let Some(reason) = preparation.obstacle(&[Need::CxxCompiler]) {
         bail!("{reason}");
     }
     let targets = chosen(&options.only, all()?)?;
-    // Flags for a machine that is named do not reach build scripts and macros, which would have no engine to link with.
+    // With an explicit target, the flags do not apply to build scripts and macros, which could not link with libFuzzer.
     let machine = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut build = cargo();
     build.args([
@@ -67,27 +68,27 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     Ok(if failed == 0 { Verdict::Fine } else { Verdict::FoundSomething })
 }
 
-/// Runs one target; tells whether it held.
+/// Runs one target; returns whether it passed.
 fn fuzz(built: &Path, target: &str, seconds: u32) -> anyhow::Result<bool> {
     let (corpus, artifacts) = (format!("fuzz/corpus/{target}"), format!("fuzz/artifacts/{target}"));
     for folder in [&corpus, &artifacts] {
-        std::fs::create_dir_all(root().join(folder)).with_context(|| format!("{folder} cannot be made"))?;
+        std::fs::create_dir_all(root().join(folder)).with_context(|| format!("cannot create {folder}"))?;
     }
     println!("{target}: {seconds} s");
     let mut command = Command::new(built.join(target));
     command.arg(format!("-max_total_time={seconds}")).arg(format!("-artifact_prefix={artifacts}/"));
     command.args([MEMORY_LIMIT, "-print_final_stats=1", &corpus]).current_dir(root());
-    let status = command.status().with_context(|| format!("{target} could not be started"))?;
+    let status = command.status().with_context(|| format!("cannot start {target}"))?;
     if !status.success() {
         println!("FAILED: {target}: {status}; what broke it lies in {artifacts}");
     }
     Ok(status.success())
 }
 
-/// Names every target, in order.
+/// Returns the names of all targets, in order.
 fn all() -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in root().join(TARGETS).read_dir().with_context(|| format!("{TARGETS} cannot be read"))? {
+    for entry in root().join(TARGETS).read_dir().with_context(|| format!("cannot read {TARGETS}"))? {
         let path = entry?.path();
         let name = path.file_stem().filter(|_| path.extension().is_some_and(|ending| ending == "rs"));
         names.extend(name.map(|name| name.to_string_lossy().into_owned()));
@@ -96,10 +97,10 @@ fn all() -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The targets asked for: all where none is named.
+/// Returns the requested targets: all if none is named.
 fn chosen(only: &[String], all: Vec<String>) -> anyhow::Result<Vec<String>> {
     if let Some(unknown) = only.iter().find(|name| !all.contains(name)) {
-        bail!("there is no target `{unknown}`; there are {}", all.join(", "));
+        bail!("unknown target `{unknown}`; there are {}", all.join(", "));
     }
     Ok(all.into_iter().filter(|name| only.is_empty() || only.contains(name)).collect())
 }

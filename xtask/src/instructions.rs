@@ -1,9 +1,9 @@
-//! `cargo xtask counts`: how many instructions a datagram costs the stream machines and the ring, counted by valgrind and
+//! `cargo xtask counts`: instructions per datagram in the stream machines and the ring, counted by valgrind and
 //! compared with the table in the repository.
 //!
-//! Instructions do not scatter, whatever else a machine does meanwhile: a change that makes the data path dearer is seen
-//! where no time could show it. What is counted is the difference of two runs of `benches/src/bin/counts`, the second
-//! with twice the datagrams, so that what each process does once is not in it.
+//! Instruction counts are independent of other load on the machine: they show a slower data path that no time
+//! measurement could. The count is the difference of two runs of `benches/src/bin/counts`, the second with twice
+//! the datagrams, so that the constant cost of a process cancels.
 
 use crate::Verdict;
 use crate::setup::{self, Need};
@@ -17,7 +17,7 @@ use std::process::Command;
 /// Options of `cargo xtask counts`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Write what was counted into the table.
+    /// Write the counts into the table.
     #[arg(long)]
     update: bool,
 }
@@ -25,31 +25,32 @@ pub(crate) struct Options {
 /// Instructions per datagram, or per record, by case.
 type Table = BTreeMap<String, u64>;
 
-/// The table, as it is committed.
+/// The committed table.
 const TABLE: &str = "benches/counts.toml";
-/// What stands above its rows.
+/// Header of the table.
 const TABLE_HEAD: &str = "\
 # Instructions that one datagram, or one record of a ring, costs; an optimised build under valgrind. Written by
 # `cargo xtask counts --update`; `cargo xtask test` fails where a count has grown by more than 3 %.
 
 [instructions]
 ";
-/// How much a count may grow: compilers move it by a percent or two.
+/// Permitted growth of a count: compilers shift it by a percent or two.
 const TOLERANCE_PERCENT: u64 = 3;
-/// Datagrams of the shorter run: enough that what happens once a train or once a second does not show.
+/// Datagrams of the shorter run: enough that work per train or per second does not show.
 const DATAGRAMS: u64 = 2_000;
-/// Lets the C library copy memory as on any processor of the kind. Which of its ways it takes is else a matter of the model, and one of
-/// them, a single instruction that repeats itself, is counted once for every byte: twice the instructions for a large datagram.
+/// Makes the C library copy memory in the same way on all processors of the architecture. Otherwise the
+/// implementation depends on the model, and for one of them, a single repeating instruction, valgrind counts every
+/// byte: twice the instructions for a large datagram.
 const ONE_WAY_TO_COPY: (&str, &str) = (
     "GLIBC_TUNABLES",
     "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX2,-AVX,-ERMS,-FSRM,-SSSE3,-AVX_Fast_Unaligned_Load",
 );
-/// What a case counts that does two things, of which the other one has a case of its own.
+/// Case that does two things, one of which has a case of its own.
 const BOTH: &str = "send+receive";
 const FIRST: &str = "send";
 const SECOND: &str = "receive";
 
-/// What became of a count.
+/// Result of comparing a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Same,
@@ -57,11 +58,11 @@ enum Change {
     Faster,
     /// Not in the table.
     New,
-    /// Only in the table.
+    /// In the table only.
     Gone,
 }
 
-/// Counts, and compares or writes.
+/// Counts, and compares the counts or writes the table.
 pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     let preparation = setup::prepare(&[Need::Valgrind]);
     if let Some(reason) = preparation.obstacle(&[Need::Valgrind]) {
@@ -70,12 +71,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     let found = count_all()?;
     let path = root().join(TABLE);
     if options.update {
-        std::fs::write(&path, written(&found)).with_context(|| format!("{TABLE} cannot be written"))?;
+        std::fs::write(&path, written(&found)).with_context(|| format!("cannot write {TABLE}"))?;
         println!("{TABLE} is up to date; say in the commit why the counts changed");
         return Ok(Verdict::Fine);
     }
-    let committed =
-        read(&std::fs::read_to_string(&path).with_context(|| format!("{TABLE} cannot be read"))?)?;
+    let committed = read(&std::fs::read_to_string(&path).with_context(|| format!("cannot read {TABLE}"))?)?;
     Ok(compare(&committed, &found))
 }
 
@@ -113,12 +113,12 @@ fn change(was: Option<u64>, is: Option<u64>) -> Change {
 /// Builds the counted program and counts its cases.
 fn count_all() -> anyhow::Result<Table> {
     let mut build = cargo();
-    // Without the other measurements: the few crates that are counted, and nothing else, are built optimised.
+    // Only the few crates that are counted are built optimised, without the other measurements.
     build.args(["build", "--release", "--package", "benches", "--no-default-features"]);
     build.args(["--features", "counts", "--bin", "counts"]);
     setup::run_said(&mut build, "building what is counted, optimised")?;
     let program = Metadata::load()?.target_directory.join("release").join("counts");
-    let listed = Command::new(&program).output().context("the counted program could not be started")?;
+    let listed = Command::new(&program).output().context("cannot start the counted program")?;
     let mut table = Table::new();
     for case in String::from_utf8_lossy(&listed.stdout).lines() {
         let more = count(&program, case, 2 * DATAGRAMS)?;
@@ -128,7 +128,7 @@ fn count_all() -> anyhow::Result<Table> {
     Ok(separated(table))
 }
 
-/// Takes the first half out of cases that do both.
+/// Subtracts the first half from cases that do both.
 fn separated(counted: Table) -> Table {
     let second = |name: &str, count: u64| {
         let what = name.strip_prefix(BOTH)?;
@@ -144,13 +144,12 @@ fn count(program: &Path, case: &str, datagrams: u64) -> anyhow::Result<u64> {
     let mut command = Command::new("valgrind");
     command.env(ONE_WAY_TO_COPY.0, ONE_WAY_TO_COPY.1);
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
-    let output =
-        command.args([case, &datagrams.to_string()]).output().context("valgrind could not be started")?;
+    let output = command.args([case, &datagrams.to_string()]).output().context("cannot start valgrind")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{case} failed under valgrind: {said}");
     let collected =
         said.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim());
-    let collected = collected.with_context(|| format!("callgrind did not say what it counted: {said}"))?;
+    let collected = collected.with_context(|| format!("callgrind reported no count: {said}"))?;
     collected.parse().with_context(|| format!("callgrind counted `{collected}`"))
 }
 
@@ -161,7 +160,7 @@ fn read(text: &str) -> anyhow::Result<Table> {
         let (name, count) = line.split_once(" = ")?;
         Some((name.trim_matches('"').to_owned(), count.trim().parse().ok()?))
     };
-    rows.map(|line| row(line).with_context(|| format!("{TABLE}: `{line}` is no row `\"name\" = count`")))
+    rows.map(|line| row(line).with_context(|| format!("{TABLE}: `{line}` is not a row `\"name\" = count`")))
         .collect()
 }
 

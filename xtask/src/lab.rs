@@ -1,4 +1,4 @@
-//! `cargo xtask lab loss`: losses planted in network namespaces, and what the doctor says of them.
+//! `cargo xtask lab loss`: losses planted in network namespaces, and the doctor's report of them.
 
 use crate::Verdict;
 use crate::setup::{self, Need};
@@ -14,7 +14,8 @@ pub(crate) struct Options {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Plant every class of loss (or those named), and compare what is missing with what `tallycast doctor watch` names.
+    /// Plant every class of loss (or those named), and compare the missing datagrams with the report of `tallycast
+    /// doctor watch`.
     Loss(Loss),
 }
 
@@ -33,12 +34,12 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     }
     let mut build = cargo();
     build.args(["build", "--quiet", "--package", "tallycast-cli", "--package", "lab"]);
-    if !build.status().context("cargo could not be started")?.success() {
-        bail!("it does not build");
+    if !build.status().context("cannot start cargo")?.success() {
+        bail!("the laboratory does not build");
     }
     let mut lab = cargo();
     lab.args(["run", "--quiet", "--package", "lab", "--"]).args(arguments);
-    let status = lab.status().context("cargo could not be started")?;
+    let status = lab.status().context("cannot start cargo")?;
     match status.code() {
         Some(0) => Ok(Verdict::Fine),
         Some(1) => Ok(Verdict::FoundSomething),

@@ -1,6 +1,6 @@
-//! Busy loops beside the tests: competition for the processors, as on any shared machine.
+//! Busy loops in addition to the tests: competition for the processors, as on any shared machine.
 //!
-//! They end with [`Load`], and as threads of this process with whatever ends it, Ctrl-C and `kill -9` too.
+//! They end with [`Load`], and as threads of this process also with Ctrl-C and `kill -9`.
 
 use std::hint::black_box;
 use std::num::NonZero;
@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// The fewest loops: on a machine with one processor, tests have a third of it.
+/// Minimum number of loops: on a machine with one processor, tests have a third of it.
 const FEWEST: usize = 2;
-/// Work between two looks at whether it is over: about a tenth of a millisecond.
+/// Work between two checks of the end flag: about a tenth of a millisecond.
 const STEPS: u64 = 100_000;
 
 /// Busy loops that end with this value.
@@ -20,7 +20,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Starts a loop for every processor, two at least.
+    /// Starts one loop per processor, two at least.
     pub(crate) fn start() -> Self {
         let count = thread::available_parallelism().map_or(FEWEST, NonZero::get).max(FEWEST);
         let is_over = Arc::new(AtomicBool::new(false));
@@ -36,9 +36,9 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // Relaxed: nothing else is told by it.
+        // Relaxed: the flag publishes no other data.
         self.is_over.store(true, Ordering::Relaxed);
-        // A loop has nothing to panic about, and a panic of ours is not to be hidden by another.
+        // A loop cannot panic, and a second panic would hide one of ours.
         self.loops.drain(..).for_each(|it| drop(it.join()));
     }
 }

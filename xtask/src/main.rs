@@ -1,7 +1,7 @@
-//! The one tool of the development loop: `cargo xtask` checks, tests, measures and demonstrates Tallycast.
+//! The development tool: `cargo xtask` checks, tests, measures and demonstrates Tallycast.
 //!
-//! Nothing has to be installed first but cargo and, for the page, Node: each command does its own set-up and says what it
-//! does. Start at [`suites`] for what the tests consist of, at [`tidy`] for the rules the repository keeps about itself.
+//! Only cargo and, for the page, Node must be installed first: each command does its own set-up and reports it.
+//! Start at [`suites`] for the tests, at [`tidy`] for the rules of the repository.
 
 mod bench;
 mod counts;
@@ -27,7 +27,7 @@ mod workspace;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// The one tool of the development loop.
+/// The development tool of Tallycast.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version, max_term_width = 100)]
 struct Arguments {
@@ -39,23 +39,23 @@ struct Arguments {
 enum Command {
     /// Run every test a machine can run, installing what is missing; ends with a table and one line of totals.
     Test(runner::Options),
-    /// Check the rules the repository keeps about itself (CONVENTIONS.md, the lines marked "tidy").
+    /// Check the rules of the repository (CONVENTIONS.md, the lines marked "tidy").
     Tidy(tidy::Options),
     /// Set everything up, build and run `tallycast demo` with the arguments given.
     Demo(demo::Options),
     /// Fetch the recorded signals that cannot be shipped into data/external.
     Data,
-    /// Build the page into web/dist, which a monitor server built afterwards carries.
+    /// Build the page into web/dist, for monitor servers built afterwards.
     Page,
     /// Build the Python package, with the command and the page in it, into target/wheels.
     Wheel(wheel::Options),
-    /// Run the stream machine over the simulated network, one run a seed, and check every account.
+    /// Run the stream machine over the simulated network, one run per seed, and check every account.
     Sim(sim::Options),
-    /// Fuzz every decoder, and what stands behind it, for a while each, on a stable toolchain.
+    /// Fuzz every decoder, and the code after it, for a while each, on a stable toolchain.
     Fuzz(fuzz::Options),
-    /// Plant losses in network namespaces, and see whether the doctor names each of them.
+    /// Plant losses in network namespaces, and check that the doctor names each of them.
     Lab(lab::Options),
-    /// Play this version beside earlier ones, which are built from this repository's history.
+    /// Run this version together with earlier ones, which are built from this repository's history.
     Versions,
     /// Run a benchmark of the `benches` package.
     Bench(bench::Options),
@@ -95,10 +95,10 @@ fn run(command: Command) -> anyhow::Result<Verdict> {
     }
 }
 
-/// What a command that could run found.
+/// Result of a command that could run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Nothing to complain about.
+    /// No failures.
     Fine,
     /// Failures or offences; they have been printed.
     FoundSomething,

@@ -1,7 +1,8 @@
-//! `tests/nightly.json`: how the suites of `cargo xtask test --nightly` ended the last time, written by that command and committed.
+//! `tests/nightly.json`: the latest results of the suites of `cargo xtask test --nightly`, written by that command
+//! and committed.
 //!
-//! A row belongs to one suite and says of which commit it is: a night with a few suites by name replaces their rows only. Rows
-//! are written as suites end, so that a night that is broken off keeps what it has.
+//! A row belongs to one suite and names its commit: a night with selected suites replaces their rows only. Rows are
+//! written as suites end, so that an interrupted night keeps its results.
 
 use crate::report::Outcome;
 use crate::workspace::root;
@@ -10,31 +11,31 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Where the results are kept.
+/// File of the results.
 const RESULTS: &str = "tests/nightly.json";
 /// Marks the commit of a tree with uncommitted changes.
 const CHANGED: &str = "+changes";
 
-/// The results so far, and what this night's rows have in common.
+/// The results so far, and the common fields of this night's rows.
 pub(crate) struct Nightly {
     results: Results,
     commit: String,
 }
 
-/// The file.
+/// Content of the file.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Results {
     suites: BTreeMap<String, Row>,
 }
 
-/// How one suite ended.
+/// Result of one suite.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 struct Row {
-    /// When it ended, in UTC.
+    /// End of the suite, in UTC.
     date: String,
-    /// What was tested.
+    /// Commit that was tested.
     commit: String,
     runs: u64,
     passed: u64,
@@ -47,19 +48,18 @@ struct Row {
 }
 
 impl Nightly {
-    /// Reads what is there and asks git what is tested: later on, the file itself is a change.
+    /// Reads the file and asks git for the commit first, because the file itself becomes a change.
     pub(crate) fn begin() -> anyhow::Result<Self> {
         Ok(Self { results: read()?, commit: commit()? })
     }
 
-    /// Writes down how a suite ended.
+    /// Records the result of a suite.
     pub(crate) fn record(&mut self, outcome: &Outcome) -> anyhow::Result<()> {
         let date = said(Command::new("date").args(["--utc", "+%FT%TZ"]))?;
         self.results.suites.insert(outcome.name.clone(), row(outcome, date, self.commit.clone()));
         let text =
             serde_json::to_string_pretty(&self.results).context("results are plain numbers and words")?;
-        std::fs::write(root().join(RESULTS), text + "\n")
-            .with_context(|| format!("{RESULTS} cannot be written"))
+        std::fs::write(root().join(RESULTS), text + "\n").with_context(|| format!("cannot write {RESULTS}"))
     }
 }
 
@@ -84,11 +84,11 @@ fn read() -> anyhow::Result<Results> {
     if !path.is_file() {
         return Ok(Results::default());
     }
-    let text = std::fs::read(&path).with_context(|| format!("{RESULTS} cannot be read"))?;
-    serde_json::from_slice(&text).with_context(|| format!("{RESULTS} is not what this command writes"))
+    let text = std::fs::read(&path).with_context(|| format!("cannot read {RESULTS}"))?;
+    serde_json::from_slice(&text).with_context(|| format!("{RESULTS} is malformed"))
 }
 
-/// The commit that is checked out, and whether anything but the results differs from it.
+/// Returns the commit that is checked out, with a mark if anything but the results differs from it.
 fn commit() -> anyhow::Result<String> {
     let head = said(Command::new("git").args(["rev-parse", "HEAD"]))?;
     let others = ["status", "--porcelain", "--", ".", ":(exclude)tests/nightly.json"];

@@ -1,6 +1,6 @@
-//! The page: npm packages and the build of `web/` into `web/dist`, each only when older than what it is made from.
+//! The page: npm packages and the build of `web/` into `web/dist`, each only if older than its sources.
 //!
-//! Beside `web/` that is the guide to losses, which the page carries.
+//! The sources also include the guide to losses, which the page contains.
 
 use crate::setup::{self, Need, run_said};
 use crate::workspace::root;
@@ -9,26 +9,26 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-/// What npm writes last when it installs; older than the lock file, it speaks of an older list.
+/// Last file that npm writes when it installs; if older than the lock file, the packages are outdated.
 const INSTALLED: &str = "node_modules/.package-lock.json";
-/// What the build writes.
+/// File that the build writes.
 const BUILT: &str = "dist/index.html";
-/// Of what lies outside `web/`, the page is made from this folder.
+/// Folder outside `web/` that is part of the page.
 const GUIDE: &str = "docs/operations";
-/// Folders of `web/` that do not go into the page.
+/// Folders of `web/` that are not part of the page.
 const NOT_IN_THE_PAGE: &[&str] = &["node_modules", "dist", "dev", "test", "tests"];
 
-/// Builds the page because somebody asked for it.
+/// Builds the page on request.
 pub(crate) fn run() -> anyhow::Result<()> {
     let preparation = setup::prepare(&[Need::Page]);
     if let Some(obstacle) = preparation.obstacle(&[Need::Page]) {
-        bail!("the page could not be built: {obstacle}");
+        bail!("cannot build the page: {obstacle}");
     }
-    eprintln!("the page is in web/dist; a monitor server built from now on carries it");
+    eprintln!("the page is in web/dist; monitor servers built from now on contain it");
     Ok(())
 }
 
-/// A command that runs npm in `web/`.
+/// Returns a command that runs npm in `web/`.
 pub(crate) fn npm(arguments: &[&str]) -> Command {
     let mut command = Command::new("npm");
     command.args(arguments).current_dir(web()).env("NO_COLOR", "1");
@@ -37,14 +37,14 @@ pub(crate) fn npm(arguments: &[&str]) -> Command {
 
 /// Installs the page's packages, unless they are those of the lock file.
 pub(crate) fn install() -> anyhow::Result<()> {
-    let lock = modified(&web().join("package-lock.json")).context("web/package-lock.json is not there")?;
+    let lock = modified(&web().join("package-lock.json")).context("web/package-lock.json does not exist")?;
     if modified(&web().join(INSTALLED)).is_some_and(|installed| installed >= lock) {
         return Ok(());
     }
     run_said(&mut npm(&["ci", "--no-audit", "--no-fund"]), "installing the page's npm packages")
 }
 
-/// Builds the page, unless it is newer than all it is made from.
+/// Builds the page, unless it is newer than all of its sources.
 pub(crate) fn build() -> anyhow::Result<()> {
     let newest = newest_source(&web())?.max(newest_source(&root().join(GUIDE))?);
     if modified(&web().join(BUILT)).is_some_and(|built| built >= newest) {
@@ -61,7 +61,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().ok()?.modified().ok()
 }
 
-/// When the newest file that goes into the page was changed.
+/// Returns the modification time of the newest source of the page.
 fn newest_source(folder: &Path) -> anyhow::Result<SystemTime> {
     let mut newest = SystemTime::UNIX_EPOCH;
     for entry in folder.read_dir()? {

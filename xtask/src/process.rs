@@ -1,4 +1,4 @@
-//! Runs one command: its output goes to a log, line by line past a reader, while a person sees that it is running.
+//! Runs one command: its output goes to a log, line by line past a reader, with a progress display.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
@@ -6,20 +6,23 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// How often a terminal shows what is going on.
+/// Interval of progress updates on a terminal.
 const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
-/// How often a log that is not a terminal does: enough to see where a run hangs, not enough to drown the results.
+/// Interval of progress updates in a log: short enough to show where a run hangs, long enough not to drown the
+/// results.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
-/// So long nothing that works says nothing; a test that hangs for ever must not take the report of the others with it.
+/// Maximum silence of a working command: a test that hangs must not suppress the report of the others.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
-/// What stands behind all that a command said, once it has ended. No text has this byte.
+/// Mark after the output of a command, once it has exited. No text contains this byte.
 const END_OF_OUTPUT: &[u8] = b"\0\n";
-/// The width of the line a terminal shows; a narrower terminal would wrap it, and 80 columns are always there.
+/// Width of the progress line; on a narrower terminal it would wrap, and 80 columns are always available.
 const STATUS_COLUMNS: usize = 79;
 
-/// Runs `command` to its end without standard input, gives each line of its output to `on_line` and writes it to `log`.
+/// Runs `command` to its end without standard input, passes each line of its output to `on_line` and writes it to
+/// `log`.
 ///
-/// One that says nothing for twenty minutes is ended with all it started, and the last thing it said is the error.
+/// A command that prints nothing for twenty minutes is killed with all of its descendants, and its last line is the
+/// error.
 pub(crate) fn run_logged(
     command: &mut Command,
     name: &str,
@@ -39,7 +42,7 @@ fn run_for(
     let (reader, writer) = io::pipe()?;
     let mut end = Some(writer.try_clone()?);
     let mut child = command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).spawn()?;
-    // The command holds copies of the pipe's writing end; with them open here as well, one that closes both would seem to go on.
+    // The command holds copies of the pipe's writing end. Its own are closed here, so that the pipe ends with the command's.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let lines = lines_of(reader);
     let mut status = Status::new(name);
@@ -65,7 +68,8 @@ fn run_for(
     child.wait()
 }
 
-/// Ends a process and all that it started, the youngest first, so that none is left to disturb what runs next.
+/// Kills a process and all of its descendants, the youngest first, so that none is left to disturb the next
+/// command.
 fn end_with_descendants(child: &mut Child) -> io::Result<()> {
     let mut family = vec![child.id()];
     let mut next = 0;
@@ -79,23 +83,23 @@ fn end_with_descendants(child: &mut Child) -> io::Result<()> {
         next += 1;
     }
     for id in family.iter().rev() {
-        // One that has ended meanwhile is as well.
+        // One that has exited meanwhile is fine.
         let _ = Command::new("kill").args(["-KILL", &id.to_string()]).stderr(Stdio::null()).status()?;
     }
     child.wait().map(drop)
 }
 
-/// What comes of waiting for a line.
+/// Result of waiting for a line.
 enum Next {
     Line(String),
-    /// The command has ended and said everything.
+    /// The command has exited and all of its output was read.
     End,
     Silence,
 }
 
-/// Reads lines on a thread of its own, so that waiting for one can be interrupted to show progress.
+/// Reads lines on a separate thread, so that waiting for one can be interrupted to show progress.
 fn lines_of(reader: io::PipeReader) -> Receiver<String> {
-    // A full queue makes the child wait, as a pipe would; it needs no more room than that.
+    // A full queue makes the child wait, as a pipe would; more room is not needed.
     let (sender, receiver) = mpsc::sync_channel(1024);
     std::thread::spawn(move || {
         let mut reader = BufReader::new(reader);
@@ -103,7 +107,7 @@ fn lines_of(reader: io::PipeReader) -> Receiver<String> {
         while reader.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
             let rest = line.strip_suffix(END_OF_OUTPUT);
             let text = String::from_utf8_lossy(rest.unwrap_or(&line)).trim_end().to_owned();
-            // The last line may have no end of its own; where it has one, nothing stands before the mark.
+            // The last line may lack a line end; if it has one, the mark is alone on its line.
             let says_nothing = rest.is_some_and(<[u8]>::is_empty);
             if (!says_nothing && sender.send(text).is_err()) || rest.is_some() {
                 break;
@@ -116,8 +120,8 @@ fn lines_of(reader: io::PipeReader) -> Receiver<String> {
 
 /// Waits for the next line.
 ///
-/// A process left behind by the command may hold the pipe open for ever; so the end of the command counts, not of the pipe. All
-/// that it said is read all the same: what is written behind that marks the `end`.
+/// A process left behind by the command may hold the pipe open for ever; so the end of the command counts, not that
+/// of the pipe. Its whole output is read all the same: the mark written after it shows its `end`.
 fn next_line(
     lines: &Receiver<String>,
     child: &mut Child,
@@ -145,15 +149,16 @@ fn next_line(
     }
 }
 
-/// Writes the mark behind all that was said. On a thread of its own: a pipe that a process left behind keeps full takes it late.
+/// Writes the mark after the output, on a separate thread: if a left-behind process keeps the pipe full, the write
+/// blocks.
 fn mark(end: Option<io::PipeWriter>) {
     std::thread::spawn(move || {
-        // Nobody reads any more: then nobody waits for it.
+        // An error means that the reader is gone, and so does not wait for the mark.
         let _ = end.map(|mut end| end.write_all(END_OF_OUTPUT));
     });
 }
 
-/// What a person sees while a command runs.
+/// Progress display of a running command.
 struct Status<'a> {
     name: &'a str,
     began: Instant,
@@ -194,7 +199,7 @@ impl<'a> Status<'a> {
 mod tests {
     use super::*;
 
-    /// How long a test waits before it fails. Not a measure of anything.
+    /// Watchdog of a test.
     const WATCHDOG: Duration = Duration::from_secs(60);
 
     fn run(script: &str) -> (bool, Vec<String>) {
@@ -222,15 +227,15 @@ mod tests {
         let mut lines = Vec::new();
         let mut log = File::options().write(true).open("/dev/null").unwrap();
         let script = "sh -c 'sleep 3600 & echo $!; wait'; echo never";
-        // So long that what it says first is heard, whatever else the machine does.
+        // Long enough for its first line to arrive on any busy machine.
         let patience = Duration::from_secs(5);
         let outcome = run_for(patience, Command::new("sh").args(["-c", script]), "test", &mut log, |line| {
             lines.push(line.to_owned());
         });
         assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::TimedOut);
         let [id] = &lines[..] else { panic!("{lines:?}") };
-        // A process that was killed is seen to run until it has a processor to end at; an orphan that has ended stays a zombie
-        // where nobody reaps it.
+        // A killed process counts as running until it has a processor to exit on; an exited orphan stays a zombie
+        // if nothing reaps it.
         let began = Instant::now();
         loop {
             let state = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
@@ -246,7 +251,7 @@ mod tests {
     fn a_process_left_behind_does_not_hold_the_run() {
         let (success, lines) = run("sleep 60 & echo $!");
         assert!(success);
-        // Only a process that is still running can be ended, so the run did not wait for it.
+        // Only a running process can be killed, so the run did not wait for it.
         assert!(Command::new("kill").arg(&lines[0]).status().unwrap().success());
     }
 }

@@ -1,25 +1,26 @@
-//! The end of a test run: what failed, what was skipped and why, a table of suites, and one line of totals.
+//! End of a test run: failures, skips with reasons, a table of suites, and one line of totals.
 
 use crate::counts::Counts;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// So many failures of a suite are named, and so much of each: where everything fails, one reason is as good as all.
+/// Maximum number of failures shown per suite, and maximum length of each: if everything fails, one reason is
+/// enough.
 const SHOWN_FAILURES: usize = 20;
 const SHOWN_CHARS: usize = 300;
 
-/// What came of one suite.
+/// Result of one suite.
 pub(crate) struct Outcome {
     pub(crate) name: String,
     pub(crate) elapsed: Duration,
     pub(crate) counts: Counts,
-    /// The full output, when commands were run.
+    /// Log of the full output, if commands were run.
     pub(crate) log: Option<PathBuf>,
 }
 
 impl Outcome {
-    /// One word for the whole suite.
+    /// Returns the state of the suite in one word.
     pub(crate) fn word(&self) -> &'static str {
         match &self.counts {
             counts if counts.failed > 0 => "FAILED",
@@ -28,7 +29,7 @@ impl Outcome {
         }
     }
 
-    /// The numbers of the suite in words.
+    /// Returns the numbers of the suite in words.
     pub(crate) fn summary(&self) -> String {
         let Counts { passed, failed, skipped, .. } = self.counts;
         let parts = [(passed, "passed"), (failed, "failed"), (skipped, "skipped")];
@@ -41,11 +42,11 @@ impl Outcome {
     }
 }
 
-/// All suites of a run; its display is the end of the run's output.
+/// All suites of a run; its display is the end of the output.
 pub(crate) struct Report(pub(crate) Vec<Outcome>);
 
 impl Report {
-    /// Whether no test failed.
+    /// Returns whether no test failed.
     pub(crate) fn is_fine(&self) -> bool {
         self.totals().failed == 0
     }
@@ -84,7 +85,7 @@ impl fmt::Display for Report {
                 None => writeln!(f, "failed in {}: see above", outcome.name)?,
             }
         }
-        // Last: of a long output often only the end is kept.
+        // Failures come last: often only the end of a long output is kept.
         for outcome in self.0.iter().filter(|outcome| outcome.counts.failed > 0) {
             failures(f, outcome)?;
         }
@@ -92,7 +93,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Names what failed in a suite.
+/// Lists the failures of a suite.
 fn failures(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
     let Outcome { name, counts, .. } = outcome;
     for (what, count) in counts.failures.iter().take(SHOWN_FAILURES) {
@@ -160,7 +161,7 @@ mod tests {
             let report = Report(vec![outcome("unit", Counts { failures, ..Counts::one_failed() })]);
             report.to_string().lines().filter(|line| line.starts_with("failed in unit")).count()
         };
-        // With the line that says where the log is.
+        // Includes the line with the path of the log.
         assert_eq!(failures(SHOWN_FAILURES, SHOWN_CHARS - 1), 1 + SHOWN_FAILURES);
         assert_eq!(failures(SHOWN_FAILURES + 1, SHOWN_CHARS), 2 + SHOWN_FAILURES);
         let counts = Counts { failures: [("é".repeat(SHOWN_CHARS + 1), 1)].into(), ..Counts::one_failed() };

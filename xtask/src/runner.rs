@@ -1,7 +1,7 @@
-//! `cargo xtask test`: runs the suites one after the other and goes on after a failure.
+//! `cargo xtask test`: runs the suites one after the other and continues after a failure.
 //!
-//! One at a time because small machines have two cores and several suites need both for real data rates. Each suite's
-//! full output is kept below `target/xtask`; what failed is shown.
+//! They run one at a time because small machines have two cores and several suites need both for real data rates.
+//! Each suite's full output is kept below `target/xtask`; failures are shown.
 
 use crate::counts::{Counts, Reading};
 use crate::load::Load;
@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// What cargo's test programs ask for the number of their threads.
+/// Environment variable for the number of threads of cargo's test programs.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
-/// So much of a failed suite's output is shown; the rest is in its log.
+/// Maximum number of lines shown of a failed suite's output; the rest is in its log.
 const SHOWN_LINES: usize = 300;
 
 /// Options of `cargo xtask test`.
@@ -30,10 +30,11 @@ pub(crate) struct Options {
     /// Only the inner loop: tidy, fmt, clippy, unit and property tests, fixed-seed simulation. Installs nothing.
     #[arg(long, conflicts_with = "nightly")]
     fast: bool,
-    /// Beside busy loops, one per processor and two at least: suites with sockets, clocks, processes or browsers three times.
+    /// Run with busy loops, one per processor and two at least: suites with sockets, clocks, processes or browsers
+    /// three times.
     #[arg(long, conflicts_with = "nightly")]
     under_load: bool,
-    /// What takes long by nature, such as 100,000 seeds and minutes of fuzzing; writes the results to tests/nightly.json.
+    /// Run the long suites, such as 100,000 seeds and minutes of fuzzing; write the results to tests/nightly.json.
     #[arg(long)]
     nightly: bool,
     /// Only these suites, such as `unit` or `page`.
@@ -54,7 +55,7 @@ impl Options {
     }
 }
 
-/// Runs the suites asked for and prints the report.
+/// Runs the requested suites and prints the report.
 pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     let lane = options.lane();
     refuse_unknown(lane, &options.only)?;
@@ -94,7 +95,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     Ok(if report.is_fine() { Verdict::Fine } else { Verdict::FoundSomething })
 }
 
-/// What the runs of a suite are called: as the suite itself, where there is one.
+/// Returns the names of a suite's runs: the suite's own name if there is one run.
 fn names(suite: &str, runs: u32) -> Vec<String> {
     match runs {
         1 => vec![suite.to_owned()],
@@ -109,12 +110,12 @@ fn refuse_unknown(lane: Lane, names: &[String]) -> anyhow::Result<()> {
         suites::all().any(|suite| suite.name == name && is_of_night(suite) == (lane == Lane::Nightly))
     };
     match names.iter().find(|name| !is_known(name)) {
-        Some(name) => bail!("no suite is called `{name}`; `cargo xtask test {night}--list` names them all"),
+        Some(name) => bail!("unknown suite `{name}`; `cargo xtask test {night}--list` lists them"),
         None => Ok(()),
     }
 }
 
-/// Sets up for all suites at once; the time it takes and what fails in it have a row of their own.
+/// Sets up for all suites at once; the set-up has its own row for its time and failures.
 fn prepare(suites: &[&Suite]) -> (Outcome, Preparation) {
     let began = Instant::now();
     let needs: Vec<Need> =
@@ -125,17 +126,17 @@ fn prepare(suites: &[&Suite]) -> (Outcome, Preparation) {
 }
 
 struct Runner {
-    /// The folder of the logs.
+    /// Folder of the logs.
     logs: PathBuf,
-    /// Where programs lie once they are built, the command under test among them.
+    /// Folder of the built programs, including the command under test.
     built: PathBuf,
     metadata: Metadata,
 }
 
 impl Runner {
-    /// Builds what the suites run, as long as nothing competes for the processors: under load it would take three times as long.
+    /// Builds the programs of the suites before the load starts: under load it would take three times as long.
     ///
-    /// What does not build is told by the suites that need it.
+    /// Build failures are reported by the suites that need the programs.
     fn build(&self, suites: &[&Suite]) -> anyhow::Result<Outcome> {
         println!("build: the programs of all suites, before the load begins");
         let began = Instant::now();
@@ -153,7 +154,7 @@ impl Runner {
         })
     }
 
-    /// What a step builds before it runs anything.
+    /// Returns the build command of a step.
     fn building(&self, step: &Step) -> Option<Command> {
         match step {
             Step::Tests(targets, _) => Some(suites::builds(&self.metadata, *targets)),
@@ -162,7 +163,7 @@ impl Runner {
         }
     }
 
-    /// Runs one suite, under a name of its own where it runs several times, and says how it went.
+    /// Runs one suite, under a separate name if it runs several times, and returns its result.
     fn run(&self, suite: &Suite, name: String, preparation: &Preparation) -> anyhow::Result<Outcome> {
         println!("{name}: {}", suite.about);
         let began = Instant::now();
@@ -179,9 +180,9 @@ impl Runner {
         Ok(outcome)
     }
 
-    /// Runs the steps up to the first that fails, and counts.
+    /// Runs the steps up to the first failure, and counts.
     fn run_steps(&self, suite: &Suite, path: &Path) -> anyhow::Result<Counts> {
-        let mut log = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
+        let mut log = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         let mut reading = Reading::default();
         let mut success = true;
         for step in suite.steps {
@@ -208,7 +209,8 @@ impl Runner {
     fn command(&self, step: &Step) -> anyhow::Result<Command> {
         let mut command = match step {
             Step::Xtask(arguments) => {
-                let mut command = Command::new(std::env::current_exe().context("xtask cannot find itself")?);
+                let mut command =
+                    Command::new(std::env::current_exe().context("cannot find the path of xtask")?);
                 command.args(*arguments);
                 command
             }
@@ -227,7 +229,7 @@ impl Runner {
             Step::Npm(arguments) => page::npm(arguments),
             Step::Python(environment, arguments) => environment.python(arguments),
         };
-        // Tests in other languages, and those of other packages, find the command under test here.
+        // Tests in other languages and packages find the command under test by these variables.
         command.env("TALLYCAST_BIN", self.built.join("tallycast")).env("CARGO_TERM_COLOR", "never");
         if std::env::var_os(TEST_THREADS).is_none() {
             command.env(TEST_THREADS, test_threads().to_string());
@@ -236,14 +238,14 @@ impl Runner {
     }
 }
 
-/// Says how many tests run side by side: those over real sockets wait for real time more than they compute.
+/// Returns the number of parallel tests: tests over real sockets mostly wait for real time.
 fn test_threads() -> usize {
     3 * std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// A suite that ended badly has failed, even where no single test says so: it may not have been built.
+/// Counts a failed command as a failure even without a failed test: it may not have been built.
 ///
-/// A single check may say of parts of it that they were skipped, and which failed.
+/// A single check may report skipped and failed parts.
 fn counts_of(counting: Counting, printed: Counts, success: bool) -> Counts {
     let Counts { ref reasons, ref failures, .. } = printed;
     let with_parts = |check: Counts| {
@@ -258,7 +260,7 @@ fn counts_of(counting: Counting, printed: Counts, success: bool) -> Counts {
     }
 }
 
-/// Shows what a log says about failures, at most the last [`SHOWN_LINES`].
+/// Prints the part of a log about failures, at most the last [`SHOWN_LINES`].
 fn show_end(log: &Path) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(log)?;
     let lines = relevant_lines(&text);
@@ -272,7 +274,7 @@ fn show_end(log: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The lines of a log without what cargo test says about tests that passed.
+/// Returns the lines of a log without cargo test's lines about passed tests.
 fn relevant_lines(text: &str) -> Vec<&str> {
     let mut of_successes = false;
     let mut told = Vec::new();

@@ -1,8 +1,9 @@
-//! Set-up: finds out what a run needs and this machine lacks, installs what it may, and says all of it.
+//! Set-up: determines what a run needs and this machine lacks, installs what it may, and reports all of it.
 //!
-//! Shared by `test`, `demo` and `page`. Nothing to do costs a few milliseconds, so every run asks. What cannot be
-//! installed (no root, no network, not Debian) is told with the command that would do it; whoever asked goes on without.
-//! Tools are a table ([`TOOLS`]); the page and the Pythons are built up by files of their own.
+//! Shared by `test`, `demo` and `page`. Without anything to do it takes a few milliseconds, so every run calls it.
+//! If something cannot be installed (no root, no network, not Debian), the command to install it is printed, and
+//! the caller continues without. Tools are a table ([`TOOLS`]); the page and the Pythons are built by their own
+//! modules.
 
 mod debian;
 mod python;
@@ -17,7 +18,7 @@ pub(crate) use python::{BENCH, Environment, PACKAGE, READERS, WHEEL};
 /// The oldest Node that builds the page.
 const NODE_MAJOR: u32 = 20;
 
-/// Something a suite or the demo cannot do without.
+/// A requirement of a suite or the demo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
     Rustfmt,
@@ -33,25 +34,25 @@ pub(crate) enum Need {
     Tmux,
     Chromium,
     Node,
-    /// `web/node_modules` as the lock file says.
+    /// `web/node_modules` as in the lock file.
     NpmPackages,
-    /// `web/dist`, newer than what it is made from.
+    /// `web/dist`, newer than its sources.
     Page,
     PythonVenv,
-    /// The broker that the bridge to MQTT is tested with.
+    /// The broker for the tests of the MQTT bridge.
     Mosquitto,
     /// A virtual environment with the packages of `tests/archive-readers/requirements.txt`.
     PythonReaders,
-    /// A virtual environment with those of `python/requirements-build.txt`.
+    /// A virtual environment with the packages of `python/requirements-build.txt`.
     PythonWheel,
-    /// A virtual environment with those of `python/requirements-test.txt`.
+    /// A virtual environment with the packages of `python/requirements-test.txt`.
     PythonPackage,
-    /// A virtual environment with those of `benches/python/requirements.txt`.
+    /// A virtual environment with the packages of `benches/python/requirements.txt`.
     PythonBench,
 }
 
 impl Need {
-    /// What has to be met before.
+    /// Returns the need that must be met first.
     fn ground(self) -> Option<Self> {
         match self {
             Self::NpmPackages => Some(Self::Node),
@@ -78,17 +79,17 @@ impl Need {
     }
 }
 
-/// A program that is either there or not.
+/// A program that is either installed or not.
 struct Tool {
     need: Need,
     name: &'static str,
     why: &'static str,
-    /// Succeeds where the tool is there.
+    /// Command that succeeds if the tool is installed.
     probe: &'static [&'static str],
     remedy: Remedy,
 }
 
-/// How a missing tool comes about.
+/// Way to install a missing tool.
 #[derive(Clone, Copy)]
 enum Remedy {
     DebianPackage(&'static str),
@@ -180,8 +181,8 @@ const TOOLS: &[Tool] = &[
         need: Need::Chromium,
         name: "Chromium's headless shell",
         why: "shows the page to its tests",
-        // A person may name another browser, as for the tests themselves (`web/test/page/browser.ts`).
-        // The whole browser does as well and takes twice the processor time.
+        // A person may name another browser, as for the tests themselves (`web/test/page/browser.ts`). The full
+        // browser works as well and takes twice the processor time.
         probe: &["sh", "-c", "\"${CHROMIUM:-chromium-headless-shell}\" --version || chromium --version"],
         remedy: Remedy::DebianPackage("chromium-headless-shell"),
     },
@@ -196,7 +197,7 @@ const TOOLS: &[Tool] = &[
         need: Need::Mosquitto,
         name: "mosquitto",
         why: "is the broker at the other end of the bridge to MQTT",
-        // Debian puts it where not everybody's PATH looks, and it has no option that does nothing.
+        // Debian installs it outside the usual PATH, and it has no option without an effect.
         probe: &["sh", "-c", "PATH=\"$PATH:/usr/sbin\"; command -v mosquitto"],
         remedy: Remedy::DebianPackage("mosquitto"),
     },
@@ -206,15 +207,15 @@ const TOOLS: &[Tool] = &[
         why: "builds the page",
         probe: &["npm", "--version"],
         remedy: Remedy::ByHand(
-            "install it from https://nodejs.org or, where it is new enough: apt-get install nodejs npm",
+            "install it from https://nodejs.org or, if new enough there: apt-get install nodejs npm",
         ),
     },
 ];
 
-/// Meets a need; quick when it is met already.
+/// Function that meets a need; quick if it is met already.
 type Build = fn() -> anyhow::Result<()>;
 
-/// What is made rather than installed, each after what it stands on.
+/// Needs that are built rather than installed, each after its prerequisite.
 const BUILDS: &[(Need, Build)] = &[
     (Need::NpmPackages, page::install),
     (Need::Page, page::build),
@@ -224,17 +225,17 @@ const BUILDS: &[(Need, Build)] = &[
     (Need::PythonBench, || BENCH.prepare()),
 ];
 
-/// What came of a set-up.
+/// Result of a set-up.
 #[derive(Debug, Default)]
 pub(crate) struct Preparation {
-    /// Needs that are not met, each with the reason.
+    /// Unmet needs, each with the reason.
     pub(crate) missing: BTreeMap<Need, String>,
-    /// Steps that should have worked here and did not.
+    /// Steps that should have worked here and failed.
     pub(crate) failures: Vec<String>,
 }
 
 impl Preparation {
-    /// Why something with these needs cannot run, if it cannot.
+    /// Returns why something with these needs cannot run; `None` if it can.
     pub(crate) fn obstacle(&self, needs: &[Need]) -> Option<&str> {
         needs.iter().find_map(|need| self.missing.get(need)).map(String::as_str)
     }
@@ -243,7 +244,7 @@ impl Preparation {
         self.missing.insert(need, reason.into());
     }
 
-    /// Records a step that failed: whatever needs it is skipped, and the set-up itself is not well.
+    /// Records a failed step: suites that need it are skipped, and the set-up itself has failed.
     fn failed(&mut self, need: Need, error: &anyhow::Error) {
         let failure = format!("{error:#}");
         say(&failure);
@@ -252,7 +253,7 @@ impl Preparation {
     }
 }
 
-/// Meets as many of `needs`, and of what they stand on, as this machine allows.
+/// Meets as many of `needs` and their prerequisites as this machine allows.
 pub(crate) fn prepare(needs: &[Need]) -> Preparation {
     let mut preparation = Preparation::default();
     let wanted = with_grounds(needs);
@@ -269,7 +270,7 @@ fn with_grounds(needs: &[Need]) -> BTreeSet<Need> {
     needs.iter().flat_map(chain).collect()
 }
 
-/// Builds what meets `need`, if what it stands on is there.
+/// Builds `need` if its prerequisite is met.
 fn build_on_ground(need: Need, build: Build, preparation: &mut Preparation) {
     let obstacle = need.ground().and_then(|ground| preparation.missing.get(&ground)).cloned();
     if let Some(reason) = obstacle {
@@ -335,12 +336,13 @@ fn node_is_new_enough() -> bool {
     major.is_some_and(|major| major >= NODE_MAJOR)
 }
 
-/// The 20 of `v20.20.2`.
+/// Returns the 20 of `v20.20.2`.
 fn node_major(version: &str) -> Option<u32> {
     version.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
 }
 
-/// Runs a command of the set-up: says what and why, streams its output to standard error, says how long it took.
+/// Runs a command of the set-up: prints the command and its purpose, streams its output to standard error, prints
+/// its duration.
 pub(crate) fn run_said(command: &mut Command, what: &str) -> anyhow::Result<()> {
     say(&format!("{what} …"));
     let began = Instant::now();
@@ -356,7 +358,7 @@ pub(crate) fn run_said(command: &mut Command, what: &str) -> anyhow::Result<()> 
     }
 }
 
-/// The command as a person would type it at the root of the workspace.
+/// Returns the command as a person would type it at the root of the workspace.
 fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let typed = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
@@ -368,7 +370,7 @@ fn command_line(command: &Command) -> String {
     }
 }
 
-/// Says something to the person who waits; standard output belongs to the results.
+/// Prints a message for the user on standard error; standard output belongs to the results.
 pub(crate) fn say(words: &str) {
     eprintln!("set-up: {words}");
 }

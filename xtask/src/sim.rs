@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: the stream machine and the reliable transport under as many seeds as one likes.
+//! `cargo xtask sim`: the stream machine and the reliable transport with any number of seeds.
 
 use crate::workspace::{cargo, root};
 use crate::{Verdict, setup};
@@ -8,19 +8,19 @@ use std::os::unix::process::CommandExt;
 /// Options of `cargo xtask sim`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How many seeds to run.
+    /// Number of seeds to run.
     #[arg(long, default_value_t = 2_000)]
     seeds: u64,
-    /// The first of them; a failure prints the one to repeat it with.
+    /// First seed; a failure prints the seed to repeat it with.
     #[arg(long, default_value_t = 0)]
     first: u64,
 }
 
-/// Becomes the test that runs the seeds; returns only when that is not possible.
+/// Becomes the test that runs the seeds; returns only if that is not possible.
 pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     for test in ["crates/pure/cast/tests/seeds.rs", "crates/pure/udt/tests/seeds.rs"] {
         if !root().join(test).is_file() {
-            bail!("a test of the simulation, {test}, is not there");
+            bail!("the simulation test {test} does not exist");
         }
     }
     setup::say(&format!("{} seeds from {} on, optimised", options.seeds, options.first));
@@ -29,5 +29,5 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     test.args(["--test", "seeds", "--", "--nocapture"]);
     test.env("TALLYCAST_SEEDS", options.seeds.to_string())
         .env("TALLYCAST_FIRST_SEED", options.first.to_string());
-    Err(test.exec()).context("cargo could not be started")
+    Err(test.exec()).context("cannot start cargo")
 }

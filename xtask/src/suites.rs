@@ -1,8 +1,8 @@
-//! What `cargo xtask test` consists of, as data: each suite's name, when it runs, what it needs and its commands.
+//! Suites of `cargo xtask test`, as data: each suite's name, when it runs, its needs and its commands.
 //!
-//! A suite whose folder is not there is left out; one whose needs cannot be met is skipped and counted. Add a suite here,
-//! or in [`nightly`] what takes long by nature, and nowhere else; how suites are run is in `runner`, how needs are met in
-//! `setup`, which packages cargo builds for them in [`selection`].
+//! A suite whose folder does not exist is left out; one with unmet needs is skipped and counted. Add a suite here,
+//! or in [`nightly`] if it takes long by nature, and nowhere else; `runner` runs suites, `setup` meets needs, and
+//! [`selection`] chooses the packages that cargo builds for them.
 
 mod nightly;
 mod selection;
@@ -12,50 +12,51 @@ use crate::workspace::root;
 
 pub(crate) use selection::{Targets, builds, of_workspace, tests};
 
-/// A group of tests with a row of its own in the final table.
+/// A group of tests with its own row in the final table.
 pub(crate) struct Suite {
     pub(crate) name: &'static str,
-    /// What it proves, for the person who watches.
+    /// Purpose of the suite, for the user.
     pub(crate) about: &'static str,
     pub(crate) lane: Lane,
     pub(crate) nature: Nature,
-    /// A file without which the suite does not exist (yet).
+    /// File without which the suite does not exist (yet).
     pub(crate) exists_with: &'static str,
     pub(crate) needs: &'static [Need],
-    /// What some of its tests use; those say themselves when they skip without it.
+    /// Optional needs of some of its tests, which report when they skip without them.
     pub(crate) wants: &'static [Need],
     pub(crate) environment: &'static [(&'static str, &'static str)],
     pub(crate) steps: &'static [Step],
     pub(crate) counting: Counting,
 }
 
-/// Which runs a suite belongs to.
+/// Runs that a suite belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// `--fast` and full runs.
     Both,
-    /// Only `--fast`, where a full run does more of the same.
+    /// `--fast` runs only, if a full run does more of the same.
     Fast,
-    /// Only full runs.
+    /// Full runs only.
     Full,
-    /// Only `--nightly`.
+    /// `--nightly` runs only.
     Nightly,
 }
 
-/// What the outcome of a suite could depend on.
+/// Dependence of a suite's outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nature {
-    /// Its inputs alone: it computes, or reads files.
+    /// Depends on its inputs alone: it computes, or reads files.
     Computed,
-    /// The moment, too: it has sockets, clocks, processes or browsers. Under load it runs [`RUNS_UNDER_LOAD`] times.
+    /// Depends on time, too: it has sockets, clocks, processes or browsers. Under load it runs [`RUNS_UNDER_LOAD`]
+    /// times.
     Live,
 }
 
-/// How often a live suite runs under load: a test that depends on the moment seldom fails the first time.
+/// Runs of a live suite under load: a timing-dependent test seldom fails the first time.
 const RUNS_UNDER_LOAD: u32 = 3;
 
 impl Suite {
-    /// How often the suite runs beside busy loops.
+    /// Returns the number of runs with busy loops.
     pub(crate) fn runs_under_load(&self) -> u32 {
         match self.nature {
             Nature::Computed => 1,
@@ -64,18 +65,18 @@ impl Suite {
     }
 }
 
-/// One command of a suite; the first that fails ends the suite.
+/// One command of a suite; the first failure ends the suite.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// A command of this program, in a process of its own like everything else.
+    /// A command of this program, in a separate process.
     Xtask(&'static [&'static str]),
     /// cargo with these arguments, at the root.
     Cargo(&'static [&'static str]),
     /// cargo with this command and these arguments, for the packages that are built together.
     Workspace(&'static str, &'static [&'static str]),
-    /// Tests in Rust of those packages, and what their programs are told.
+    /// Rust tests of those packages, with arguments for their programs.
     Tests(Targets, &'static [&'static str]),
-    /// A program that a step before has built, by its path below `target/debug`, at the root.
+    /// A program that a previous step has built, by its path below `target/debug`, at the root.
     Built(&'static str, &'static [&'static str]),
     /// npm with these arguments, in `web/`.
     Npm(&'static [&'static str]),
@@ -83,12 +84,12 @@ pub(crate) enum Step {
     Python(Environment, &'static [&'static str]),
 }
 
-/// How the numbers of a suite come about.
+/// Source of a suite's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counting {
     /// The suite is one check.
     OneCheck,
-    /// Its output says how many tests ran.
+    /// Its output contains the numbers of tests.
     Printed,
 }
 
@@ -118,7 +119,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "unit",
         about: "unit and property tests of every crate",
-        // The simulation has a suite of its own; here a few seeds show that it builds and runs.
+        // The simulation has its own suite; here a few seeds show that it builds and runs.
         environment: &[("TALLYCAST_SEEDS", "5")],
         steps: &[Step::Tests(Targets::AllBut(&["contract", "e2e", "interop"]), &["--show-output"])],
         nature: Nature::Live,
@@ -148,7 +149,7 @@ const SUITES: &[Suite] = &[
         lane: Lane::Full,
         exists_with: "crates/edge/ring/tests/loom.rs",
         environment: &[("RUSTFLAGS", "--cfg loom")],
-        // A folder of its own: with other flags everything else would be built anew. Optimised: it explores
+        // A separate build folder, because other flags would rebuild everything else. Optimised: it explores
         // hundreds of thousands of runs.
         steps: &[Step::Cargo(&[
             "test",
@@ -168,7 +169,7 @@ const SUITES: &[Suite] = &[
         lane: Lane::Full,
         exists_with: "crates/edge/ring/tests/model.rs",
         needs: &[Need::Miri],
-        // Miri has no shared memory and no futex for several words: the heap's ring, with one thread.
+        // Miri has no shared memory and no futex for several words, so it tests the ring on the heap, with one thread.
         steps: &[Step::Cargo(&[
             "miri",
             "test",
@@ -241,7 +242,7 @@ const SUITES: &[Suite] = &[
         lane: Lane::Full,
         exists_with: "tests/e2e/Cargo.toml",
         needs: &[Need::NetworkTools],
-        // One after the other: each has the machine's two cores for its real rates.
+        // One after the other, so that each has the machine's two cores for its real rates.
         steps: &[PROGRAMS, Step::Tests(Targets::Of(&["e2e"]), &["--nocapture", "--test-threads=1"])],
         nature: Nature::Live,
         ..TESTS
@@ -262,7 +263,7 @@ const SUITES: &[Suite] = &[
     },
     Suite {
         name: "hook",
-        // The suite `unit` has these tests too; this one sees to it that there is a compiler.
+        // The suite `unit` has these tests too; this one ensures that there is a compiler.
         about: "the hook in the kernel: drops named one by one, and the object that is shipped",
         lane: Lane::Full,
         exists_with: "crates/edge/bpf/src/hook.bpf.c",
@@ -283,7 +284,7 @@ const SUITES: &[Suite] = &[
     },
     Suite {
         name: "iperf3",
-        // The suite `unit` has these tests too, where iperf3 happens to be there; this one sees to it that it is.
+        // The suite `unit` has these tests too, if iperf3 is installed; this one ensures that it is.
         about: "the bench and iperf3 as each other's client and server",
         lane: Lane::Full,
         exists_with: "crates/app/cli/tests/cli/iperf3.rs",
@@ -294,7 +295,7 @@ const SUITES: &[Suite] = &[
     },
     Suite {
         name: "top",
-        // The suite `unit` has these tests too, where tmux happens to be there; this one sees to it that it is.
+        // The suite `unit` has these tests too, if tmux is installed; this one ensures that it is.
         about: "the terminal view in a terminal",
         lane: Lane::Full,
         exists_with: "crates/app/cli/tests/cli/top.rs",
@@ -305,13 +306,13 @@ const SUITES: &[Suite] = &[
     },
     Suite {
         name: "readers",
-        // Before the suite `page`, which builds the page anew: the command, which carries it, would be built again.
+        // Before the suite `page`, which rebuilds the page: the command, which contains it, would be built again.
         about: "pyarrow and DuckDB read the archive as it lies",
         lane: Lane::Full,
         exists_with: "tests/archive-readers/requirements.txt",
         needs: &[Need::PythonReaders],
         steps: &[
-            // A folder of its own every time: an archive that is there already would be continued.
+            // A new folder every time: an existing archive would be continued.
             Step::Python(
                 READERS,
                 &["-c", "import shutil; shutil.rmtree('target/sample-archive', ignore_errors=True)"],
@@ -332,7 +333,7 @@ const SUITES: &[Suite] = &[
         wants: &[Need::Page, Need::Mosquitto, Need::NetworkTools],
         steps: &[
             Step::Xtask(&["wheel", "--profile", "dev", "--sdist", "--install", "target/python-venv"]),
-            // Most tests wait for real time, a process, a peer: several at once, each on buses and ports of its own.
+            // Most tests wait for real time, a process, a peer: several run at once, each on its own buses and ports.
             Step::Python(PACKAGE, &["-m", "pytest", "python/tests", "-q", "-rfEs", "-n", "3"]),
             Step::Python(
                 PACKAGE,
@@ -348,7 +349,7 @@ const SUITES: &[Suite] = &[
         lane: Lane::Full,
         exists_with: "web/package.json",
         needs: &[Need::Page, Need::Chromium],
-        // The command carries the page, which may have been built since.
+        // The command contains the page, which may have been built since.
         steps: &[PROGRAMS, Step::Npm(&["run", "test:page"])],
         nature: Nature::Live,
         ..TESTS
@@ -359,21 +360,22 @@ const SUITES: &[Suite] = &[
         lane: Lane::Full,
         exists_with: "fuzz/Cargo.toml",
         needs: &[Need::CxxCompiler],
-        // Beside the workspace: what both depend on is checked already.
+        // Outside the workspace: their common dependencies are checked already.
         steps: &[Step::Cargo(&["check", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"])],
         ..CHECK
     },
 ];
 
-/// As the unit tests were built: so many seeds take less time than an optimised build of them.
+/// Built like the unit tests: these few seeds take less time than an optimised build.
 const SIMULATION: Step = Step::Tests(Targets::Named(&["seeds"]), &[]);
 
-/// The command under test, the laboratory, and every example. After the suite `binary` there is nothing to build.
+/// Builds the command under test, the laboratory, and every example. After the suite `binary` nothing else is
+/// built.
 ///
-/// Examples bring the features that tests need: without them what the programs stand on would be built again.
+/// Examples enable features that tests need: without them the common dependencies would be built again.
 const PROGRAMS: Step = Step::Workspace("build", &["--bin", "tallycast", "--bin", "lab", "--examples"]);
 
-/// The tests of the command in which the tool that the suite brings takes part.
+/// Tests of the command that use the tool of the suite.
 const fn of_command(arguments: &'static [&'static str]) -> Step {
     Step::Tests(Targets::Named(&["cli"]), arguments)
 }
@@ -393,7 +395,7 @@ const CHECK: Suite = Suite {
 
 const TESTS: Suite = Suite { counting: Counting::Printed, ..CHECK };
 
-/// The suites of one run: those of its lane that exist, only the named ones when any are named.
+/// Returns the suites of one run: those of its lane that exist, or only the named ones if any are named.
 pub(crate) fn planned(lane: Lane, only: &[String]) -> Vec<&'static Suite> {
     let of_lane = |suite: &&Suite| suite.lane == lane || suite.lane == Lane::Both && lane != Lane::Nightly;
     let wanted = |suite: &&Suite| only.is_empty() || only.iter().any(|name| name == suite.name);
@@ -401,7 +403,7 @@ pub(crate) fn planned(lane: Lane, only: &[String]) -> Vec<&'static Suite> {
     all().filter(of_lane).filter(wanted).filter(exists).collect()
 }
 
-/// Every suite there is, of every lane.
+/// Returns all suites of all lanes.
 pub(crate) fn all() -> impl Iterator<Item = &'static Suite> {
     SUITES.iter().chain(nightly::SUITES)
 }

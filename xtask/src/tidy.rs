@@ -1,7 +1,7 @@
-//! The rules the repository keeps about itself: tiers, floors, names, comments, and pages that tell the truth.
+//! Rules of the repository: tiers, floors, names, comments, and pages that match the code.
 //!
-//! Each rule is a pure function from text or metadata to [`Offence`]s, tested on strings for both sides; this file only
-//! gathers what they look at. What the compiler or clippy can refuse is left to them (`clippy.toml`,
+//! Each rule is a pure function from text or metadata to [`Offence`]s, tested on strings for both sides; this file
+//! only collects their inputs. Rules that the compiler or clippy can enforce are left to them (`clippy.toml`,
 //! `[workspace.lints]`). The lines of CONVENTIONS.md marked "tidy" are the ones checked here.
 
 mod files;
@@ -40,10 +40,10 @@ impl fmt::Display for Offence {
     }
 }
 
-/// What is asked of the check.
+/// Options of `cargo xtask tidy`.
 #[derive(clap::Args, Debug, Default)]
 pub(crate) struct Options {
-    /// Write the catalogue of messages anew before the rules are checked.
+    /// Rewrite the catalogue of messages before the rules are checked.
     #[arg(long)]
     update: bool,
 }
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Verdict> {
     Ok(Verdict::FoundSomething)
 }
 
-/// The number of files looked at, and the offences in order of path and line.
+/// Returns the number of files checked, and the offences in order of path and line.
 fn check() -> anyhow::Result<(usize, Vec<Offence>)> {
     let metadata = Metadata::load()?;
     let files = files::list()?;

@@ -1,8 +1,9 @@
-//! `cargo xtask versions`: this version beside earlier ones, each built from this repository's history.
+//! `cargo xtask versions`: this version together with earlier ones, each built from this repository's history.
 //!
-//! `tests/versions.json` lists them and says why each is there. What is built stays below `target/versions`: a commit's command does
-//! not change, so that the next run only plays the scenes of `tests/e2e/tests/versions.rs`. Golden files of each version must be
-//! as they were when it landed: tests of today's code read them, and would not notice one that was rewritten with the code.
+//! `tests/versions.json` lists them with the reason for each. Builds stay below `target/versions`: a commit's
+//! command does not change, so the next run only plays the scenes of `tests/e2e/tests/versions.rs`. Golden files of
+//! each version must be unchanged since it landed: tests of the current code read them, and would not notice a file
+//! rewritten with the code.
 
 use crate::Verdict;
 use crate::suites::{self, Targets};
@@ -13,11 +14,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which versions there are.
+/// File with the list of versions.
 const LIST: &str = "tests/versions.json";
-/// Where golden files lie.
+/// Folders of golden files.
 const GOLDEN: [&str; 2] = ["docs/protocol/golden", "crates/app/archive/tests/golden"];
-/// Enough of a commit's name for a folder.
+/// Length of a commit's name in a folder name.
 const SHORT: usize = 12;
 
 /// A version that has landed.
@@ -25,14 +26,14 @@ const SHORT: usize = 12;
 #[serde(deny_unknown_fields)]
 struct Version {
     commit: String,
-    /// What it is to show.
+    /// Purpose of testing this version.
     why: String,
     /// Scenes that it cannot play, each with the reason.
     #[serde(default)]
     without: BTreeMap<String, String>,
 }
 
-/// Builds each version that is not built yet and plays the scenes with it; one that this clone has not is skipped.
+/// Builds each version that is not built yet and plays the scenes with it; one that this clone lacks is skipped.
 pub(crate) fn run() -> anyhow::Result<Verdict> {
     let metadata = Metadata::load()?;
     let folder = metadata.target_directory.join("versions");
@@ -58,14 +59,14 @@ pub(crate) fn run() -> anyhow::Result<Verdict> {
     Ok(if failed.is_empty() { Verdict::Fine } else { Verdict::FoundSomething })
 }
 
-/// Says that something was skipped, as a test does, which its tool then calls passed: the report moves it.
+/// Reports a skip, as a test does; its tool counts it as passed, and the report moves it.
 fn skip(reason: &str) {
     println!("SKIPPED: {reason}");
     println!("1 passed, 0 failed, 0 skipped");
 }
 
 fn list() -> anyhow::Result<Vec<Version>> {
-    let text = std::fs::read(root().join(LIST)).with_context(|| format!("{LIST} cannot be read"))?;
+    let text = std::fs::read(root().join(LIST)).with_context(|| format!("cannot read {LIST}"))?;
     serde_json::from_slice(&text)
         .with_context(|| format!("{LIST} is not a list of commits, each with its reason"))
 }
@@ -80,15 +81,15 @@ impl Version {
         git().args(ask).output().is_ok_and(|answer| answer.status.success())
     }
 
-    /// Returns the golden files that are not as this version had them, one a line.
+    /// Returns the golden files that differ from this version's, one per line.
     fn rewritten(&self) -> anyhow::Result<String> {
         let changed = ["diff", "--name-only", "--no-renames", "--diff-filter=a", &self.commit, "--"];
-        let answer = git().args(changed).args(GOLDEN).output().context("git cannot be run")?;
+        let answer = git().args(changed).args(GOLDEN).output().context("cannot run git")?;
         ensure!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr).trim());
         Ok(String::from_utf8_lossy(&answer.stdout).trim().to_owned())
     }
 
-    /// Plays the scenes with this version; tells whether all went well.
+    /// Plays the scenes with this version; returns whether all passed.
     fn play(&self, metadata: &Metadata, folder: &Path) -> anyhow::Result<bool> {
         let command = self.build(folder)?;
         let mut arguments = vec!["--nocapture", "--test-threads=1"];
@@ -98,17 +99,17 @@ impl Version {
         }
         let mut scenes = suites::tests(metadata, Targets::Named(&["versions"]), &arguments);
         let status = scenes.env("TALLYCAST_EARLIER", command).status();
-        Ok(status.context("cargo could not be started")?.success())
+        Ok(status.context("cannot start cargo")?.success())
     }
 
-    /// Returns the command of this version, from a working tree that is there for the building only.
+    /// Returns the command of this version, built from a temporary working tree.
     fn build(&self, folder: &Path) -> anyhow::Result<PathBuf> {
         let command = folder.join(format!("tallycast-{}", self.short()));
         if command.is_file() {
             return Ok(command);
         }
-        // Versions share a folder for building, as what they stand on is mostly the same. Cargo goes by the times of files: a tree
-        // that is made only now is newer than what was built of another one.
+        // Versions share a build folder, since most of their dependencies are the same. Cargo compares modification
+        // times: a new tree is newer than the build of another one.
         let (tree, building) = (folder.join(self.short()), folder.join("target"));
         remove(&tree)?;
         succeeds(
@@ -127,10 +128,10 @@ impl Version {
     }
 }
 
-/// Removes a working tree, also one that was broken off or of which git knows nothing any more.
+/// Removes a working tree, also an incomplete one or one that git no longer knows.
 fn remove(tree: &Path) -> anyhow::Result<()> {
     if tree.exists() {
-        std::fs::remove_dir_all(tree).with_context(|| format!("{} cannot be removed", tree.display()))?;
+        std::fs::remove_dir_all(tree).with_context(|| format!("cannot remove {}", tree.display()))?;
     }
     succeeds(git().args(["worktree", "prune"]))
 }
@@ -143,8 +144,8 @@ fn git() -> Command {
 
 fn succeeds(command: &mut Command) -> anyhow::Result<()> {
     let shown = format!("{command:?}");
-    let status = command.status().with_context(|| format!("{shown} cannot be run"))?;
-    ensure!(status.success(), "{shown} ended with {status}");
+    let status = command.status().with_context(|| format!("cannot run {shown}"))?;
+    ensure!(status.success(), "{shown} exited with {status}");
     Ok(())
 }
 

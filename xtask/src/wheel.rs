@@ -1,6 +1,6 @@
-//! `cargo xtask wheel`: the Python package as people install it, with the command and the page in it.
+//! `cargo xtask wheel`: the Python package as people install it, including the command and the page.
 //!
-//! What a wheel consists of is decided in `python/build_backend.py`; this sets up what that needs and calls it.
+//! `python/build_backend.py` decides the content of a wheel; this module does its set-up and calls it.
 
 use crate::setup::{self, Need, WHEEL, run_said, say};
 use crate::workspace::{relative, root};
@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where packages are put.
+/// Folder of the packages.
 const WHEELS: &str = "target/wheels";
 
 /// Options of `cargo xtask wheel`.
@@ -17,19 +17,19 @@ pub(crate) struct Options {
     /// cargo's profile for the module and the command, such as dev.
     #[arg(long, default_value = "release")]
     profile: String,
-    /// Pack a source distribution as well, with the built page: it needs Rust, and no Node.
+    /// Build a source distribution as well, with the built page: it needs Rust, but not Node.
     #[arg(long)]
     sdist: bool,
-    /// Install the wheel into this virtual environment, in place of the one that is there.
+    /// Install the wheel into this virtual environment, in place of an existing one.
     #[arg(long, value_name = "VENV")]
     install: Option<PathBuf>,
 }
 
-/// Builds, says on standard output what has been built, and installs it where it is asked to.
+/// Builds, prints the built files on standard output, and installs the wheel if requested.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let preparation = setup::prepare(&[Need::PythonWheel, Need::Page]);
     if let Some(obstacle) = preparation.obstacle(&[Need::PythonWheel]) {
-        bail!("the wheel could not be built: {obstacle}");
+        bail!("cannot build the wheel: {obstacle}");
     }
     if let Some(obstacle) = preparation.obstacle(&[Need::Page]) {
         say(&format!("the wheel is built without the page: {obstacle}"));
@@ -46,17 +46,17 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     options.install.as_deref().map_or(Ok(()), |environment| install(&wheel, environment))
 }
 
-/// The ordinary front end, in the environment that has what our back end needs.
+/// Returns a command of the standard front end, in the environment with our back end's requirements.
 fn front_end(arguments: &[&str]) -> Command {
     let mut command = WHEEL.python(&["-m", "build", "--no-isolation", "--outdir", WHEELS]);
     command.args(arguments);
     command
 }
 
-/// The package with this ending that was written last.
+/// Returns the newest package with this extension.
 fn newest(ending: &str) -> anyhow::Result<PathBuf> {
     let mut found = Vec::new();
-    for entry in root().join(WHEELS).read_dir().with_context(|| format!("{WHEELS} is not there"))? {
+    for entry in root().join(WHEELS).read_dir().with_context(|| format!("{WHEELS} does not exist"))? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().ends_with(ending) {
             found.push((entry.metadata()?.modified()?, entry.path()));
@@ -71,7 +71,7 @@ fn described(package: &Path) -> anyhow::Result<String> {
     Ok(format!("{} ({megabytes:.1} MB)", relative(package)))
 }
 
-/// Puts the wheel into a virtual environment and nothing else: what it depends on is there, or is asked for by who uses it.
+/// Installs the wheel into a virtual environment without its dependencies: they are installed, or left to the user.
 fn install(wheel: &Path, environment: &Path) -> anyhow::Result<()> {
     let mut pip = Command::new(root().join(environment).join("bin/python"));
     pip.args(["-m", "pip", "install", "-q", "--disable-pip-version-check", "--force-reinstall", "--no-deps"]);

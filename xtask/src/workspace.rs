@@ -1,4 +1,4 @@
-//! Where the workspace lies and what it consists of, as cargo itself tells it.
+//! Path and content of the workspace, as reported by cargo.
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The folder of the workspace.
+/// Returns the folder of the workspace.
 pub(crate) fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().expect("xtask lies one folder below the root of the workspace").to_path_buf()
 }
 
-/// A command that runs the cargo which started us, from the root of the workspace.
+/// Returns a command that runs the cargo which started us, from the root of the workspace.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
     command
 }
 
-/// What `cargo metadata --no-deps` says: the packages of this workspace and their declared dependencies.
+/// Output of `cargo metadata --no-deps`: the packages of this workspace and their declared dependencies.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
@@ -42,7 +42,7 @@ pub(crate) struct Package {
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) kind: Option<String>,
-    /// Set for crates of this workspace.
+    /// Path of a dependency in this workspace.
     pub(crate) path: Option<PathBuf>,
 }
 
@@ -58,7 +58,7 @@ struct PackageMetadata {
     tallycast: Option<Place>,
 }
 
-/// `[package.metadata.tallycast]`: where a crate stands in the architecture.
+/// Content of `[package.metadata.tallycast]`: the place of a crate in the architecture.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) floor: String,
@@ -66,20 +66,20 @@ pub(crate) struct Place {
 }
 
 impl Metadata {
-    /// Asks cargo; needs no network.
+    /// Runs cargo metadata; needs no network.
     pub(crate) fn load() -> anyhow::Result<Self> {
         let output = cargo()
             .args(["metadata", "--no-deps", "--format-version", "1"])
             .stderr(Stdio::inherit())
             .output()
-            .context("cargo metadata could not be started")?;
+            .context("cannot start cargo metadata")?;
         if !output.status.success() {
-            bail!("cargo metadata failed; the manifest it names has to be mended first");
+            bail!("cargo metadata failed\nrepair the manifest that it names");
         }
-        serde_json::from_slice(&output.stdout).context("the answer of cargo metadata could not be read")
+        serde_json::from_slice(&output.stdout).context("cannot parse the output of cargo metadata")
     }
 
-    /// The package whose manifest lies in `folder`, relative to the root.
+    /// Returns the package whose manifest is in `folder`, relative to the root.
     pub(crate) fn package_in(&self, folder: &str) -> Option<&Package> {
         let manifest = root().join(folder).join("Cargo.toml");
         self.packages.iter().find(|package| package.manifest_path == manifest)
@@ -87,18 +87,18 @@ impl Metadata {
 }
 
 impl Package {
-    /// Where the crate stands in the architecture, if it says so.
+    /// Returns the place of the crate in the architecture, if declared.
     pub(crate) fn place(&self) -> Option<&Place> {
         self.metadata.as_ref()?.tallycast.as_ref()
     }
 
-    /// The path of the manifest relative to the root, with forward slashes.
+    /// Returns the path of the manifest relative to the root, with forward slashes.
     pub(crate) fn manifest(&self) -> String {
         relative(&self.manifest_path)
     }
 }
 
-/// `path` relative to the root of the workspace, or as it is when it lies elsewhere.
+/// Returns `path` relative to the root of the workspace, or unchanged if it is outside.
 pub(crate) fn relative(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }

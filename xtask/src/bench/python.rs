@@ -1,6 +1,6 @@
 //! `cargo xtask bench python`: the package for Python compared with its peers from PyPI, each with the same NumPy.
 //!
-//! What is measured lies in `benches/python`. The package is put together below `target/`, optimised, so that neither a
+//! The measurement is in `benches/python`. The package is assembled below `target/`, optimised, so that neither a
 //! development build in `python/` nor an installed wheel is measured by mistake.
 
 use std::fs;
@@ -12,16 +12,16 @@ use anyhow::{Context, bail};
 use crate::setup::{self, BENCH, Need};
 use crate::workspace::{cargo, root};
 
-/// How it is called.
+/// Name of the measurement.
 pub(super) const NAME: &str = "python";
 
-/// Where the package is put together.
+/// Folder in which the package is assembled.
 const SITE: &str = "target/bench-python/site";
 
-/// Makes everything ready; returns the command that measures.
+/// Prepares the package; returns the command to run.
 pub(super) fn prepared(target_directory: &Path) -> anyhow::Result<Command> {
     if let Some(obstacle) = setup::prepare(&[Need::PythonBench]).obstacle(&[Need::PythonBench]) {
-        bail!("nothing can be measured from Python: {obstacle}");
+        bail!("cannot measure from Python: {obstacle}");
     }
     let mut build = cargo();
     build.args(["build", "--release", "--package", "tallycast-python", "--target-dir"]).arg(target_directory);
@@ -32,22 +32,22 @@ pub(super) fn prepared(target_directory: &Path) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Lays the sources of the package and its module side by side, as a wheel does.
+/// Copies the sources of the package and its module into one folder, as in a wheel.
 fn put_together(module: &Path) -> anyhow::Result<PathBuf> {
     let site = root().join(SITE);
     let package = site.join("tallycast");
     if package.exists() {
-        fs::remove_dir_all(&package).context("the package of the measurement before cannot be removed")?;
+        fs::remove_dir_all(&package).context("cannot remove the previous measurement's package")?;
     }
     copy_sources(&root().join("python/tallycast"), &package)?;
     let place = package.join("_core.abi3.so");
-    fs::copy(module, &place).with_context(|| format!("{} cannot be copied", module.display()))?;
+    fs::copy(module, &place).with_context(|| format!("cannot copy {}", module.display()))?;
     Ok(site)
 }
 
 fn copy_sources(from: &Path, to: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("{} cannot be made", to.display()))?;
-    for entry in fs::read_dir(from).with_context(|| format!("{} cannot be read", from.display()))? {
+    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
         let path = entry?.path();
         let name = path.file_name().expect("an entry has a name");
         if path.is_dir() {
@@ -55,7 +55,7 @@ fn copy_sources(from: &Path, to: &Path) -> anyhow::Result<()> {
                 copy_sources(&path, &to.join(name))?;
             }
         } else if path.extension().is_some_and(|ending| ending == "py") {
-            fs::copy(&path, to.join(name)).with_context(|| format!("{} cannot be copied", path.display()))?;
+            fs::copy(&path, to.join(name)).with_context(|| format!("cannot copy {}", path.display()))?;
         }
     }
     Ok(())

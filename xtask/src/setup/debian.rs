@@ -1,15 +1,15 @@
-//! System packages by apt-get, as root or by a sudo that asks for no password; otherwise the command to type is said.
+//! System packages by apt-get, as root or with a sudo without a password; otherwise the command to type is printed.
 
 use super::{run_said, say};
 use std::process::{Command, Stdio};
 
-/// What came of an installation.
+/// Result of an installation.
 pub(super) enum Outcome {
-    /// The packages are there.
+    /// The packages are installed.
     Installed,
-    /// Not Debian, or neither root nor sudo; what to type has been said.
+    /// Not Debian, or neither root nor sudo; the command to type has been printed.
     NotAllowed,
-    /// apt-get was run and complained.
+    /// apt-get was run and failed.
     Failed(anyhow::Error),
 }
 
@@ -29,7 +29,7 @@ pub(super) fn install(packages: &[&str]) -> Outcome {
         say("until then, what needs it is left out and counted as skipped");
         return Outcome::NotAllowed;
     };
-    // One stale source fails the update as a whole, and the package may come from another: the installation decides.
+    // One stale source fails the whole update, and the package may be in another: the installation decides.
     if let Err(error) = run_said(&mut apt_get(privilege, &["update", "-q"]), "reading Debian's package lists")
     {
         say(&format!("{error:#}"));
@@ -40,7 +40,7 @@ pub(super) fn install(packages: &[&str]) -> Outcome {
     run_said(&mut apt_get(privilege, &arguments), &what).map_or_else(Outcome::Failed, |()| Outcome::Installed)
 }
 
-/// By what right packages may be installed.
+/// Privilege with which packages are installed.
 #[derive(Clone, Copy)]
 enum Privilege {
     Root,

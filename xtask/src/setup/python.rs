@@ -1,22 +1,22 @@
-//! The Pythons of this tool: virtual environments below `target/`, each made again when its list of packages changes.
+//! Virtual environments of this tool below `target/`, each rebuilt when its list of packages changes.
 
 use super::run_said;
 use crate::workspace::root;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A virtual environment and what is installed in it.
+/// A virtual environment and its packages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Environment {
-    /// Its folder, from the root.
+    /// Folder, relative to the root.
     folder: &'static str,
-    /// The packages, one a line, with versions.
+    /// File of the packages, one per line, with versions.
     requirements: &'static str,
-    /// What it is, for the person who waits.
+    /// Description for the user.
     about: &'static str,
 }
 
-/// Reads the archive with other people's tools.
+/// Reads the archive with third-party tools.
 pub(crate) const READERS: Environment = Environment {
     folder: "target/readers-venv",
     requirements: "tests/archive-readers/requirements.txt",
@@ -30,7 +30,7 @@ pub(crate) const WHEEL: Environment = Environment {
     about: "what builds the wheel",
 };
 
-/// Tests the package, with all that it works with.
+/// Tests the package, with its optional dependencies.
 pub(crate) const PACKAGE: Environment = Environment {
     folder: "target/python-venv",
     requirements: "python/requirements-test.txt",
@@ -45,22 +45,22 @@ pub(crate) const BENCH: Environment = Environment {
 };
 
 impl Environment {
-    /// The interpreter of the environment.
+    /// Returns the interpreter of the environment.
     pub(crate) fn interpreter(self) -> PathBuf {
         root().join(self.folder).join("bin/python")
     }
 
-    /// A command of the environment's Python, at the root.
+    /// Returns a command of the environment's Python, at the root.
     pub(crate) fn python(self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.interpreter());
         command.args(arguments).current_dir(root());
         command
     }
 
-    /// Makes the environment, unless it was made from the same list.
+    /// Creates the environment, unless it was created from the same list.
     pub(super) fn prepare(self) -> anyhow::Result<()> {
         let wanted = std::fs::read_to_string(root().join(self.requirements))?;
-        // Written last, so that an interrupted installation is begun again.
+        // Written last, so that an interrupted installation is repeated.
         let stamp = root().join(self.folder).join("installed-requirements.txt");
         if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
             return Ok(());

@@ -1,19 +1,20 @@
-//! What takes long by nature: kills by the hundred, seeds by the hundred thousand, minutes of fuzzing, soaks, much data, other versions.
+//! Suites that take long by nature: kills by the hundred, seeds by the hundred thousand, minutes of fuzzing, soaks,
+//! much data, other versions.
 //!
-//! `cargo xtask test --nightly` runs it; a short version of each is in every full run. Tests take the amount from variables, so
-//! that the same code runs for a second and for an hour.
+//! `cargo xtask test --nightly` runs them; a short version of each is in every full run. Tests take the amount from
+//! variables, so that the same code runs for a second and for an hour.
 
 use super::{CHECK, Lane, Nature, PROGRAMS, Step, Suite, TESTS, Targets};
 use crate::setup::Need;
 
-/// Every suite of a night, in the order in which they run.
+/// All suites of a night, in order.
 pub(super) const SUITES: &[Suite] = &[
     Suite {
         name: "seeds",
         about: "the stream machine and the reliable transport over a simulated network, 100,000 seeds each",
         lane: Lane::Nightly,
         environment: &[("TALLYCAST_SEEDS", "100000"), ("TALLYCAST_FIRST_SEED", "0")],
-        // Optimised: building those few crates pays here.
+        // Optimised: building those few crates is worth it here.
         steps: &[Step::Cargo(&[
             "test",
             "--release",

@@ -1,13 +1,14 @@
-//! Which packages cargo builds for the suites: always the same.
+//! Packages that cargo builds for the suites: always the same.
 //!
-//! Dependencies are built with the features that the chosen packages ask for together. Another choice, of one package for one
-//! suite, means other features somewhere below and everything above them once more. So suites choose among test programs,
-//! and never among packages.
+//! Dependencies are built with the union of the features that the selected packages request. Another selection,
+//! such as one package for one suite, would change features of some dependency and rebuild everything above it. So
+//! suites select among test programs, and never among packages.
 
 use crate::workspace::{Metadata, Package, cargo};
 use std::process::Command;
 
-/// Everything but the module for Python: NumPy's crates would change the features of all the rest, which nothing else needs.
+/// Everything except the Python module: NumPy's crates would change the features of all the rest, which nothing
+/// else needs.
 const PACKAGES: &[&str] = &["--workspace", "--exclude", "tallycast-python"];
 
 /// Test programs of the workspace.
@@ -28,7 +29,7 @@ pub(crate) fn of_workspace(command: &str, arguments: &[&str]) -> Command {
     cargo
 }
 
-/// Runs test programs, each with `arguments`, to the last even where one fails.
+/// Runs test programs, each with `arguments`; continues after a failure.
 pub(crate) fn tests(metadata: &Metadata, targets: Targets, arguments: &[&str]) -> Command {
     let mut cargo = of_targets(metadata, targets, "--no-fail-fast");
     cargo.arg("--").args(arguments);
@@ -51,7 +52,7 @@ fn of_targets(metadata: &Metadata, targets: Targets, option: &str) -> Command {
     cargo
 }
 
-/// The names of test programs, each once.
+/// Returns the names of test programs, without duplicates.
 fn names(metadata: &Metadata, targets: Targets) -> Vec<&str> {
     let of = |is_wanted: &dyn Fn(&Package) -> bool| {
         metadata.packages.iter().filter(|package| is_wanted(package)).flat_map(test_programs).collect()
@@ -80,7 +81,7 @@ mod tests {
     use super::super::{Step, all};
     use super::*;
 
-    /// cargo knows test programs by their names alone, whatever package they belong to.
+    /// cargo selects test programs by name alone, independent of their package.
     #[test]
     fn no_suite_runs_a_test_program_of_another_for_its_name() {
         let metadata = Metadata::load().unwrap();

@@ -1,4 +1,4 @@
-//! Which files the rules look at: what git tracks, and what it would track once added.
+//! Files that the rules check: those that git tracks, and those that it would track once added.
 //!
 //! Without git (a source archive) the folders are walked instead, and every file counts as tracked.
 
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// Larger files are data, not text a person keeps in order.
+/// Maximum size of a text file: larger files are data.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 
 /// Folders that are never part of the sources, for the walk without git.
@@ -17,9 +17,9 @@ const OUTPUT_FOLDERS: &[&str] = &[".git", "target", "node_modules", "dist"];
 pub(super) struct File {
     /// Relative to the root, with forward slashes.
     pub(super) path: String,
-    /// The contents, unless they are too large or not UTF-8.
+    /// The contents, unless too large or not UTF-8.
     pub(super) text: Option<String>,
-    /// Whether git has it already; a new file is work in progress.
+    /// True if git tracks it already; a new file is work in progress.
     pub(super) tracked: bool,
 }
 

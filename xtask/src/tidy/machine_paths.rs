@@ -1,4 +1,4 @@
-//! No path of somebody's machine: what is committed means the same everywhere.
+//! No path of a single machine: committed files mean the same everywhere.
 
 use super::Offence;
 use std::path::Path;
@@ -6,17 +6,17 @@ use std::path::Path;
 /// Parents of personal folders.
 const HOMES: &[&str] = &["/home/", "/Users/", "/root/"];
 
-/// Folders every system has: a checkout that lies directly in one of them makes them no more private.
+/// Folders of every system: a checkout directly in one of them does not make them private.
 const SHARED_FOLDERS: &[&str] =
     &["/", "/tmp", "/opt", "/srv", "/mnt", "/var", "/usr", "/usr/src", "/home", "/builds"];
 
-/// The paths that belong to the machine at hand.
+/// The paths of the current machine.
 pub(super) struct Machine {
     prefixes: Vec<String>,
 }
 
 impl Machine {
-    /// Personal folders, this checkout and the folder it lies in.
+    /// Returns personal folders, this checkout and its parent folder.
     pub(super) fn of_checkout(checkout: &Path) -> Self {
         let mut prefixes: Vec<String> = HOMES.iter().map(|&home| home.to_owned()).collect();
         let parent = checkout
@@ -28,7 +28,7 @@ impl Machine {
         Self { prefixes }
     }
 
-    /// Every line of `text` that names such a path.
+    /// Returns every line of `text` that names such a path.
     pub(super) fn check(&self, path: &str, text: &str) -> Vec<Offence> {
         let lines = text.lines().enumerate();
         let complaints = lines.filter_map(|(index, line)| {
@@ -43,7 +43,8 @@ impl Machine {
     }
 }
 
-/// Whether an absolute path with this prefix begins somewhere in `line`; a URL or a longer path does not count.
+/// Returns whether an absolute path with this prefix begins somewhere in `line`; a URL or a longer path does not
+/// count.
 fn names_path(line: &str, prefix: &str) -> bool {
     line.match_indices(prefix).any(|(at, _)| {
         let before = line[..at].chars().next_back();

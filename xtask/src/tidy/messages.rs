@@ -1,17 +1,17 @@
-//! The catalogue of every message the product has for people: errors, warnings, notes.
+//! The catalogue of every message of the product for people: errors, warnings, notes.
 //!
-//! People search logs for messages and manuals quote them, so a change of one is seen in `tests/golden/messages.txt`,
-//! which `cargo xtask tidy --update` writes. The same page is where all of them can be read, one behind the other.
+//! People search logs for messages and manuals quote them, so changes are visible in `tests/golden/messages.txt`,
+//! which `cargo xtask tidy --update` writes. That page lists all of them.
 
 use std::collections::BTreeSet;
 
 use super::Offence;
 use super::files::File;
 
-/// Where the catalogue is.
+/// Path of the catalogue.
 pub(super) const PAGE: &str = "tests/golden/messages.txt";
 
-/// What is followed by the text of a message.
+/// Text that precedes a message.
 const MARKERS: &[&str] = &[
     "#[error(",
     "bail!(",

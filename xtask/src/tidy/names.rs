@@ -1,12 +1,12 @@
-//! Names say a subject: no crate, module or folder for what nobody found a place for.
+//! Names that state a subject: no crate, module or folder for miscellaneous code.
 
 use super::Offence;
 use crate::workspace::Package;
 
-/// Names of drawers into which everything fits.
+/// Names of catch-alls.
 const DRAWERS: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc"];
 
-/// Endings of source files; a file of another kind may be called what it likes.
+/// Extensions of source files; other files may have any name.
 const SOURCES: &[&str] = &["rs", "ts", "js", "py", "css"];
 
 /// Checks the names of the workspace's packages.

@@ -1,4 +1,4 @@
-//! Pages that speak of crates speak of crates that exist, at the tier they have.
+//! Pages name only crates that exist, at the tier they have.
 
 use super::Offence;
 use crate::workspace::{Package, Place};

@@ -1,12 +1,12 @@
-//! Pages that name a test name one that exists: a table whose last column is called "test" is a list of proofs.
+//! Tests named in pages exist: a table whose last column is called "test" is a list of proofs.
 
 use super::Offence;
 
 /// A source file: its path, relative to the root, and its text.
 pub(super) type Source<'a> = (&'a str, &'a str);
 
-/// Checks the tests named in a page's tables: `FILE::NAME` between backticks, with the file's name without its ending,
-/// or its folder's where the file is called `tests.rs`.
+/// Checks the tests named in a page's tables: `FILE::NAME` between backticks, with the file's name without its
+/// extension, or its folder's if the file is called `tests.rs`.
 pub(super) fn check(path: &str, text: &str, sources: &[Source<'_>]) -> Vec<Offence> {
     if !path.ends_with(".md") {
         return Vec::new();
@@ -36,7 +36,7 @@ fn last_cell(line: &str) -> Option<&str> {
     row.rsplit('|').next().map(str::trim)
 }
 
-/// Returns what stands between backticks and looks like the path of a test.
+/// Returns the texts between backticks that look like the path of a test.
 fn named(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2).filter(|name| name.contains("::"))
 }
@@ -51,7 +51,7 @@ fn exists(name: &str, sources: &[Source<'_>]) -> bool {
         .any(|(_, text)| text.match_indices(&wanted).any(|(at, _)| is_test(&text[..at])))
 }
 
-/// Tells whether a function is marked as a test, by what stands before it.
+/// Returns whether a function is marked as a test, by the text before it.
 fn is_test(before: &str) -> bool {
     let attributes = before.trim_end().lines().rev().map(str::trim);
     let mut attributes = attributes.take_while(|line| line.starts_with("#[") || line.starts_with("//"));

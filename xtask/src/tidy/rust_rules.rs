@@ -3,10 +3,10 @@
 use super::rust_text::{self, Line, has_word};
 use super::{Offence, tasks};
 
-/// Where `unsafe` may stand: the system floor and, one day, the Python module.
+/// Folders in which `unsafe` is permitted: the system floor and, one day, the Python module.
 const HOMES_OF_UNSAFE: &[&str] = &["crates/edge/", "crates/app/python/"];
 
-/// Everything these rules find in one file; an empty crate is work in progress until git has it.
+/// Returns all offences against these rules in one file; an empty crate is work in progress until git tracks it.
 pub(super) fn check(path: &str, text: &str, tracked: bool) -> Vec<Offence> {
     let lines = rust_text::split(text);
     let mut offences = Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn check(path: &str, text: &str, tracked: bool) -> Vec<Offence> {
     offences
 }
 
-/// A file opens with what it is for.
+/// Checks that a file begins with its purpose.
 fn head(path: &str, text: &str) -> Option<Offence> {
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let says_something = first.strip_prefix("//!").is_some_and(|rest| !rest.trim().is_empty());
@@ -35,7 +35,7 @@ fn head(path: &str, text: &str) -> Option<Offence> {
     (!says_something).then(|| Offence::new(path, 1, message))
 }
 
-/// A crate arrives with its first working feature.
+/// Checks that a crate has code.
 fn empty_crate(path: &str, lines: &[Line]) -> Option<Offence> {
     let is_root = path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs");
     let items =
@@ -58,7 +58,7 @@ fn lint_allowed(code: &str) -> Option<String> {
     (outright || conditional).then(|| "a lint allowed: use `#[expect(lint, reason = \"…\")]`".to_owned())
 }
 
-/// Code in a comment, by shapes that prose does not take; a code block in a doc comment is an example.
+/// Detects code in a comment, by forms that prose does not have.
 fn commented_out(comment: &str) -> Option<String> {
     let body = comment.strip_prefix("//").filter(|rest| !rest.starts_with(['/', '!']))?.trim();
     let statement = body.ends_with(';')

@@ -1,7 +1,8 @@
-//! Rust source split into code and comments, line by line, so that a rule about one is not fooled by the other.
+//! Rust source split into code and comments, line by line, so that a rule about one ignores the other.
 //!
-//! Not a parser: it knows just enough of the lexical grammar (strings, raw strings, characters against lifetimes, nested
-//! block comments) to tell the three kinds of text apart. The contents of strings are left out of both.
+//! Not a parser: it implements just enough of the lexical grammar (strings, raw strings, characters against
+//! lifetimes, nested block comments) to separate the three kinds of text. The contents of strings are left out of
+//! both.
 
 /// One line of a source file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +55,7 @@ impl Splitter {
         self.lines.last_mut().expect("there is a line from the beginning on")
     }
 
-    /// Takes what stands at the head of `rest` (which begins with `character`) and returns its length in bytes.
+    /// Consumes the token at the head of `rest` (which begins with `character`) and returns its length in bytes.
     fn step(&mut self, rest: &str, character: char) -> usize {
         match self.state {
             State::Code => self.step_code(rest, character),
@@ -121,7 +122,7 @@ impl Splitter {
         character.len_utf8()
     }
 
-    /// The number of hashes and the length of `r"`, `r#"`, `r##"` …, unless the `r` ends a longer name.
+    /// Returns the number of hashes and the length of `r"`, `r#"`, `r##"` …, unless the `r` ends a longer name.
     fn raw_string_opening(&mut self, rest: &str) -> Option<(usize, usize)> {
         let after_r = rest.strip_prefix('r')?;
         let hashes = after_r.len() - after_r.trim_start_matches('#').len();
@@ -131,12 +132,13 @@ impl Splitter {
     }
 }
 
-/// The length of a backslash and what it escapes; an escaped line end is left to the caller, who counts lines.
+/// Returns the length of a backslash and the escaped character; an escaped line end is left to the caller, who
+/// counts lines.
 fn escape_len(rest: &str) -> usize {
     rest.chars().take(2).filter(|&c| c != '\n').map(char::len_utf8).sum()
 }
 
-/// The length of the character literal at the head of `rest`, or `None` for a lifetime.
+/// Returns the length of the character literal at the head of `rest`, or `None` for a lifetime.
 fn character_literal_len(rest: &str) -> Option<usize> {
     let inside = &rest[1..];
     let first = inside.chars().next()?;
@@ -147,7 +149,7 @@ fn character_literal_len(rest: &str) -> Option<usize> {
     inside[first.len_utf8()..].starts_with('\'').then(|| 1 + first.len_utf8() + 1)
 }
 
-/// Whether `word` stands in `text` as a whole identifier.
+/// Returns whether `word` occurs in `text` as a whole identifier.
 pub(super) fn has_word(text: &str, word: &str) -> bool {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word)

@@ -1,9 +1,9 @@
-//! No task without an issue: a note about work to do is worth keeping only where somebody will find it again.
+//! No task without an issue: a note about work to do is useful only if somebody finds it again.
 
 use super::Offence;
 use super::rust_text::has_word;
 
-/// Files other than Rust whose comments are looked at; there the whole line stands for the comment.
+/// Extensions of files other than Rust whose comments are checked; there the whole line counts as the comment.
 const COMMENTED_FILES: &[&str] = &[".ts", ".js", ".css", ".html", ".sh", ".py", ".toml", ".yml", ".yaml"];
 
 /// Checks a file that is not Rust.
@@ -15,7 +15,7 @@ pub(super) fn check_text(path: &str, text: &str) -> Vec<Offence> {
     complaints.map(|(index, message)| Offence::new(path, index + 1, message)).collect()
 }
 
-/// What is wrong with a comment that speaks of work to do.
+/// Returns the offence of a comment about work to do.
 pub(super) fn open_task(comment: &str) -> Option<String> {
     if has_word(comment, "FIXME") {
         return Some("FIXME: mend it, or open an issue".to_owned());

@@ -1,7 +1,7 @@
 //! Floors and tiers: a crate depends on strictly lower tiers only, and the pure floor on little else.
 //!
-//! Each crate under `crates/` says where it stands in `[package.metadata.tallycast]`; `cargo metadata` says on what it
-//! depends. Packages outside `crates/` (xtask, tests, benches) are tools above all tiers.
+//! Each crate under `crates/` declares its place in `[package.metadata.tallycast]`; `cargo metadata` lists its
+//! dependencies. Packages outside `crates/` (xtask, tests, benches) are tools above all tiers.
 
 use super::Offence;
 use crate::workspace::{Dependency, Package, Place, root};
@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 /// The floors with the tiers they span.
 const FLOORS: &[(&str, RangeInclusive<u32>)] = &[("pure", 0..=4), ("edge", 5..=7), ("app", 8..=11)];
 
-/// What pure crates may use of others, and why it stays pure.
+/// External dependencies permitted in pure crates, and why each is pure.
 const PURE_DEPENDENCIES: &[(&str, &str)] = &[
     ("thiserror", "derives error types; generates code and nothing else"),
     ("zerocopy", "checked views of bytes as numbers without unsafe code of ours"),
@@ -20,14 +20,14 @@ const PURE_DEPENDENCIES: &[(&str, &str)] = &[
     ("exmex", "parses and evaluates expressions as functions of numbers"),
 ];
 
-/// What the tests of pure crates may use besides.
+/// Additional external dependencies permitted in the tests of pure crates.
 const PURE_DEV_DEPENDENCIES: &[(&str, &str)] = &[
     ("proptest", "property tests, seeded and shrinking"),
     ("insta", "snapshots that a person can judge"),
     ("allocation-counter", "that the steady path allocates nothing is counted"),
 ];
 
-/// Checks every package that lies below `crates/`.
+/// Checks every package below `crates/`.
 pub(super) fn check(packages: &[Package]) -> Vec<Offence> {
     let mut offences = Vec::new();
     for package in packages {
@@ -52,7 +52,7 @@ pub(super) fn check(packages: &[Package]) -> Vec<Offence> {
     offences
 }
 
-/// A crate lies in the folder of its floor, and its tier is one of that floor's.
+/// Checks that a crate is in the folder of its floor, and that its tier belongs to that floor.
 fn place_complaint(folder: &str, place: &Place) -> Option<String> {
     let Place { floor, tier } = place;
     let Some((_, tiers)) = FLOORS.iter().find(|(name, _)| name == floor) else {
@@ -66,7 +66,7 @@ fn place_complaint(folder: &str, place: &Place) -> Option<String> {
         .then(|| format!("tier {tier} is not of floor `{floor}`, which has {lowest} to {highest}"))
 }
 
-/// A pure crate is one thing, not several chosen by flags.
+/// Checks that a pure crate has no features.
 fn feature_complaint(package: &Package, place: &Place) -> Option<String> {
     let flag = package.features.keys().next()?;
     (place.floor == "pure")
@@ -107,7 +107,7 @@ fn foreign_complaint(dependency: &Dependency) -> Option<String> {
     (!allowed.contains(&dependency.name.as_str())).then(complaint)
 }
 
-/// The line of a manifest on which a dependency is declared.
+/// Returns the line of a manifest that declares a dependency.
 fn line_of(manifest: &str, dependency: &str) -> usize {
     let text = std::fs::read_to_string(root().join(manifest)).unwrap_or_default();
     let declares =
