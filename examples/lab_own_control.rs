@@ -1,8 +1,8 @@
-//! A congestion control of one's own in the laboratory, beside two that are built in:
+//! A custom congestion control in the laboratory, compared with two built-in ones:
 //! `cargo run --release --example lab_own_control`.
 //!
-//! The control is the one of `own_congestion_control.rs`, with a gentler cut. Whoever wants plots over time writes
-//! `report.to_html()` into a file. `docs/congestion-lab.md` says how to read the table.
+//! The control is the one of `own_congestion_control.rs`, with a smaller reduction. For plots over time, write
+//! `report.to_html()` into a file. `docs/congestion-lab.md` explains the table.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use congestion::{Acked, CongestionControl, Environment, Factory, Lost, Policy};
 use dumbbell::{Comparison, ComparisonReport, Competitor, Path};
 
-/// Adds a packet in a round trip, and keeps `kept` of the window at a loss.
+/// Adds one packet per round trip, and keeps `kept` of the window at a loss.
 #[derive(Clone, Debug)]
 struct Gentle {
     window: f64,
@@ -60,7 +60,7 @@ fn it_takes_effect() {
     let report = compare(Duration::from_secs(60));
     let [gentle, reno, _] = &report.standings[..] else { panic!("{report}") };
     assert!(gentle.packets.balance() && gentle.absurd_policies == 0, "{report}");
-    // By the closed form of AIMD it gets √3 times what halving gets, where losses come by chance.
+    // By the closed form of AIMD it gets √3 times the goodput of halving under random losses.
     let more = gentle.goodput_bits_per_second / reno.goodput_bits_per_second;
     assert!((1.3..2.2).contains(&more), "{more}\n{report}");
     assert!(gentle.friendliness_to_reno.is_some_and(|kept| kept > 0.5), "{report}");

@@ -1,7 +1,7 @@
-//! A congestion control of one's own, at work on a connection: `cargo run --example own_congestion_control`.
+//! A custom congestion control on a connection: `cargo run --example own_congestion_control`.
 //!
-//! It grows by a packet each round trip and halves at a loss, but never has more than so many packets on their way.
-//! `docs/congestion-control.md` takes it step by step.
+//! It grows by one packet per round trip and halves at a loss, up to a maximum number of packets in flight.
+//! `docs/congestion-control.md` explains it step by step.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -50,7 +50,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Sends something to a listener on this host; returns what the connection has done.
+/// Sends data to a listener on this host; returns the statistics of the connection.
 fn send(control: Aimd) -> Result<Stats, Error> {
     let mut options = Options::stream();
     options.socket.congestion = Arc::new(control);

@@ -1,10 +1,10 @@
-//! Publishes what a device of one's own delivers, with its own times and its own holes: `cargo run --example own_source`.
+//! Publishes the data of a device, with its own times and holes: `cargo run --example own_source`.
 
 use std::time::Duration;
 
 use tallycast::{Channel, Dtype, Node, Stage, WallTime};
 
-/// Stands for a device that hands over 100 samples ten times a second and loses some now and then.
+/// Simulates a device that delivers 100 samples ten times a second and loses some now and then.
 fn read_device(round: i16) -> Option<(WallTime, [i16; 100])> {
     std::thread::sleep(Duration::from_millis(100));
     let first_taken = tallycast::now().offset(-99_000_000);

@@ -1,4 +1,5 @@
-//! The last of three apps of a small vehicle: makes speed of the engine's torque: `cargo run --example vehicle_body`.
+//! The last of three apps of a small vehicle: computes speed from the engine's torque: `cargo run --example
+//! vehicle_body`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,14 +13,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGINT, Arc::clone(&stop))?;
     let mut app = Node::from_env()?.app("vehicle/body");
-    app.phase(Duration::from_millis(6)); // Behind the one that feeds it.
+    app.phase(Duration::from_millis(6)); // After the app that feeds it.
     let torque = app.input::<f64>("engine/torque", Take::Newest);
     let speed = app.output::<f64>("vehicle/speed", [("speed", "km/h"), ("pedal_cycle", "")]);
     let report = app.run(|cycle| {
         let torque = cycle.input(torque);
         if let Some([torque, pedal_cycle]) = torque.newest().filter(|_| torque.freshness != Freshness::Missed)
         {
-            // The more torque, the less each further bit of it helps.
+            // Diminishing returns: the more torque, the less each increment adds.
             cycle.write(speed, &[torque * (800.0 - torque) / 3_200.0, *pedal_cycle])?;
         }
         if stop.load(Ordering::Relaxed) {

@@ -1,7 +1,7 @@
-//! The first of three apps of a small vehicle: presses the pedal in 64 steps, again and again, a step every 10 ms.
+//! The first of three apps of a small vehicle: presses the pedal in 64 steps, repeatedly, a step every 10 ms.
 //!
-//! `cargo run --example vehicle_driver`, and beside it `vehicle_engine` and `vehicle_body`, on this host or on others;
-//! `tallycast apps` draws them. Ctrl-C ends an app in order.
+//! Run `cargo run --example vehicle_driver` together with `vehicle_engine` and `vehicle_body`, on this host or on
+//! others; `tallycast apps` draws them. Ctrl-C ends an app in order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! The second of three apps of a small vehicle: makes torque of the pedal's position: `cargo run --example vehicle_engine`.
+//! The second of three apps of a small vehicle: computes torque from the pedal's position: `cargo run --example
+//! vehicle_engine`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +13,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGINT, Arc::clone(&stop))?;
     let mut app = Node::from_env()?.app("vehicle/engine");
-    app.phase(Duration::from_millis(3)); // Behind the one that feeds it.
+    app.phase(Duration::from_millis(3)); // After the app that feeds it.
     let pedal = app.input::<f64>("driver/pedal", Take::Newest);
     let torque = app.output::<f64>("engine/torque", [("torque", "Nm"), ("pedal_cycle", "")]);
     let report = app.run(|cycle| {
         let pedal = cycle.input(pedal);
-        // Without a position that is in time nothing is written: whoever needs the torque misses it, and says so.
+        // Without a position in time nothing is written: readers of the torque report a missed input.
         if let Some(sample) = pedal.newest_sample().filter(|_| pedal.freshness != Freshness::Missed) {
             cycle.write(torque, &[400.0 * sample.elements[0], sample.index as f64])?;
         }

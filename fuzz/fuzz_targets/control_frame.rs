@@ -1,6 +1,7 @@
-//! Any bytes at the control connection of a bench, in pieces: messages, or a reason why they are none, in bounded memory.
+//! Any bytes at the control connection of a bench, in pieces: parsed as messages, or refused with a reason, in
+//! bounded memory.
 //!
-//! A message is also believed as far as an end believes it: the parameters of a test are checked by the test's own rules.
+//! Messages are also validated as an end does: the parameters of a test are checked by the test's own rules.
 #![no_main]
 
 use bench::control::Message;
@@ -9,12 +10,12 @@ use libfuzzer_sys::fuzz_target;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// As much as an end reads at a time.
+/// Maximum number of bytes an end reads at a time.
 const MOST_AT_ONCE: usize = 1 << 14;
 
 fuzz_target!(|pieces: Vec<&[u8]>| {
     judge(pieces.iter().copied());
-    // A fuzzer cannot guess lengths: each piece is also tried as the text of a message of its own.
+    // A fuzzer cannot guess lengths: each piece is also tried as the text of a separate message.
     let framed: Vec<Vec<u8>> = pieces
         .iter()
         .map(|text| [&u32::try_from(text.len()).expect("a short piece").to_be_bytes()[..], text].concat())
@@ -34,7 +35,7 @@ fn judge<'a>(pieces: impl Iterator<Item = &'a [u8]>) {
     }
 }
 
-/// Says the message again, and takes it for the beginning of every test.
+/// Encodes the message again, and validates it as the beginning of every test.
 fn believe(message: Message) {
     let mut again = Frames::default();
     again.push(&encode(&message));

@@ -1,6 +1,6 @@
-//! Any bytes as a datagram: refused with a reason, or encoded to the same bytes again, without what is not known.
+//! Any bytes as a datagram: refused with a reason, or encoded to the same bytes again, without unknown extensions.
 //!
-//! A fuzzer cannot guess checksums, so each input is also tried with the right ones put in.
+//! A fuzzer cannot guess checksums, so each input is also tried with the right ones inserted.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -20,15 +20,15 @@ fn judge(bytes: &[u8]) {
     let size = datagram.encode(&mut again).expect("no longer than it came");
     again.truncate(size);
     assert_eq!(Datagram::decode(&again).as_ref(), Ok(&datagram));
-    // It has lost extensions that are not known, or nothing.
+    // It has lost unknown extensions, or nothing.
     assert!(size < bytes.len() || again == bytes);
     if let Datagram::Report(report) = datagram {
-        // Whatever a reader claims can be added up, even if it does not balance.
+        // Any counts of a reader can be added up without a panic, even if they do not balance.
         let _ = (report.datagrams.check(), report.elements.check());
     }
 }
 
-/// Puts in what `docs/protocol/stream.md` demands before a field is looked at; nothing if there is no room.
+/// Inserts the fields that `docs/protocol/stream.md` requires before others are read; nothing if there is no room.
 fn seal(bytes: &mut [u8]) -> Option<()> {
     bytes.get_mut(..3)?.copy_from_slice(&[0x54, 0x43, 1]);
     bytes.get_mut(4..6)?.fill(0);

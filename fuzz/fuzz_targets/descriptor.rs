@@ -1,6 +1,6 @@
-//! Any bytes as the parts of a description, in any order, with parts missing, doubled and damaged.
+//! Any bytes as the parts of a description, in any order, with parts missing, duplicated and damaged.
 //!
-//! The first eight bytes say how the rest, the content, is cut and what is done to its parts.
+//! The first eight bytes determine how the rest, the content, is cut and how its parts are changed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +9,7 @@ use wire::{
     Datagram, Description, DescriptorAssembler, DescriptorPart, MAX_DESCRIPTION_BYTES, Numbered, stream_id,
 };
 
-/// So many parts are tried at most for one content.
+/// Maximum number of parts tried for one content.
 const STEPS: u16 = 64;
 
 fuzz_target!(|input: &[u8]| {
@@ -44,13 +44,13 @@ fuzz_target!(|input: &[u8]| {
         let size = part.encode(&mut datagram).expect("room for header and part");
         assert_eq!(Datagram::decode(&datagram[..size]), Ok(Datagram::Descriptor(part)));
         if let Ok(Some(description)) = assembler.accept(&part) {
-            // What is believed is what was sent, whatever happened to parts on the way.
+            // An accepted description equals the one sent, independent of damage to parts.
             assert_eq!(Ok(description), Description::decode(content));
         }
     }
 });
 
-/// The head that a publisher of this content would use, if it is a description at all.
+/// Returns the header that a publisher of this content would use, if it is a description at all.
 fn head(content: &[u8]) -> Numbered {
     let (stream, elements_per_sample) = Description::decode(content).map_or((StreamId(0), 1), |described| {
         (stream_id(&described.name, &described.schema), described.schema.elements_per_sample())

@@ -1,4 +1,4 @@
-//! Any bytes as what the hook in the kernel writes, as the kernel's types, and as the list of its functions.
+//! Any bytes as output of the hook in the kernel, as the kernel's types, and as the list of its functions.
 #![no_main]
 
 use bpf::fuzz::{Symbols, Types, read_copy};
@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let runs = read_copy(bytes, &[Profile::TALLYCAST, Profile::RTP]);
-    // A train of 65,535 datagrams, and those of it that have no number.
+    // A train of 65,535 datagrams, and one run for those without a number.
     assert!(runs.len() <= usize::from(u16::MAX) + 1);
     if let Some(types) = Types::parse(bytes) {
         let reasons = types.enumeration("skb_drop_reason");

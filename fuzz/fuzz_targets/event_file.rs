@@ -1,6 +1,6 @@
-//! Any bytes as an event file of the doctor: it is judged, or refused with the line.
+//! Any bytes as an event file of the doctor: judged, or refused with the line.
 //!
-//! A fuzzer cannot guess JSON, so most inputs are changes to a file that is whole.
+//! A fuzzer cannot guess JSON, so most inputs are changes to a valid file.
 #![no_main]
 
 use std::io::Cursor;

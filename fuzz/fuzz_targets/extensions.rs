@@ -1,4 +1,4 @@
-//! Any list of extensions behind the header of any kind of datagram: passed over, read, or refused.
+//! Any list of extensions after the header of any kind of datagram: skipped, read, or refused.
 #![no_main]
 
 use core::time::Duration;
@@ -12,15 +12,15 @@ use wire::{
     Report, Request, Tally, Totals, Wanted,
 };
 
-/// An extension as a forger writes it.
+/// An extension as an attacker writes it.
 #[derive(Debug, Arbitrary)]
 struct Item<'a> {
     code: u8,
     flags: u8,
     value: &'a [u8],
-    /// The length that it claims, if not its own.
+    /// Claimed length, if not the actual one.
     claimed: Option<u16>,
-    /// What it is filled up with, if not zeros.
+    /// Padding byte, if not zero.
     padding: Option<u8>,
 }
 
@@ -28,7 +28,7 @@ struct Item<'a> {
 struct Forged<'a> {
     kind: u8,
     items: Vec<Item<'a>>,
-    /// Bytes behind the list, so that it is not whole.
+    /// Eight-byte units after the list, which make it incomplete.
     tail: u8,
 }
 
@@ -56,7 +56,7 @@ fuzz_target!(|forged: Forged<'_>| {
             assert!(size < bytes.len() || again == bytes);
         }
         Err(malformed) => {
-            // The checksums hold and the sizes agree: only the list can be wrong, and the number stays readable.
+            // Checksums and sizes are valid: only the list can be malformed, and the number stays readable.
             assert!(matches!(malformed.reason, Reason::Extension(_) | Reason::Field(_)), "{malformed:?}");
             assert_eq!(malformed.head.as_ref(), plain.head());
         }
@@ -66,7 +66,7 @@ fuzz_target!(|forged: Forged<'_>| {
     }
 });
 
-/// Tells whether the list is whole and in order, and has only types that nobody knows and nobody insists on.
+/// Returns whether the list is complete and in order, and has only unknown types that are not critical.
 fn is_harmless(forged: &Forged<'_>) -> bool {
     let is_plain = |item: &Item<'_>| {
         let length = item.value.len();

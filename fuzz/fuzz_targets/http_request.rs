@@ -1,7 +1,7 @@
-//! Any query and any body at a monitor's API: an answer of a documented status, an error that says the way out.
+//! Any query and any body at a monitor's API: an answer of a documented status; an error names the remedy.
 //!
-//! Asked through the front door, of a monitor that has a stream: what the handlers do with what they accepted is
-//! part of it. Whatever comes, the next one is answered.
+//! Requests go over HTTP to a monitor that has a stream: the actions of the handlers on valid input are tested,
+//! too. After any request, the next one is answered.
 #![no_main]
 
 use fuzz::monitored::{Answer, STREAM, ask};
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 #[derive(Debug, Arbitrary)]
 enum Input<'a> {
-    /// A target as it is.
+    /// A target as raw bytes.
     Raw(&'a [u8]),
     Get { path: u8, fields: Vec<(u8, Field<'a>)> },
     Post { path: u8, body: &'a [u8] },
@@ -41,13 +41,13 @@ const POST: [&str; 4] = ["/api/join", "/api/leave", "/api/derive", "/api/inject"
 const FIELDS: [&str; 10] =
     ["stream", "channel", "from", "to", "points", "format", "limit", "span", "width", "height"];
 const KNOWN: [&str; 8] = [STREAM, "x", "x[0]", "arrow", "json", "500ms", "10m", "1"];
-/// What docs/protocol/page.md lists.
+/// Status codes listed in docs/protocol/page.md.
 const STATUS: [u16; 8] = [200, 400, 403, 404, 405, 413, 502, 503];
 
 fuzz_target!(|input: Input<'_>| {
     match input {
         Input::Raw(bytes) => {
-            // What ends the line early is another request, and what is no target is the HTTP library's to refuse.
+            // A line end would begin another request, and the HTTP library refuses invalid targets.
             let target: Vec<u8> = bytes.iter().copied().filter(|byte| byte.is_ascii_graphic()).collect();
             let answer = ask("GET", &[b"/", &target[..]].concat(), b"");
             assert!(STATUS.contains(&answer.status) || answer.status == 414, "{}", answer.head);
@@ -68,7 +68,7 @@ fuzz_target!(|input: Input<'_>| {
             let answer = ask("POST", b"/api/derive", body.to_string().as_bytes());
             judge(&answer);
             if answer.status == 200 {
-                // It is listed, and goes when it is told to.
+                // It is listed, and removed on request.
                 let gone = ask("DELETE", format!("/api/derived?name={}", encoded(&name)).as_bytes(), b"");
                 assert_eq!(gone.status, 200, "{name} was derived");
             }
@@ -101,7 +101,7 @@ impl Field<'_> {
     }
 }
 
-/// Encodes a text for a query.
+/// Encodes text for a query.
 fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-/// As many processors as Linux can be built for: the shortest text that says more than it has.
+/// Maximum number of processors of a Linux build: the shortest text that claims more than it has.
 const PROCESSORS: usize = 8_192;
 
 fuzz_target!(|text: &str| {

@@ -1,9 +1,9 @@
-//! Any bytes as the kernel's answer by netlink: links, queue disciplines, sockets; none is made up.
+//! Any bytes as the kernel's netlink answer: links, queue disciplines, sockets; the parser invents none.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-/// Each is at least the head of a message.
+/// Minimum size of each: the header of a message.
 const LEAST_BYTES: usize = 16;
 
 fuzz_target!(|answer: &[u8]| {

@@ -1,4 +1,5 @@
-//! Any bytes as a frame of the page: refused with a reason, or encoded to as many bytes that read the same.
+//! Any bytes as a frame of the page: refused with a reason, or encoded to as many bytes that decode to the same
+//! frame.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -16,7 +17,7 @@ fn judge(bytes: &[u8]) {
     let Ok(frame) = ViewFrame::decode(bytes) else { return };
     assert_eq!(frame.encoded_bytes(), bytes.len());
     let again = encoded(&frame);
-    // The bits of a NaN are nobody's: from then on nothing changes any more.
+    // The bits of a NaN are unspecified: after the first encoding nothing changes any more.
     let read = ViewFrame::decode(&again).expect("what was written can be read");
     assert_eq!(encoded(&read), again);
 }
@@ -28,7 +29,7 @@ fn encoded(frame: &ViewFrame) -> Vec<u8> {
     bytes
 }
 
-/// Puts in what every frame begins with, and a number of traces that a fuzzer can fill.
+/// Inserts the beginning of every frame, and a number of traces that a fuzzer can fill.
 fn begin(bytes: &mut [u8]) -> Option<()> {
     bytes.get_mut(..4)?.copy_from_slice(&[0x54, 0x50, 1, 1]);
     let counts = bytes.get_mut(12..16)?;

@@ -1,7 +1,8 @@
-//! Any messages of a page at a monitor's WebSocket: each followed or refused in words, and the next one heard.
+//! Any messages of a page at a monitor's WebSocket: each accepted or refused with a text, and the next one
+//! processed.
 //!
-//! After every message the page asks for a view of its own: its frame comes, and decodes. Only what is no text, or far
-//! too long, may end the connection, and not without saying why.
+//! After every message the page requests a view: its frame arrives, and decodes. Only a message that is not text,
+//! or far too long, may end the connection, and the close frame gives the reason.
 #![no_main]
 
 use fuzz::monitored::{STREAM, address, connect};
@@ -12,7 +13,7 @@ use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
 use wire::ViewFrame;
 
-/// The view that shows that the monitor still follows.
+/// The view that shows that the monitor still responds.
 const SURE: u32 = u32::MAX;
 
 #[derive(Debug, Arbitrary)]
@@ -44,7 +45,7 @@ fuzz_target!(|messages: Vec<Said<'_>>| {
     let _ = socket.close(None);
 });
 
-/// Asks for a picture and waits for it, which is made whatever was said before.
+/// Requests a view and waits for its frame, which must arrive after any other message.
 fn is_sure(socket: &mut WebSocket<std::net::TcpStream>) {
     let view = json!({"type": "view", "view": SURE, "traces": [], "width_px": 1, "span_ns": 1, "end_ns": 0});
     for message in [json!({"type": "visible", "visible": true}), json!({"type": "close", "view": SURE}), view] {

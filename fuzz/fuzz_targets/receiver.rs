@@ -1,8 +1,8 @@
 //! Any datagrams at any times at a receiver: the law holds after each, and nothing panics.
 //!
-//! The input is a row of steps. A fuzzer cannot guess checksums, so most steps name the fields of a whole
-//! datagram; one kind of step is bytes as they are. Nor can it guess nonces: publishers at several addresses hear the
-//! receiver's requests, and may repeat what they were asked for.
+//! The input is a sequence of steps. A fuzzer cannot guess checksums, so most steps give the fields of a valid
+//! datagram; one kind of step is raw bytes. Nor can it guess nonces: publishers at several addresses receive the
+//! receiver's requests, and may repeat their nonces.
 #![no_main]
 
 use core::net::SocketAddr;
@@ -21,22 +21,22 @@ use wire::{
     Nonce, Numbered, Predecessor, Request, SampleTotals, Skipped, Tally, Totals, Withheld,
 };
 
-/// Elements of one sample: some datagrams then hold pieces.
+/// Elements per sample: some datagrams then hold pieces.
 const PER_SAMPLE: u32 = 4;
 
-/// The most nonces that publishers remember to have been asked for.
+/// Maximum number of nonces that publishers remember.
 const MAX_ASKED: usize = 16;
 
 #[derive(Debug, Arbitrary)]
 struct Head {
-    /// Which publisher sends it: one of a few.
+    /// Sending publisher: one of a few.
     from: u8,
     epoch: u8,
     number: Near,
     position: Near,
 }
 
-/// What an epoch says of its predecessor.
+/// An epoch's claim about its predecessor.
 #[derive(Debug, Arbitrary)]
 struct Before {
     epoch: u8,
@@ -45,7 +45,7 @@ struct Before {
     is_final: bool,
 }
 
-/// Small numbers, where things meet, or any.
+/// A small number, so that values coincide, or any number.
 #[derive(Debug, Arbitrary)]
 enum Near {
     Small(u8),
@@ -132,7 +132,7 @@ fuzz_target!(|steps: Vec<Step<'_>>| {
     receiver.handle(now, Input::LeaveAll);
 });
 
-/// Hears what the receiver asks of a publisher.
+/// Receives the receiver's request to a publisher.
 fn hear(to: SocketAddr, bytes: &[u8], asked: &mut VecDeque<(SocketAddr, Nonce)>) {
     let datagram = Datagram::decode(bytes).expect("a receiver sends what can be read");
     if let Datagram::Request(Request { nonce: Some(nonce), .. }) = datagram {
@@ -181,7 +181,7 @@ fn announcement(start: u8) -> Announcement {
     }
 }
 
-/// Builds the datagram of a step, and says where it comes from; nothing if its fields make none.
+/// Builds the datagram of a step with its source address; `None` if its fields make none.
 fn datagram<'a>(
     step: &'a Step<'_>,
     asked: &VecDeque<(SocketAddr, Nonce)>,

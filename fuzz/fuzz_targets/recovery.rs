@@ -1,8 +1,9 @@
-//! A recording whose files were cut, flipped, written over or removed, as a reader and the next recorder find it.
+//! A recording whose files were truncated, flipped, overwritten or removed, as a reader and the next recorder find
+//! it.
 //!
-//! Whatever is read is what was written; a recovery keeps all that could be read and acknowledges nothing more, and a
-//! second one changes nothing. Entries and gap lines with the right checksums, which no disk makes, may say anything:
-//! then only nothing panics.
+//! Data read equals data written; a recovery keeps everything that could be read and acknowledges nothing more, and
+//! a second one changes nothing. Entries and gap lines with valid checksums, which no disk fault creates, may have
+//! any content: then the only condition is that nothing panics.
 #![no_main]
 
 use std::sync::{Arc, OnceLock};
@@ -24,7 +25,7 @@ enum Step<'a> {
     Gap { gap: AnyGap },
 }
 
-/// Small numbers, where things meet, or any.
+/// A small number, so that values coincide, or any number.
 #[derive(Clone, Copy, Debug, Arbitrary)]
 enum Near {
     Small(u8),
@@ -80,7 +81,7 @@ fuzz_target!(|steps: Vec<Step<'_>>| {
     assert_eq!(disk.content(), once, "a second recovery has nothing to do");
 });
 
-/// Whatever is read is what was written, in its place, and what is missing between is counted.
+/// Checks that data read equals data written, at its position, and that missing data in between is counted.
 fn judge(found: Option<&Found>) {
     let Some(found) = found else { return };
     for (index, bytes) in &found.samples {

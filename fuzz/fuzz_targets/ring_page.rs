@@ -1,4 +1,4 @@
-//! Arbitrary bytes as the ledger page of a ring: rejected, or epochs that read the same when written again.
+//! Arbitrary bytes as the ledger page of a ring: rejected, or epochs that decode to the same after encoding.
 #![no_main]
 
 use engine::read_ledger_page;
@@ -20,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(read_ledger_page(&again), Some(epochs));
 });
 
-/// Writes a gap as it stands on the page, which is as in a record.
+/// Writes a gap in the format of the page, which is that of a record.
 fn write(epoch: Epoch, gap: &Gap, out: &mut Vec<u8>) {
     assert_eq!(gap.check(), Ok(()));
     Record::Gap(epoch, gap.clone()).encode(out);

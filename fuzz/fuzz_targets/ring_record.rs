@@ -1,6 +1,8 @@
-//! Any records of a ring: refused with a reason, or read the same when written again, and counted without a panic.
+//! Any records of a ring: refused with a reason, or decoded to the same after encoding, and counted without a
+//! panic.
 //!
-//! A fuzzer cannot guess gaps that add up, so those that do not are also tried with the end that their rows say.
+//! A fuzzer cannot guess gaps that add up, so gaps that do not are also tried with the end computed from their
+//! rows.
 #![no_main]
 
 use engine::record::{Fault, Record};
@@ -10,11 +12,11 @@ use libfuzzer_sys::fuzz_target;
 use sample::{Channel, Dtype, Schema};
 use units::SampleRate;
 
-/// Elements of one sample: some blocks then hold pieces.
+/// Elements per sample: some blocks then hold pieces.
 const PER_SAMPLE: u32 = 4;
-/// The size of an element of the stream.
+/// Size of an element of the stream. Units: bytes.
 const ELEMENT_BYTES: u64 = 2;
-/// Where a gap's first position lies: behind the epoch, the id and the kind. Units: bytes.
+/// Offset of a gap's first position: after the epoch, the id and the kind. Units: bytes.
 const GAP_START: usize = 16 + 8 + 1;
 
 #[derive(Debug, Arbitrary)]
@@ -24,7 +26,7 @@ struct Written<'a> {
     bytes: &'a [u8],
 }
 
-/// Small numbers, where things meet, or any.
+/// A small number, so that values coincide, or any number.
 #[derive(Debug, Arbitrary)]
 enum Near {
     Small(u8),
@@ -52,7 +54,7 @@ fuzz_target!(|records: Vec<Written<'_>>| {
     }
 });
 
-/// Lets a gap end where its rows say.
+/// Sets the end of a gap as its rows require.
 fn mend(bytes: &mut [u8], counted: u128) {
     let (start, end) = bytes[GAP_START..GAP_START + 16].split_at_mut(8);
     let start = u64::from_le_bytes(start.try_into().expect("eight bytes"));
@@ -85,7 +87,7 @@ fn account_for(account: &mut Option<Hop>, record: &Record<'_>, totals: [u64; 2])
     if hop.leads_to(totals, positions.start) {
         hop.lapped(totals);
     }
-    // A record that does not follow is not counted, and that is all.
+    // A record that does not follow the previous one is not counted.
     let _ = match record {
         Record::Gap(_, gap) => hop.try_gap(gap.clone()).map(drop),
         _ => hop.try_delivered(positions),

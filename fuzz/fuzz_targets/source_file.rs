@@ -1,7 +1,7 @@
-//! Any bytes as a file to be published: WAV, CSV, Parquet, NPY with its description.
+//! Any bytes as a file to publish: WAV, CSV, Parquet, NPY with its description.
 //!
-//! A fuzzer cannot guess Parquet, so most inputs are changes to a file that is whole. What is opened gives whole
-//! samples and holes to its end, the end stays the end, as many as were promised, and the same once more.
+//! A fuzzer cannot guess Parquet, so most inputs are changes to a valid file. An opened file yields complete
+//! samples and holes to its end, as many as announced, nothing after the end, and the same on a second pass.
 #![no_main]
 
 use std::num::NonZeroU64;
@@ -16,7 +16,7 @@ use libfuzzer_sys::fuzz_target;
 use source::{FileOptions, NanPolicy, Piece, Source, SourceError, TimeColumn};
 use units::WallTime;
 
-/// So many pieces are looked at of one file: one that lies about its size may have no end.
+/// Maximum number of pieces read from one file: a file with a wrong size may have no end.
 const PIECES: usize = 20_000;
 
 #[derive(Debug, Arbitrary)]
@@ -25,7 +25,7 @@ struct Input<'a> {
     whole: bool,
     bytes: &'a [u8],
     spoils: Vec<Spoil<'a>>,
-    /// What becomes of the description beside an array.
+    /// Changes to the description of an array.
     beside: Vec<Spoil<'a>>,
     rate: Option<bool>,
     allow_nan: bool,
@@ -41,7 +41,7 @@ enum Kind {
     Npy,
 }
 
-/// Files that are whole, one of each kind.
+/// Valid files, one of each kind.
 struct Whole {
     wav: Vec<u8>,
     csv: Vec<u8>,
@@ -93,7 +93,7 @@ fn judge(path: &Path, input: &Input<'_>) {
     }
 }
 
-/// What a source gave: how many samples, holes included, a checksum of them, and how it ended.
+/// Result of reading a source: the number of samples, holes included, a checksum of them, and how it ended.
 #[derive(PartialEq, Eq, Debug)]
 struct Pulled {
     samples: u64,
@@ -143,7 +143,7 @@ fn said(error: &SourceError) -> String {
 }
 
 impl Whole {
-    /// Exports the recording in every form there is, and makes a little sound.
+    /// Exports the recording in every format, and creates a short sound.
     fn make() -> Self {
         let store: Arc<dyn Store> = Arc::new(cut());
         let archive = Archive::on(store).expect("it was just made");

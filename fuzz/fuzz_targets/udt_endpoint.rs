@@ -1,5 +1,6 @@
-//! Two endpoints of the reliable transport, each with any control, and whoever is between them: packets are dropped, repeated,
-//! turned and made up, at any times. Neither end panics, holds more than its buffers, or stays open for ever.
+//! Two endpoints of the reliable transport, each with any control, and an attacker between them: packets are
+//! dropped, repeated, reordered and forged, at any times. Neither end panics, holds more than its buffers, or stays
+//! open for ever.
 #![no_main]
 
 use core::net::SocketAddr;
@@ -12,16 +13,16 @@ use libfuzzer_sys::fuzz_target;
 use udt::{Datagrams, Endpoint, EndpointConfig, Output, SocketConfig, SocketId, SocketType};
 use units::Instant;
 
-/// Packets on the way at once; what is more is lost.
+/// Maximum number of packets in flight; further ones are lost.
 const MOST_ON_THE_WAY: usize = 256;
-/// Small buffers, so that their ends are met.
+/// Size of the buffers: small, so that they fill up.
 const BUFFER_PACKETS: u32 = 32;
 const PACKET_BYTES: u32 = 200;
 
 #[derive(Debug, Arbitrary)]
 struct Scene<'a> {
     messages: bool,
-    /// Of the client and of the server.
+    /// Controls of the client and of the server.
     controls: [u8; 2],
     first_sequence: Option<u32>,
     steps: Vec<Step<'a>>,
@@ -31,14 +32,14 @@ struct Scene<'a> {
 enum Step<'a> {
     Send { server: bool, bytes: u16, ordered: bool, lifetime_ms: Option<u16> },
     Receive { server: bool, bytes: u16 },
-    /// The time of a power of two in microseconds, up to a minute.
+    /// A power of two in microseconds passes, up to a minute.
     Pass { exponent: u8 },
     Deliver { index: u8 },
     Repeat { index: u8 },
     Drop { index: u8 },
     Turn { index: u8, place: u8, bit: u8 },
     Cut { index: u8, bytes: u8 },
-    /// Bytes as they are, for a socket that is there.
+    /// Raw bytes, for an existing socket.
     Forge { server: bool, from_stranger: bool, bytes: &'a [u8] },
     Close { server: bool },
 }
@@ -61,7 +62,7 @@ fuzz_target!(|scene: Scene<'_>| {
         }
         in_transit.truncate(MOST_ON_THE_WAY);
     }
-    // Everything ends, whatever was told: the silent peer after its time, the closed socket after it lingered.
+    // Everything ends after any messages: the silent peer after its timeout, the closed socket after its linger time.
     for End { endpoint, socket, .. } in &mut ends {
         endpoint.close(now, *socket);
         for end in [now + Duration::from_secs(400), now + Duration::from_secs(800)] {
@@ -74,7 +75,7 @@ fuzz_target!(|scene: Scene<'_>| {
 fn config(scene: &Scene<'_>, control: u8) -> SocketConfig {
     let kind = if scene.messages { SocketType::Datagram } else { SocketType::Stream };
     let name = BUILT_IN[usize::from(control) % BUILT_IN.len()].name;
-    // Those for ways that nobody else uses have to be told their rate.
+    // Controls for unshared paths need a rate.
     let control = congestion::named(name, "").or_else(|_| congestion::named(name, "rate=100m"));
     let control = control.expect("it is built in, and needs no more than a rate");
     let mut config = SocketConfig::with(kind, Arc::from(control));
@@ -112,7 +113,7 @@ fn act(step: &Step<'_>, ends: &mut [End; 2], now: &mut Instant, in_transit: &mut
             let End { endpoint, socket, .. } = &mut ends[usize::from(server)];
             let bytes = vec![9; usize::from(bytes)];
             let end = lifetime_ms.map(|lifetime| *now + Duration::from_millis(u64::from(lifetime)));
-            // One of the two is refused, or both: ends may be closed already.
+            // One of the two may be refused, or both: the ends may be closed already.
             let _ = endpoint.send(*socket, &bytes);
             let _ = endpoint.send_message(*socket, &bytes, ordered, end);
         }

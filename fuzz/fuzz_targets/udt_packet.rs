@@ -1,4 +1,4 @@
-//! Any bytes as a packet of the reliable transport: refused, or written so that it reads the same again.
+//! Any bytes as a packet of the reliable transport: refused, or encoded so that it decodes to the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,7 +6,7 @@ use wire::udt::{Body, Data, HEADER_BYTES, Packet};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some(written) = rewrite(bytes) else { return };
-    // Words that nobody reads are not written, and what would be empty is filled up: once is enough for both.
+    // Unused words are not written, and empty fields are filled: one pass is enough for both.
     assert_eq!(rewrite(&written).as_ref(), Some(&written));
     assert_eq!(Packet::destination(&written), Packet::destination(bytes));
 });

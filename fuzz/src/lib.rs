@@ -1,4 +1,4 @@
-//! What several targets need: a disk in memory, a recording on it, a monitor to be asked.
+//! Common parts of several targets: a disk in memory, a recording on it, a monitor to query.
 
 pub mod memory;
 pub mod monitored;

@@ -1,4 +1,4 @@
-//! A disk in memory: names and bytes, nothing is ever lost, and locks are nobody's.
+//! A disk in memory: names and bytes; nothing is ever lost, and locks have no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use archive::{Appendable, Lock, Readable, Store, StoreError};
 
 type File = Arc<Mutex<Vec<u8>>>;
 
-/// The disk.
+/// A disk.
 #[derive(Clone, Default)]
 pub struct Memory {
     files: Arc<Mutex<BTreeMap<PathBuf, File>>>,
@@ -20,7 +20,7 @@ struct Handle {
 }
 
 impl Memory {
-    /// Returns a disk with the same files, which then go their own ways.
+    /// Returns an independent copy of the disk.
     #[must_use]
     pub fn copy(&self) -> Self {
         let copy = |(path, file): (&PathBuf, &File)| (path.clone(), Arc::new(Mutex::new(locked(file).clone())));
@@ -33,14 +33,14 @@ impl Memory {
         locked(&self.files).keys().cloned().collect()
     }
 
-    /// Returns every file with what it holds.
+    /// Returns every file with its content.
     #[must_use]
     pub fn content(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let content = |(path, file): (&PathBuf, &File)| (path.clone(), locked(file).clone());
         locked(&self.files).iter().map(content).collect()
     }
 
-    /// Changes what a file holds; nothing if there is none of the name.
+    /// Changes a file's content; nothing if there is no such file.
     pub fn change(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         if let Ok(file) = self.file(path) {
             change(&mut locked(&file));

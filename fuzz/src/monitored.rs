@@ -1,4 +1,4 @@
-//! A monitor of one stream, started once, and the shortest client that can ask it.
+//! A monitor of one stream, started once, and a minimal client for it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -8,12 +8,12 @@ use std::time::Duration;
 use monitor::{MonitorConfig, MonitorHandle};
 use tallycast::{Bus, Dtype, Node};
 
-/// Longer than any answer takes: what comes later is a monitor that hangs.
+/// Watchdog: an answer that takes longer means that the monitor hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The stream it has live, of one channel `x`.
+/// Its live stream, of one channel `x`.
 pub const STREAM: &str = "lab/x";
 
-/// Returns where the monitor listens, and starts it the first time.
+/// Returns the address of the monitor, and starts it the first time.
 pub fn address() -> SocketAddr {
     static MONITOR: OnceLock<MonitorHandle> = OnceLock::new();
     MONITOR.get_or_init(start).address()
@@ -26,7 +26,7 @@ fn start() -> MonitorHandle {
     let mut config = MonitorConfig::new(node());
     config.listen = "127.0.0.1:0".parse().expect("an address");
     let handle = monitor::start(config).expect("loopback takes a monitor");
-    // A second of samples, with a hole, and then never any more: what is asked is always the same.
+    // A second of samples, with a hole, and none after it: the data to query never change.
     let mut publisher = node().publisher(STREAM).dtype(Dtype::F8).rate(1_000).channel(("x", "V")).open();
     let publisher = publisher.as_mut().expect("a publisher");
     while publisher.readers().is_empty() {
@@ -41,22 +41,22 @@ fn start() -> MonitorHandle {
 
 /// An answer over HTTP.
 pub struct Answer {
-    /// 200, 400, …
+    /// Status code: 200, 400, …
     pub status: u16,
     /// Status line and headers, in lower case.
     pub head: String,
-    /// What follows.
+    /// Content.
     pub body: Vec<u8>,
 }
 
-/// Asks for `target`, which is put into the request as it is.
+/// Requests `target`, which is put into the request unchanged.
 pub fn ask(method: &str, target: &[u8], body: &[u8]) -> Answer {
     let address = address();
     let mut stream = TcpStream::connect(address).expect("the monitor listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time");
     let head = format!("Host: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
     let request = [method.as_bytes(), b" ", target, b" HTTP/1.1\r\n", head.as_bytes(), body].concat();
-    // Whoever is refused early may not be heard to the end.
+    // A request that is refused early may not be read to the end.
     let _ = stream.write_all(&request);
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).expect("an answer within its time");
@@ -66,7 +66,7 @@ pub fn ask(method: &str, target: &[u8], body: &[u8]) -> Answer {
     Answer { status, head, body: bytes[end + 4..].to_vec() }
 }
 
-/// Returns a connection that gives up where the monitor hangs.
+/// Returns a connection with a timeout, for the case that the monitor hangs.
 ///
 /// # Panics
 /// If the monitor does not listen.

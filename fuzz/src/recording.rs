@@ -1,4 +1,4 @@
-//! A small recording in memory whose every element is known from its place, and what can be read of it.
+//! A small recording in memory whose every element follows from its position, and the readable part of it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,34 +15,34 @@ use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
 
 use crate::memory::Memory;
 
-/// Samples in all, those of the gap included.
+/// Number of samples, those of the gap included.
 pub const SAMPLES: u64 = 120;
-/// Those that were lost on the way.
+/// Samples that were lost in flight.
 pub const LOST: std::ops::Range<u64> = 40..50;
-/// Elements of one sample.
+/// Elements per sample.
 pub const PER_SAMPLE: u64 = 3;
 /// The publisher's epoch.
 pub const EPOCH: Epoch = Epoch { start_ns: 1_763_756_051_000_000_000, incarnation: 7 };
 
-/// The run it is in.
+/// Returns the archive run of the recording.
 #[must_use]
 pub fn run() -> RunName {
     "r".parse().expect("a name")
 }
 
-/// The stream.
+/// Returns the stream's name.
 #[must_use]
 pub fn name() -> Arc<StreamName> {
     Arc::new("lab/probe".parse().expect("a name"))
 }
 
-/// The folder of its epoch.
+/// Returns the folder of its epoch.
 #[must_use]
 pub fn folder() -> PathBuf {
     format!("run=r/stream=lab%2Fprobe/epoch={EPOCH}").into()
 }
 
-/// Records it and pulls the plug: the first segments are compacted, the last one is open.
+/// Records it and stops as in a power failure: the first segments are compacted, the last one is open.
 #[must_use]
 pub fn cut() -> Memory {
     let disk = Memory::default();
@@ -67,10 +67,10 @@ pub fn cut() -> Memory {
     disk
 }
 
-/// Opens a recorder on what is there, which recovers it.
+/// Opens a recorder on the existing files, which recovers them.
 ///
 /// # Errors
-/// What the archive says of what it finds.
+/// Errors of the archive about these files.
 pub fn recorder(store: &Arc<dyn Store>) -> Result<Recorder, archive::ArchiveError> {
     let options = Options {
         commit_interval: Duration::from_millis(10),
@@ -82,7 +82,7 @@ pub fn recorder(store: &Arc<dyn Store>) -> Result<Recorder, archive::ArchiveErro
     Recorder::open(Arc::clone(store), run(), options, at_ms(0))
 }
 
-/// The bytes of a sample.
+/// Returns the bytes of a sample.
 #[must_use]
 pub fn sample(index: u64) -> Vec<u8> {
     let element = |position: u64| (position as i16).wrapping_mul(25_173).to_le_bytes();
@@ -133,16 +133,16 @@ fn gap() -> ReaderGap {
     ReaderGap { stream: name(), epoch: EPOCH, gap, t0: time_of(LOST.start), t1: time_of(LOST.end) }
 }
 
-/// What can be read: samples by index, and how far it is known what there was.
+/// Readable content: samples by index, and the end of what is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// Their bytes.
+    /// Bytes of the samples.
     pub samples: BTreeMap<u64, Vec<u8>>,
-    /// Every hole lay where it had to, and its elements add up.
+    /// True if every hole was at its position, and its elements add up.
     pub in_order: bool,
 }
 
-/// Reads everything; `None` where there is nothing, or the archive says why it cannot be read.
+/// Reads everything; `None` if there is nothing, or the archive reports why it cannot be read.
 #[must_use]
 pub fn read(store: &Arc<dyn Store>) -> Option<Found> {
     let archive = Archive::on(Arc::clone(store)).ok()?;

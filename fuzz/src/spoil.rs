@@ -1,24 +1,24 @@
-//! What can happen to the bytes of a file: bits flip, ends are cut, something is appended or written over.
+//! Changes to the bytes of a file: flipped bits, truncation, appended or overwritten bytes.
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 
-/// One change; places are parts of the file's size, so that each of them means something in every file.
+/// One change; positions are fractions of the file's size, so that each of them is valid in every file.
 #[derive(Debug, Arbitrary)]
 pub enum Spoil<'a> {
-    /// A bit flips.
+    /// Flips a bit.
     Flip { at: u16, bit: u8 },
-    /// The file ends here.
+    /// Truncates the file.
     Cut { at: u16 },
-    /// Something follows.
+    /// Appends bytes.
     Append { bytes: &'a [u8] },
-    /// Something else is there.
+    /// Overwrites bytes.
     Overwrite { at: u16, bytes: &'a [u8] },
-    /// Something is in between.
+    /// Inserts bytes.
     Insert { at: u16, bytes: &'a [u8] },
 }
 
 impl Spoil<'_> {
-    /// Does it.
+    /// Applies the change.
     pub fn apply(&self, file: &mut Vec<u8>) {
         let place = |at: u16| file.len() * usize::from(at) / (usize::from(u16::MAX) + 1);
         match self {

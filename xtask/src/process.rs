@@ -42,7 +42,8 @@ fn run_for(
     let (reader, writer) = io::pipe()?;
     let mut end = Some(writer.try_clone()?);
     let mut child = command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).spawn()?;
-    // The command holds copies of the pipe's writing end. Its own are closed here, so that the pipe ends with the command's.
+    // `command` holds copies of the pipe's writing end. They are dropped here: otherwise a child that closes both
+    // would seem to continue.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let lines = lines_of(reader);
     let mut status = Status::new(name);

@@ -49,7 +49,7 @@ impl Limit {
 
     fn run<const COUNT: usize>(&self, words: [&str; 2], arguments: &[String]) -> Result<[f64; COUNT]> {
         let output = Command::new(&self.program).args(words).args(arguments).output().with_context(|| {
-            format!("the limit could not be started\n{} must be executable", self.program.display())
+            format!("cannot start `limit`\n{} must be executable", self.program.display())
         })?;
         let line = String::from_utf8_lossy(&output.stdout);
         numbers(&line).with_context(|| format!("`limit` printed `{line}` instead of its figures"))

@@ -5,12 +5,13 @@
 //   udt_peer rendezvous ADDRESS PORT LOCAL KIND ACTION SIZE COUNT
 //
 // KIND is `stream` or `messages`; ACTION is `send`, `receive` or `sleep` (receive after two seconds, with a small buffer).
-// Also `talk`: receive, and answer each message of the other end's congestion control with one whose words are one more;
-// and `refuse`: receive into a file that is full.
-// For measuring, ACTION is `blast` or `drain`: SIZE is the packet size, COUNT how many milliseconds to send for; the last
-// line then says bytes, seconds, processor seconds and packets sent again. A stream has SIZE * COUNT bytes, messages are COUNT of SIZE bytes each. What is received is checked; the last line says
-// how much came and how much of it was wrong. A single connection then waits until the other end closes: libudt wakes its reader
-// before it acknowledges what that reads, and a close in between takes the acknowledgement with it.
+// Also `talk`: receive, and answer each message of the other end's congestion control with its words plus one;
+// and `refuse`: receive into a full file.
+// For measurements, ACTION is `blast` or `drain`: SIZE is the packet size, COUNT the time to send in milliseconds; the last
+// line then has bytes, seconds, processor seconds and retransmitted packets. A stream has SIZE * COUNT bytes; messages are
+// COUNT of SIZE bytes each. Received data are checked; the last line has the received and the wrong amount. A single
+// connection then waits until the other end closes: libudt wakes its reader before it acknowledges the data, and a close in
+// between would lose the acknowledgement.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -42,7 +43,7 @@ void say(const char* what) {
     std::fflush(stdout);
 }
 
-// The byte at a place of every stream; the tests have the same rule.
+// Returns the byte at an offset of every stream; the tests have the same rule.
 unsigned char byte_at(std::uint64_t place) {
     const std::uint64_t mixed = (place ^ (place >> 7)) * UINT64_C(0x9e3779b97f4a7c15);
     return static_cast<unsigned char>(mixed >> 56);
@@ -56,8 +57,8 @@ struct Work {
     bool waits;
 };
 
-// A congestion control that sends each message of the other end's back, its three words increased by one. It is the same
-// packet: the library does not export what makes others.
+// A congestion control that returns each message of the other end, its three words increased by one. It reuses the packet:
+// the library does not export the functions that create others.
 class Talker : public CCC {
     void processCustomMsg(const CPacket* heard) override {
         std::uint32_t words[3];
@@ -102,7 +103,7 @@ void say_figures(double bytes, double seconds, double cpu_seconds, double again)
     std::fflush(stdout);
 }
 
-// Sends as fast as it goes. What is not yet acknowledged then is still sent before the socket closes.
+// Sends as fast as possible. Data not yet acknowledged at the end are still sent before the socket closes.
 void blast(UDTSOCKET socket, std::uint64_t milliseconds) {
     std::vector<char> block(1 << 18, 7);
     const double began = seconds_of(CLOCK_MONOTONIC), cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
@@ -165,7 +166,7 @@ void receive_stream(UDTSOCKET socket, std::uint64_t total) {
     std::fflush(stdout);
 }
 
-// Message number `index` begins at place `index * size` of the stream.
+// Message number `index` begins at offset `index * size` of the stream.
 void send_messages(UDTSOCKET socket, const Work& work) {
     std::vector<char> message(work.size);
     for (std::uint64_t index = 0; index < work.count; ++index) {
@@ -192,7 +193,7 @@ void receive_messages(UDTSOCKET socket, const Work& work) {
     std::fflush(stdout);
 }
 
-// Receives into a file that takes nothing.
+// Receives into a full file.
 void refuse(UDTSOCKET socket, std::uint64_t total) {
     std::fstream full("/dev/full", std::ios::out | std::ios::binary);
     std::int64_t offset = 0;
