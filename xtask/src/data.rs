@@ -47,7 +47,7 @@ pub fn run() -> Result<()> {
 
 fn project_root() -> Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    Ok(root.context("xtask lies in the project's folder")?.to_owned())
+    Ok(root.context("xtask is in the project's folder")?.to_owned())
 }
 
 /// Creates a virtual environment with the packages, or reuses it; returns its Python.

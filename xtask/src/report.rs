@@ -20,7 +20,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the state of the suite in one word.
+    /// Returns the result of the suite as one word.
     pub(crate) fn word(&self) -> &'static str {
         match &self.counts {
             counts if counts.failed > 0 => "FAILED",

@@ -186,7 +186,7 @@ impl Followers {
                 match reader.look() {
                     Read::Record { totals: [read_until, _], .. } => *position = read_until,
                     Read::Empty => break,
-                    other => bail!("a reader's position cannot be read: {other:?}"),
+                    other => bail!("cannot read a reader's position: {other:?}"),
                 }
             }
         }
@@ -217,7 +217,7 @@ pub(crate) fn read(arguments: &[String]) -> Result<()> {
             Read::Lapped { .. } => {
                 bail!("a reader was lapped: the run is invalid\nthis is a fault of the bench")
             }
-            other => bail!("the ring cannot be read: {other:?}"),
+            other => bail!("cannot read the ring: {other:?}"),
         }
         begun.get_or_insert_with(Instant::now);
         if data.position() - told >= REPORT_BYTES {

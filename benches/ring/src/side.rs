@@ -41,7 +41,7 @@ impl Side {
     /// Lets the side continue.
     pub(crate) fn go(&mut self) -> Result<()> {
         let input = self.child.stdin.as_mut().context("its input is a pipe")?;
-        input.write_all(b"go\n").with_context(|| format!("{} has ended early", self.role))
+        input.write_all(b"go\n").with_context(|| format!("{} exited early", self.role))
     }
 
     /// Waits for the side's figures.

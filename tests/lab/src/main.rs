@@ -28,7 +28,7 @@ use remedy::{Knob, Remedy};
 use scene::{Scene, Version};
 use watch::Leaving;
 
-/// Plant losses, and see what the doctor says of them.
+/// Plant losses, and compare them with the doctor's report.
 #[derive(Parser)]
 struct Arguments {
     /// Only these classes

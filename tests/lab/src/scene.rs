@@ -1,4 +1,4 @@
-//! Two hosts on a lan, and the commands that change what lies between them.
+//! Two hosts on a lan, and the commands that change the path between them.
 
 use std::fs::File;
 use std::net::{SocketAddr, UdpSocket};

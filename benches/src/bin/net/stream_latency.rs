@@ -94,7 +94,7 @@ pub(crate) fn ping(meeting: &str) -> Result<()> {
     let mut end = End::open(&meeting, ("bench/there", meeting.there), ("bench/back", meeting.back))?;
     let joined = Instant::now() + PATIENCE;
     while end.receive(JOINING)?.is_none() {
-        ensure!(Instant::now() < joined, "no sample came back");
+        ensure!(Instant::now() < joined, "no sample returned");
         end.publisher.send(&[0_u64])?;
     }
     // Answers to these that are still in flight arrive before the first one that counts.

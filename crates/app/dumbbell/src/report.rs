@@ -120,7 +120,7 @@ impl ComparisonReport {
         let mut notes: Vec<String> = absurd
             .map(|standing| {
                 format!(
-                    "{} asked {} times for a window or a rate that cannot be obeyed; it got the nearest that can",
+                    "{} asked {} times for an impossible window or rate; it got the nearest possible one",
                     standing.label(),
                     standing.absurd_policies
                 )

@@ -153,7 +153,7 @@ fn a_control_that_asks_for_what_cannot_be_obeyed_is_named() {
     comparison.against_reno = false;
     let report = comparison.play(|_| true).expect("nobody stops it");
     assert!(report.standings[0].absurd_policies > 0);
-    assert!(report.standings[0].packets.delivered > 0, "it got the nearest that can be obeyed");
+    assert!(report.standings[0].packets.delivered > 0, "it got the nearest possible window");
     assert!(report.to_string().contains("stubborn asked"), "{report}");
     assert!(report.standings[0].friendliness_to_reno.is_none());
 }

@@ -57,7 +57,7 @@ pub enum ConditionsError {
     Probability(f64),
     /// Burst losses out of range.
     #[error(
-        "bursts cannot lose {share} of all, {mean} in a row\ngive a share below 1 and a length of at least 1, such as 1%:4"
+        "burst loss of {share} with a mean length of {mean} is out of range\ngive a share below 1 and a length of at least 1, such as 1%:4"
     )]
     Bursts {
         /// Share of datagrams lost.

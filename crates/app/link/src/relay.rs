@@ -54,7 +54,7 @@ pub enum RelayError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The addresses are of different IP versions.
-    #[error("{listen} and {target} are of two IP versions\ngive both addresses in the same version")]
+    #[error("{listen} and {target} differ in IP version\ngive both addresses in the same version")]
     Versions {
         /// Address that clients send to.
         listen: SocketAddr,
@@ -63,11 +63,11 @@ pub enum RelayError {
     },
     /// The target is the relay itself.
     #[error(
-        "{0} is where the relay listens and where it relays to\ngive the address of the server as the target"
+        "{0} is both the relay's own address and its target\ngive the address of the server as the target"
     )]
     Itself(SocketAddr),
     /// The maximum number of clients is zero.
-    #[error("a relay needs room for a client\nallow at least one")]
+    #[error("the maximum number of clients is 0\nallow at least one")]
     NoClients,
 }
 

@@ -90,7 +90,7 @@ pub(super) fn send_into_a_full_ring(scene: &mut Scene) -> anyhow::Result<Planted
     let mut command = scene.sender().command("perl");
     let mut reader = command.args(["-e", READER]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut lines = BufReader::new(reader.stdout.take().context("a pipe was asked for")?).lines();
-    ensure!(lines.next().transpose()?.as_deref() == Some("open"), "the tunnel cannot be opened");
+    ensure!(lines.next().transpose()?.as_deref() == Some("open"), "cannot open the tunnel");
     until_its_queue_works(scene)?;
     let to = BEHIND[usize::from(scene.version == Version::V6)].parse()?;
     // One after the other, in the sender's own thread: afterwards each is in the ring or lost.

@@ -124,7 +124,7 @@ impl Stepping for Starved {
     }
 }
 
-/// Reads until told to end and no datagram is left.
+/// Reads until the end flag is set and no datagram is left.
 fn read(socket: &UdpSocket, is_over: &AtomicBool, seen: &Mutex<BTreeSet<u64>>) -> anyhow::Result<()> {
     sys::scheduling::pin_to_cpu(1)?;
     let mut bytes = [0; 2_048];

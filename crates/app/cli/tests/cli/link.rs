@@ -131,7 +131,7 @@ fn a_path_that_cannot_be_is_told_with_a_way_out() {
     refused(&["link", "--between", "a"], "2 values required");
     refused(&["link", "--between", "a", "b", "--addresses", "10.0.0.1", "10.0.0.2"], "write 10.84.7.1/24");
     refused(&["link", "--relay", "nowhere", "--to", &held], "write host:port");
-    refused(&["link", "--relay", "127.0.0.1:0", "--to", "[::1]:9"], "of two IP versions");
+    refused(&["link", "--relay", "127.0.0.1:0", "--to", "[::1]:9"], "differ in IP version");
     for (condition, wanted) in [
         (["--loss", "110%"], "probability"),
         (["--burst", "50%:0.5"], "1%:4"),

@@ -35,11 +35,11 @@ pub struct Cut {
 #[non_exhaustive]
 pub enum CutError {
     /// The array has no elements.
-    #[error("an array of no elements cannot be sent\ngive at least one")]
+    #[error("the array has no elements\ngive at least one")]
     Empty,
     /// The unit has no room for an element.
     #[error(
-        "a unit of {unit_bytes} bytes has no room for an element after its {HEADER_BYTES} bytes of header\ntake at least 20"
+        "a unit of {unit_bytes} bytes has no room for an element after its {HEADER_BYTES} bytes of header\nuse at least 20 bytes"
     )]
     UnitTooSmall {
         /// Requested size of a unit.
