@@ -44,7 +44,7 @@ def hear(expected: str) -> None:
 
 
 def stand(end: int) -> None:
-    """Pins this thread to the first or the last processor, away from the other side; the system's own threads are not pinned.
+    """Pins this thread to the first or the last processor, away from the other side; other threads are free.
 
     Only for delays: what is to go fast goes where the system puts it.
     """

@@ -1,4 +1,4 @@
-"""ZeroMQ with pyzmq: a PUSH and a PULL socket, over a Unix socket (`pyzmq-ipc`) or TCP on the loopback interface (`pyzmq-tcp`).
+"""ZeroMQ with pyzmq: a PUSH and a PULL socket, over a Unix socket (`pyzmq-ipc`) or TCP on loopback (`pyzmq-tcp`).
 
 Of ZeroMQ's patterns this is the one that loses nothing: PUSH waits where 1,000 messages, the default, lie at either end. PUB
 and SUB, which serve many readers, drop there.

@@ -1,6 +1,6 @@
 //! Line charts: series of points over a linear or a logarithmic axis, with the extremes of repeats as whiskers.
 //!
-//! The same drawing is rendered as SVG for pages and as PNG below the state of the hosts.
+//! One drawing is rendered as SVG for pages and as PNG below the state of the hosts.
 
 use plotters::chart::{ChartBuilder, LabelAreaPosition, SeriesLabelPosition};
 use plotters::coord::Shift;

@@ -1,7 +1,7 @@
 //! Methods of measurement: values in, values out, so that a method is proven before it meets a socket.
 //!
-//! [`cycle`] is one run of a cyclic exchange, a fixed number of elements per period, with its schedule, account and judge;
-//! [`flow`] is a paced flow of numbered datagrams with its account; [`pingpong`] is the repeated exchange of
+//! [`cycle`] is one run of a cyclic exchange, a fixed number of elements per period, with its schedule, account and
+//! judge; [`flow`] is a paced flow of numbered datagrams with its account; [`pingpong`] is the repeated exchange of
 //! messages. [`Bisection`] searches for the largest size that holds, [`RateSearch`] for the highest rate that holds
 //! repeatedly. [`mhz_per_mbit`] is the processor cost of moving data at its [`BusyFrequency`]. [`Summary`] and
 //! [`Moments`] summarise and compare repeats, [`Percentiles`] summarise many times. A [`DutyCycle`] keeps a

@@ -126,7 +126,7 @@ fn a_path_that_cannot_be_is_told_with_a_way_out() {
     refused(&["link"], "--relay <ADDRESS>");
     refused(&["link", "--relay", &held], "--to <ADDRESS>");
     refused(&["link", "--relay", &held, "--to", "127.0.0.1:9"], "choose another port");
-    refused(&["link", "--relay", &held, "--to", &held], "where the relay listens and where it relays to");
+    refused(&["link", "--relay", &held, "--to", &held], "both the relay's own address and its target");
     refused(&["link", "--relay", &held, "--to", &held, "--between", "a", "b"], "cannot be used with");
     refused(&["link", "--between", "a"], "2 values required");
     refused(&["link", "--between", "a", "b", "--addresses", "10.0.0.1", "10.0.0.2"], "write 10.84.7.1/24");
