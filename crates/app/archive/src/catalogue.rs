@@ -1,6 +1,6 @@
-//! What an archive has: runs, streams, epochs.
+//! Catalogue of an archive: its runs, streams and epochs.
 //!
-//! Reads only, and may do so while a recorder writes: it then sees what was acknowledged when it looked.
+//! Reads only, and may do so while a recorder writes: it then sees what was acknowledged at the time of reading.
 //! Start with [`Archive::open`].
 
 use core::ops::Range;
@@ -29,7 +29,7 @@ use crate::stamped;
 use crate::store::{FileStore, Store, StoreError, draft_of, read_whole, replace_from};
 use crate::told::read_account;
 
-/// Marks a folder as an archive and tells its version.
+/// Name of the file that marks a folder as an archive and has its version.
 pub(crate) const ROOT_MARK: &str = "tallycast-archive.json";
 const FORMAT: &str = "tallycast-archive";
 /// The only version so far.
@@ -43,42 +43,42 @@ pub struct Archive {
 /// A stream in a run, with all its epochs.
 #[derive(Clone, Debug)]
 pub struct StreamEntry {
-    /// The run.
+    /// Run that the stream was recorded in.
     pub run: RunName,
-    /// The stream's name.
+    /// Name of the stream.
     pub name: Arc<StreamName>,
-    /// Its recordings in the order of their epochs.
+    /// Recordings of the stream in the order of their epochs.
     pub epochs: Vec<Recording>,
 }
 
 /// One recorded epoch of a stream.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// Name, epoch, schema, station.
+    /// Name, epoch, schema and station.
     pub description: Arc<Description>,
-    /// The first sample of the first recorder's account.
+    /// Index of the first sample of the first recorder's account.
     pub first_index: u64,
-    /// Index behind the last stored sample.
+    /// Index one behind the last stored sample.
     pub stored_index: u64,
-    /// When the first stored sample was taken; with none stored, when the first that is known was.
+    /// Time of the first stored sample; if none is stored, of the first known one.
     pub t0: WallTime,
-    /// When the last stored sample was over; with none stored, as `t0`.
+    /// End of the last stored sample; if none is stored, equal to `t0`.
     pub t1: WallTime,
-    /// Stored samples.
+    /// Number of stored samples.
     pub samples: u64,
-    /// Size on disk.
+    /// Size on disk, in bytes.
     pub size_bytes: u64,
-    /// How the recording ended.
+    /// State in which the recording ended, or that it is still open.
     pub state: RecordingState,
-    /// Somebody is recording into this run. An open recording without is that of a recorder that died.
+    /// True while a recorder holds the run. An open recording without one belongs to a recorder that died.
     pub attended: bool,
     /// Known gaps in the order of the stream.
     pub gaps: Arc<[GapRecord]>,
-    /// Files that are not what they should be: which, and what is wrong with each. What cannot be read is in the gaps.
+    /// Damaged files, each with its fault. Samples that cannot be read are in the gaps.
     pub damaged: Vec<String>,
-    /// The reader's account and that of the archive, as last written by the last recorder.
+    /// Account of the reader and of the archive, as last written by the last recorder.
     pub account: Value,
-    /// The same of the recorders before it, in their order.
+    /// Accounts of the earlier recorders, in their order.
     pub earlier_accounts: Vec<Value>,
     pub(crate) contents: Arc<EpochContents>,
 }
@@ -86,26 +86,26 @@ pub struct Recording {
 /// One segment of a recording that can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoredSegment {
-    /// Its number in its epoch, from 1.
+    /// Number in its epoch, from 1.
     pub number: u32,
     /// Index of its first sample.
     pub first_index: u64,
-    /// Index behind its last sample.
+    /// Index one behind its last sample.
     pub next_index: u64,
-    /// When its first sample was taken.
+    /// Time of its first sample.
     pub t0: WallTime,
-    /// When its last sample was over.
+    /// End of its last sample.
     pub t1: WallTime,
-    /// Samples in it.
+    /// Number of samples.
     pub samples: u64,
-    /// Size on disk.
+    /// Size on disk, in bytes.
     pub size_bytes: u64,
 }
 
-/// How a recording ended.
+/// State of a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordingState {
-    /// It goes on, or its recorder died and nobody has recovered the run yet.
+    /// The recording continues, or its recorder died and the run has not been recovered yet.
     Open,
     /// The epoch ended and everything was stored.
     Closed,
@@ -114,7 +114,7 @@ pub enum RecordingState {
 }
 
 impl RecordingState {
-    /// Returns the name, the same everywhere.
+    /// Returns the name, as used in JSON and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -126,7 +126,7 @@ impl RecordingState {
 }
 
 impl Recording {
-    /// Returns the elements known to be missing: by stage, and unexplained or unsettled.
+    /// Returns the elements known to be missing: by stage, and the sum of unexplained and unsettled ones.
     #[must_use]
     pub fn losses(&self) -> (StageCounts, u64) {
         let mut lost = StageCounts::default();
@@ -134,16 +134,16 @@ impl Recording {
         (lost, self.gaps.iter().map(|gap| gap.unexplained + gap.unsettled).sum())
     }
 
-    /// Returns the times in which nobody recorded, or nobody published: no losses, but missing all the same.
+    /// Returns the times without a recorder or without a publisher: they are no losses, but missing all the same.
     ///
-    /// One of no elements is an absence whose extent nobody knows, because nothing came behind it.
+    /// An absence of no elements has an unknown extent, because no sample followed it.
     pub fn absences(&self) -> impl Iterator<Item = &GapRecord> {
         self.gaps.iter().filter(|gap| gap.kind != GapKind::Missing)
     }
 
-    /// Returns the absences whose extent nobody knows and that began in a range of time, as JSON in the form of holes.
+    /// Returns the absences of unknown extent that began in a range of time, as JSON in the form of holes.
     ///
-    /// Nothing came behind them, so that no hole tells of them.
+    /// No sample followed them, so no hole covers them.
     pub fn untold_absences(&self, range: Range<WallTime>) -> impl Iterator<Item = Value> {
         let per_sample = u64::from(self.description.schema.elements_per_sample());
         let untold = self.absences().filter(move |gap| gap.positions.is_empty() && range.contains(&gap.t0));
@@ -164,7 +164,7 @@ impl Recording {
         })
     }
 
-    /// Returns the span of all that is known, stored or missing; `t0` and `t1` tell that of the stored samples.
+    /// Returns the time span of everything known, stored or missing; `t0` and `t1` span the stored samples only.
     #[must_use]
     pub fn span(&self) -> Range<WallTime> {
         let known = || self.gaps.iter().filter(|gap| !gap.positions.is_empty());
@@ -173,12 +173,12 @@ impl Recording {
     }
 }
 
-/// An epoch that cannot be read.
+/// Epoch that cannot be read.
 #[derive(Debug)]
 pub struct Unreadable {
-    /// Its folder, in the archive.
+    /// Folder of the epoch, relative to the archive.
     pub folder: PathBuf,
-    /// Why.
+    /// Cause why it cannot be read.
     pub cause: ArchiveError,
 }
 
@@ -189,29 +189,29 @@ impl core::fmt::Display for Unreadable {
 }
 
 impl Unreadable {
-    /// Tells whether it is of a stream in a run, by its place.
+    /// Returns whether it belongs to a stream in a run, judged by its folder.
     #[must_use]
     pub fn is_of(&self, run: &RunName, stream: &StreamName) -> bool {
         self.folder.starts_with(stream_folder(run, stream))
     }
 
-    /// Returns the epoch, by the folder's name; `None` if it is not that of one.
+    /// Returns the epoch that the folder is named after; `None` if the name is not that of an epoch.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
         epoch_of(self.folder.file_name()?.to_str()?.strip_prefix("epoch=")?)
     }
 }
 
-/// The mark of an archive's root, as a recorder finds it.
+/// State of the mark of an archive's root, as a recorder finds it.
 pub(crate) enum Mark {
     Whole,
-    /// Nothing was recorded here.
+    /// The folder has no mark and no recordings.
     Absent,
-    /// Something was, so that there was one: why it is none any more.
+    /// The folder has recordings, and the mark is missing or damaged: the cause.
     Damaged(String),
 }
 
-/// Looks at the mark of a folder that is to be an archive; fails if it is one of a later version.
+/// Reads the mark of a folder that is to be an archive; fails if the mark has a later version.
 pub(crate) fn mark_of(store: &dyn Store) -> Result<Mark, ArchiveError> {
     let look = || match check_root(store) {
         Ok(()) => Ok(None),
@@ -222,7 +222,8 @@ pub(crate) fn mark_of(store: &dyn Store) -> Result<Mark, ArchiveError> {
     if look()?.is_none() {
         return Ok(Mark::Whole);
     }
-    // A run comes before the mark, a stream behind it. Another recorder may be beginning the archive: so a last look.
+    // A run is created before the mark, a stream after it. Another recorder may be creating the archive: read the
+    // mark again.
     let mut has_streams = false;
     for run in store.list(Path::new(""))?.iter().filter_map(|name| run_of(name)) {
         has_streams |= !epoch_folders(store, &run_folder(&run))?.0.is_empty();
@@ -234,7 +235,8 @@ pub(crate) fn mark_of(store: &dyn Store) -> Result<Mark, ArchiveError> {
     })
 }
 
-/// Makes the folder an archive, by a draft in the folder of a run that the caller holds: recorders of others may do so, too.
+/// Makes the folder an archive by a draft in a run folder that the caller holds: recorders of other runs may do so at
+/// the same time.
 pub(crate) fn mark_root(store: &dyn Store, run_folder: &Path) -> Result<(), ArchiveError> {
     let mark = stamped::stamp(&json!({"format": FORMAT, "version": VERSION}));
     let draft = run_folder.join(draft_of(Path::new(ROOT_MARK)));
@@ -244,7 +246,7 @@ pub(crate) fn mark_root(store: &dyn Store, run_folder: &Path) -> Result<(), Arch
 
 fn check_root(store: &dyn Store) -> Result<(), ArchiveError> {
     let no_archive = || ArchiveError::NoArchive(Path::new(ROOT_MARK).to_owned());
-    // A folder with runs in it was one.
+    // A folder with runs in it was an archive.
     let has_runs = || -> Result<bool, StoreError> {
         Ok(store.list(Path::new(""))?.iter().any(|name| run_of(name).is_some()))
     };
@@ -268,7 +270,7 @@ impl Archive {
     /// Opens the archive in a folder.
     ///
     /// # Errors
-    /// [`ArchiveError::NoArchive`] and [`ArchiveError::Version`] if it is none, or of a later version.
+    /// [`ArchiveError::NoArchive`] if the folder is no archive, [`ArchiveError::Version`] if it has a later version.
     pub fn open(root: &Path) -> Result<Self, ArchiveError> {
         let no_archive = |_| ArchiveError::NoArchive(root.to_owned());
         let store = FileStore::open(root).map_err(no_archive)?;
@@ -282,7 +284,7 @@ impl Archive {
     /// Opens the archive on a store.
     ///
     /// # Errors
-    /// [`ArchiveError::NoArchive`] and [`ArchiveError::Version`] if it is none, or of a later version.
+    /// [`ArchiveError::NoArchive`] if the folder is no archive, [`ArchiveError::Version`] if it has a later version.
     pub fn on(store: Arc<dyn Store>) -> Result<Self, ArchiveError> {
         check_root(&*store)?;
         Ok(Self { store })
@@ -295,23 +297,24 @@ impl Archive {
     /// Returns the runs by name.
     ///
     /// # Errors
-    /// What the disk says.
+    /// [`ArchiveError::Store`] if the disk fails.
     pub fn runs(&self) -> Result<Vec<RunName>, ArchiveError> {
         Ok(self.store.list(Path::new(""))?.iter().filter_map(|name| run_of(name)).collect())
     }
 
-    /// Returns the streams of a run by name, as far as they can be read: [`Self::survey`] tells the rest.
+    /// Returns the streams of a run by name, as far as they can be read: [`Self::survey`] also returns the rest.
     ///
     /// # Errors
-    /// [`ArchiveError::Unknown`] if there is no such run; what the disk says.
+    /// [`ArchiveError::Unknown`] if there is no such run; [`ArchiveError::Store`] if the disk fails.
     pub fn streams(&self, run: &RunName) -> Result<Vec<StreamEntry>, ArchiveError> {
         Ok(self.survey(run)?.0)
     }
 
-    /// Returns the streams of a run by name, and the epochs that cannot be read: one of them takes no other with it.
+    /// Returns the streams of a run by name, and the epochs that cannot be read: one of them does not hide the
+    /// others.
     ///
     /// # Errors
-    /// [`ArchiveError::Unknown`] if there is no such run; what the disk says.
+    /// [`ArchiveError::Unknown`] if there is no such run; [`ArchiveError::Store`] if the disk fails.
     pub fn survey(&self, run: &RunName) -> Result<(Vec<StreamEntry>, Vec<Unreadable>), ArchiveError> {
         if !self.runs()?.contains(run) {
             return Err(ArchiveError::Unknown(format!("run {run}")));
@@ -345,7 +348,7 @@ impl Archive {
     /// Returns one stream of a run.
     ///
     /// # Errors
-    /// [`ArchiveError::Unknown`] if there is none; what makes an epoch unreadable that may be one of it.
+    /// [`ArchiveError::Unknown`] if there is no such stream; the error of an unreadable epoch that may belong to it.
     pub fn stream(&self, run: &RunName, name: &StreamName) -> Result<StreamEntry, ArchiveError> {
         let (streams, unreadable) = self.survey(run)?;
         let found = streams.into_iter().find(|entry| *entry.name == *name);
@@ -355,28 +358,28 @@ impl Archive {
         })
     }
 
-    /// Returns what a stream holds in a range of time, epoch by epoch: blocks, holes, in their order.
+    /// Returns the content of a stream in a range of time, epoch by epoch: blocks and holes in their order.
     pub fn range(&self, stream: &StreamEntry, range: Range<WallTime>) -> Feed {
         Feed::new(Arc::clone(&self.store), stream, range)
     }
 
-    /// Returns the same for one epoch.
+    /// Returns the blocks and holes of one epoch in a range of time.
     pub fn epoch(&self, recording: &Recording, range: Range<WallTime>) -> EpochFeed {
         EpochFeed::new(Arc::clone(&self.store), recording.clone(), range)
     }
 }
 
-/// Whether somebody records into a run.
+/// State of a run: held by a recorder, or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Attended {
     Yes,
     No,
 }
 
-/// Reads what the folder of an epoch has; `None` if nothing was acknowledged in it.
+/// Reads the content of an epoch's folder; `None` if nothing in it was acknowledged.
 ///
 /// # Errors
-/// What makes the epoch unreadable.
+/// The error that makes the epoch unreadable.
 pub(crate) fn recording_in(
     store: &dyn Store,
     folder: &Path,
@@ -389,7 +392,7 @@ pub(crate) fn recording_in(
             false => Ok(None),
         };
     };
-    // A recorder at work writes what it will acknowledge in a moment.
+    // A recorder at work is about to acknowledge what it has written.
     let tail = if attended { Tail::Leave } else { Tail::Take };
     let contents = EpochContents::read(store, folder, Arc::clone(&description), tail)?;
     let told = &contents.told;
@@ -406,7 +409,7 @@ pub(crate) fn recording_in(
     let joined = map.sessions.iter().map(|session| session.first_index).min();
     let first_stored = segments.first().map(|segment| segment.first_index);
     let (earlier_accounts, account_faults) = earlier_accounts(store, folder, &contents)?;
-    // A session's line may be spoiled: its account tells the same.
+    // The line of a session may be damaged: its account has the same.
     let accounts = core::iter::once(&account).chain(&earlier_accounts);
     let counted = accounts.filter_map(|account| account["first_index"].as_u64());
     let first_index = joined.into_iter().chain(first_stored).chain(counted).min().unwrap_or(0);
@@ -426,7 +429,7 @@ pub(crate) fn recording_in(
     let found = segments.last().map_or(first_index, |segment| segment.next_index);
     let told_index = told.stored_index.unwrap_or(first_index);
     if told_index > found {
-        // No file is missed by its name, but samples are by their number.
+        // The name of a lost file is unknown, but the number of samples is missed.
         let cause = format!(
             "{}: the account tells of samples up to {told_index}, the segments of those up to {found}",
             folder.display()
@@ -460,7 +463,7 @@ pub(crate) fn recording_in(
     }))
 }
 
-/// Returns the accounts of the recorders before the last, and what is wrong with them.
+/// Returns the accounts of the recorders before the last, and their faults.
 fn earlier_accounts(
     store: &dyn Store,
     folder: &Path,
@@ -479,7 +482,7 @@ fn earlier_accounts(
         accounts.push(account);
         faults.extend(fault);
     }
-    // Every recorder leaves one, or the recovery after it does.
+    // Every recorder leaves an account, or the recovery after it does.
     let last = contents.told.account["session"].as_u64().unwrap_or(0).min(MAX_SESSIONS);
     let missing = (1..last).filter_map(|number| u32::try_from(number).ok()).filter(|it| !found.contains(it));
     let said = |number| format!("{} is missing", folder.join(earlier_account(number)).display());
@@ -487,19 +490,19 @@ fn earlier_accounts(
     Ok((accounts, faults))
 }
 
-/// The most recorders of an epoch whose accounts are missed by their number.
+/// Maximum number of recorders of an epoch whose missing accounts are reported by number.
 const MAX_SESSIONS: u64 = 10_000;
 
-/// Returns when a recording began, as far as something of it is known.
+/// Returns the time at which a recording began, as far as any is known.
 fn begin_of(description: &Description, segments: &[Segment], gaps: &[GapRecord]) -> WallTime {
     let first = segments.first().map(|segment| segment.t0).or_else(|| gaps.first().map(|gap| gap.t0));
-    // An outage from the very first sample on knows no time either.
+    // An outage that begins with the very first sample has no known time either.
     first.filter(|time| *time != WallTime::default()).unwrap_or_else(|| {
         WallTime::from_nanos(i64::try_from(description.epoch.start_ns).unwrap_or(i64::MAX))
     })
 }
 
-/// Returns a known time near a sample: of which sample, and when.
+/// Returns the index and time of a known sample near a given one.
 fn anchor_at(contents: &EpochContents, index: u64) -> Option<(u64, WallTime)> {
     let before = contents.segments.iter().rev().find(|segment| segment.next_index <= index);
     before.map(|segment| (segment.next_index, segment.t1)).or_else(|| {

@@ -1,6 +1,6 @@
-//! The one checksum of the archive's own files: CRC-32C.
+//! Checksum of the archive's own files: CRC-32C.
 
-/// Returns the CRC-32C (Castagnoli, as in iSCSI, RFC 3720 §12.1) of `parts` one behind the other.
+/// Returns the CRC-32C (Castagnoli, as in iSCSI, RFC 3720 §12.1) of the concatenated `parts`.
 pub(crate) fn crc32c<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     for part in parts {
@@ -9,7 +9,8 @@ pub(crate) fn crc32c<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     u32::try_from(digest.finalize()).expect("a 32-bit checksum")
 }
 
-/// Returns the checksum of bytes whose first part has the checksum `first`, and whose `second_bytes` behind it have `second`.
+/// Returns the CRC-32C of two concatenated parts from their checksums `first` and `second`; the second part has
+/// `second_bytes`.
 pub(crate) fn joined(first: u32, second: u32, second_bytes: u64) -> u32 {
     let algorithm = crc_fast::CrcAlgorithm::Crc32Iscsi;
     let both = crc_fast::checksum_combine(algorithm, first.into(), second.into(), second_bytes);

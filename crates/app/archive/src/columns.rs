@@ -1,8 +1,8 @@
-//! From blocks to Arrow: what the columns of a segment are called, and how samples get into them.
+//! Conversion of blocks to Arrow: names of a segment's columns, and how samples get into them.
 //!
-//! A block lies sample by sample, Arrow column by column: the one work on the hot path is to take the
-//! channels apart. Values are copied as bytes and never looked at. The way back is in [`crate::rows`].
-//! Start with [`arrow_schema`] and [`Columns`].
+//! A block is ordered by sample, Arrow by column: the only work on the hot path is to separate the channels. Values
+//! are copied as bytes and never interpreted. The conversion back is in [`crate::rows`]. Start with [`arrow_schema`]
+//! and [`Columns`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ use crate::versions::{VERSION, VERSION_KEY};
 pub const INDEX_COLUMN: &str = "index";
 /// Name of the column of times. Units: nanoseconds since 1970 UTC.
 pub const TIME_COLUMN: &str = "time_ns";
-/// Where the metadata of a segment has the whole description.
+/// Key of the whole description in the metadata of a segment.
 pub(crate) const DESCRIPTION_KEY: &str = "tallycast.description";
-/// The columns before the channels.
+/// Number of columns before the channels.
 pub(crate) const LEADING_COLUMNS: usize = 2;
 
-/// How many bytes of a block are taken apart at a time, so that all channels read them from the nearest cache.
+/// Size of the part of a block that is separated at a time, so that all channels read it from the nearest cache.
 const TILE_BYTES: usize = 16 << 10;
 
 /// Returns the Arrow schema of a stream: `index`, `time_ns`, and a column for each channel.
@@ -119,7 +119,7 @@ fn element_type(dtype: Dtype) -> DataType {
     }
 }
 
-/// Samples on their way into a record batch.
+/// Builder of a record batch.
 pub(crate) struct Columns {
     description: Arc<Description>,
     arrow: SchemaRef,
@@ -130,7 +130,7 @@ pub(crate) struct Columns {
     samples: usize,
 }
 
-/// Where the samples of a batch begin and end.
+/// First and last sample of a batch, with their times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) first_index: u64,
@@ -142,11 +142,11 @@ pub(crate) struct Span {
 struct Column {
     place: Place,
     values: MutableBuffer,
-    /// Made when the first element is missing; whole batches carry no validity at all.
+    /// Created when the first element is missing; complete batches carry no validity bitmap.
     valid: Option<BooleanBufferBuilder>,
 }
 
-/// Where a channel lies in a sample, and how much of it is its own.
+/// Offset and size of a channel within a sample.
 #[derive(Clone, Copy)]
 struct Place {
     offset_bytes: usize,
@@ -177,14 +177,14 @@ impl Columns {
         &self.arrow
     }
 
-    /// Returns how many bytes the batch will have, without its metadata.
+    /// Returns the size that the batch will have, without its metadata.
     pub(crate) fn size_bytes(&self) -> usize {
         self.samples * (self.description.schema.sample_bytes() + 16)
     }
 
-    /// Appends a block but for its first `skipped` samples.
+    /// Appends a block except its first `skipped` samples.
     ///
-    /// Cost: one copy of the samples, and 16 bytes a sample for index and time.
+    /// Cost: one copy of the samples, and 16 bytes per sample for index and time.
     pub(crate) fn append(&mut self, block: &Block, skipped: u64) {
         let schema = Arc::clone(&self.description.schema);
         let sample_bytes = schema.sample_bytes();
@@ -229,10 +229,10 @@ impl Columns {
         }
     }
 
-    /// Takes the samples out as a record batch and where it begins and ends; `None` if there are none.
+    /// Takes the samples out as a record batch with its span; `None` if there are none.
     ///
     /// # Errors
-    /// None for columns that this type has filled; Arrow's signature has one.
+    /// None for columns that this type has filled; the signature is Arrow's.
     pub(crate) fn finish(&mut self) -> Result<Option<(RecordBatch, Span)>, ArrowError> {
         let Some(span) = self.span.take() else { return Ok(None) };
         let samples = core::mem::take(&mut self.samples);
@@ -257,7 +257,7 @@ impl Columns {
         Ok(Some((RecordBatch::try_new(Arc::clone(&self.arrow), arrays)?, span)))
     }
 
-    /// Forgets the samples, keeps the memory.
+    /// Drops the samples and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.span = None;
         self.samples = 0;
@@ -288,7 +288,7 @@ impl Place {
             gather_any(source, stride, self.offset_bytes, width, target);
             return;
         }
-        // The widths of single elements are spelled out: each copy is then one load and one store.
+        // The sizes of single elements are constants here: each copy is then one load and one store.
         match element_bytes {
             1 => gather_fixed::<1>(source, stride, self.offset_bytes, target),
             2 => gather_fixed::<2>(source, stride, self.offset_bytes, target),
@@ -300,7 +300,7 @@ impl Place {
 }
 
 impl Column {
-    /// Notes which elements of the `samples` behind the first `before` ones are missing.
+    /// Marks the missing elements among the `samples` that follow the first `before` ones.
     fn mark(&mut self, before: usize, samples: usize, per_sample: u64, missing: &[core::ops::Range<u64>]) {
         let Place { first_element, elements, .. } = self.place;
         let own = first_element as u64..(first_element + elements) as u64;
@@ -375,10 +375,10 @@ fn complex<T: ArrowPrimitiveType>(
     Ok(Arc::new(FixedSizeListArray::try_new(item(T::DATA_TYPE), 2, parts, nulls)?))
 }
 
-/// The times of consecutive samples without a division for each: [`SampleRate::time_of`] unrolled.
+/// Iterator over the times of consecutive samples, without a division for each: [`SampleRate::time_of`] unrolled.
 pub(crate) struct Times {
     time: i64,
-    /// What is left of a nanosecond, in units of 1/`numerator`.
+    /// Remaining fraction of a nanosecond, in units of 1/`numerator`.
     remainder: u64,
     whole: i64,
     rest: u64,
@@ -393,7 +393,7 @@ impl Times {
         Self { time: t0.as_nanos(), remainder: 0, whole, rest: period % numerator, numerator }
     }
 
-    /// Returns this sample's time and goes on to the next. Units: nanoseconds since 1970 UTC.
+    /// Returns this sample's time and advances to the next. Units: nanoseconds since 1970 UTC.
     pub(crate) fn step(&mut self) -> i64 {
         let time = self.time;
         self.remainder += self.rest;
@@ -403,7 +403,7 @@ impl Times {
         time
     }
 
-    /// Hands out the times of `samples`; returns the time behind them.
+    /// Pushes the times of `samples`; returns the time of the sample behind them.
     fn fill(mut self, samples: usize, mut push: impl FnMut(i64)) -> i64 {
         (0..samples).for_each(|_| push(self.step()));
         self.time

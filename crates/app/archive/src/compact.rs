@@ -1,8 +1,8 @@
-//! Closed segments become Parquet: smaller, and read by everything.
+//! Compaction: closed segments become Parquet, which is smaller and widely readable.
 //!
-//! The Parquet file is written under another name, synced, read back and compared with its origin before it
-//! takes the origin's place, so at every moment one whole form is there. Start with [`compact`]; a recording
-//! process hands its closed segments to a [`Compactor`].
+//! The Parquet file is written under another name, synced, read back and compared with the original before it
+//! replaces it, so at every moment one complete form exists. Start with [`compact`]; a recording process passes its
+//! closed segments to a [`Compactor`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,37 +25,37 @@ use crate::seal::Sealing;
 use crate::segment::{END_OF_STREAM, SegmentReader};
 use crate::store::{Store, StoreError, draft_of};
 
-/// A segment to which nothing will be added.
+/// Segment to which nothing will be added.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClosedSegment {
-    /// The folder of its epoch, in the archive.
+    /// Folder of its epoch, relative to the archive.
     pub folder: PathBuf,
-    /// Its number.
+    /// Number of the segment in its epoch.
     pub number: u32,
 }
 
-/// What compacting a segment did.
+/// Result of compacting a segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Compacted {
-    /// The segment.
+    /// Compacted segment.
     pub segment: ClosedSegment,
-    /// Size as an Arrow stream.
+    /// Size as an Arrow stream, in bytes.
     pub arrow_bytes: u64,
-    /// Size as Parquet.
+    /// Size as Parquet, in bytes.
     pub parquet_bytes: u64,
 }
 
-/// Turns a closed segment into Parquet and removes the Arrow form once every value was read back alike.
+/// Converts a closed segment to Parquet and removes the Arrow form once every value was read back unchanged.
 ///
-/// Returns `None` if the segment is not there, or Parquet already.
+/// Returns `None` if the segment does not exist, or is Parquet already.
 ///
 /// # Errors
-/// What the disk says, and [`ArchiveError::Segment`] if the copy differs; the Arrow form then stays.
+/// The error of the disk, and [`ArchiveError::Segment`] if the copy differs; the Arrow form then stays.
 pub fn compact(store: &dyn Store, segment: &ClosedSegment) -> Result<Option<Compacted>, ArchiveError> {
     let ClosedSegment { folder, number } = segment;
     let Some((description, _)) = EpochContents::description(store, folder)? else { return Ok(None) };
     let target = segment_path(folder, *number, SegmentFile::Parquet);
-    // By the index alone, without what may lie behind it: a closed segment has nothing there.
+    // By the index alone, without anything after its end: a closed segment has nothing there.
     let look = Look {
         store,
         folder,
@@ -164,7 +164,7 @@ pub(crate) fn read_back(
 /// Compacts every closed segment of a run.
 ///
 /// # Errors
-/// As [`compact`]; what was compacted before stays so.
+/// As [`compact`]; segments compacted before the error stay so.
 pub fn compact_run(store: &dyn Store, run: &RunName) -> Result<Vec<Compacted>, ArchiveError> {
     let mut compacted = Vec::new();
     for folder in epoch_folders(store, &run_folder(run))?.0 {
@@ -176,22 +176,22 @@ pub fn compact_run(store: &dyn Store, run: &RunName) -> Result<Vec<Compacted>, A
     Ok(compacted)
 }
 
-/// A thread that compacts one segment after the other, beside a recorder.
+/// Thread that compacts one segment after the other while a recorder runs.
 pub struct Compactor {
     queue: Option<Sender<ClosedSegment>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Compactor {
-    /// Starts the thread; `done` hears of every segment.
+    /// Starts the thread; `done` is called with the result of every segment.
     ///
     /// # Errors
-    /// If the system has no thread left.
+    /// The system's error if it cannot start a thread.
     pub fn start(
         store: Arc<dyn Store>,
         mut done: impl FnMut(Result<Compacted, ArchiveError>) + Send + 'static,
     ) -> std::io::Result<Self> {
-        // Unbounded, but a closed segment is a path and a number, and they come some minutes apart.
+        // Unbounded, but an entry is a path and a number, and segments close minutes apart.
         let (queue, segments) = channel::<ClosedSegment>();
         let work = move || {
             for segment in segments {
@@ -202,7 +202,7 @@ impl Compactor {
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Hands over closed segments.
+    /// Queues closed segments.
     pub fn take(&self, segments: impl IntoIterator<Item = ClosedSegment>) {
         let queue = self.queue.as_ref().expect("the queue exists as long as the compactor");
         for segment in segments {
@@ -213,7 +213,7 @@ impl Compactor {
 }
 
 impl Drop for Compactor {
-    /// Waits until everything handed over is compacted.
+    /// Waits until every queued segment is compacted.
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)

@@ -1,6 +1,6 @@
-//! What an epoch's folder holds, as far as it is acknowledged.
+//! Acknowledged content of an epoch's folder.
 //!
-//! Only looked at, never changed: a recorder may be writing here, a compactor replacing segments. Start with
+//! Reads only, never writes: a recorder may be writing here, a compactor replacing segments. Start with
 //! [`EpochContents::read`].
 
 use core::ops::Range;
@@ -23,36 +23,36 @@ use crate::store::{Store, StoreError, read_whole};
 use crate::told::Told;
 use crate::{Description, DescriptionError};
 
-/// The acknowledged content of one epoch.
+/// Acknowledged content of one epoch.
 #[derive(Clone, Debug)]
 pub(crate) struct EpochContents {
     pub(crate) folder: PathBuf,
     pub(crate) description: Arc<Description>,
-    /// In the order of the stream.
+    /// Readable segments in the order of the stream.
     pub(crate) segments: Vec<Segment>,
-    /// What was stored and cannot be read any more.
+    /// Segments that were stored and cannot be read any more.
     pub(crate) damaged: Vec<DamagedSegment>,
-    /// What is wrong with the files, for people; that of the damaged segments among it.
+    /// Faults of the files as text, those of the damaged segments included.
     pub(crate) faults: Vec<String>,
-    /// What the account tells.
+    /// Content of the account.
     pub(crate) told: Told,
-    /// The first segment number that was never used.
+    /// First segment number that was never used.
     pub(crate) next_segment: u32,
 }
 
-/// A segment that the disk, or somebody, has damaged.
+/// Segment damaged by the disk or by a change to its files.
 #[derive(Clone, Debug)]
 pub(crate) struct DamagedSegment {
     pub(crate) number: u32,
-    /// Which file, and what is wrong with it.
+    /// File name and its fault.
     pub(crate) cause: String,
-    /// The samples it held, if its index still tells.
+    /// Samples it held, if its index still has them.
     pub(crate) span: Option<Range<u64>>,
-    /// No file of it tells of samples. That may be as it should be: a number is used up when the disk refused its segment.
+    /// True if no file of it has samples. That may be correct: a number is used up when the disk refused its segment.
     pub(crate) is_missing: bool,
 }
 
-/// One segment with something in it.
+/// Segment with at least one sample.
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     pub(crate) number: u32,
@@ -65,7 +65,7 @@ pub(crate) struct Segment {
     pub(crate) content: SegmentContent,
 }
 
-/// What an epoch is, and what is wrong with the file that should say so.
+/// Description of an epoch, and the fault of `stream.json` if it has one.
 pub(crate) type Described = (Arc<Description>, Option<String>);
 
 #[derive(Clone, Debug)]
@@ -75,14 +75,14 @@ pub(crate) enum SegmentContent {
 }
 
 impl EpochContents {
-    /// Reads `stream.json`, or what every segment's metadata has of it; `None` if there is neither: then nothing in
-    /// this folder was acknowledged. Beside it what is wrong with the file, if something is.
+    /// Reads `stream.json`, or else the description in a segment's metadata; `None` if there is neither: then nothing
+    /// in this folder was acknowledged. Returns with it the fault of the file, if any.
     pub(crate) fn description(store: &dyn Store, folder: &Path) -> Result<Option<Described>, ArchiveError> {
         let fault = match Self::stored_description(store, folder) {
             Ok(Some(description)) => return Ok(Some((description, None))),
             Ok(None) => ArchiveError::Undescribed(folder.join(DESCRIPTION)),
             Err(error) if error.is_damage() => error,
-            // From a later version: no reader of this one may guess.
+            // From a later version: this version must not guess its content.
             Err(error) => return Err(error),
         };
         match described_by_segments(store, folder)? {
@@ -116,7 +116,7 @@ impl EpochContents {
         }
     }
 
-    /// Reads the gap map; an absent one is empty. Beside it what is wrong with it, if something is.
+    /// Reads the gap map; an absent one is empty. Returns with it the fault of the file, if any.
     pub(crate) fn gap_map(
         store: &dyn Store,
         folder: &Path,
@@ -127,7 +127,7 @@ impl EpochContents {
         let fault = |what: String| Some(format!("{}: {what}", path.display()));
         let bytes = match read_whole(store, &path) {
             Ok(bytes) => bytes,
-            // It is durable before anything is stored.
+            // The gap map is durable before anything is stored.
             Err(StoreError::NotFound(_)) => {
                 return Ok((GapMap::default(), Some(format!("{} is missing", path.display()))));
             }
@@ -146,7 +146,7 @@ impl EpochContents {
         }
         let reached = told.gap_bytes.unwrap_or(0);
         let found = match () {
-            // A crash leaves pages of zeros only where nothing was promised yet.
+            // A crash leaves pages of zeros only where nothing was acknowledged yet.
             () if map.spoiled > 0 || map.damaged_at.is_some_and(|at| at < reached) => {
                 fault(format!("{} of its lines are damaged", map.spoiled.max(map.damaged)))
             }
@@ -158,7 +158,7 @@ impl EpochContents {
         Ok((map, found))
     }
 
-    /// Lists the segments of a folder. Those that nobody acknowledged are left out.
+    /// Lists the segments of a folder. Those that were never acknowledged are left out.
     pub(crate) fn read(
         store: &dyn Store,
         folder: &Path,
@@ -189,13 +189,13 @@ impl EpochContents {
                 Err(Unread::Failed(error)) => return Err(error),
             }
         }
-        // What has no file at all is only a loss where nothing else tells why its samples are missing.
+        // A number without any file is a loss only if nothing else explains why its samples are missing.
         for number in (1..=last.min(MAX_SEGMENTS)).filter(|number| !numbers.contains(number)) {
             let path = segment_path(folder, number, SegmentFile::Arrow);
             let cause = format!("{} and its index are missing", path.display());
             damaged.push(DamagedSegment { number, cause, span: None, is_missing: true });
         }
-        // It is written with the first batch of every segment; a recorder at work may be about to.
+        // The account is written with the first batch of every segment; a recorder at work may be about to write it.
         if tail == Tail::Take && told.account.is_null() && told.fault.is_none() && !segments.is_empty() {
             faults.push(format!("{} is missing", folder.join(ACCOUNT).display()));
         }
@@ -213,8 +213,8 @@ impl EpochContents {
         segments.map(|segment| ClosedSegment { folder: folder.clone(), number: segment.number })
     }
 
-    /// Returns the samples that each damaged segment may have held: what its index tells, or those between its neighbours.
-    /// Behind the last one only the account, which says how far samples were stored, knows how far it reached.
+    /// Returns the samples that each damaged segment may have held: those in its index, or those between its
+    /// neighbours. For the last segment only the account, which has the stored index, can give the end.
     pub(crate) fn damaged_spans(&self, first: u64) -> Vec<(Range<u64>, &DamagedSegment)> {
         let told = self.told.stored_index.unwrap_or(first);
         let span = |damaged: &'_ DamagedSegment| {
@@ -225,16 +225,17 @@ impl EpochContents {
             damaged.span.clone().unwrap_or(start..end.max(start))
         };
         let mut spans: Vec<_> = self.damaged.iter().map(|damaged| (span(damaged), damaged)).collect();
-        // Those that are known exactly come first: what is only between neighbours then has the rest.
+        // Spans that are known exactly come first: a span between neighbours then gets the rest.
         spans.sort_by_key(|(_, damaged)| (damaged.span.is_none(), damaged.is_missing, damaged.number));
         spans
     }
 }
 
-/// The most segments of which one is missed by its number: a year of them, one every ten minutes, and room.
+/// Maximum number of segments that can be reported missing by number: a year of them, one every ten minutes, and
+/// reserve.
 const MAX_SEGMENTS: u32 = 100_000;
 
-/// Tells whether a folder is that of an epoch, by its name.
+/// Returns whether a folder has the name of a description's epoch.
 fn is_folder_of(folder: &Path, description: &Description) -> bool {
     let Ok(run) = "any".parse() else { return false };
     let own = epoch_folder(&run, &description.name, description.epoch);
@@ -244,7 +245,7 @@ fn is_folder_of(folder: &Path, description: &Description) -> bool {
     ends(&own) == ends(folder)
 }
 
-/// Tells whether a folder holds samples that were acknowledged, as far as that can be seen without knowing the stream.
+/// Returns whether a folder holds acknowledged samples, as far as that can be seen without knowing the stream.
 pub(crate) fn has_samples(store: &dyn Store, folder: &Path) -> Result<bool, ArchiveError> {
     let holds = |(number, file): (u32, SegmentFile)| match file {
         SegmentFile::Parquet => true,
@@ -260,8 +261,8 @@ pub(crate) fn has_samples(store: &dyn Store, folder: &Path) -> Result<bool, Arch
     Ok(store.list(folder)?.iter().filter_map(|name| segment_of(name)).any(holds))
 }
 
-/// Finds the description that a segment carries, in whichever form it is; it must be of this folder. One of a later version
-/// is none, and said where no other segment describes.
+/// Finds the description that a segment carries, in either form; it must belong to this folder. A description of a
+/// later version is skipped, and reported if no other segment has one.
 fn described_by_segments(store: &dyn Store, folder: &Path) -> Result<Option<Description>, ArchiveError> {
     let mut later = None;
     for (number, file) in store.list(folder)?.iter().filter_map(|name| segment_of(name)) {
@@ -275,7 +276,7 @@ fn described_by_segments(store: &dyn Store, folder: &Path) -> Result<Option<Desc
             let decoded = Description::decode(text.as_bytes());
             decoded.map_err(|cause| ArchiveError::Description { path: path.clone(), cause })
         };
-        // A damaged segment is no reason to give up: any other will do.
+        // A damaged segment is no reason to give up: the description is in every other one.
         match described.and_then(|text| text.map(decoded).transpose()) {
             Ok(Some(description)) if is_folder_of(folder, &description) => return Ok(Some(description)),
             Err(error) if error.is_later_version() => later = later.or(Some(error)),
@@ -285,22 +286,23 @@ fn described_by_segments(store: &dyn Store, folder: &Path) -> Result<Option<Desc
     later.map_or(Ok(None), Err)
 }
 
-/// Why a segment is not among those that can be read.
+/// Reason why a segment is not among the readable ones.
 pub(crate) enum Unread {
     Damaged(DamagedSegment),
     Failed(ArchiveError),
 }
 
 impl Segment {
-    /// Reads what a segment holds, in whichever form it is, and what is wrong with its files all the same; `None` if
-    /// nothing of it was acknowledged. What a crash leaves is only looked for in a segment that `is_followed` by no other.
+    /// Reads the content of a segment, in either form, and the faults of its files; `None` if nothing of it was
+    /// acknowledged. The remains of a crash are expected only in a segment that no other follows (`is_followed` is
+    /// false).
     fn read(look: &Look<'_>, number: u32, is_followed: bool) -> Result<Option<(Self, Vec<String>)>, Unread> {
         let damaged = |error: &ArchiveError, span| {
             Unread::Damaged(DamagedSegment { number, cause: error.first_line(), span, is_missing: false })
         };
         let path = segment_path(look.folder, number, SegmentFile::Parquet);
         let parquet = || ParquetSegment::open_as(look.store, &path, look.description, number);
-        // A compactor may be at work: Parquet first, Arrow next, and Parquet again if Arrow just went.
+        // A compactor may be at work: Parquet first, then Arrow, and Parquet again if Arrow has just been removed.
         let first = match parquet() {
             Ok(found) => return Ok(Some((found.summary(number), Vec::new()))),
             Err(error) if error.is_not_found() || error.is_damage() => error,
@@ -309,7 +311,7 @@ impl Segment {
         let second = match look.at(number) {
             Ok(found) => {
                 let mut faults = found.faults.clone();
-                // Its origin is still there: then nothing is lost.
+                // The original still exists: then nothing is lost.
                 faults.extend((!first.is_not_found()).then(|| first.first_line()));
                 return match Self::from_index(found.index, number) {
                     Some(segment) => Ok(Some((segment, faults))),
@@ -333,7 +335,7 @@ impl Segment {
             Err(error) if error.is_not_found() => {
                 let span = look.told_by_index(number).map_err(Unread::Failed)?;
                 match (span, second.is_not_found()) {
-                    // An index without an entry promised nothing.
+                    // An index without an entry acknowledges nothing.
                     (None, true) => Ok(None),
                     (span, _) => Err(damaged(&second, span)),
                 }

@@ -1,7 +1,6 @@
-//! What a damaged file costs: gaps that nobody recorded, made while reading.
+//! Gaps that a damaged file causes, made while reading.
 //!
-//! They are never written: the file may come back from a copy, and then nothing is missing. Start with
-//! [`records`].
+//! They are never written: the file may be restored from a copy, and then nothing is missing. Start with [`records`].
 
 use core::ops::Range;
 
@@ -11,19 +10,19 @@ use units::{RangeSet, WallTime};
 use crate::Description;
 use crate::gaps::{GapKey, GapRecord, Origin};
 
-/// The samples that a damaged file held, and what is known of it.
+/// Samples that a damaged file held, and what is known about them.
 pub(crate) struct Damage<'a> {
     pub(crate) description: &'a Description,
     pub(crate) samples: Range<u64>,
-    /// A known time: of which sample, and when.
+    /// Index and time of a known sample.
     pub(crate) anchor: (u64, WallTime),
-    /// Tells the gaps of this damage apart from those of others.
+    /// Number that distinguishes the gaps of this damage from those of others.
     pub(crate) id: u64,
-    /// Which file, and what is wrong with it.
+    /// File name and its fault.
     pub(crate) cause: &'a str,
 }
 
-/// Returns the gaps of stage `archive_write` that a damage makes: everything in it that was not missing before.
+/// Returns the gaps of stage `archive_write` that the damage causes: everything in it that was not missing before.
 pub(crate) fn records<'a>(
     damage: &Damage<'_>,
     known: impl IntoIterator<Item = &'a GapRecord>,

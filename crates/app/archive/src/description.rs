@@ -1,4 +1,4 @@
-//! What an epoch of a stream is: `stream.json` and the metadata of every segment.
+//! Description of a stream's epoch: `stream.json` and the metadata of every segment.
 
 use std::sync::Arc;
 
@@ -13,30 +13,30 @@ const FORMAT: &str = "tallycast-stream";
 /// The only version so far.
 const VERSION: u64 = 1;
 
-/// A stream's name, schema and origin, for one epoch.
+/// Name, schema and origin of a stream in one epoch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Description {
-    /// The stream's name.
+    /// Name of the stream.
     pub name: Arc<StreamName>,
-    /// The publisher's epoch.
+    /// Epoch of the publisher.
     pub epoch: Epoch,
-    /// What its samples mean.
+    /// Schema of the samples.
     pub schema: Arc<Schema>,
-    /// Where it comes from.
+    /// Station that publishes the stream.
     pub station: String,
 }
 
-/// Says why `stream.json` cannot be used.
+/// Reason why `stream.json` cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptionError {
-    /// Not ours, or not what was written.
+    /// The file is no stream description, or its content was changed.
     #[error("this is not a tallycast stream description, or it is damaged")]
     Foreign,
-    /// Of another stream or epoch than the folder it lies in.
+    /// The description is that of another stream or epoch than the folder's.
     #[error("this describes stream {0} in epoch {1}, not what its folder is named after")]
     Stranger(String, Epoch),
-    /// From a later version.
+    /// The file has a later version.
     #[error(
         "the stream description has format version {0}, this program reads up to {VERSION}\n\
          use a newer tallycast"

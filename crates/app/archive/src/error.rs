@@ -1,4 +1,4 @@
-//! What can go wrong with an archive, and the way out.
+//! Errors of an archive, each with its remedy.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +8,17 @@ use crate::index::IndexError;
 use crate::store::StoreError;
 use crate::versions::VERSION;
 
-/// Says what is wrong with an archive or its disk.
+/// Error of an archive or its disk.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
-    /// The disk refused.
+    /// The store reported an error.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The folder is no archive.
     #[error("{} is not a tallycast archive\nrecord one with: tallycast record --run NAME PATTERN", .0.display())]
     NoArchive(PathBuf),
-    /// The folder has runs, and its mark is lost or damaged.
+    /// The folder has runs, and its mark is missing or damaged.
     #[error("{} is missing or damaged, although recorded runs lie beside it\nrestore it from a copy, or record into this archive again, which rewrites it", .0.display())]
     Unmarked(PathBuf),
     /// The archive is of a later version.
@@ -31,21 +31,21 @@ pub enum ArchiveError {
         path.display()
     )]
     Later {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its version.
+        /// Version of the file.
         version: u64,
     },
-    /// There is no such run or stream.
+    /// The run or stream does not exist.
     #[error("the archive has no {0}\nlist its contents with: tallycast query")]
     Unknown(String),
-    /// A stream of one epoch came with another schema than recorded.
+    /// A stream came with another schema than recorded in the same epoch.
     #[error(
         "the schema of stream {0} changed within an epoch\n\
          restart its publisher, which begins a new epoch"
     )]
     SchemaChanged(String),
-    /// More streams began while the disk took nothing than can wait for it.
+    /// Too many streams that began while the disk refused writes are waiting for it.
     #[error(
         "{0} new streams already wait for the archive\n\
          put its folder back, or free some space; streams that begin after that are recorded"
@@ -54,39 +54,39 @@ pub enum ArchiveError {
     /// A sidecar index cannot be used.
     #[error("{}: {cause}", path.display())]
     Index {
-        /// Which file.
+        /// Path of the index.
         path: PathBuf,
-        /// Why.
+        /// Cause why it cannot be used.
         #[source]
         cause: IndexError,
     },
     /// A description cannot be used.
     #[error("{}: {cause}", path.display())]
     Description {
-        /// Which file.
+        /// Path of the description.
         path: PathBuf,
-        /// Why.
+        /// Cause why it cannot be used.
         #[source]
         cause: DescriptionError,
     },
-    /// A folder has samples, and nothing says what they are.
+    /// A folder has samples and no description of them.
     #[error("{} is missing, and no segment beside it can be read\nrestore either from a copy", .0.display())]
     Undescribed(PathBuf),
     /// A gap map cannot be used.
     #[error("{}: {cause}", path.display())]
     Gaps {
-        /// Which file.
+        /// Path of the gap map.
         path: PathBuf,
-        /// Why.
+        /// Cause why it cannot be used.
         #[source]
         cause: GapMapError,
     },
-    /// A segment is not what it should be.
+    /// A segment is damaged or foreign.
     #[error("{}: {what}\nthe samples of the other segments can still be read", path.display())]
     Segment {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was found.
+        /// Fault that was found.
         what: String,
     },
     /// Arrow could not make or read a batch.
@@ -108,20 +108,20 @@ impl ArchiveError {
         Self::Segment { path: path.to_owned(), what: what.to_owned() }
     }
 
-    /// Tells whether what was stored is not what it was: a fault of the disk or of whoever changed a file, and no
-    /// reason to leave the rest unread.
+    /// Returns whether stored data were changed, by a fault of the disk or by a program: no reason to leave the rest
+    /// unread.
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Segment { .. } | Self::Arrow(_) => true,
             Self::Store(error) => error.is_damage(),
             Self::Index { .. } | Self::Gaps { .. } | Self::Description { .. } => !self.is_later_version(),
-            // What the system refused came through the library.
+            // An error of the system is passed through by the library.
             Self::Parquet(error) => !matches!(error, parquet::errors::ParquetError::External(_)),
             _ => false,
         }
     }
 
-    /// Tells whether something is of a version that this program does not read.
+    /// Returns whether the format has a version that this program does not read.
     pub(crate) fn is_later_version(&self) -> bool {
         match self {
             Self::Version(_) | Self::Later { .. } => true,
@@ -132,22 +132,22 @@ impl ArchiveError {
         }
     }
 
-    /// Tells whether there is no such file.
+    /// Returns whether the file does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Store(StoreError::NotFound(_)))
     }
 
-    /// Returns what happened, without the advice behind it.
+    /// Returns the error without its remedy.
     pub(crate) fn first_line(&self) -> String {
         self.to_string().lines().next().unwrap_or_default().to_owned()
     }
 
-    /// Returns what happened and what to do about it, in one line.
+    /// Returns the error and its remedy in one line.
     pub(crate) fn in_one_line(&self) -> String {
         self.to_string().replace('\n', "; ")
     }
 
-    /// Tells whether the disk is full: then it is worth trying again later.
+    /// Returns whether the disk is full: then it is worth trying again later.
     #[must_use]
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::Store(StoreError::NoSpace(_)))

@@ -1,7 +1,7 @@
 //! Exports: one epoch of a stream in a range of time, as Parquet, CSV or NPY.
 //!
-//! CSV is for people and has values in their units; Parquet and NPY keep the elements as they are, with
-//! scale and offset told beside. None bridges a hole. Start with [`Export`].
+//! CSV is for people and has values in their units; Parquet and NPY keep the elements unchanged, with scale and
+//! offset in the metadata. No format bridges a hole. Start with [`Export`].
 
 use core::ops::Range;
 use std::io::{Seek, Write};
@@ -18,22 +18,22 @@ use crate::parquet_file::ParquetWriter;
 mod csv;
 mod npy;
 
-/// When rows gathered for Parquet are handed to its writer.
+/// Size at which the rows gathered for Parquet are passed to its writer.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// The key under which an exported Parquet file has its holes.
+/// Key of the holes in an exported Parquet file.
 const HOLES_KEY: &str = "tallycast.holes";
 
-/// What an export wrote.
+/// Result of an export.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Exported {
-    /// Samples written.
+    /// Number of samples written.
     pub samples: u64,
-    /// The holes between them, in order.
+    /// Holes between the samples, in order.
     pub holes: Vec<Hole>,
 }
 
-/// An epoch and a range of time and of indices to be exported.
+/// Epoch, range of time and range of indices to be exported.
 pub struct Export<'a> {
     archive: &'a Archive,
     recording: &'a Recording,
@@ -42,13 +42,13 @@ pub struct Export<'a> {
 }
 
 impl<'a> Export<'a> {
-    /// Chooses what to export.
+    /// Selects a recording and a range of time to export.
     #[must_use]
     pub fn new(archive: &'a Archive, recording: &'a Recording, range: Range<WallTime>) -> Self {
         Self { archive, recording, range, indices: 0..u64::MAX }
     }
 
-    /// Leaves out what is not in a range of indices.
+    /// Restricts the export to a range of indices.
     #[must_use]
     pub fn within(mut self, indices: Range<u64>) -> Self {
         self.indices = indices;
@@ -58,7 +58,7 @@ impl<'a> Export<'a> {
     /// Writes Parquet: the columns of the archive itself, and the holes in the footer's metadata.
     ///
     /// # Errors
-    /// What reading and writing say.
+    /// The error of reading or writing.
     pub fn parquet(&self, target: impl Write + Send) -> Result<Exported, ArchiveError> {
         let mut columns = Columns::new(self.recording.description.clone());
         let mut writer = ParquetWriter::new(target, columns.arrow_schema())?;
@@ -90,16 +90,16 @@ impl<'a> Export<'a> {
     /// Writes CSV: a header with units, a line for each sample, a comment line for each hole.
     ///
     /// # Errors
-    /// What reading and writing say.
+    /// The error of reading or writing.
     pub fn csv(&self, target: impl Write) -> Result<Exported, ArchiveError> {
         csv::write(self, target)
     }
 
-    /// Writes NPY, a 2-D array `[samples, elements]` of the stream's dtype; returns with it the JSON object
-    /// that should lie beside it: which row is which sample, channels, and the holes.
+    /// Writes NPY, a 2-D array `[samples, elements]` of the stream's dtype; returns with it the JSON object for a
+    /// file next to it: sample index of each row, channels, and holes.
     ///
     /// # Errors
-    /// What reading and writing say.
+    /// The error of reading or writing.
     pub fn npy(&self, target: impl Write + Seek) -> Result<(Exported, Value), ArchiveError> {
         npy::write(self, target)
     }

@@ -1,8 +1,8 @@
-//! Retrieval: what a stream holds in a range of time, blocks and holes in their order.
+//! Retrieval: blocks and holes of a stream in a range of time, in their order.
 //!
-//! Nothing is left out silently: between two blocks that do not follow each other there is always a [`Hole`],
-//! also where no gap record speaks of it, and where a stored batch turned out to be damaged. The same feed
-//! drives queries, exports and replay. Start with [`Feed`].
+//! Nothing is left out silently: between two blocks that are not consecutive there is always a [`Hole`], even where
+//! no gap record covers it or a stored batch is damaged. The same feed drives queries, exports and replay. Start with
+//! [`Feed`].
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -27,55 +27,55 @@ use crate::rows::Rows;
 use crate::segment::SegmentReader;
 use crate::store::{Store, StoreError};
 
-/// What a feed hands out.
+/// Item of a feed.
 #[derive(Clone, Debug)]
 pub enum Piece {
-    /// Another epoch begins.
+    /// Start of another epoch.
     Epoch(Recording),
-    /// Samples, as they were recorded.
+    /// Samples as recorded.
     Block(Block),
     /// Missing samples.
     Hole(Hole),
 }
 
-/// Missing whole samples between two blocks, or before the first or behind the last.
+/// Missing whole samples between two blocks, before the first or behind the last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hole {
     /// Index of the first missing sample.
     pub first_index: u64,
-    /// How many are missing.
+    /// Number of missing samples.
     pub samples: u64,
-    /// When the first was taken.
+    /// Time of the first missing sample.
     pub t0: WallTime,
-    /// When the first sample behind the hole was taken.
+    /// Time of the first sample behind the hole.
     pub t1: WallTime,
     /// Missing elements by stage.
     pub lost: StageCounts,
-    /// Missing elements that no evidence and no record explains.
+    /// Missing elements without evidence or record.
     pub unexplained: u64,
     /// Missing elements that still wait for evidence.
     pub unsettled: u64,
-    /// Elements of a time in which nobody recorded.
+    /// Elements of a time without a recorder.
     pub reader_absent: u64,
-    /// The records that speak of it.
+    /// Gap records that cover the hole.
     pub gaps: Vec<GapRecord>,
 }
 
 impl Hole {
-    /// Returns why its elements are missing.
+    /// Returns the reasons why its elements are missing.
     #[must_use]
     pub const fn reasons(&self) -> Reasons {
         let Self { lost, unexplained, unsettled, reader_absent, .. } = *self;
         Reasons { lost, unexplained, unsettled, reader_absent }
     }
 
-    /// Tells whether something of it was stored and cannot be read any more.
+    /// Returns whether some of it was stored and cannot be read any more.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         self.gaps.iter().any(GapRecord::is_damage)
     }
 
-    /// Returns the stage with the largest share, `None` if most is unexplained or nobody recorded.
+    /// Returns the stage with the largest share; `None` if most is unexplained or was not recorded.
     #[must_use]
     pub fn leading_stage(&self) -> Option<Stage> {
         let (stage, count) = self.lost.nonzero().max_by(|(a, x), (b, y)| x.cmp(y).then(b.cmp(a)))?;
@@ -83,7 +83,7 @@ impl Hole {
     }
 }
 
-/// Everything a stream holds in a range of time, epoch by epoch.
+/// Content of a stream in a range of time, epoch by epoch.
 pub struct Feed {
     store: Arc<dyn Store>,
     range: Range<WallTime>,
@@ -108,7 +108,7 @@ impl Iterator for Feed {
             let recording = self.epochs.pop_front()?;
             let mut feed = EpochFeed::new(Arc::clone(&self.store), recording.clone(), self.range.clone());
             match feed.next() {
-                // An epoch with nothing in the range is not worth a word.
+                // An epoch without samples in the range is not announced.
                 None => continue,
                 Some(Ok(first)) => feed.queue.push_front(first),
                 Some(Err(error)) => return Some(Err(error)),
@@ -124,17 +124,18 @@ enum Source {
     Parquet(RowGroups),
 }
 
-/// What is still to be read of a Parquet segment.
+/// Row groups of a Parquet segment that are still to be read.
 struct RowGroups {
     file: ParquetSegment,
     number: u32,
     groups: VecDeque<usize>,
-    /// The group being read, and its batches.
+    /// Current row group and its batches.
     current: Option<(usize, Batches)>,
 }
 
 impl RowGroups {
-    /// Reads on. A group that turns out to be damaged is left, and told with the index behind its last sample.
+    /// Reads the next batch. A damaged group is skipped and returned as an error with the index one behind its last
+    /// sample.
     fn next(&mut self, sample_bytes: usize) -> Option<Result<RecordBatch, (u64, ArchiveError)>> {
         loop {
             if let Some((group, batches)) = &mut self.current {
@@ -160,7 +161,7 @@ impl RowGroups {
     }
 }
 
-/// The samples that are asked for: those of a range of time that lie in a range of indices, too.
+/// Requested samples: those in a range of time and in a range of indices.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) times: Range<WallTime>,
@@ -168,22 +169,22 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Everything there is.
+    /// Everything recorded.
     pub(crate) const ALL: Self =
         Self { times: WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX), indices: 0..u64::MAX };
 
-    /// Tells whether everything below an index and a time lies before what is asked for.
+    /// Returns whether everything below an index and a time is before the request.
     fn ends_before(&self, next_index: u64, t1: WallTime) -> bool {
         t1 <= self.times.start || next_index <= self.indices.start
     }
 
-    /// Tells whether everything from an index and a time on lies behind what is asked for.
+    /// Returns whether everything from an index and a time on is behind the request.
     fn begins_behind(&self, first_index: u64, t0: WallTime) -> bool {
         t0 >= self.times.end || first_index >= self.indices.end
     }
 }
 
-/// What one epoch holds in a range of time and of indices.
+/// Content of one epoch in a range of time and of indices.
 pub struct EpochFeed {
     store: Arc<dyn Store>,
     recording: Recording,
@@ -192,10 +193,10 @@ pub struct EpochFeed {
     source: Option<Source>,
     gaps: VecDeque<GapRecord>,
     queue: VecDeque<Piece>,
-    /// Index and time at which the next sample should be.
+    /// Expected index and time of the next sample.
     expected: (u64, Option<WallTime>),
-    /// Index behind the last sample that was acknowledged when the catalogue was read. What a recorder has added since is not
-    /// read: the gap map of that moment could not tell why something is missing in it.
+    /// Index one behind the last sample acknowledged when the catalogue was read. Samples that a recorder has added
+    /// since are not read: the gap map of that moment cannot explain holes among them.
     known_end: u64,
     finished: bool,
 }
@@ -211,15 +212,14 @@ impl EpochFeed {
         Self { known_end, store, recording, wanted, segments, source, gaps, queue, expected, finished }
     }
 
-    /// Leaves out the samples that are not in a range of indices. As with times, a hole that reaches into the range is told
-    /// whole.
+    /// Restricts the feed to a range of indices. As with times, a hole that reaches into the range is reported whole.
     #[must_use]
     pub fn within(mut self, indices: Range<u64>) -> Self {
         self.wanted.indices = indices;
         self
     }
 
-    /// Reads one more batch into the queue. Tells whether there may be more.
+    /// Reads one more batch into the queue. Returns whether there may be more.
     fn advance(&mut self) -> Result<bool, ArchiveError> {
         let description = Arc::clone(&self.recording.description);
         match &mut self.source {
@@ -279,7 +279,7 @@ impl EpochFeed {
                     self.source = Some(Source::Arrow { reader, entries });
                     return Ok(true);
                 }
-                // Compacted since the catalogue was read.
+                // The segment was compacted since the catalogue was read.
                 Err(ArchiveError::Store(StoreError::NotFound(_))) => {}
                 Err(error) if error.is_damage() => {
                     self.note_lost(segment.number, segment.next_index, &error.first_line());
@@ -291,7 +291,7 @@ impl EpochFeed {
         let path = segment_path(&contents.folder, segment.number, SegmentFile::Parquet);
         match ParquetSegment::open_as(&*self.store, &path, description, segment.number) {
             Ok(file) => self.enter(file, segment.number),
-            // Gone since the catalogue was read, and no Parquet took its place.
+            // The segment was removed since the catalogue was read, and no Parquet replaced it.
             Err(error) if error.is_damage() || error.is_not_found() => {
                 self.note_lost(segment.number, segment.next_index, &error.first_line());
             }
@@ -300,10 +300,10 @@ impl EpochFeed {
         Ok(true)
     }
 
-    /// Begins to read a Parquet segment at the first row group in the range.
+    /// Opens a Parquet segment at the first row group in the range.
     fn enter(&mut self, file: ParquetSegment, number: u32) {
         let groups = file.groups(&self.wanted);
-        // What is passed over lies before the range, and is no hole.
+        // Row groups that are skipped are before the range, and are no hole.
         let before = groups.front().and_then(|first| first.checked_sub(1));
         if let Some((last, time)) = before.and_then(|group| file.group_last(group)) {
             let rate = self.recording.description.schema.rate;
@@ -312,7 +312,7 @@ impl EpochFeed {
         self.source = Some(Source::Parquet(RowGroups { file, number, groups, current: None }));
     }
 
-    /// Queues the samples of a batch and the holes before them. Tells whether more may lie in the range.
+    /// Queues the samples of a batch and the holes before them. Returns whether more may be in the range.
     fn take(&mut self, rows: &Rows) -> bool {
         let indices = self.wanted.indices.start..self.wanted.indices.end.min(self.known_end);
         let wanted = Wanted { indices, ..self.wanted.clone() };
@@ -333,7 +333,7 @@ impl EpochFeed {
         true
     }
 
-    /// Goes on to where the next samples are; what lies between is a hole. Tells whether they are in the range.
+    /// Advances to the next samples; everything up to them is a hole. Returns whether they are in the range.
     fn reach(&mut self, first_index: u64, t0: WallTime) -> bool {
         let (expected, since) = self.expected;
         if first_index > expected {
@@ -348,12 +348,12 @@ impl EpochFeed {
         !self.wanted.begins_behind(first_index, t0)
     }
 
-    /// What the gap map knows to be missing behind the last sample.
+    /// Queues the holes that the gap map has behind the last sample.
     fn reach_end(&mut self) {
         let per_sample = self.per_sample();
         let end = self.gaps.iter().map(|gap| gap.positions.end / per_sample).max().unwrap_or(0);
         let (expected, since) = self.expected;
-        // With nothing stored only the gaps know a time.
+        // With nothing stored only the gaps have a time.
         let since = since.or_else(|| {
             let gap = self.gaps.front()?;
             let rate = self.recording.description.schema.rate;
@@ -415,13 +415,13 @@ impl EpochFeed {
         self.gaps.insert(place, gap);
     }
 
-    /// Notes that what comes next, up to an index, lies in a segment that cannot be read.
+    /// Notes that the samples up to an index are in a segment that cannot be read.
     fn note_lost(&mut self, number: u32, end: u64, cause: &str) {
         let description = Arc::clone(&self.recording.description);
         let (expected, since) = self.expected;
         let samples = expected..end.min(self.known_end).max(expected);
         let anchor = (expected, since.unwrap_or(self.recording.t0));
-        // Apart from the gaps of whole segments, which begin at the same number.
+        // Distinct from the gaps of whole segments, which begin at the same number.
         let id = u64::from(number) << 32 | (expected & 0x7fff_ffff) << 1 | 1;
         let damage = Damage { description: &description, samples, anchor, id, cause };
         let found = damage::records(&damage, &self.gaps);

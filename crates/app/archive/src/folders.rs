@@ -1,18 +1,18 @@
-//! Where things lie in an archive: names of folders and files, and how to read them back.
+//! Names of folders and files in an archive, and how to parse them.
 
 use std::path::{Path, PathBuf};
 
 use sample::StreamName;
 use units::Epoch;
 
-/// The longest folder name we make; file systems take 255 bytes.
+/// Maximum length of a folder name that we make, in bytes; file systems allow 255.
 const MAX_FOLDER_BYTES: usize = 240;
 
-/// The name of a run: one word of letters, digits, `_`, `-` and `.`.
+/// Name of a run: one word of letters, digits, `_`, `-` and `.`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RunName(String);
 
-/// Says that a text cannot name a run.
+/// Error: the text is not a valid run name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("invalid run name `{0}`; write one word of letters, digits, `_`, `-` and `.`, 200 bytes at most")]
 pub struct RunNameError(pub String);
@@ -29,7 +29,7 @@ impl core::str::FromStr for RunName {
     type Err = RunNameError;
 
     fn from_str(text: &str) -> Result<Self, RunNameError> {
-        // A run is a stream's path of one word: what makes a safe folder name is decided once.
+        // A run name is a stream name of one word: safe folder names are decided in one place.
         match text.parse::<StreamName>() {
             Ok(_) if !text.contains('/') => Ok(Self(text.to_owned())),
             _ => Err(RunNameError(text.to_owned())),
@@ -43,14 +43,14 @@ impl core::fmt::Display for RunName {
     }
 }
 
-/// The files of a segment.
+/// Files of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum SegmentFile {
-    /// The Arrow IPC stream.
+    /// Arrow IPC stream.
     Arrow,
-    /// Its sidecar.
+    /// Index of the Arrow stream.
     Index,
-    /// What both become.
+    /// Parquet file that replaces both.
     Parquet,
 }
 
@@ -62,15 +62,15 @@ pub(crate) fn run_folder(run: &RunName) -> PathBuf {
     PathBuf::from(format!("run={run}"))
 }
 
-/// Reads a run's folder name.
+/// Parses the name of a run's folder.
 pub(crate) fn run_of(folder: &str) -> Option<RunName> {
     folder.strip_prefix("run=")?.parse().ok()
 }
 
 /// Returns the folder of a stream in a run.
 ///
-/// The path's slashes are percent-encoded, as Hive partitions are read by DuckDB and Arrow. A name that
-/// becomes too long is cut and told apart by a checksum; `stream.json` always has the whole name.
+/// The slashes of the name are percent-encoded, as DuckDB and Arrow read Hive partitions. A name that becomes too
+/// long is cut and made unique by a checksum; `stream.json` always has the whole name.
 #[must_use]
 pub fn stream_folder(run: &RunName, stream: &StreamName) -> PathBuf {
     let mut escaped = stream.as_str().replace('/', "%2F");
@@ -87,7 +87,7 @@ pub(crate) fn epoch_folder(run: &RunName, stream: &StreamName, epoch: Epoch) -> 
     stream_folder(run, stream).join(format!("epoch={epoch}"))
 }
 
-/// Reads an epoch as it is displayed.
+/// Parses an epoch in its displayed form.
 pub(crate) fn epoch_of(text: &str) -> Option<Epoch> {
     let (start, incarnation) = text.split_once('-')?;
     Some(Epoch { start_ns: start.parse().ok()?, incarnation: u64::from_str_radix(incarnation, 16).ok()? })
@@ -99,30 +99,30 @@ pub(crate) fn segment_path(folder: &Path, number: u32, file: SegmentFile) -> Pat
     folder.join(format!("segment-{number:06}.{suffix}"))
 }
 
-/// Reads a segment's file name.
+/// Parses the name of a segment's file.
 pub(crate) fn segment_of(name: &str) -> Option<(u32, SegmentFile)> {
     let (number, suffix) = name.strip_prefix("segment-")?.split_once('.')?;
     let file = SUFFIXES.iter().find(|(_, known)| *known == suffix)?.0;
     Some((number.parse().ok()?, file))
 }
 
-/// The schema, name and station of an epoch.
+/// File with the schema, name and station of an epoch.
 pub(crate) const DESCRIPTION: &str = "stream.json";
-/// The gap map.
+/// File of the gap map.
 pub(crate) const GAPS: &str = "gaps.jsonl";
-/// The account.
+/// File of the account.
 pub(crate) const ACCOUNT: &str = "account.json";
-/// Returns where the account of a recorder lies once another one has taken the epoch over.
+/// Returns the file of a recorder's account after another recorder has continued the epoch.
 pub(crate) fn earlier_account(session: u32) -> String {
     format!("account-{session:06}.json")
 }
 
-/// Reads the name of such a file.
+/// Parses the name of such a file.
 pub(crate) fn earlier_account_of(name: &str) -> Option<u32> {
     name.strip_prefix("account-")?.strip_suffix(".json")?.parse().ok()
 }
 
-/// Held by the run's recorder.
+/// Lock file held by the run's recorder.
 pub(crate) const LOCK: &str = "recorder.lock";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From what a subscriber is told to what a recorder takes.
+//! Conversion of a subscriber's events to a recorder's inputs.
 
 use tallycast::{Event, account_json};
 use units::Instant;
@@ -34,7 +34,7 @@ impl Recorder {
         }
     }
 
-    /// Takes the accounts as they stand, to be written beside the samples.
+    /// Takes the current accounts, to be written next to the samples.
     ///
     /// # Errors
     /// As [`Recorder::handle`].

@@ -1,7 +1,7 @@
-//! The gap map beside the samples: what is missing, where it was lost, and what that rests on.
+//! Gap map of a recording: missing elements, the stages that lost them, and the evidence.
 //!
-//! `gaps.jsonl` only grows: one JSON object a line, each ending in its own checksum, so that a torn tail is
-//! seen and any tool reads the rest. News of a gap is another line with the same key; the last one counts.
+//! `gaps.jsonl` is append-only: one JSON object per line, each ending with its own checksum, so that a torn tail is
+//! detected and any tool reads the rest. An update of a gap is another line with the same key; the last one counts.
 //! Start with [`GapRecord`] and [`GapMap::decode`].
 
 use core::ops::Range;
@@ -14,25 +14,25 @@ use units::WallTime;
 use crate::Description;
 use crate::checksum::crc32c;
 
-/// The format's name in the first line.
+/// Name of the format in the first line.
 const FORMAT: &str = "tallycast-gaps";
 /// The only version so far.
 const VERSION: u64 = 1;
-/// What stands between a line's content and its checksum of eight hexadecimal digits.
+/// Separator of a line's content and its checksum of eight hexadecimal digits.
 const CRC_MARK: &str = ",\"crc32c\":\"";
-/// What ends a line, behind the checksum.
+/// End of a line, behind the checksum.
 const LINE_END: &str = "\"}";
 
-/// A gap as the archive keeps it.
+/// Gap as stored in the archive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GapRecord {
-    /// Names the gap within its stream and epoch.
+    /// Identity of the gap within its stream and epoch.
     pub key: GapKey,
-    /// What kind of absence it is.
+    /// Kind of absence.
     pub kind: GapKind,
-    /// The missing elements. Units: position = sample index × elements per sample + element of the sample.
+    /// Missing elements. Units: position = sample index × elements per sample + element of the sample.
     pub positions: Range<u64>,
-    /// The missing datagram numbers; empty when the elements never had one.
+    /// Missing datagram numbers; empty if the elements never had one.
     pub numbers: Range<u64>,
     /// Elements lost, by stage.
     pub lost: StageCounts,
@@ -40,127 +40,127 @@ pub struct GapRecord {
     pub unexplained: u64,
     /// Elements still waiting for evidence.
     pub unsettled: u64,
-    /// Tells that elements were shared out among stages or ranges because their places are not known.
+    /// True if elements were divided among stages or ranges because their places are not known.
     pub apportioned: bool,
-    /// When the first missing sample was taken.
+    /// Time of the first missing sample.
     pub t0: WallTime,
-    /// When the first sample behind the gap was taken; `None` while nobody knows.
+    /// Time of the first sample behind the gap; `None` while it is unknown.
     pub t1: Option<WallTime>,
-    /// What the stages rest on, for people.
+    /// Evidence for the stages, as text.
     pub evidence: Vec<String>,
 }
 
-/// The identity of a gap in an epoch of an archive.
+/// Identity of a gap in an epoch of an archive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct GapKey {
-    /// Which recorder of this epoch noted it, counted from 1; the ids of each begin anew.
+    /// Number of the recorder in this epoch, from 1; each one's ids begin again.
     pub session: u32,
-    /// Who counts the ids.
+    /// Account that assigns the ids.
     pub origin: Origin,
-    /// The id.
+    /// Id within the session and origin.
     pub id: u64,
 }
 
-/// Who declared a gap.
+/// Account in which a gap was declared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Origin {
-    /// The account of the reader that feeds the recorder.
+    /// Account of the reader that feeds the recorder.
     Reader,
-    /// The archive itself: what could not be written, and the time between two recorders.
+    /// The archive itself: samples that could not be written, and the time between two recorders.
     Archive,
 }
 
-/// What the archive cut off a file when it recovered it.
+/// Bytes that a recovery cut off a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trim {
-    /// The file's name.
+    /// Name of the file.
     pub file: String,
-    /// The size that was acknowledged and stays.
+    /// Size that was acknowledged and stays, in bytes.
     pub kept_bytes: u64,
-    /// The bytes behind it that nobody had acknowledged.
+    /// Number of bytes behind it, which were never acknowledged.
     pub cut_bytes: u64,
 }
 
-/// One recorder's time with the stream.
+/// Period in which one recorder recorded the stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Session {
-    /// Its number, counted from 1.
+    /// Number of the session, from 1.
     pub number: u32,
-    /// The first sample of its account.
+    /// Index of the first sample of its account.
     pub first_index: u64,
-    /// The name under which it read.
+    /// Name of the reader.
     pub reader: String,
 }
 
-/// A line of the gap map.
+/// Line of the gap map.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Line {
-    /// The first line, with whose gap map it is; none in one of before it was told.
+    /// The first line, with stream and epoch of the gap map; `None` in files written before they were added.
     Head(Option<(String, String)>),
     /// A recorder began.
     Session(Session),
-    /// A gap, or news of it.
+    /// A gap, or an update of it.
     Gap(Box<GapRecord>),
     /// A recovery cut a file.
     Trim(Trim),
-    /// A recovery set something aside or made it again: which file, and why.
+    /// A recovery set a file aside or rebuilt it.
     Mended(Mended),
 }
 
-/// What a recovery did with a file that was damaged.
+/// Repair of a damaged file by a recovery.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mended {
-    /// The file's name.
+    /// Name of the file.
     pub file: String,
-    /// The name under which what was there is kept; none if nothing was.
+    /// Name under which the damaged file is kept; `None` if there was none.
     pub kept_as: Option<String>,
-    /// What was wrong with it.
+    /// Fault of the file.
     pub cause: String,
 }
 
-/// The gap map of one epoch, as found.
+/// Gap map of one epoch, as read.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct GapMap {
-    /// The last news of every gap.
+    /// Latest update of every gap.
     pub gaps: BTreeMap<GapKey, GapRecord>,
-    /// The recorders that wrote this epoch.
+    /// Recorders that wrote this epoch.
     pub sessions: Vec<Session>,
-    /// What recoveries cut.
+    /// Cuts by recoveries.
     pub trims: Vec<Trim>,
-    /// Size up to and with the last intact line.
+    /// Size up to and including the last intact line, in bytes.
     pub intact_bytes: u64,
-    /// Lines before that which cannot be read.
+    /// Number of unreadable lines before that.
     pub damaged: u32,
-    /// Lines that cannot be read and are none that a crash tears: whole up to their end, and with no page missing.
+    /// Number of unreadable lines that no crash explains: complete up to their end, and without a missing page.
     pub spoiled: u32,
-    /// Where the first line begins that cannot be read and that others follow.
+    /// Offset of the first unreadable line that others follow, in bytes.
     pub damaged_at: Option<u64>,
-    /// What recoveries set aside or made again.
+    /// Repairs by recoveries.
     pub mended: Vec<Mended>,
-    /// The stream and the epoch it is of; none if it does not tell.
+    /// Stream and epoch of the gap map; `None` if the file does not have them.
     pub owner: Option<(String, String)>,
 }
 
-/// Says why a file is not a gap map.
+/// Reason why a file is not a gap map.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GapMapError {
-    /// Not ours.
+    /// The file is no gap map.
     #[error("this is not a tallycast gap map")]
     Foreign,
-    /// From a later version.
+    /// The file has a later version.
     #[error("the gap map has format version {0}, this program reads up to {VERSION}\nuse a newer tallycast")]
     Version(u64),
 }
 
 impl GapRecord {
-    /// Tells whether every element has been put down to a stage or to `unexplained`.
+    /// Returns whether every element is assigned to a stage or to `unexplained`.
     #[must_use]
     pub const fn settled(&self) -> bool {
         self.unsettled == 0
     }
 
-    /// Tells whether it was made while reading, of samples that were stored and cannot be read any more.
+    /// Returns whether the record was made while reading, for samples that were stored and cannot be read any more.
     #[must_use]
     pub const fn is_damage(&self) -> bool {
         self.key.session == 0
@@ -209,7 +209,7 @@ impl GapRecord {
             let count = count.as_u64()?;
             match stage.parse::<Stage>() {
                 Ok(stage) => lost[stage] = count,
-                // Of a later version. Only its name is lost on this one, and not on people.
+                // A stage of a later version. Only its name is unknown to this version; people can still read it.
                 Err(_) => {
                     unexplained = unexplained.checked_add(count)?;
                     evidence
@@ -262,7 +262,7 @@ impl Line {
         Self::Head(Some((description.name.as_str().to_owned(), description.epoch.to_string())))
     }
 
-    /// Returns the line with its checksum and its end.
+    /// Returns the line with its checksum and line end.
     #[must_use]
     pub fn encode(&self) -> String {
         let (name, value) = match self {
@@ -284,13 +284,13 @@ impl Line {
                 ("mended", json!({"file": file, "kept_as": kept_as, "cause": cause}))
             }
         };
-        // The kind of line comes first for people; the rest in the order of the JSON library.
+        // The kind of line comes first for readability; the rest in the order of the JSON library.
         let object = value.to_string();
         let content = format!("{{\"line\":\"{name}\",{}", &object[1..object.len() - 1]);
         format!("{content}{CRC_MARK}{:08x}{LINE_END}\n", crc32c([content.as_bytes()]))
     }
 
-    /// Tells whether a line without its end is what was written, of whatever kind it is.
+    /// Returns whether a line without its end is intact, of any kind.
     fn is_whole(line: &str) -> bool {
         let crc = |(content, rest): (&str, &str)| {
             let told = rest.strip_suffix(LINE_END)?;
@@ -299,8 +299,8 @@ impl Line {
         line.rsplit_once(CRC_MARK).and_then(crc).unwrap_or(false)
     }
 
-    /// Tells whether a line without its end is whole and of a kind that came later, or tells of a gap of such a kind: old readers
-    /// pass over it.
+    /// Returns whether a line without its end is intact and has a kind of line or gap of a later version: older
+    /// readers skip it.
     fn is_of_later_kind(line: &str) -> bool {
         let value: Option<Value> = serde_json::from_str(line).ok().filter(|_| Self::is_whole(line));
         let named = |name: &str| value.as_ref().and_then(|value| value.get(name)?.as_str());
@@ -314,7 +314,7 @@ impl Line {
         }
     }
 
-    /// Reads a line without its end; `None` if it is torn, damaged or of a kind not known here.
+    /// Reads a line without its end; `None` if it is torn, damaged or of an unknown kind.
     fn decode(line: &str) -> Option<Self> {
         if !Self::is_whole(line) {
             return None;
@@ -346,7 +346,7 @@ impl Line {
 }
 
 impl GapMap {
-    /// Reads a gap map, also one that is still being written or was cut while it was.
+    /// Reads a gap map, also one that is being written or was cut off.
     ///
     /// # Errors
     /// [`GapMapError`] if the file is foreign or from a later version. An empty or torn file is no error.
@@ -370,7 +370,7 @@ impl GapMap {
                 Some(Line::Mended(mended)) => map.mended.push(mended),
                 None => {
                     let is_known = text.is_some_and(Line::is_of_later_kind);
-                    // A page that never came to the disk is zeros, and a torn line has no end.
+                    // A page that never reached the disk is zeros, and a torn line has no end.
                     let torn = line.contains(&0) || !line.ends_with(b"\n");
                     map.spoiled += u32::from(!torn && !is_known);
                     damaged_since += u32::from(!is_known);
@@ -387,7 +387,7 @@ impl GapMap {
         Ok(map)
     }
 
-    /// Returns the lines of a file that are what was written, of whatever kind, behind a head of ours.
+    /// Returns the intact lines of a file, of any kind, behind a new head of this stream.
     pub(crate) fn whole_lines(bytes: &[u8], description: &Description) -> String {
         let lines =
             bytes.split_inclusive(|&byte| byte == b'\n').filter_map(|line| core::str::from_utf8(line).ok());
@@ -396,7 +396,7 @@ impl GapMap {
         core::iter::once(Line::head_of(description).encode()).chain(own.map(str::to_owned)).collect()
     }
 
-    /// Names what the gap map belongs to if that is another stream or epoch.
+    /// Returns the stream and epoch of the gap map if they are not those of `description`.
     pub(crate) fn stranger(&self, description: &Description) -> Option<String> {
         let (stream, epoch) = self.owner.as_ref()?;
         let is_ours = *stream == *description.name.as_str() && *epoch == description.epoch.to_string();
@@ -404,7 +404,8 @@ impl GapMap {
     }
 }
 
-/// Refuses a whole first line that is not ours; a torn one was never acknowledged, and one whose checksum fails is damaged.
+/// Rejects an intact first line of another format; a torn one was never acknowledged, and one with a wrong checksum
+/// is damaged.
 fn check_head(line: Option<&str>, is_whole: bool, bytes: &[u8]) -> Result<(), GapMapError> {
     let Some(line) = line else { return Ok(()) };
     let others = || {

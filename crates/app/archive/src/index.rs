@@ -1,7 +1,7 @@
-//! The sidecar index of a segment: what is in it, and with that the acknowledgement that it is stored.
+//! Sidecar index of a segment: its batches, and with them the acknowledgement that they are stored.
 //!
-//! An entry is written after the bytes it speaks of were synced, so an intact entry proves an intact batch.
-//! The layout is drawn in `docs/formats/archive.md`; a test compares the page with `layout`. Start with
+//! An entry is written after the bytes that it describes were synced, so an intact entry proves an intact batch. The
+//! layout is drawn in `docs/formats/archive.md`; a test compares the page with `layout`. Start with
 //! [`Index::decode`].
 
 use core::ops::Range;
@@ -11,9 +11,9 @@ use units::{Epoch, WallTime};
 use crate::Description;
 use crate::checksum::crc32c;
 
-/// Where the fields lie, little-endian.
+/// Offsets of the fields, little-endian.
 pub(crate) mod layout {
-    /// The first bytes of every index.
+    /// First bytes of every index.
     pub(crate) const MAGIC: &[u8; 8] = b"TALLYIDX";
     /// The only version so far.
     pub(crate) const VERSION: u32 = 1;
@@ -21,14 +21,14 @@ pub(crate) mod layout {
     pub(crate) const HEADER_BYTES: usize = 64;
     /// Size of an entry.
     pub(crate) const ENTRY_BYTES: usize = 64;
-    /// The entry speaks of a record batch.
+    /// Kind of an entry for a record batch.
     pub(crate) const KIND_BATCH: u32 = 1;
-    /// The entry speaks of the end-of-stream marker: the segment is closed.
+    /// Kind of an entry for the end-of-stream marker: the segment is closed.
     pub(crate) const KIND_END: u32 = 2;
-    /// The entry stands in the segment itself, at the end of its batch's metadata.
+    /// Kind of an entry within the segment, at the end of its batch's metadata.
     pub(crate) const KIND_IN_STREAM: u32 = 3;
 
-    /// The fields of the header.
+    /// Fields of the header.
     pub(crate) mod header {
         use core::ops::Range;
 
@@ -47,7 +47,7 @@ pub(crate) mod layout {
         pub(crate) const HEADER_CRC: Range<usize> = 60..64;
     }
 
-    /// The fields of an entry.
+    /// Fields of an entry.
     pub(crate) mod entry {
         use core::ops::Range;
 
@@ -68,72 +68,72 @@ use layout::{
     ENTRY_BYTES, HEADER_BYTES, KIND_BATCH, KIND_END, KIND_IN_STREAM, MAGIC, VERSION, entry, header,
 };
 
-/// What an index says about its segment as a whole.
+/// Header of an index: facts about its segment as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// The publisher's epoch.
+    /// Epoch of the publisher.
     pub epoch: Epoch,
     /// Elements in one sample.
     pub elements_per_sample: u32,
     /// Number of the segment, counted from 1 within its epoch.
     pub segment: u32,
-    /// Which recorder of this epoch wrote it, counted from 1.
+    /// Number of the recorder in this epoch, from 1.
     pub session: u32,
-    /// Size of the Arrow schema message with which the segment begins.
+    /// Size of the Arrow schema message at the start of the segment, in bytes.
     pub schema_bytes: u32,
     /// CRC-32C of that message.
     pub schema_crc: u32,
-    /// CRC-32C of the stream's name; 0 in files of before it was told.
+    /// CRC-32C of the stream's name; 0 in files written before it was added.
     pub stream_crc: u32,
 }
 
-/// One acknowledged record batch.
+/// Acknowledged record batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Where its message begins in the segment.
+    /// Offset of its message in the segment, in bytes.
     pub offset: u64,
-    /// Size of its message, metadata and body.
+    /// Size of its message, metadata and body, in bytes.
     pub length: u64,
     /// Index of its first sample.
     pub first_index: u64,
-    /// Index one behind its last sample; more than `samples` later if there is a hole in between.
+    /// Index one behind its last sample; more than `first_index + samples` if there is a hole in between.
     pub next_index: u64,
     /// Time of its first sample.
     pub t0: WallTime,
     /// Time one sample behind its last.
     pub t1: WallTime,
-    /// Samples in it.
+    /// Number of samples.
     pub samples: u32,
     /// CRC-32C of its message.
     pub data_crc: u32,
 }
 
-/// An index as found.
+/// Index as read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Index {
-    /// About the segment as a whole.
+    /// Facts about the segment as a whole.
     pub header: Header,
-    /// The acknowledged batches in the order of the segment.
+    /// Acknowledged batches in the order of the segment.
     pub entries: Vec<Entry>,
-    /// Tells whether the segment was closed with its end-of-stream marker.
+    /// True if the segment was closed with its end-of-stream marker.
     pub ended: bool,
-    /// Size of the index up to and with its last intact entry; what lies behind was never acknowledged.
+    /// Size of the index up to and including its last intact entry, in bytes; the rest was never acknowledged.
     pub intact_bytes: u64,
-    /// Entries before that which are damaged; their batches cannot be found any more.
+    /// Number of damaged entries before that; their batches cannot be found any more.
     pub damaged: u32,
 }
 
-/// Says why bytes are not an index.
+/// Reason why bytes are not an index.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// Shorter than a header: it was never synced.
+    /// The file is shorter than a header: it was never synced.
     #[error("the index has {0} bytes and no complete header: nothing of this segment was acknowledged")]
     NoHeader(usize),
-    /// Not ours.
+    /// The file is no index.
     #[error("this is not a tallycast segment index")]
     Foreign,
-    /// From a later version.
+    /// The file has a later version.
     #[error("the index has format version {0}, this program reads up to {VERSION}\nuse a newer tallycast")]
     Version(u32),
     /// The header's checksum does not match.
@@ -171,8 +171,8 @@ impl Header {
         if bytes.len() < HEADER_BYTES {
             return Err(IndexError::NoHeader(bytes.len()));
         }
-        // Before all else, so that a flipped bit in the magic or the version is damage and nobody's format: the checksum
-        // of the first 64 bytes is where it is in every version.
+        // Comes first, so that a flipped bit in magic or version is reported as damage and not as a foreign format:
+        // the checksum of the first 64 bytes is at the same place in every version.
         let is_whole = crc32c([&bytes[..header::HEADER_CRC.start]]) == u32_at(bytes, header::HEADER_CRC);
         if &bytes[header::MAGIC] != MAGIC {
             return Err(if is_whole { IndexError::Foreign } else { IndexError::Damaged });
@@ -203,12 +203,12 @@ impl Header {
         })
     }
 
-    /// Returns what the header of a stream's index has of its name.
+    /// Returns the field of an index header that identifies a stream's name.
     pub(crate) fn stream_crc_of(description: &Description) -> u32 {
         crc32c([description.name.as_str().as_bytes()])
     }
 
-    /// Names what the index belongs to if that is not this segment of this stream.
+    /// Returns the owner of the index if it is not this segment of this stream.
     pub(crate) fn stranger(&self, description: &Description, segment: u32) -> Option<String> {
         if self.epoch != description.epoch {
             return Some(format!("epoch {}", self.epoch));
@@ -246,8 +246,8 @@ impl Entry {
         end.encode_as(KIND_END)
     }
 
-    /// Returns the copy of the entry that stands in the segment, bound to what `identity` says; its `data_crc` is that of
-    /// the message without this copy.
+    /// Returns the copy of the entry that the segment contains, bound to `identity`; its `data_crc` is that of the
+    /// message without this copy.
     pub(crate) fn encode_in_stream(&self, identity: &[u8]) -> [u8; ENTRY_BYTES] {
         let mut bytes = self.encode_as(KIND_IN_STREAM);
         let crc = crc32c([&bytes[..entry::ENTRY_CRC.start], identity]);
@@ -255,24 +255,24 @@ impl Entry {
         bytes
     }
 
-    /// Reads such a copy; `None` if it is none, damaged, or of another segment.
+    /// Reads such a copy; `None` if the bytes are none, damaged, or of another segment.
     pub(crate) fn decode_in_stream(bytes: &[u8], identity: &[u8]) -> Option<Self> {
         let is_ours = Self::is_in_stream(bytes)
             && crc32c([&bytes[..entry::ENTRY_CRC.start], identity]) == u32_at(bytes, entry::ENTRY_CRC);
         is_ours.then(|| Self::fields(bytes)).filter(Self::is_sound)
     }
 
-    /// Tells whether bytes look like such a copy, whole or not.
+    /// Returns whether bytes look like such a copy, intact or not.
     pub(crate) fn is_in_stream(bytes: &[u8]) -> bool {
         bytes.len() == ENTRY_BYTES && u32_at(bytes, entry::KIND) == KIND_IN_STREAM
     }
 
-    /// Tells whether another entry speaks of the same batch.
+    /// Returns whether another entry describes the same batch.
     pub(crate) fn tells_the_same_as(&self, other: &Self) -> bool {
         Self { data_crc: 0, ..*self } == Self { data_crc: 0, ..*other }
     }
 
-    /// Tells whether the numbers can be those of a batch.
+    /// Returns whether the numbers can be those of a batch.
     fn is_sound(&self) -> bool {
         let span = self.next_index.checked_sub(self.first_index);
         self.samples > 0 && span.is_some_and(|span| span >= u64::from(self.samples))
@@ -317,7 +317,7 @@ impl Entry {
         }
     }
 
-    /// Returns where the next message begins.
+    /// Returns the offset of the next message.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.offset.saturating_add(self.length)
@@ -325,11 +325,11 @@ impl Entry {
 }
 
 impl Index {
-    /// Reads an index, also one that is still being written or was cut while it was.
+    /// Reads an index, also one that is being written or was cut off.
     ///
     /// # Errors
-    /// Every variant of [`IndexError`], about its header. Torn and damaged entries are no errors: the result
-    /// tells of them.
+    /// Every variant of [`IndexError`], about its header. Torn and damaged entries are no errors: they are counted in
+    /// the result.
     pub fn decode(bytes: &[u8]) -> Result<Self, IndexError> {
         let mut index = Self::new(Header::decode(bytes)?);
         let mut damaged_since = 0;
@@ -342,27 +342,27 @@ impl Index {
                     continue;
                 }
             }
-            // What is damaged behind the last intact entry is a torn tail; before it, it is a loss.
+            // Damage behind the last intact entry is a torn tail; before it, it is a loss.
             index.damaged += core::mem::take(&mut damaged_since);
             index.intact_bytes = (HEADER_BYTES + (position + 1) * ENTRY_BYTES) as u64;
         }
         Ok(index)
     }
 
-    /// Makes an index of no entries.
+    /// Creates an index without entries.
     pub(crate) fn new(header: Header) -> Self {
         let intact_bytes = HEADER_BYTES as u64;
         Self { header, entries: Vec::new(), ended: false, intact_bytes, damaged: 0 }
     }
 
-    /// Adds an entry if it follows those that are there.
+    /// Adds an entry if it follows the existing ones.
     pub(crate) fn take(&mut self, entry: Entry) {
         if self.follows(&entry) {
             self.entries.push(entry);
         }
     }
 
-    /// Tells whether the batches follow each other without a byte between that no entry speaks of.
+    /// Returns whether the batches are contiguous, without a byte between them that no entry describes.
     pub(crate) fn is_gapless(&self) -> bool {
         let first = self.entries.first().is_none_or(|it| it.offset == u64::from(self.header.schema_bytes));
         first && self.entries.windows(2).all(|pair| pair[0].end() == pair[1].offset)
@@ -375,15 +375,15 @@ impl Index {
         bytes
     }
 
-    /// Returns how many entries are damaged, apart from those that a crash may have left unwritten: the torn last one and
-    /// those of nothing but zeros.
+    /// Returns the number of damaged entries except those that a crash may have left unwritten: the torn last one and
+    /// those of zeros only.
     pub(crate) fn spoiled_entries(&self, bytes: &[u8]) -> usize {
         let written = |chunk: &&[u8]| chunk.iter().any(|byte| *byte != 0);
         let slots = bytes[HEADER_BYTES..].chunks_exact(ENTRY_BYTES).filter(written).count();
         slots.saturating_sub(self.entries.len() + usize::from(self.ended))
     }
 
-    /// Returns how much of the segment is acknowledged.
+    /// Returns the size of the acknowledged part of the segment, in bytes.
     #[must_use]
     pub fn acknowledged_bytes(&self) -> u64 {
         self.entries.last().map_or(u64::from(self.header.schema_bytes), Entry::end)
@@ -499,7 +499,7 @@ mod tests {
         assert_eq!(Index::decode(&[0; 128]), Err(IndexError::Damaged));
     }
 
-    /// The rows `| offset | bytes | field | …` of the page's table under `heading`.
+    /// Returns the rows `| offset | bytes | field | …` of the page's table under `heading`.
     fn table(heading: &str) -> Vec<(String, Range<usize>)> {
         let page = include_str!("../../../../docs/formats/archive.md");
         let section = page.split(heading).nth(1).expect("the page has the section");

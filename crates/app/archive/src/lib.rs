@@ -1,12 +1,12 @@
-//! The archive: every element with its gap map and account beside it, safe against crashes, in open formats.
+//! Archive of streams: every element with its gap map and account, safe against crashes, in open formats.
 //!
-//! A [`Recorder`] writes what a reader is handed into a run: segments that are plain Arrow IPC streams, each
-//! with an index whose entries acknowledge what is stored; closed segments become Parquet ([`Compactor`]). An
-//! [`Archive`] lists what there is, hands out blocks and holes in their order ([`Feed`]), thins them
-//! ([`Points`]) and exports them ([`Export`]). Everything goes through a [`Store`], so that tests can take the
-//! disk away at any moment. The formats are drawn in `docs/formats/archive.md`.
+//! A [`Recorder`] writes the samples of a reader into a run: segments that are plain Arrow IPC streams, each with an
+//! index whose entries acknowledge what is stored; closed segments become Parquet ([`Compactor`]). An [`Archive`]
+//! lists the content, returns blocks and holes in their order ([`Feed`]), thins them ([`Points`]) and exports them
+//! ([`Export`]). Every file access goes through a [`Store`], so that tests can take the disk away at any moment. The
+//! formats are drawn in `docs/formats/archive.md`.
 //!
-//! No network here: what a subscriber says is mapped to [`Input`] by whoever drives the recorder.
+//! No network here: the driver of the recorder converts a subscriber's events to [`Input`].
 
 mod catalogue;
 mod checksum;

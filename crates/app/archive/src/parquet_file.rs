@@ -1,7 +1,7 @@
 //! Closed segments as Parquet: how they are written, recognised and read through a store.
 //!
-//! Columns and their meaning are those of [`crate::columns`]; the file's metadata tells the span of indices
-//! and times, so that the catalogue reads footers only. Every byte read is checked by [`crate::seal`]. Start with
+//! Columns and their meaning are those of [`crate::columns`]; the file's metadata has the span of indices and times,
+//! so that the catalogue reads footers only. Every byte read is checked by [`crate::seal`]. Start with
 //! [`ParquetSegment`].
 
 use core::ops::Range;
@@ -34,17 +34,17 @@ use crate::seal::{Sealed, Sealing};
 use crate::store::{Appendable, Store};
 use crate::versions::{self, VERSION, VERSION_KEY};
 
-/// The key of our own metadata in the footer.
+/// Key of our own metadata in the footer.
 const SEGMENT_KEY: &str = "tallycast.segment";
-/// When a row group is closed: large enough to be read well, small enough to be held in memory.
+/// Size at which a row group is closed: large enough for efficient reads, small enough to be held in memory.
 const ROW_GROUP_BYTES: usize = 64 << 20;
-/// The columns that have statistics.
+/// Numbers of the columns that have statistics.
 const INDICES: usize = 0;
 const TIMES: usize = 1;
-/// How many bytes are decoded at a time.
+/// Number of bytes decoded at a time.
 const READ_BATCH_BYTES: usize = 4 << 20;
 
-/// Where a segment begins and ends.
+/// First and last sample of a segment, with their times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentSpan {
     pub(crate) first_index: u64,
@@ -76,7 +76,7 @@ impl SegmentSpan {
     }
 }
 
-/// Writes record batches of a stream as Parquet.
+/// Writer of a stream's record batches as Parquet.
 pub(crate) struct ParquetWriter<W: Write + Send> {
     writer: ArrowWriter<W>,
 }
@@ -110,15 +110,15 @@ impl<W: Write + Send> ParquetWriter<Sealing<W>> {
     /// Writes the footer with the segment's span, and the seal before it.
     pub(crate) fn seal(mut self, number: u32, span: SegmentSpan) -> Result<W, ArchiveError> {
         self.note(SEGMENT_KEY, span.to_json(number).to_string());
-        // The last row group first, which is large; what is then held back is small.
+        // The last row group first, which is large; only a little is then held back.
         self.writer.flush()?;
         self.writer.inner_mut().hold();
         Ok(self.finish()?.finish()?)
     }
 }
 
-/// Measured values hardly repeat, so no dictionaries: floats have their bytes split by significance, integers
-/// (and with them indices and times) their differences packed; zstd then finds what is regular.
+/// Returns the encodings: measured values rarely repeat, so no dictionaries; the bytes of floats are split by
+/// significance, integers (and so indices and times) are delta encoded; zstd then finds the regularities.
 fn properties(schema: &SchemaRef) -> WriterProperties {
     // The Arrow schema in the footer has these too, but only Arrow's readers decode it.
     let pair = |(key, value): (&String, &String)| KeyValue::new(key.clone(), value.clone());
@@ -137,7 +137,7 @@ fn properties(schema: &SchemaRef) -> WriterProperties {
             properties = properties.set_column_encoding(path.clone(), encoding);
         }
         if position < crate::columns::LEADING_COLUMNS {
-            // Ranges are found by these two; statistics of the rest would only cost.
+            // Ranges are searched by these two; statistics of the others would only cost space.
             properties = properties.set_column_statistics_enabled(path, EnabledStatistics::Chunk);
         }
     }
@@ -159,7 +159,7 @@ fn leaf(field: &Field) -> (Vec<String>, Option<Encoding>) {
     (path, encoding)
 }
 
-/// A Parquet segment that is read.
+/// Parquet segment opened for reading.
 pub(crate) struct ParquetSegment {
     file: Sealed,
     metadata: ArrowReaderMetadata,
@@ -215,7 +215,7 @@ impl ParquetSegment {
         self.metadata.schema().metadata().get(DESCRIPTION_KEY).cloned()
     }
 
-    /// Returns where the segment ends.
+    /// Returns the index one behind the last sample of the segment.
     pub(crate) fn next_index(&self) -> u64 {
         self.span.next_index
     }
@@ -227,11 +227,11 @@ impl ParquetSegment {
         Segment { number, first_index, next_index, t0, t1, samples, size_bytes, content }
     }
 
-    /// Returns the row groups that may hold samples that are asked for.
+    /// Returns the row groups that may hold requested samples.
     pub(crate) fn groups(&self, asked: &Wanted) -> VecDeque<usize> {
         let metadata = self.metadata.metadata();
         let times = asked.times.start.as_nanos()..asked.times.end.as_nanos();
-        // Parquet keeps the bits of the unsigned column in a signed one; nobody counts as far as that makes a difference.
+        // Parquet keeps the bits of the unsigned column in a signed one; real indices are far below the difference.
         let signed = |index: u64| i64::try_from(index).unwrap_or(i64::MAX);
         let indices = signed(asked.indices.start)..signed(asked.indices.end);
         let wanted = |&group: &usize| {
@@ -240,14 +240,14 @@ impl ParquetSegment {
         (0..metadata.num_row_groups()).filter(wanted).collect()
     }
 
-    /// Returns the index behind the last sample of a row group; the segment's where the file does not tell.
+    /// Returns the index one behind the last sample of a row group; the segment's if the file does not have it.
     pub(crate) fn group_end(&self, group: usize) -> u64 {
         // Parquet keeps the bits of the unsigned column in a signed one.
         let last = self.group_last(group).map(|(last, _)| last.saturating_add(1));
         last.unwrap_or(self.span.next_index)
     }
 
-    /// Returns index and time of the last sample of a row group, if the file tells.
+    /// Returns index and time of the last sample of a row group, if the file has them.
     pub(crate) fn group_last(&self, group: usize) -> Option<(u64, WallTime)> {
         let group = self.metadata.metadata().row_group(group);
         match (group.column(INDICES).statistics()?, group.column(TIMES).statistics()?) {
@@ -274,7 +274,7 @@ impl ParquetSegment {
     }
 }
 
-/// The batches of a row group, one behind the other.
+/// Batches of a row group in their order.
 pub(crate) struct Batches {
     path: PathBuf,
     reader: ParquetRecordBatchReader,
@@ -289,7 +289,7 @@ impl Iterator for Batches {
     }
 }
 
-/// Names the file that the library complains of; what the system refused, such as permission, is no damage.
+/// Adds the file's name to an error of the library; an error of the system, such as permission, is no damage.
 fn damaged(path: &Path, error: ParquetError) -> ArchiveError {
     let of_disk = |cause: &io::Error| cause.kind() != io::ErrorKind::InvalidData;
     match &error {
@@ -308,7 +308,7 @@ fn span_of(segment: &Value) -> Option<(u32, SegmentSpan)> {
     Some((u32::try_from(segment["segment"].as_u64()?).ok()?, SegmentSpan::from_json(segment)?))
 }
 
-/// Without statistics a row group may hold anything.
+/// Returns whether a row group may hold values of a range; without statistics it may hold any.
 fn overlaps(metadata: &ParquetMetaData, group: usize, column: usize, range: &Range<i64>) -> bool {
     let Some(Statistics::Int64(values)) = metadata.row_group(group).column(column).statistics() else {
         return true;
@@ -317,7 +317,7 @@ fn overlaps(metadata: &ParquetMetaData, group: usize, column: usize, range: &Ran
     starts_before_end && values.max_opt().is_none_or(|&last| last >= range.start)
 }
 
-/// Lets the Parquet library write to a store's file.
+/// Adapter that lets the Parquet library write to a store's file.
 pub(crate) struct WriteTo(pub(crate) Box<dyn Appendable>);
 
 impl Write for WriteTo {

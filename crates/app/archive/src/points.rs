@@ -1,7 +1,7 @@
-//! Thinned retrieval: as many columns as a plot has pixels, each with the least and the greatest value.
+//! Thinned retrieval: one column per pixel of a plot, each with the least and the greatest value.
 //!
-//! A peak of a single sample is kept, however wide the span. Columns lie on an exact grid, so that the next
-//! request for the next span continues this one without a seam. Start with [`Archive::points`].
+//! A peak of a single sample is kept in a span of any width. Columns are on an exact grid, so that a request for the
+//! next span continues this one without a seam. Start with [`Archive::points`].
 
 use core::ops::Range;
 
@@ -12,63 +12,63 @@ use crate::catalogue::{Archive, StreamEntry};
 use crate::error::ArchiveError;
 use crate::feed::{Hole, Piece};
 
-/// The most columns one request may have: more than any screen has pixels.
+/// Maximum number of columns in a request: more than any screen has pixels.
 pub const MAX_POINTS: usize = 100_000;
 
-/// What is asked for.
+/// Request for a thinned span.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PointsRequest {
-    /// Which channel of the stream, counted from 0.
+    /// Number of the channel in the stream, from 0.
     pub channel: usize,
-    /// Which element of that channel's sample, counted from 0.
+    /// Number of the element in that channel's sample, from 0.
     pub element: usize,
-    /// The span of time.
+    /// Span of time.
     pub range: Range<WallTime>,
-    /// How many columns, 1 to [`MAX_POINTS`].
+    /// Number of columns, 1 to [`MAX_POINTS`].
     pub points: usize,
 }
 
-/// The least and greatest value in one column.
+/// Least and greatest value in one column.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Extremes {
-    /// The least value, scaled.
+    /// Least value, scaled.
     pub min: f64,
-    /// The greatest value, scaled.
+    /// Greatest value, scaled.
     pub max: f64,
-    /// How many samples lie in the column.
+    /// Number of samples in the column.
     pub samples: u64,
 }
 
-/// A thinned span.
+/// Thinned span.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Points {
-    /// Where the first column begins.
+    /// Time at which the first column begins.
     pub from: WallTime,
-    /// How wide a column is: column k covers `from + k * column_ns` up to the next.
+    /// Width of a column: column k covers `from + k * column_ns` up to the next.
     pub column_ns: u64,
-    /// The columns; `None` where there is no sample.
+    /// Columns; `None` for one without a sample.
     pub columns: Vec<Option<Extremes>>,
-    /// The holes in the span.
+    /// Holes in the span.
     pub holes: Vec<Hole>,
 }
 
 impl Archive {
     /// Thins a span of one channel to columns.
     ///
-    /// A value that is no number does not count; a complex number counts by its magnitude.
+    /// NaN does not count; a complex number counts by its magnitude.
     ///
     /// # Errors
-    /// [`ArchiveError::Unsuited`] for a request out of its limits; what reading says.
+    /// [`ArchiveError::Unsuited`] for a request outside its limits; the error of reading.
     pub fn points(&self, stream: &StreamEntry, request: &PointsRequest) -> Result<Points, ArchiveError> {
         let mut points = self.points_of_each(stream, core::slice::from_ref(request))?;
         Ok(points.pop().expect("one for each request"))
     }
 
-    /// Thins several elements over one span, reading it once: what [`Self::points`] returns for each of the requests.
+    /// Thins several elements over one span in a single pass: the results of [`Self::points`] for each request.
     ///
     /// # Errors
-    /// [`ArchiveError::Unsuited`] for a request out of its limits, and if the requests are of several spans; what reading
-    /// says.
+    /// [`ArchiveError::Unsuited`] for a request outside its limits, and if the requests have different spans; the
+    /// error of reading.
     pub fn points_of_each(
         &self,
         stream: &StreamEntry,

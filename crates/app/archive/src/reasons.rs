@@ -1,4 +1,4 @@
-//! Why elements are missing, as far as a recording tells: what its gap records say of a range of positions.
+//! Reasons why elements are missing, from the gap records that cover a range of positions.
 
 use core::ops::Range;
 
@@ -7,21 +7,21 @@ use serde_json::{Map, Value, json};
 
 use crate::gaps::GapRecord;
 
-/// Missing elements by why they are.
+/// Missing elements by reason.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reasons {
-    /// By the stage at which they were lost.
+    /// Lost elements by stage.
     pub lost: StageCounts,
-    /// No evidence came in time, or no record speaks of them.
+    /// Elements without evidence in time, or without a record.
     pub unexplained: u64,
-    /// Evidence may still come.
+    /// Elements for which evidence may still come.
     pub unsettled: u64,
-    /// Nobody recorded, or nobody published.
+    /// Elements of a time without a recorder or without a publisher.
     pub reader_absent: u64,
 }
 
 impl Reasons {
-    /// Returns what gap records tell of a run of missing elements.
+    /// Returns the reasons for a range of missing elements, from gap records.
     ///
     /// Units: positions, as in [`GapRecord::positions`].
     #[must_use]
@@ -30,18 +30,18 @@ impl Reasons {
         let touches =
             |gap: &&GapRecord| gap.positions.start < positions.end && positions.start < gap.positions.end;
         gaps.into_iter().filter(touches).for_each(|gap| reasons.count(gap, positions));
-        // What no record speaks of is missing all the same.
+        // Elements without a record are missing all the same.
         reasons.unexplained += (positions.end - positions.start).saturating_sub(reasons.total());
         reasons
     }
 
-    /// Returns how many elements these are.
+    /// Returns the total number of elements.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.lost.total() + self.unexplained + self.unsettled + self.reader_absent
     }
 
-    /// Adds those of other elements.
+    /// Adds the counts of other elements.
     pub fn add(&mut self, other: &Self) {
         self.lost.add(&other.lost);
         self.unexplained += other.unexplained;
@@ -49,7 +49,7 @@ impl Reasons {
         self.reader_absent += other.reader_absent;
     }
 
-    /// Returns the names of all that there are, with their counts, stages first.
+    /// Returns the names of all nonzero reasons with their counts, stages first.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let stages = self.lost.nonzero().map(|(stage, count)| (stage.name(), count));
         let rest = [
@@ -60,7 +60,7 @@ impl Reasons {
         stages.chain(rest.into_iter().filter(|(_, count)| *count > 0))
     }
 
-    /// Returns them as a JSON object.
+    /// Returns the reasons as a JSON object.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let lost = self.lost.nonzero().map(|(stage, count)| (stage.name().to_owned(), count.into()));
@@ -81,7 +81,7 @@ impl Reasons {
                 self.unexplained += gap.unexplained;
                 self.unsettled += gap.unsettled;
             }
-            // Only a part of the gap lies here: where exactly its stages lie is not known.
+            // Only a part of the gap is in the range, and the exact places of its stages are not known.
             GapKind::Missing => match gap.leading_stage() {
                 Some(stage) => self.lost[stage] += overlap.min(gap.lost[stage]),
                 None => self.unexplained += overlap.min(gap.unexplained + gap.unsettled),

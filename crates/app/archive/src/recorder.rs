@@ -1,9 +1,9 @@
-//! The recorder: takes what a reader is handed and keeps it, and says how far it is stored.
+//! Recorder: stores the samples of a reader and reports how far they are stored.
 //!
-//! A machine without a clock: it is told the time, and its only way out is the [`Store`]. Samples gather in
-//! memory until the next commit (every [`Options::commit_interval`], or when a stream has
-//! [`Options::batch_bytes`]); a commit is two barriers for all streams together, data and gap maps first,
-//! index entries after. What a barrier confirmed is stored; what cannot be written becomes a gap of stage
+//! A machine without a clock: the caller passes the time, and its only output is the [`Store`]. Samples are buffered
+//! in memory until the next commit (every [`Options::commit_interval`], or when a stream has
+//! [`Options::batch_bytes`]); a commit is two barriers for all streams together, data and gap maps first, index
+//! entries after. Everything before a completed barrier is stored; what cannot be written becomes a gap of stage
 //! `archive_write`. Nothing here waits for a network, and memory is bounded by the options.
 //!
 //! Start with [`Recorder::open`] and [`Recorder::handle`]; call [`Recorder::tick`] at [`Recorder::deadline`].
@@ -34,36 +34,37 @@ mod stream;
 
 use stream::{Failure, StreamRecorder};
 
-/// How long the disk is left alone after it was found full.
+/// Time between attempts to write to a full disk.
 const SPACE_RETRY: Duration = Duration::from_secs(1);
-/// What part of a small disk is enough to record on: 64 MiB may be more than it ever has free.
+/// Divisor of a small disk's capacity that gives the space which is enough to record on: 64 MiB may be more than it ever has
+/// free.
 const ENOUGH_OF_SMALL_DISK: u64 = 20;
-/// The most notices kept for a driver that does not fetch them; the oldest give way.
+/// Maximum number of notices kept for a driver that does not fetch them; the oldest are dropped.
 const MAX_NOTICES: usize = 1_024;
 
-/// The most ended epochs kept open for late news of their gaps; the oldest give way.
+/// Maximum number of ended epochs kept open for late updates of their gaps; the oldest are dropped.
 const MAX_ENDED: usize = 256;
-/// The most streams that begin while the disk takes nothing and wait for it: a publisher that restarts every second makes one
-/// each time.
+/// Maximum number of streams that begin while the disk refuses writes and wait for it: a publisher that restarts
+/// every second begins one each time.
 const MAX_WAITING: usize = 1_024;
 
-/// How a recorder works. The defaults suit one disk and streams from 1 Hz to some hundred MB/s.
+/// Options of a recorder. The defaults suit one disk and streams from 1 Hz to some hundred MB/s.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long samples may wait for their commit: what a power cut costs at most. Default 250 ms.
+    /// Maximum time that samples wait for their commit, and so the most that a power cut costs. Default 250 ms.
     pub commit_interval: Duration,
-    /// When a stream's samples are written as a batch before their commit. Default 1 MiB.
+    /// Size at which a stream's samples are written as a batch before their commit. Default 1 MiB.
     pub batch_bytes: usize,
-    /// When written bytes are committed before their time. Default 64 MiB.
+    /// Number of written bytes that triggers a commit before its time. Default 64 MiB.
     pub unsynced_bytes: u64,
-    /// When a segment is closed. Default 256 MiB.
+    /// Size at which a segment is closed. Default 256 MiB.
     pub segment_bytes: u64,
-    /// When a segment is closed however small it is. Default ten minutes.
+    /// Age at which a segment of any size is closed. Default ten minutes.
     pub segment_age: Duration,
-    /// How often an account that changed is written beside the samples. Default 5 s.
+    /// Interval at which a changed account is written next to the samples. Default 5 s.
     pub account_interval: Duration,
-    /// How much space a full disk must have again before recording goes on; on a small disk a twentieth of it
-    /// is enough. Default 64 MiB.
+    /// Free space that a full disk must have before recording continues; on a small disk a twentieth of it is enough.
+    /// Default 64 MiB.
     pub resume_space_bytes: u64,
 }
 
@@ -81,115 +82,115 @@ impl Default for Options {
     }
 }
 
-/// What a recorder is told.
+/// Input of a recorder.
 #[derive(Clone, Debug)]
 pub enum Input<'a> {
     /// A stream, or a new epoch of it, was joined.
     Began(Began),
     /// Samples were delivered.
     Block(&'a Block),
-    /// A gap was declared, or there is news of one: the same id again.
+    /// A gap was declared, or an earlier one with the same id was updated.
     Gap(&'a ReaderGap),
-    /// The reader's account as it stands, in its JSON form.
+    /// Current account of the reader, in its JSON form.
     Account(StreamAccount),
-    /// The epoch is over, with its last account. News of its gaps may still come.
+    /// The epoch is over, with its last account. Updates of its gaps may still come.
     Ended(StreamAccount),
 }
 
-/// A stream was joined.
+/// Start of a stream.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Began {
-    /// What the stream is.
+    /// Description of the stream.
     pub description: Description,
-    /// The first sample of the reader's account.
+    /// Index of the first sample of the reader's account.
     pub first_index: u64,
-    /// The reader's name.
+    /// Name of the reader.
     pub reader: String,
 }
 
-/// A gap in a reader's account.
+/// Gap in a reader's account.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReaderGap {
-    /// The stream.
+    /// Name of the stream.
     pub stream: Arc<StreamName>,
-    /// The publisher's epoch.
+    /// Epoch of the publisher.
     pub epoch: Epoch,
-    /// The gap.
+    /// Gap as the ledger has it.
     pub gap: Gap,
-    /// When its first sample was taken.
+    /// Time of its first sample.
     pub t0: WallTime,
-    /// When the first sample behind it was taken.
+    /// Time of the first sample behind it.
     pub t1: WallTime,
 }
 
-/// A reader's account of one stream and epoch.
+/// Account of a reader for one stream and epoch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StreamAccount {
-    /// The stream.
+    /// Name of the stream.
     pub stream: Arc<StreamName>,
-    /// The publisher's epoch.
+    /// Epoch of the publisher.
     pub epoch: Epoch,
-    /// The object of `docs/formats/account.md`.
+    /// Account object of `docs/formats/account.md`.
     pub account: Value,
 }
 
-/// What a recorder has to say; each once, not for every sample it concerns.
+/// Notice of a recorder; reported once, not for every sample concerned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// A recovery cut bytes that a dead recorder had written and nobody had acknowledged.
+    /// A recovery cut bytes that a dead recorder had written and never acknowledged.
     Recovered {
         /// The stream.
         stream: Arc<StreamName>,
-        /// How many bytes.
+        /// Number of bytes.
         cut_bytes: u64,
     },
-    /// A recovery found a file damaged, set it aside, and made it again where it could.
+    /// A recovery found a damaged file, set it aside, and rebuilt it where it could.
     Mended {
         /// The stream.
         stream: Arc<StreamName>,
-        /// Which file, where it is kept, and what was wrong with it.
+        /// File, the name under which it is kept, and its fault.
         mended: Mended,
     },
-    /// A file is damaged, or was changed or taken away while it was recorded. It stays as it lies, for it may come back
-    /// from a copy.
+    /// A file is damaged, or was changed or removed while it was recorded. It is left unchanged, because it may be
+    /// restored from a copy.
     Damaged {
-        /// Which one, and what is wrong with it.
+        /// File and its fault.
         cause: String,
     },
-    /// A recovery found something of which nobody can tell what it is, and left it as it lies.
+    /// A recovery found something that it cannot identify, and left it unchanged.
     LeftAlone {
-        /// Where.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// Cause why it was left.
         cause: String,
     },
-    /// A stream of an earlier recorder is recorded on; what it sent in between is a gap.
+    /// Recording of an earlier recorder's stream continues; the samples sent in between are a gap.
     Resumed {
         /// The stream.
         stream: Arc<StreamName>,
-        /// Where the earlier recorder's samples end.
+        /// Index one behind the earlier recorder's last sample.
         stored_index: u64,
     },
-    /// The disk is full: from here on samples are counted as `archive_write`, until there is space.
+    /// The disk is full: from now on samples are counted as `archive_write` until there is space.
     DiskFull {
-        /// The disk's own words.
+        /// Error text of the disk.
         cause: String,
     },
-    /// There is space again, and something was stored in it.
+    /// The disk has space again, and something was stored on it.
     DiskBack,
-    /// The archive is not where it was opened any more: from here on samples are counted as `archive_write`, until it is
+    /// The archive is no longer where it was opened: from now on samples are counted as `archive_write` until it is
     /// back.
     Gone {
-        /// What is missed.
+        /// Missing file or folder.
         cause: String,
     },
-    /// The archive is back in its place, and something was stored in it.
+    /// The archive is in its place again, and something was stored in it.
     Back,
     /// Samples of a stream could not be written and are counted as `archive_write`.
     WriteFailed {
         /// The stream.
         stream: Arc<StreamName>,
-        /// The disk's own words.
+        /// Error text of the disk.
         cause: String,
     },
     /// Writing a stream works again.
@@ -199,22 +200,22 @@ pub enum Notice {
     },
 }
 
-/// How far a stream is recorded.
+/// Progress of a stream's recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// The stream.
+    /// Name of the stream.
     pub stream: Arc<StreamName>,
-    /// The publisher's epoch.
+    /// Epoch of the publisher.
     pub epoch: Epoch,
-    /// Index behind the last sample taken.
+    /// Index one behind the last accepted sample.
     pub accepted_index: u64,
-    /// Index behind the last stored sample: everything before it is on the disk or a recorded gap.
+    /// Index one behind the last stored sample: everything before it is on the disk or a recorded gap.
     pub stored_index: u64,
-    /// Elements taken by this recorder.
+    /// Elements accepted by this recorder.
     pub accepted: u64,
     /// Elements stored by this recorder.
     pub stored: u64,
-    /// Elements given up because they could not be written: stage `archive_write`.
+    /// Elements that could not be written: stage `archive_write`.
     pub archive_write: u64,
 }
 
@@ -229,14 +230,14 @@ enum Disk {
     Refusing { why: Refusal, retry: Instant },
 }
 
-/// Why nothing can be written for now.
+/// Reason why nothing can be written for now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Refusal {
     Full,
     Gone,
 }
 
-/// Records streams into one run of an archive.
+/// Recorder of streams into one run of an archive.
 pub struct Recorder {
     store: Arc<dyn Store>,
     run: RunName,
@@ -244,7 +245,7 @@ pub struct Recorder {
     streams: BTreeMap<StreamKey, StreamRecorder>,
     resumable: BTreeMap<(StreamName, Epoch), Resumable>,
     disk: Disk,
-    /// What was said of the disk, until something is stored again.
+    /// Refusal that was reported, until something is stored again.
     refused: Option<Refusal>,
     next_commit: Instant,
     notices: VecDeque<Notice>,
@@ -256,8 +257,8 @@ impl Recorder {
     /// Opens a run for recording; first recovers what an earlier recorder left in it.
     ///
     /// # Errors
-    /// [`crate::StoreError::Busy`] if another recorder writes this run; [`ArchiveError::Version`] and the like if
-    /// what is there is not ours or of a later version; what the disk says.
+    /// [`crate::StoreError::Busy`] if another recorder writes this run; [`ArchiveError::Version`] and others if the
+    /// content is foreign or of a later version; the error of the disk.
     pub fn open(
         store: Arc<dyn Store>,
         run: RunName,
@@ -321,9 +322,9 @@ impl Recorder {
     /// Cost: for a block one copy of its samples; every [`Options::batch_bytes`] a write.
     ///
     /// # Errors
-    /// [`ArchiveError::Unknown`] for a stream that never began; at `Began` [`ArchiveError::SchemaChanged`], what makes
-    /// an earlier recording of it unreadable, and [`ArchiveError::Waiting`]. A disk that fails, also at `Began`, is no
-    /// error here: it becomes gaps and notices, and the stream is recorded once the disk takes it.
+    /// [`ArchiveError::Unknown`] for a stream that never began; at `Began` [`ArchiveError::SchemaChanged`], the error
+    /// that makes an earlier recording of it unreadable, and [`ArchiveError::Waiting`]. A disk that fails, also at
+    /// `Began`, is no error here: it becomes gaps and notices, and the stream is recorded once the disk accepts it.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) -> Result<(), ArchiveError> {
         match input {
             Input::Began(began) => self.begin(now, began)?,
@@ -332,15 +333,15 @@ impl Recorder {
                 self.stream(&gap.stream, gap.epoch)?.note_gap(gap);
             }
             Input::Account(account) => {
-                // A reader has an account before it has read that the stream began, and keeps it for longer than
-                // we keep streams that ended: then there is nothing to lay it beside.
+                // A reader has an account before it has read that the stream began, and keeps it longer than we keep
+                // ended streams: then there is no recording to write it to.
                 if let Ok(stream) = self.stream(&account.stream, account.epoch) {
                     stream.note_account(account.account, false);
                 }
             }
             Input::Ended(account) => {
                 self.stream(&account.stream, account.epoch)?.note_account(account.account, true);
-                // The end is a good moment to store everything: nothing comes behind it.
+                // The end is a good moment to store everything: nothing follows it.
                 self.next_commit = now;
             }
         }
@@ -348,7 +349,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Returns when [`Self::tick`] must be called at the latest.
+    /// Returns the latest time at which [`Self::tick`] must be called.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         match self.disk {
@@ -357,7 +358,7 @@ impl Recorder {
         }
     }
 
-    /// Does what is due at `now`: a commit, or another look at a full disk.
+    /// Does what is due at `now`: a commit, or another check of a full disk.
     pub fn tick(&mut self, now: Instant) {
         if let Disk::Refusing { why, retry } = self.disk {
             if now < retry {
@@ -371,7 +372,7 @@ impl Recorder {
                 self.disk = Disk::Refusing { why, retry: now + SPACE_RETRY };
                 return;
             }
-            // Said once something is stored again: space that is told may still refuse the next write.
+            // Reported once something is stored again: the next write may fail although space is reported.
             self.disk = Disk::Writing;
             self.next_commit = now;
         }
@@ -384,10 +385,10 @@ impl Recorder {
     fn check_place(&mut self) -> Result<(), StoreError> {
         self.store.check_place()?;
         if self.lock.check_place().is_err() {
-            // Whoever removed the file did nothing to the samples; another recorder in its place would.
+            // Removing the lock file does not change the samples; another recorder in its place would.
             self.lock = match self.store.lock(&run_folder(&self.run).join(LOCK)) {
                 Ok(lock) => lock,
-                // The folder of the run is not made again where it was taken away.
+                // The folder of the run is not created again where it was removed.
                 Err(StoreError::NotFound(path)) => return Err(StoreError::Gone(path)),
                 Err(error) => return Err(error),
             };
@@ -395,7 +396,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Tells whether the archive is still in its place; if not, what waits is given up.
+    /// Returns whether the archive is still in its place; if not, the buffered samples are given up.
     fn is_in_place(&mut self, now: Instant) -> bool {
         let Err(error) = self.check_place() else { return true };
         let failure = Failure::from(error);
@@ -413,12 +414,12 @@ impl Recorder {
         self.store.space_bytes().is_ok_and(|space| space >= enough)
     }
 
-    /// Returns how far each stream is recorded.
+    /// Returns the progress of each stream.
     pub fn progress(&self) -> impl Iterator<Item = Progress> + '_ {
         self.streams.values().map(StreamRecorder::progress)
     }
 
-    /// Returns the next thing to say.
+    /// Returns the next notice.
     pub fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
     }
@@ -432,8 +433,7 @@ impl Recorder {
     /// Stores what is left, closes all segments and writes the last accounts.
     ///
     /// # Errors
-    /// The first thing the disk refused; then the next recorder or reader of this run finds a cut recording
-    /// and says so.
+    /// The first error of the disk; the next recorder or reader of this run then finds and reports a cut recording.
     pub fn close(mut self, now: Instant) -> Result<Vec<ClosedSegment>, ArchiveError> {
         self.disk = Disk::Writing;
         self.commit(now);
@@ -448,12 +448,12 @@ impl Recorder {
         failed.map_or(Ok(self.closed), Err)
     }
 
-    /// Begins a session of a stream. What the disk does not take yet waits, as it does with samples.
+    /// Begins a session of a stream. What the disk refuses for now waits, as samples do.
     fn begin(&mut self, now: Instant, began: Began) -> Result<(), ArchiveError> {
         let key = StreamKey { name: Arc::clone(&began.description.name), epoch: began.description.epoch };
         if self.streams.contains_key(&key) && matches!(self.disk, Disk::Writing) {
-            // A reader that left and joined again within one recording: the span between is its absence. What
-            // it had is stored first, so that nothing pends in the account that is put aside.
+            // A reader that left and joined again within one recording: the span between is its absence. Its samples
+            // are stored first, so that nothing is pending in the account that is set aside.
             self.commit(now);
         }
         if let Some(stream) = self.streams.get_mut(&key) {
@@ -475,7 +475,8 @@ impl Recorder {
         begun
     }
 
-    /// Writes the beginning of a session, if the disk takes it. What is no fault of the disk no waiting can remedy.
+    /// Writes the start of a session, if the disk accepts it. Other errors are returned, because waiting does not
+    /// help.
     fn settle(&mut self, now: Instant, key: &StreamKey) -> Result<(), ArchiveError> {
         if !matches!(self.disk, Disk::Writing) || !self.is_in_place(now) {
             return Ok(());
@@ -519,7 +520,7 @@ impl Recorder {
             .ok_or_else(|| ArchiveError::Unknown(format!("stream {name} in epoch {epoch}")))
     }
 
-    /// Makes everything taken so far durable: two barriers for all streams.
+    /// Makes everything accepted so far durable: two barriers for all streams.
     fn commit(&mut self, now: Instant) {
         self.next_commit = now + self.options.commit_interval;
         if !self.is_in_place(now) {
@@ -533,9 +534,9 @@ impl Recorder {
         // Barrier one: samples and gap maps.
         self.barrier(now, StreamRecorder::unsynced_data);
         self.for_each(now, |stream| stream.acknowledge(&*store));
-        // Barrier two: the entries that say so.
+        // Barrier two: the index entries that acknowledge them.
         self.barrier(now, StreamRecorder::unsynced_index);
-        // What is stored must be found where it was to be: a folder may have gone while it was written.
+        // Stored data must be at the expected path: a folder may have been removed while it was written.
         if !self.is_in_place(now) {
             return;
         }
@@ -595,7 +596,7 @@ impl Recorder {
         self.fail(now, failures);
     }
 
-    /// Syncs the files that each stream names. If that fails, none of them may be taken for durable.
+    /// Syncs the files of each stream. If that fails, none of them counts as durable.
     fn barrier(
         &mut self,
         now: Instant,
@@ -632,7 +633,7 @@ impl Recorder {
             }
         }
         if matches!(self.disk, Disk::Refusing { .. }) {
-            // What the other streams hold cannot be written either, and memory is bounded.
+            // Samples of the other streams cannot be written either, and memory is bounded.
             let full = Failure { cause: String::new(), full: true };
             self.streams.values_mut().for_each(|stream| stream.give_up_pending(&full));
         }

@@ -1,11 +1,11 @@
-//! What is done with the remains of a recorder that died, before a new one writes beside them.
+//! Recovery of a run whose recorder died, before a new recorder writes into it.
 //!
-//! What an index entry acknowledges is kept, and every batch behind it that proves itself whole; only bytes that nobody
-//! acknowledged and that are no batch are cut, and the cut is written down. A file that is damaged is set aside under
-//! another name and made again from what the others tell; one that cannot be made again stays where it is. What
-//! the dead recorder could not settle any more becomes `unexplained`, holes it had not declared become gaps,
-//! and the time until somebody records again is a gap of kind `reader_absent`. Every step may itself be cut:
-//! doing it all again comes to the same result.
+//! Everything that an index entry acknowledges is kept, and every later batch that is intact by its own checksum;
+//! only other bytes that were never acknowledged are cut, and the cut is recorded. A damaged file is set aside under
+//! another name and rebuilt from the others; one that cannot be rebuilt stays where it is. Gaps that the dead
+//! recorder could not settle become `unexplained`, holes that it had not declared become gaps, and the time until the
+//! next recorder is a gap of kind `reader_absent`. Every step may itself be interrupted: repeating all of them has
+//! the same result.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,47 +37,48 @@ use crate::store::{Readable, Store, StoreError, copy_aside, read_whole, replace,
 use crate::told::{Files, Told};
 use crate::versions::{self, VERSION};
 
-/// An epoch that a new recorder can continue.
+/// Epoch that a new recorder can continue.
 #[derive(Debug)]
 pub(crate) struct Resumable {
     pub(crate) description: Arc<Description>,
-    /// The last recorder's number.
+    /// Number of the last recorder's session.
     pub(crate) session: u32,
     pub(crate) next_segment: u32,
-    /// The last segment in which something is stored.
+    /// Number of the last segment with stored samples.
     pub(crate) last_segment: u32,
     pub(crate) next_gap: u64,
-    /// Index behind the last stored sample, and its time.
+    /// Index one behind the last stored sample, and its time.
     pub(crate) stored_index: u64,
     pub(crate) stored_until: WallTime,
     /// Positions behind that which were declared missing.
     pub(crate) declared: RangeSet,
-    /// The absence that began when the last recorder died.
+    /// Absence that began when the last recorder died.
     pub(crate) open_absence: Option<GapKey>,
-    /// Size of the gap map in whole lines.
+    /// Size of the intact lines of the gap map, in bytes.
     pub(crate) gap_bytes: u64,
-    /// How much had to be cut.
+    /// Number of bytes that were cut.
     pub(crate) cut_bytes: u64,
-    /// What was set aside or made again.
+    /// Files that were set aside or rebuilt.
     pub(crate) mended: Vec<Mended>,
-    /// What is damaged and was left as it lies, because it may come back from a copy.
+    /// Damaged files that were left unchanged, because they may be restored from a copy.
     pub(crate) left: Vec<String>,
-    /// What is not compacted yet.
+    /// Segments that are not compacted yet.
     pub(crate) closed: Vec<ClosedSegment>,
 }
 
-/// What was found in a run.
+/// Result of recovering a run.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     pub(crate) epochs: Vec<Resumable>,
-    /// What is left as it lies, because nobody can tell what it is: where, and why.
+    /// Files and folders that were left unchanged because they cannot be identified: path and cause.
     pub(crate) left_alone: Vec<(PathBuf, String)>,
 }
 
 /// Recovers every epoch of a run.
 ///
 /// # Errors
-/// If something is there that is of a later version: it is then left as it is. What the disk says.
+/// [`ArchiveError::Later`] and the like if a file has a later version: the epoch is then left unchanged. The error of
+/// the disk.
 pub(crate) fn recover_run(store: &dyn Store, run: &RunName) -> Result<Recovered, ArchiveError> {
     let mut recovered = Recovered::default();
     let (folders, misplaced) = epoch_folders(store, &run_folder(run))?;
@@ -86,7 +87,7 @@ pub(crate) fn recover_run(store: &dyn Store, run: &RunName) -> Result<Recovered,
         match recover_epoch(store, &folder) {
             Ok(found) => {
                 if let Some(mut found) = found {
-                    // As any reader finds it now.
+                    // The state that any reader finds now.
                     found.left = match recording_in(store, &folder, Attended::No) {
                         Ok(recording) => recording.map(|recording| recording.damaged).unwrap_or_default(),
                         Err(error) if error.is_damage() => vec![error.first_line()],
@@ -102,10 +103,10 @@ pub(crate) fn recover_run(store: &dyn Store, run: &RunName) -> Result<Recovered,
     Ok(recovered)
 }
 
-/// What lies where a folder should be, and why it cannot be read.
+/// Path of something in the place of a folder, and why it cannot be read.
 pub(crate) type Misplaced = (PathBuf, ArchiveError);
 
-/// Returns the epoch folders of a run, and what lies where one should be.
+/// Returns the epoch folders of a run, and everything else found in their place.
 pub(crate) fn epoch_folders(
     store: &dyn Store,
     run: &Path,
@@ -130,9 +131,9 @@ pub(crate) fn epoch_folders(
     Ok((folders, misplaced))
 }
 
-/// Recovers what an earlier recorder left of an epoch; `None` if nothing was promised.
+/// Recovers an epoch of an earlier recorder; `None` if nothing was acknowledged.
 pub(crate) fn recover_epoch(store: &dyn Store, folder: &Path) -> Result<Option<Resumable>, ArchiveError> {
-    // A description is durable before the first acknowledgement: without one nothing here was promised.
+    // A description is durable before the first acknowledgement: without one nothing here was acknowledged.
     let Some((description, fault)) = EpochContents::description(store, folder)? else { return Ok(None) };
     versions::check_folder(store, folder, &description)?;
     let mut mended = Vec::new();
@@ -158,7 +159,7 @@ pub(crate) fn recover_epoch(store: &dyn Store, folder: &Path) -> Result<Option<R
     if !was_closed {
         recovery.settle(&mut gaps);
     }
-    // Holes that were declared may have gone with a damaged gap map.
+    // Declared holes may have been lost with a damaged gap map.
     if !was_closed || mended.iter().any(|it| it.file == GAPS) {
         let why = if was_closed { NOT_IN_MAP } else { NOT_DECLARED };
         recovery.declare_holes(&mut gaps, why)?;
@@ -183,11 +184,11 @@ pub(crate) fn recover_epoch(store: &dyn Store, folder: &Path) -> Result<Option<R
     Ok(Some(found))
 }
 
-/// Why a hole is declared by the recovery.
+/// Reason given for a hole that the recovery declares.
 const NOT_DECLARED: &str = "the recorder ended before it was declared";
 const NOT_IN_MAP: &str = "its declaration was lost with the gap map";
 
-/// Writes a file again; what lies in its place is kept under another name.
+/// Rewrites a file; an existing one is kept under another name.
 fn make_again(
     store: &dyn Store,
     folder: &Path,
@@ -197,7 +198,7 @@ fn make_again(
 ) -> Result<Mended, StoreError> {
     let path = folder.join(name);
     let kept_as = match read_whole(store, &path) {
-        // By a copy: a cut in between leaves the file in its place, never none.
+        // By a copy: an interruption leaves the file in its place, and never removes it.
         Ok(bytes) => Some(copy_aside(store, &path, &bytes)?),
         Err(StoreError::NotFound(_)) => None,
         Err(_) => Some(set_aside(store, &path)?),
@@ -206,7 +207,7 @@ fn make_again(
     Ok(Mended { file: name.to_owned(), kept_as, cause })
 }
 
-/// Opens the gap map to be written on; one that is damaged is set aside, and its whole lines go on in a new one.
+/// Opens the gap map for appending; a damaged one is set aside, and its intact lines are copied to a new one.
 fn mend_gap_map(
     store: &dyn Store,
     folder: &Path,
@@ -223,7 +224,7 @@ fn mend_gap_map(
     };
     let Some(bytes) = bytes else {
         let gaps = GapFile::create(store, folder, description)?;
-        // Nothing was promised before there was a gap map.
+        // Nothing was acknowledged before there was a gap map.
         let promised = told.stored_index.is_some() || has_samples(store, folder)?;
         let lost = fault.filter(|_| promised);
         mended.extend(lost.map(|cause| Mended { file: GAPS.to_owned(), kept_as: None, cause }));
@@ -235,7 +236,7 @@ fn mend_gap_map(
     };
     let is_ours = map.intact_bytes > 0;
     if is_ours && map.spoiled == 0 && map.damaged == 0 {
-        // It is only shorter than it was: what is there goes on.
+        // The file is only shorter than it was: its content is continued.
         let gaps = GapFile::resume(store, folder, description, map.intact_bytes)?;
         mended.push(Mended { file: GAPS.to_owned(), kept_as: None, cause });
         return Ok((map, gaps));
@@ -249,7 +250,7 @@ fn mend_gap_map(
     Ok((map, gaps))
 }
 
-/// Cuts what nobody acknowledged and is no batch off every segment, and closes it.
+/// Cuts from every segment the bytes that were never acknowledged and are no batch, and closes it.
 fn trim_segments(
     store: &dyn Store,
     folder: &Path,
@@ -275,7 +276,7 @@ fn trim_segments(
             trimming.segment(number, last == Some(number))?;
             continue;
         }
-        // Where it is whole, what is left of its origin only takes space. Where it is not, the index tells what it held.
+        // If it is intact, the rest of its original only takes space. If not, the index has the range it held.
         let is_whole =
             has(SegmentFile::Arrow) || has(SegmentFile::Index) && trimming.opens_parquet(number)?;
         if is_whole {
@@ -294,7 +295,7 @@ struct Trimming<'a> {
 }
 
 impl Trimming<'_> {
-    /// Sets a Parquet segment aside that is damaged while its origin is still there. Tells whether it did.
+    /// Sets a damaged Parquet segment aside while its original still exists. Returns whether it did.
     fn sets_parquet_aside(&mut self, number: u32, has_origin: bool) -> Result<bool, ArchiveError> {
         if !has_origin {
             return Ok(false);
@@ -331,13 +332,13 @@ impl Trimming<'_> {
         let found = match self.look.at(number) {
             Ok(found) => found,
             Err(error) if error.is_not_found() => {
-                // An index alone: if it tells of samples, they are missed, and it is kept to tell of them.
+                // An index alone: if it has samples, they are missing, and it is kept as their record.
                 if !has_entries(store, &sidecar)? {
                     self.remove([&data, &sidecar])?;
                 }
                 return Ok(());
             }
-            // It stays where it is: it may be put back, and nobody else needs its name.
+            // It stays where it is: it may be put back, and no other file needs its name.
             Err(error) if error.is_damage() => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -350,13 +351,13 @@ impl Trimming<'_> {
         let mut lacks = found.incomplete
             || match is_last {
                 true => behind.unwrap_or(0) < told_index,
-                // What a crash leaves lies in the last segment: here it is damage, or another's segment.
+                // Remains of a crash are in the last segment only: here they are damage, or another segment's.
                 false => found.rebuilt && !found.faults.is_empty() && has_more,
             };
         let Some(last) = found.index.entries.last() else {
             return if lacks { Ok(()) } else { self.remove([&data, &sidecar]) };
         };
-        // A segment of which the index does not speak is not cut by it.
+        // A segment that the index does not describe is not cut by it.
         lacks |= has_more && !is_stored(&*store.open(&data)?, last)?;
         let mut cuts = Vec::new();
         if !lacks && has_more {
@@ -367,7 +368,7 @@ impl Trimming<'_> {
         }
         self.note(cuts.iter().map(|(_, trim)| trim))?;
         if found.rebuilt || found.unacknowledged > 0 {
-            // Before an entry says that its batch is durable, it is.
+            // The batch is made durable before an entry says so.
             store.append_to(&data)?.sync()?;
         }
         for (path, trim) in &cuts {
@@ -401,7 +402,7 @@ impl Trimming<'_> {
         Ok(())
     }
 
-    /// Removes a segment in which nothing was promised and nothing is.
+    /// Removes a segment that has no samples and never had acknowledged ones.
     fn remove(&mut self, paths: [&Path; 2]) -> Result<(), ArchiveError> {
         let store = self.look.store;
         let mut trims = Vec::new();
@@ -418,7 +419,7 @@ impl Trimming<'_> {
         Ok(remove_if_there(store, paths)?)
     }
 
-    /// Writes down what will be cut, first: a recovery that is itself cut then tells it twice, not never.
+    /// Records cuts before they are made: an interrupted recovery then reports them twice, never not at all.
     fn note<'b>(&mut self, trims: impl Iterator<Item = &'b Trim>) -> Result<(), ArchiveError> {
         let trims: Vec<Trim> = trims.cloned().collect();
         if trims.is_empty() {
@@ -432,7 +433,7 @@ impl Trimming<'_> {
     }
 }
 
-/// Tells whether the batch of an entry lies where it says, byte for byte.
+/// Returns whether the batch of an entry is at its offset, byte for byte.
 fn is_stored(data: &dyn Readable, entry: &Entry) -> Result<bool, StoreError> {
     let Ok(length) = usize::try_from(entry.length) else { return Ok(false) };
     if entry.end() > data.size_bytes()? {
@@ -451,7 +452,7 @@ fn trim_of(path: &Path, kept_bytes: u64, size_bytes: u64) -> Trim {
     Trim { file: name_of(path), kept_bytes, cut_bytes: size_bytes - kept_bytes }
 }
 
-/// Tells whether an index may have acknowledged something.
+/// Returns whether an index may have acknowledged something.
 fn has_entries(store: &dyn Store, path: &Path) -> Result<bool, StoreError> {
     match read_whole(store, path) {
         Ok(bytes) => Ok(bytes.iter().skip(HEADER_BYTES).any(|byte| *byte != 0)),
@@ -482,7 +483,7 @@ fn close_segment(
     Ok(file.sync()?)
 }
 
-/// Removes files of ours; what is not there, or is no file, is left.
+/// Removes files of ours; a missing one, or something that is no file, is left.
 pub(crate) fn remove_if_there<'a>(
     store: &dyn Store,
     paths: impl IntoIterator<Item = &'a Path>,
@@ -507,28 +508,28 @@ struct Recovery<'a> {
 
 impl<'a> Recovery<'a> {
     fn new(store: &'a dyn Store, contents: EpochContents, map: GapMap) -> Result<Self, StoreError> {
-        // The gap map may be lost, but never a number be used twice: whatever tells one is asked.
+        // The gap map may be lost, but a number must never be used twice: every file that has one is read.
         let joined = map.sessions.iter().map(|session| session.number);
         let of_gaps = map.gaps.keys().map(|key| key.session);
         let told = contents.told.account["session"].as_u64().and_then(|number| u32::try_from(number).ok());
         let names = store.list(&contents.folder)?;
-        // An account has such a name because another session took over.
+        // An account has such a name because another session continued the epoch.
         let earlier = names.iter().filter_map(|name| earlier_account_of(name)?.checked_add(1));
         let session = joined.chain(of_gaps).chain(told).chain(earlier).max().unwrap_or(0).max(1);
         let own = map.gaps.keys().filter(|key| key.origin == Origin::Archive);
         let next_gap = own.map(|key| key.id + 1).max().unwrap_or(0);
-        // Without an end, but in the map already: an earlier recovery got this far.
+        // Without an end, but in the map already: an earlier recovery was interrupted after this step.
         let open_absence = map.gaps.values().find(|gap| gap.t1.is_none()).map(|gap| gap.key);
         Ok(Self { store, contents, map, session, next_gap, open_absence })
     }
 
-    /// Tells whether the last recorder ended by itself: then it left nothing open.
+    /// Returns whether the last recorder ended normally: then it left nothing open.
     fn was_closed(&self) -> bool {
         let account = &self.contents.told.account;
         account["session"] == self.session && matches!(account["state"].as_str(), Some("closed" | "cut"))
     }
 
-    /// Nobody will bring evidence any more: what is unsettled is unexplained (rule 13, state `cut`).
+    /// Turns unsettled elements into unexplained ones: no more evidence will come (rule 13, state `cut`).
     fn settle(&mut self, gaps: &mut GapFile) {
         for gap in self.map.gaps.values_mut().filter(|gap| !gap.settled()) {
             gap.unexplained += core::mem::take(&mut gap.unsettled);
@@ -561,8 +562,8 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Returns the samples that were stored and cannot be read: no hole to be written down, for what held them may come back
-    /// from a copy. Readers see what they cost.
+    /// Returns the samples that were stored and cannot be read: no hole is recorded for them, because their file may
+    /// be restored from a copy. Readers see the damage.
     fn damaged_samples(&self, first: u64) -> Vec<core::ops::Range<u64>> {
         let found = self.contents.segments.iter().map(|segment| segment.next_index).max().unwrap_or(first);
         let told = self.contents.told.stored_index.unwrap_or(first);
@@ -589,7 +590,7 @@ impl<'a> Recovery<'a> {
                     Some(reader) => reader,
                     none => none.insert(SegmentReader::open(self.store, folder, description, index.clone())?),
                 };
-                // A damaged batch is a hole that nobody writes down: it may come back from a copy.
+                // A damaged batch is a hole that is not recorded: it may be restored from a copy.
                 let runs = match reader.rows(entry) {
                     Ok(rows) => rows.runs(),
                     Err(error) if error.is_damage() => {
@@ -637,11 +638,11 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Rewrites the account: the recorder that kept it is gone.
+    /// Rewrites the account, because the recorder that kept it has ended.
     fn rewrite_account(&self, was_closed: bool, gap_bytes: u64) -> Result<(), ArchiveError> {
         let EpochContents { folder, description, told, .. } = &self.contents;
         make_room(self.store, folder, self.session)?;
-        // That of an earlier session has gone to its own name.
+        // The account of an earlier session was renamed.
         let found = &told.account;
         let is_own = found["session"] == self.session;
         let mut account = if is_own { found.clone() } else { serde_json::json!({}) };
@@ -690,7 +691,7 @@ impl<'a> Recovery<'a> {
     fn stored_index(&self) -> u64 {
         let joined = self.map.sessions.iter().map(|session| session.first_index).min();
         let found = self.contents.segments.iter().map(|segment| segment.next_index).max();
-        // What was stored and is not there any more was stored all the same: nobody was absent meanwhile.
+        // Samples that were stored and are missing now are damage: the recorder was not absent then.
         let damaged =
             self.contents.damaged.iter().filter_map(|it| it.span.as_ref()).map(|span| span.end).max();
         found.max(damaged).max(self.contents.told.stored_index).or(joined).unwrap_or(0)

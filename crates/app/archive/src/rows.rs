@@ -1,7 +1,6 @@
-//! From Arrow back to blocks: the samples of a record batch, whichever file it came from.
+//! Conversion from Arrow back to blocks: the samples of a record batch, from any file.
 //!
-//! A batch is read as runs: samples whose indices and times follow each other without a break. Start with
-//! [`Rows`].
+//! A batch is read as runs: samples with consecutive indices and times. Start with [`Rows`].
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -21,11 +20,11 @@ use crate::Description;
 use crate::columns::{LEADING_COLUMNS, Times};
 use crate::feed::Wanted;
 
-/// By how much two times of one clock may differ and still belong to one run: the publisher rounds each
-/// datagram's time down by itself, and two floors of one fraction are at most this far apart.
+/// Maximum difference of two times of one clock within a run: the publisher rounds each datagram's time down
+/// separately, and two floors of one fraction differ by at most this.
 const TIME_ROUNDING_NS: u64 = 1;
 
-/// The samples of a record batch.
+/// Samples of a record batch.
 pub(crate) struct Rows {
     description: Arc<Description>,
     index: ScalarBuffer<u64>,
@@ -41,7 +40,7 @@ pub(crate) struct Run {
     pub(crate) rows: Range<usize>,
 }
 
-/// The elements of one channel, as they would lie in a block.
+/// Elements of one channel, as in a block.
 struct Values {
     bytes: Buffer,
     valid: Option<NullBuffer>,
@@ -77,7 +76,7 @@ impl Rows {
         })
     }
 
-    /// Returns the index of the first sample, the one behind the last, and how many there are.
+    /// Returns the index of the first sample, the index one behind the last, and the number of samples.
     pub(crate) fn span(&self) -> Option<(u64, u64, usize)> {
         let (first, last) = (*self.index.first()?, *self.index.last()?);
         Some((first, last.checked_add(1)?, self.index.len()))
@@ -104,7 +103,7 @@ impl Rows {
         runs
     }
 
-    /// Returns the part of a run that is asked for; `None` if there is none.
+    /// Returns the requested part of a run; `None` if there is none.
     pub(crate) fn clip(&self, run: &Run, asked: &Wanted) -> Option<Run> {
         let times = &self.times[run.rows.clone()];
         let row_of =
@@ -124,7 +123,7 @@ impl Rows {
         })
     }
 
-    /// Puts the samples of a run together again.
+    /// Assembles the samples of a run into a block.
     ///
     /// Cost: one copy of the samples.
     pub(crate) fn block(&self, run: &Run) -> Block {
@@ -166,7 +165,7 @@ impl Rows {
 }
 
 impl Values {
-    /// Returns the missing elements of some rows, counted from the first of these.
+    /// Returns the missing elements of some rows, counted from the first of these rows.
     fn missing(&self, rows: &Range<usize>) -> impl Iterator<Item = usize> {
         let range = rows.start * self.elements..rows.end * self.elements;
         let start = range.start;
@@ -219,12 +218,12 @@ fn element_bytes(array: &ArrayRef, dtype: Dtype) -> (Buffer, Option<NullBuffer>)
     (bytes, array.nulls().cloned())
 }
 
-/// A checksum over samples that does not depend on how they are cut into batches.
+/// Checksum of samples, independent of their division into batches.
 pub(crate) struct Digest {
     samples: u64,
     index: crc_fast::Digest,
     times: crc_fast::Digest,
-    /// Values and missing elements of each channel.
+    /// Digests of the values and missing elements of each channel.
     channels: Vec<(crc_fast::Digest, crc_fast::Digest)>,
 }
 
@@ -247,7 +246,7 @@ impl Digest {
                 values.update(&channel.bytes[..elements * size]);
                 continue;
             }
-            // What lies in the place of a missing element is nobody's promise.
+            // Bytes in the place of a missing element have no meaning.
             let mut bytes = channel.bytes[..elements * size].to_vec();
             for element in absent {
                 bytes[element * size..(element + 1) * size].fill(0);

@@ -1,8 +1,8 @@
-//! What of an Arrow segment can be read, whatever became of its index.
+//! Reading of an Arrow segment with or without its index.
 //!
-//! Every batch carries a copy of its own entry, bound to its stream, epoch and segment, at the end of its metadata: so a
-//! batch proves by itself that it is whole and where it belongs, and an index that is damaged, lost or another's is made
-//! again from the segment. Nothing is changed here; the recovery writes down what was found. Start with [`Look`].
+//! Every batch has a copy of its own entry, bound to its stream, epoch and segment, at the end of its metadata: so a
+//! batch proves that it is intact and where it belongs, and an index that is damaged, lost or foreign is rebuilt from
+//! the segment. Nothing is changed here; the recovery writes the result. Start with [`Look`].
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -23,53 +23,53 @@ use crate::rows::Rows;
 use crate::segment::{END_OF_STREAM, Schema, identity_of, regenerated_schema};
 use crate::store::{Readable, Store, StoreError, read_whole};
 
-/// How much of a segment is looked through at a time for the next batch behind a damaged one.
+/// Size of the part that is searched at a time for the next batch behind a damaged one.
 const SCAN_BYTES: usize = 1 << 20;
 /// Messages of an Arrow stream begin at multiples of this. Source: Arrow columnar format, "Encapsulated message format".
 const ALIGNMENT: usize = 8;
 
-/// Where, and by what, a segment is looked at.
+/// Segment folder to be examined, and what the account says about it.
 pub(crate) struct Look<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) folder: &'a Path,
     pub(crate) description: &'a Arc<Description>,
-    /// How far the account says that samples were stored.
+    /// Index of stored samples according to the account.
     pub(crate) told_index: u64,
-    /// The segment in which, by the account, the last of them lie.
+    /// Segment with the last of them, according to the account.
     pub(crate) told_segment: Option<u32>,
-    /// Whether to look behind what the index acknowledges.
+    /// Treatment of batches behind the acknowledged ones.
     pub(crate) tail: Tail,
 }
 
-/// What is done with batches behind the last that the index acknowledges.
+/// Treatment of batches behind the last that the index acknowledges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tail {
-    /// A recorder is at work there.
+    /// Ignore them: a recorder is at work there.
     Leave,
-    /// Nobody writes any more: what is whole counts.
+    /// Accept intact ones: no recorder writes any more.
     Take,
 }
 
-/// What was found of a segment.
+/// Result of examining a segment.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// The batches that can be read, and those that an intact entry tells of.
+    /// Batches that can be read, and those that an intact entry describes.
     pub(crate) index: Index,
-    /// What is wrong with the files, for people.
+    /// Faults of the files as text.
     pub(crate) faults: Vec<String>,
-    /// The index on the disk is not the one found: it has to be written again.
+    /// True if the index on the disk differs from this one and must be rewritten.
     pub(crate) rebuilt: bool,
-    /// So many of the entries, the last ones, were acknowledged by nobody and are whole all the same.
+    /// Number of entries at the end that were never acknowledged and are intact all the same.
     pub(crate) unacknowledged: usize,
-    /// Something may have been acknowledged that was not found again.
+    /// True if something may have been acknowledged that was not found.
     pub(crate) incomplete: bool,
-    /// Size of the segment.
+    /// Size of the segment, in bytes.
     pub(crate) data_bytes: u64,
-    /// Size of the index on the disk.
+    /// Size of the index on the disk, in bytes.
     pub(crate) index_bytes: u64,
 }
 
-/// An index as it lies on the disk.
+/// Index as it is on the disk.
 struct OnDisk {
     bytes: Vec<u8>,
     index: Option<Index>,
@@ -77,11 +77,11 @@ struct OnDisk {
 }
 
 impl Look<'_> {
-    /// Looks at a segment.
+    /// Examines a segment.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it is not there; [`ArchiveError::Index`] if it is of a later version, and what makes the
-    /// segment itself unreadable, unless an intact index tells what it held.
+    /// [`StoreError::NotFound`] if it does not exist; [`ArchiveError::Index`] if it has a later version, and the
+    /// error that makes the segment unreadable, unless an intact index has the range it held.
     pub(crate) fn at(&self, number: u32) -> Result<Found, ArchiveError> {
         let path = segment_path(self.folder, number, SegmentFile::Arrow);
         let data = self.store.open(&path)?;
@@ -138,7 +138,7 @@ impl Look<'_> {
         Ok(found)
     }
 
-    /// Says what is wrong with an index that is intact by itself, by what lies beside it.
+    /// Returns the fault of an index that is intact but contradicts its segment or the account.
     fn fault_beside(
         &self,
         number: u32,
@@ -154,7 +154,7 @@ impl Look<'_> {
                 let said = format!("it covers samples up to {behind}, the account those up to {told}");
                 return Ok(Some(said));
             }
-            // A later one was begun once all of this was acknowledged, or cut off.
+            // A later segment was begun once all of this was acknowledged, or cut off.
             Some(last) if number < last && walk.sealed_at(end)?.is_some() => {
                 return Ok(Some(format!("it covers samples up to {behind}, its segment has more")));
             }
@@ -167,7 +167,7 @@ impl Look<'_> {
         if index.is_gapless() {
             return Ok(None);
         }
-        // Batches that are damaged leave such places, too.
+        // Damaged batches leave such places, too.
         let told: BTreeMap<u64, Entry> = index.entries.iter().map(|entry| (entry.offset, *entry)).collect();
         let end = index.acknowledged_bytes();
         let found = walk.from(schema.end, 0, &told, schema)?;
@@ -175,7 +175,7 @@ impl Look<'_> {
         Ok((passed > 0).then(|| format!("it skips {passed} batches of its segment")))
     }
 
-    /// Returns the samples that an index tells of, where its segment cannot be read.
+    /// Returns the samples that an index describes if its segment cannot be read.
     ///
     /// # Errors
     /// As [`Self::at`].
@@ -203,7 +203,7 @@ impl Look<'_> {
         let index = match Index::decode(&bytes) {
             Ok(index) => index,
             Err(cause @ IndexError::Version(_)) => return Err(ArchiveError::Index { path, cause }),
-            // As a crash leaves it, before anything was acknowledged.
+            // The state after a crash, before anything was acknowledged.
             Err(_) if bytes.iter().all(|byte| *byte == 0) => {
                 return Ok(OnDisk { bytes, index: None, fault: None });
             }
@@ -225,7 +225,7 @@ impl Look<'_> {
         Ok(OnDisk { bytes, index: Some(index), fault })
     }
 
-    /// Makes the index again from the segment and from what is intact of the old one.
+    /// Rebuilds the index from the segment and the intact entries of the old one.
     fn rebuilt(
         &self,
         number: u32,
@@ -240,7 +240,7 @@ impl Look<'_> {
         for entry in told.into_values() {
             let overlaps = entries.values().any(|it| it.offset < entry.end() && entry.offset < it.end());
             if !overlaps {
-                // Its batch is damaged: the entry tells what the hole is.
+                // Its batch is damaged: the entry has the range of the hole.
                 entries.insert(entry.offset, entry);
             }
         }
@@ -259,7 +259,7 @@ impl Look<'_> {
         };
         let mut index = Index::new(header);
         entries.into_values().for_each(|entry| index.take(entry));
-        // A segment that was closed stays closed, although its index does not tell any more.
+        // A segment that was closed stays closed, although its index no longer says so.
         let ended = on_disk.index.as_ref().is_some_and(|index| index.ended)
             || ends_there(walk.data, index.acknowledged_bytes(), walk.size)?;
         index.ended = ended;
@@ -267,7 +267,7 @@ impl Look<'_> {
         Ok(Found {
             incomplete: index.entries.len() + usize::from(ended) < slots,
             index,
-            // Nothing was ever acknowledged in it, and nothing is there: that is how a crash leaves it.
+            // Nothing was ever acknowledged in it, and it is empty: a crash leaves it so.
             faults,
             rebuilt: true,
             unacknowledged: 0,
@@ -278,14 +278,14 @@ impl Look<'_> {
 }
 
 impl OnDisk {
-    /// Returns how many entries were written, whole or torn: the data of each was synced before.
+    /// Returns the number of entries written, intact or torn: the data of each was synced before.
     fn slots(&self) -> usize {
         let behind = self.bytes.get(HEADER_BYTES..).unwrap_or_default();
         behind.chunks(ENTRY_BYTES).filter(|chunk| chunk.iter().any(|byte| *byte != 0)).count()
     }
 }
 
-/// Tells whether a segment ends with the marker, right behind its last batch.
+/// Returns whether a segment ends with the marker, directly behind its last batch.
 pub(crate) fn ends_there(data: &dyn Readable, end: u64, size_bytes: u64) -> Result<bool, StoreError> {
     let mut marker = END_OF_STREAM;
     if size_bytes != end + marker.len() as u64 {
@@ -295,7 +295,7 @@ pub(crate) fn ends_there(data: &dyn Readable, end: u64, size_bytes: u64) -> Resu
     Ok(marker == END_OF_STREAM)
 }
 
-/// A segment that is walked from batch to batch.
+/// Segment that is read from batch to batch.
 struct Walk<'a> {
     data: &'a dyn Readable,
     size: u64,
@@ -306,13 +306,13 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Tells whether an index speaks of this segment: its first and its last batch say the same of themselves.
+    /// Returns whether an index belongs to this segment: the first and the last batch have the same entries.
     fn fits(&self, index: &Index) -> Result<bool, StoreError> {
         let ends = [index.entries.first(), index.entries.last()];
         for entry in ends.into_iter().flatten() {
             match self.told_at(entry.offset)? {
                 Told::Entry(own) if own.tells_the_same_as(entry) => {}
-                // A batch of before batches told of themselves, or one behind the end of the file.
+                // A batch without its own entry, from an earlier version, or one behind the end of the file.
                 Told::Nothing => {}
                 Told::Entry(_) => return Ok(false),
             }
@@ -320,7 +320,7 @@ impl Walk<'_> {
         Ok(true)
     }
 
-    /// Returns every batch from `at` on that is whole, by its place; so many are `known` before it.
+    /// Returns every intact batch from `at` on, by its offset; `known` batches are before it.
     fn from(
         &self,
         at: u64,
@@ -335,7 +335,7 @@ impl Walk<'_> {
                 at = entry.end();
                 entries.insert(entry.offset, entry);
             } else if let Some(entry) = told.get(&at) {
-                // What it tells is taken by who asked, whole or not.
+                // The copy of the entry is used even if the batch is damaged.
                 at = entry.end().max(at + ALIGNMENT as u64);
             } else if let Some(entry) = self.unsealed_at(at, known + entries.len() + told.len(), schema)? {
                 at = entry.end();
@@ -349,7 +349,8 @@ impl Walk<'_> {
         Ok(entries)
     }
 
-    /// Reads a stretch; `None` where the segment does not have it, or the disk cannot read it: a batch there is damaged.
+    /// Reads a range of bytes; `None` if the segment is shorter, or the disk cannot read it: a batch there is
+    /// damaged.
     fn read(&self, at: u64, length: u64) -> Result<Option<Vec<u8>>, StoreError> {
         if at.checked_add(length).is_none_or(|end| end > self.size) {
             return Ok(None);
@@ -362,7 +363,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns where the metadata of the message at a place end.
+    /// Returns the end of the metadata of the message at an offset.
     fn metadata_end(&self, at: u64) -> Result<Option<u64>, StoreError> {
         let Some(prefix) = self.read(at, 8)? else { return Ok(None) };
         let length = u32::from_le_bytes(prefix[4..8].try_into().expect("four bytes"));
@@ -371,7 +372,7 @@ impl Walk<'_> {
         Ok(is_message.then(|| at + 8 + u64::from(length)).filter(|end| *end <= self.size))
     }
 
-    /// Returns what the batch at a place tells of itself.
+    /// Returns the copy of the entry in the batch at an offset.
     fn told_at(&self, at: u64) -> Result<Told, StoreError> {
         let Some(end) = self.metadata_end(at)? else { return Ok(Told::Nothing) };
         let Some(place) = end.checked_sub(ENTRY_BYTES as u64).filter(|place| *place >= at + 8) else {
@@ -382,7 +383,7 @@ impl Walk<'_> {
         Ok(entry.filter(|entry| entry.offset == at).map_or(Told::Nothing, Told::Entry))
     }
 
-    /// Returns the entry of the batch at a place if every byte of it is what it was.
+    /// Returns the entry of the batch at an offset if every byte of it is intact.
     fn sealed_at(&self, at: u64) -> Result<Option<Entry>, StoreError> {
         let Told::Entry(own) = self.told_at(at)? else { return Ok(None) };
         let Some(end) = self.metadata_end(at)? else { return Ok(None) };
@@ -395,11 +396,11 @@ impl Walk<'_> {
         Ok(is_whole.then(|| Entry { data_crc: crc32c([&message[..]]), ..own }))
     }
 
-    /// Returns the entry of a batch of before batches told of themselves, if its data were synced for certain.
+    /// Returns the entry of a batch without a copy, from an earlier version, if its data were certainly synced.
     fn unsealed_at(&self, at: u64, before: usize, schema: &Schema) -> Result<Option<Entry>, ArchiveError> {
         let Some(end) = self.metadata_end(at)? else { return Ok(None) };
         let Some(metadata) = self.read(at + 8, end - at - 8)? else { return Ok(None) };
-        // One with a seal that is not right is damaged, whatever else it looks like.
+        // A batch with a wrong copy is damaged, even if it can be decoded.
         let sealed =
             metadata.len() >= ENTRY_BYTES && Entry::is_in_stream(&metadata[metadata.len() - ENTRY_BYTES..]);
         let body = arrow_ipc::root_as_message(&metadata).ok().map(|message| message.bodyLength());
@@ -429,7 +430,7 @@ impl Walk<'_> {
         Ok((before < self.slots || next_index <= self.told_index).then_some(entry))
     }
 
-    /// Looks for the next whole batch behind a place where there is none.
+    /// Searches the next intact batch behind a damaged place.
     fn next_sealed(&self, behind: u64) -> Result<Option<u64>, StoreError> {
         let mut at = behind.next_multiple_of(ALIGNMENT as u64);
         while at + ENTRY_BYTES as u64 <= self.size {

@@ -1,7 +1,7 @@
-//! Samples in one piece of memory: what an epoch holds in a range, put together for those who compute with arrays.
+//! Samples of an epoch's range in one array, for numerical programs.
 //!
-//! A hole is never bridged: samples on both sides of it lie in rows that follow each other, and [`SampleRun`]s tell which
-//! row is which sample and when it was taken. Start with [`Archive::samples`].
+//! A hole is never bridged: samples on both sides of it are in adjacent rows, and [`SampleRun`]s have the sample
+//! index and time of each row. Start with [`Archive::samples`].
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -15,39 +15,39 @@ use crate::columns::Times;
 use crate::error::ArchiveError;
 use crate::feed::{Hole, Piece};
 
-/// Samples of one epoch, and what is missing between them.
+/// Samples of one epoch, and the holes between them.
 #[derive(Clone, Debug)]
 pub struct Samples {
-    /// Name, epoch, schema, station.
+    /// Name, epoch, schema and station.
     pub description: Arc<Description>,
     /// Shape: `[rows, elements per sample]`, row-major, little-endian.
     pub data: SampleBuffer,
-    /// Which row is which sample, in the order of the rows; every row is in one run.
+    /// Runs of consecutive samples, in the order of the rows; every row is in one run.
     pub runs: Vec<SampleRun>,
-    /// Elements that never arrived, counted from the first of `data`; they read as zero.
+    /// Elements that never arrived, counted from the first of `data`; their value is zero.
     pub missing: RangeSet,
-    /// The holes between the rows, before the first and behind the last, in their order.
+    /// Holes between the rows, before the first and behind the last, in their order.
     pub holes: Vec<Hole>,
 }
 
 /// Consecutive samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SampleRun {
-    /// Index of the first.
+    /// Index of the first sample.
     pub first_index: u64,
-    /// When it was taken; the others follow by the stream's rate.
+    /// Time of the first sample; the others follow by the stream's rate.
     pub t0: WallTime,
-    /// How many there are.
+    /// Number of samples.
     pub samples: u64,
 }
 
 impl Archive {
-    /// Reads what an epoch holds in a range of time and of indices.
+    /// Reads the samples of an epoch in a range of time and of indices.
     ///
-    /// Cost: two copies of the samples; the memory of what is asked for, once.
+    /// Cost: two copies of the samples; memory for the requested samples, once.
     ///
     /// # Errors
-    /// [`ArchiveError::Unsuited`] if there is not enough memory; what reading says.
+    /// [`ArchiveError::Unsuited`] if there is not enough memory; the error of reading.
     pub fn samples(
         &self,
         recording: &Recording,
@@ -79,7 +79,7 @@ impl Archive {
 }
 
 impl Samples {
-    /// Returns how many rows there are.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.runs.iter().map(|run| run.samples).sum()
@@ -91,7 +91,7 @@ impl Samples {
         self.runs.iter().flat_map(|run| run.first_index..run.first_index + run.samples).collect()
     }
 
-    /// Returns when each row was taken. Units: nanoseconds since 1970 UTC.
+    /// Returns the time of each row. Units: nanoseconds since 1970 UTC.
     #[must_use]
     pub fn times_ns(&self) -> Vec<i64> {
         let rate = self.description.schema.rate;
@@ -113,7 +113,7 @@ impl Samples {
 }
 
 impl Recording {
-    /// Returns how many bytes the samples of a range have at the most.
+    /// Returns the maximum size of the samples in a range, in bytes.
     fn most_bytes_in(&self, range: &Range<WallTime>, indices: &Range<u64>) -> usize {
         let apart = |first: u64, next: u64| next.min(indices.end).saturating_sub(first.max(indices.start));
         let segments = self.segments().filter(|it| it.t0 < range.end && it.t1 > range.start);

@@ -1,10 +1,10 @@
-//! The seal of a Parquet segment: checksums over the whole file, so that damage is seen and never decoded.
+//! Seal of a Parquet segment: checksums over the whole file, so that damage is detected and never decoded.
 //!
-//! Parquet's own page checksums are optional, few writers have them, and they leave headers and footer open. A seal
-//! stands between the last page and the footer, where no reader of Parquet looks: the file stays one that everybody
-//! reads. Blocks of [`BLOCK_BYTES`] are checked one by one when they are read, so a short look into a large file
-//! stays short. The layout is drawn in `docs/formats/archive.md`; a test compares the page with `layout`. Start with
-//! [`Sealing`] and [`Sealed`].
+//! Parquet's own page checksums are optional, few writers have them, and they do not cover headers and footer. A seal
+//! is between the last page and the footer, which readers of Parquet skip: the file stays standard Parquet. Blocks of
+//! [`BLOCK_BYTES`] are checked one by one when they are read, so a short read of a large file stays short. The layout
+//! is drawn in `docs/formats/archive.md`; a test compares the page with `layout`. Start with [`Sealing`] and
+//! [`Sealed`].
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -18,18 +18,18 @@ use crate::checksum::crc32c;
 use crate::error::ArchiveError;
 use crate::store::{Readable, Store};
 
-/// How much of a file a checksum covers: pages of narrow columns are about so large.
+/// Size of the block that a checksum covers: pages of narrow columns have about this size.
 pub(crate) const BLOCK_BYTES: usize = 16 << 10;
-/// What ends a Parquet file behind the footer's metadata: their size, and the format's name.
+/// Size of the end of a Parquet file behind the footer's metadata: their length, and the format's name.
 /// Source: Apache Parquet, "File Format".
 const PARQUET_END_BYTES: usize = 8;
 const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
 
-/// Where the fields of the trailer lie, little-endian, behind the checksums of the blocks.
+/// Offsets of the trailer's fields, little-endian, behind the checksums of the blocks.
 mod layout {
     use core::ops::Range;
 
-    /// The last bytes of every seal.
+    /// Last bytes of every seal.
     pub(super) const MAGIC: &[u8; 8] = b"TALLYSUM";
     /// Size of the trailer.
     pub(super) const TRAILER_BYTES: usize = 32;
@@ -44,15 +44,15 @@ mod layout {
 
 use layout::{MAGIC, TRAILER_BYTES};
 
-/// Passes a Parquet file on to its target and seals it.
+/// Writer that passes a Parquet file on to its target and seals it.
 pub(crate) struct Sealing<W> {
     target: W,
-    /// Checksums of the blocks so far, the last of `partial` bytes.
+    /// Checksums of the completed blocks, and of the last of `partial` bytes.
     blocks: Vec<u32>,
-    /// What the last block holds.
+    /// Content of the last block.
     partial: Vec<u8>,
     written: u64,
-    /// From [`Sealing::hold`] on: the end of the file, which has the footer.
+    /// End of the file with the footer, held back from [`Sealing::hold`] on.
     held: Option<Vec<u8>>,
 }
 
@@ -62,7 +62,7 @@ impl<W: Write> Sealing<W> {
         Self { target, blocks: Vec::new(), partial, written: 0, held: None }
     }
 
-    /// Keeps back what comes from now on: the end of the file, until it is known where its footer begins.
+    /// Holds back all following bytes: the end of the file, until the start of its footer is known.
     pub(crate) fn hold(&mut self) {
         self.held.get_or_insert_default();
     }
@@ -70,7 +70,7 @@ impl<W: Write> Sealing<W> {
     /// Writes the seal and the footer behind it, and returns the target.
     ///
     /// # Panics
-    /// If what was held back does not end as Parquet does.
+    /// If the bytes held back do not end as Parquet does.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         let held = self.held.take().expect("the end of a file is held back");
         let footer_bytes = footer_bytes(&held).filter(|size| *size <= held.len());
@@ -115,7 +115,7 @@ impl<W: Write> Write for Sealing<W> {
     }
 }
 
-/// Returns how long the footer is, metadata and all, by the last bytes of a file.
+/// Returns the length of the footer with its metadata, from the last bytes of a file.
 fn footer_bytes(end: &[u8]) -> Option<usize> {
     let end: &[u8; PARQUET_END_BYTES] = end.last_chunk()?;
     let (size, magic) = end.split_first_chunk::<4>()?;
@@ -137,7 +137,7 @@ fn encode(blocks: &[u32], data_bytes: u64, footer: &[u8]) -> Vec<u8> {
     seal
 }
 
-/// A sealed file that is read: not a byte is handed out that was not checked.
+/// Sealed file opened for reading: every byte is checked before it is returned.
 #[derive(Clone)]
 pub(crate) struct Sealed {
     inner: Arc<Inner>,
@@ -151,7 +151,7 @@ struct Inner {
     blocks: Vec<u32>,
     footer_at: u64,
     footer: Bytes,
-    /// The block read last: where a page ends the next one begins.
+    /// Block read last: where a page ends the next one begins.
     last: Mutex<Option<(u64, Bytes)>>,
 }
 
@@ -159,7 +159,7 @@ impl Sealed {
     /// Opens a file, and checks its seal and its footer.
     ///
     /// # Errors
-    /// [`ArchiveError::Segment`] if either is damaged or not there; what the disk says.
+    /// [`ArchiveError::Segment`] if either is damaged or missing; the error of the disk.
     pub(crate) fn open(store: &dyn Store, path: &Path) -> Result<Self, ArchiveError> {
         let file = store.open(path)?;
         let size_bytes = file.size_bytes()?;
@@ -204,7 +204,7 @@ impl Sealed {
         self.inner.size_bytes
     }
 
-    /// Returns what is at a place, up to the end of its block; empty behind the end.
+    /// Returns the bytes at an offset, up to the end of its block; empty behind the end.
     fn read_on(&self, offset: u64) -> io::Result<Bytes> {
         let inner = &*self.inner;
         if let Some(within) = offset.checked_sub(inner.footer_at) {
@@ -246,7 +246,7 @@ impl Sealed {
     }
 }
 
-/// Returns how long the checksums of the blocks before a trailer are; `None` if it is none, or of another file.
+/// Returns the length of the checksums before a trailer; `None` if it is no trailer, or another file's.
 fn blocks_bytes(trailer: &[u8], trailer_at: u64) -> Option<u64> {
     let data: [u8; 8] = trailer[layout::DATA_BYTES].try_into().ok()?;
     let (data_bytes, blocks) = (u64::from_le_bytes(data), u64::from(u32_at(trailer, layout::BLOCKS)));
@@ -284,11 +284,11 @@ impl ChunkReader for Sealed {
     }
 }
 
-/// Reads a sealed file from some place on.
+/// Reader of a sealed file from an offset on.
 pub(crate) struct ReadFrom {
     file: Sealed,
     offset: u64,
-    /// What is read, checked, and not yet handed out.
+    /// Bytes that were read and checked, and not yet returned.
     ahead: Bytes,
 }
 
@@ -309,11 +309,11 @@ mod tests {
     use super::*;
     use crate::store::FileStore;
 
-    /// A file of three blocks and a bit, with a footer of some words; as long as it is not Parquet within.
+    /// Returns a file of three blocks and a part, with a short footer; its content need not be Parquet.
     fn sealed(folder: &Path, data_bytes: usize) -> (FileStore, Vec<u8>) {
         let data: Vec<u8> = (0..data_bytes).map(|at| (at * at % 251) as u8).collect();
         let mut sealing = Sealing::new(Vec::new());
-        // What comes in pieces of any size, and not held back before the last page, is sealed alike.
+        // Writes of any size, not held back before the last page, give the same seal.
         for piece in data.chunks(7_001) {
             sealing.write_all(piece).unwrap();
         }
@@ -342,7 +342,7 @@ mod tests {
             file.get_read(footer_at + 6).unwrap().read_to_end(&mut behind).unwrap();
             assert_eq!(behind, b"\x06\0\0\0PAR1");
             assert!(file.get_bytes(footer_at, 15).is_err());
-            // The seal is nobody's page.
+            // The seal belongs to no page.
             assert!(file.get_bytes(data.len() as u64, 1).is_err());
         }
     }

@@ -1,8 +1,8 @@
-//! A segment: a plain Arrow IPC stream, and beside it the index that acknowledges what of it is stored.
+//! Segment: a plain Arrow IPC stream with an index that acknowledges its stored batches.
 //!
-//! Writing goes in the order on which crash safety rests: batches ([`SegmentWriter::write`]), a sync of the
-//! data, index entries ([`SegmentWriter::acknowledge`]), a sync of the index. Reading starts at
-//! [`SegmentReader`] and touches only what an index entry acknowledges.
+//! Crash safety rests on the order of writing: batches ([`SegmentWriter::write`]), a sync of the data, index entries
+//! ([`SegmentWriter::acknowledge`]), a sync of the index. Reading starts at [`SegmentReader`] and uses only what an
+//! index entry acknowledges.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,14 +26,14 @@ use crate::salvage::{arrow_paths, decoder_of};
 use crate::store::{Appendable, Readable, Store, StoreError};
 use crate::versions::{self, VERSION_KEY};
 
-/// What ends an Arrow IPC stream: the continuation mark and a length of zero.
+/// End of an Arrow IPC stream: the continuation mark and a length of zero.
 /// Source: Arrow columnar format, "IPC Streaming Format".
 pub(crate) const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 /// A segment that is being written.
 pub(crate) struct SegmentWriter {
     number: u32,
-    /// What its batches are bound to.
+    /// Identity that its batches are bound to.
     identity: Vec<u8>,
     data: Box<dyn Appendable>,
     index: Box<dyn Appendable>,
@@ -43,11 +43,11 @@ pub(crate) struct SegmentWriter {
     index_bytes: u64,
     next_index: u64,
     staged: Vec<Entry>,
-    /// The folder has names that may not be durable yet.
+    /// True if the folder has names that may not be durable yet.
     pub(crate) fresh: bool,
 }
 
-/// What a new segment is of.
+/// Properties of a new segment.
 pub(crate) struct Birth<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) description: &'a Description,
@@ -59,7 +59,7 @@ impl SegmentWriter {
     /// Begins a segment with its first batch.
     ///
     /// # Errors
-    /// What the disk says; then no file of this segment is left, as far as the disk lets it go.
+    /// The error of the disk; the files of this segment are then removed if the disk permits it.
     pub(crate) fn create(
         store: &dyn Store,
         birth: &Birth<'_>,
@@ -88,7 +88,7 @@ impl SegmentWriter {
             Ok(writer)
         });
         if begun.is_err() {
-            // Best effort: what stays has no acknowledged entry and is trimmed by the next recovery.
+            // Best effort: remaining files have no acknowledged entry and are trimmed by the next recovery.
             paths.iter().for_each(|path| drop(store.remove(path)));
         }
         begun
@@ -120,14 +120,14 @@ impl SegmentWriter {
     /// Appends a batch. It is stored only when its entry is acknowledged.
     ///
     /// # Errors
-    /// What the disk says; the segment then must be given up with [`Self::give_up`].
+    /// The error of the disk; the segment then must be given up with [`Self::give_up`].
     pub(crate) fn write(&mut self, batch: &RecordBatch, span: Span) -> Result<(), ArchiveError> {
         let buffers = self.encoder.encode(batch)?;
         let parts: Vec<&[u8]> = buffers.iter().map(Buffer::as_slice).collect();
         self.stage(&parts, batch.num_rows(), span)
     }
 
-    /// Writes a message with a copy of its entry at the end of its metadata, where readers of Arrow see padding.
+    /// Writes a message with a copy of its entry at the end of its metadata, which Arrow readers take for padding.
     fn stage(&mut self, parts: &[&[u8]], rows: usize, span: Span) -> Result<(), ArchiveError> {
         let (metadata, body) = split_parts(parts, metadata_end(parts));
         let mut head = metadata.concat();
@@ -154,7 +154,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Checks that both files are still where they were created, and as they were written.
+    /// Checks that both files are still where they were created, and unchanged by others.
     ///
     /// # Errors
     /// [`StoreError::Gone`], [`StoreError::Changed`]; the segment then must be given up.
@@ -180,32 +180,32 @@ impl SegmentWriter {
         self.number
     }
 
-    /// Tells whether batches wait for their acknowledgement.
+    /// Returns whether batches wait for their acknowledgement.
     pub(crate) fn has_staged(&self) -> bool {
         !self.staged.is_empty()
     }
 
-    /// Returns how many bytes were written to the data file.
+    /// Returns the number of bytes written to the data file.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.written_bytes
     }
 
-    /// Returns how many bytes wait for their acknowledgement.
+    /// Returns the number of bytes that wait for their acknowledgement.
     pub(crate) fn staged_bytes(&self) -> u64 {
         self.written_bytes - self.acknowledged_bytes
     }
 
-    /// Writes the entries of all batches, which must have been synced. They count once the index is synced.
+    /// Writes the entries of all batches, which must have been synced. They are valid once the index is synced.
     ///
     /// # Errors
-    /// What the disk says; the segment then must be given up.
+    /// The error of the disk; the segment then must be given up.
     pub(crate) fn acknowledge(&mut self) -> Result<(), StoreError> {
         let encoded: Vec<_> = self.staged.iter().map(Entry::encode).collect();
         let parts: Vec<&[u8]> = encoded.iter().map(<[u8; 64]>::as_slice).collect();
         self.index.append(&parts)
     }
 
-    /// Notes that the index is synced: what was staged is stored.
+    /// Marks the staged batches as stored, after the index was synced.
     pub(crate) fn acknowledged(&mut self) {
         if let Some(last) = self.staged.last() {
             self.acknowledged_bytes = last.end();
@@ -218,7 +218,7 @@ impl SegmentWriter {
     /// Writes the end-of-stream marker and its entry, and syncs both: the segment is closed.
     ///
     /// # Errors
-    /// What the disk says; what was acknowledged stays so.
+    /// The error of the disk; acknowledged batches stay acknowledged.
     pub(crate) fn close(mut self) -> Result<u32, StoreError> {
         debug_assert!(self.staged.is_empty(), "a segment is closed after its last commit");
         self.data.append(&[&END_OF_STREAM])?;
@@ -229,14 +229,14 @@ impl SegmentWriter {
         Ok(self.number)
     }
 
-    /// Cuts off what was not acknowledged, as far as the disk lets it: a later recovery would do the same.
+    /// Cuts off the bytes that were not acknowledged, if the disk permits it: a later recovery would do the same.
     pub(crate) fn give_up(mut self) {
         drop(self.data.truncate(self.acknowledged_bytes));
         drop(self.index.truncate(self.index_bytes));
     }
 }
 
-/// Returns where the metadata of a message end: behind a prefix of eight bytes.
+/// Returns the end of the metadata of a message, which follow a prefix of eight bytes.
 fn metadata_end(parts: &[&[u8]]) -> usize {
     let mut prefix = parts.iter().flat_map(|part| part.iter().copied()).skip(4);
     let length: [u8; 4] = core::array::from_fn(|_| prefix.next().expect("a message has a prefix"));
@@ -254,7 +254,7 @@ fn split_parts<'a>(parts: &[&'a [u8]], at: usize) -> (Vec<&'a [u8]>, Vec<&'a [u8
     (before, behind)
 }
 
-/// Returns what the batches of a segment are bound to: stream, epoch, number.
+/// Returns the identity that the batches of a segment are bound to: stream, epoch and number.
 pub(crate) fn identity_of(description: &Description, number: u32) -> Vec<u8> {
     let Description { name, epoch, .. } = description;
     let numbers =
@@ -265,7 +265,7 @@ pub(crate) fn identity_of(description: &Description, number: u32) -> Vec<u8> {
 /// Returns the description that the schema of a segment carries.
 ///
 /// # Errors
-/// What makes the segment unreadable.
+/// The error that makes the segment unreadable.
 pub(crate) fn describing_schema(
     store: &dyn Store,
     folder: &Path,
@@ -291,7 +291,7 @@ fn schema_message(data: &dyn Readable) -> Result<Option<Vec<u8>>, StoreError> {
     }
     data.read_at(0, &mut prefix)?;
     let length = metadata_end(&[&prefix]);
-    // Asked before room is made for it: the segment is not believed beyond its end.
+    // Checked before memory is allocated: a length beyond the end of the segment is wrong.
     if prefix[..4] != END_OF_STREAM[..4] || length as u64 > size_bytes || !length.is_multiple_of(8) {
         return Ok(None);
     }
@@ -300,28 +300,28 @@ fn schema_message(data: &dyn Readable) -> Result<Option<Vec<u8>>, StoreError> {
     Ok(Some(message))
 }
 
-/// Makes the schema message that a segment of a stream begins with.
+/// Returns the schema message at the start of a stream's segment.
 pub(crate) fn regenerated_schema(description: &Description) -> Result<Vec<u8>, ArchiveError> {
     let stream = StreamEncoder::try_new(&arrow_schema(description))?.finish()?;
     let parts: Vec<&[u8]> = stream.iter().map(Buffer::as_slice).collect();
     Ok(split_parts(&parts, metadata_end(&parts)).0.concat())
 }
 
-/// The schema message of a segment as it was found.
+/// Schema message of a segment as read.
 pub(crate) struct Schema {
     message: Option<Vec<u8>>,
-    /// Where it ends; 0 if that cannot be told.
+    /// Offset of its end; 0 if it is unknown.
     pub(crate) end: u64,
     pub(crate) crc: u32,
-    /// It can be decoded and is that of the stream.
+    /// True if it can be decoded and is that of the stream.
     pub(crate) is_intact: bool,
 }
 
 impl Schema {
-    /// Reads the schema message of a segment; `written` is its checksum as the index tells it, if one does.
+    /// Reads the schema message of a segment; `written` is its checksum from the index, if there is one.
     ///
     /// # Errors
-    /// [`ArchiveError::Later`]; [`ArchiveError::Segment`] if it is of another stream; what the disk says.
+    /// [`ArchiveError::Later`]; [`ArchiveError::Segment`] if it is another stream's; the error of the disk.
     pub(crate) fn of(
         path: &Path,
         data: &dyn Readable,
@@ -330,7 +330,7 @@ impl Schema {
     ) -> Result<Self, ArchiveError> {
         let message = schema_message(data)?;
         let (end, crc) = message.as_ref().map_or((0, 0), |it| (it.len() as u64, crc32c([&it[..]])));
-        // A decoder would tell of the schema only once a batch comes.
+        // A decoder would return the schema only with the first batch.
         let found = message.as_ref().and_then(|message| try_schema_from_ipc_buffer(message).ok());
         let expected = arrow_schema(description);
         let told = |schema: &ArrowSchema| {
@@ -340,11 +340,12 @@ impl Schema {
         if is_intact {
             return Ok(Self { message, end, crc, is_intact });
         }
-        // A flipped bit in the version makes it no later one: the message is then not what was written.
+        // A flipped bit in the version is damage, no later version: the checksum of the message is then wrong.
         if written.is_none_or(|written| written == crc) {
             versions::check(path, found.as_ref().and_then(version_of))?;
         }
-        // A flipped bit in a name makes no stranger: that one is whole, with a description of its own that says the same.
+        // A flipped bit in a name is damage, no foreign segment: that one is intact, with a description of its own
+        // that agrees.
         let own = found.as_ref().and_then(|found| {
             let description = found.metadata.get(DESCRIPTION_KEY)?;
             Description::decode(description.as_bytes()).ok().map(|own| (told(found), own))
@@ -360,10 +361,10 @@ impl Schema {
         }
     }
 
-    /// Returns what decodes the batches behind it: by itself if it is intact, else by the description.
+    /// Returns a decoder for the batches behind it: from the message if it is intact, else from the description.
     ///
     /// # Errors
-    /// What Arrow says.
+    /// The error of Arrow.
     pub(crate) fn decoder(&self, description: &Description) -> Result<StreamDecoder, ArchiveError> {
         match &self.message {
             Some(message) if self.is_intact => decoder_of(message.clone()),
@@ -372,22 +373,22 @@ impl Schema {
     }
 }
 
-/// A segment that is read, also while it is being written.
+/// Segment opened for reading, also while it is being written.
 pub(crate) struct SegmentReader {
     path: PathBuf,
     data: Box<dyn Readable>,
     decoder: StreamDecoder,
     description: Arc<Description>,
     arrow: SchemaRef,
-    /// What of it can be read.
+    /// Batches that can be read.
     pub(crate) index: Index,
 }
 
 impl SegmentReader {
-    /// Opens segment `number` of an epoch's folder, of which `index` tells what can be read.
+    /// Opens segment `number` of an epoch's folder; `index` has its readable batches.
     ///
     /// # Errors
-    /// [`ArchiveError::Segment`] if the file is not what it should be.
+    /// [`ArchiveError::Segment`] if the file is damaged or foreign.
     pub(crate) fn open(
         store: &dyn Store,
         folder: &Path,
@@ -405,7 +406,7 @@ impl SegmentReader {
     /// Reads a batch and checks every byte of it.
     ///
     /// # Errors
-    /// [`ArchiveError::Segment`] if the batch is not what was acknowledged.
+    /// [`ArchiveError::Segment`] if the batch differs from the acknowledged one.
     pub(crate) fn batch(&mut self, entry: &Entry) -> Result<RecordBatch, ArchiveError> {
         let damaged = || {
             let place = format!("the batch at byte {} does not match its checksum", entry.offset);
@@ -425,7 +426,7 @@ impl SegmentReader {
     /// Reads the samples of a batch.
     ///
     /// # Errors
-    /// [`ArchiveError::Segment`] if the batch is not what was acknowledged, or its columns are not the stream's.
+    /// [`ArchiveError::Segment`] if the batch differs from the acknowledged one, or its columns are not the stream's.
     pub(crate) fn rows(&mut self, entry: &Entry) -> Result<Rows, ArchiveError> {
         let batch = self.batch(entry)?;
         let rows = Rows::new(&batch, &self.description, &self.arrow)

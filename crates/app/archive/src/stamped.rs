@@ -1,33 +1,32 @@
 //! Small JSON files that carry their own checksum: `stream.json`, the accounts, the mark of the root.
 //!
-//! The last member is `"crc32c"`, eight hexadecimal digits over all bytes before it, so that a file that was changed is
-//! told apart from one that says something else. Files of before there was one are read without. Start with [`stamp`] and
-//! [`read`].
+//! The last member is `"crc32c"`, eight hexadecimal digits over all bytes before it, so that a changed file is
+//! detected. Files written before the checksum was added are read without it. Start with [`stamp`] and [`read`].
 
 use serde_json::Value;
 
 use crate::checksum::crc32c;
 
-/// What stands between the content and its checksum.
+/// Separator of the content and its checksum.
 const MARK: &str = ",\n  \"crc32c\": \"";
-/// What ends a file, behind the checksum.
+/// End of a file, behind the checksum.
 const END: &str = "\"\n}\n";
 
-/// Says that a file is no JSON, or not what was written.
+/// Error: a file is no JSON, or was changed after it was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Changed;
 
-/// Returns an object as text that ends in its checksum.
+/// Returns an object as text that ends with its checksum.
 ///
 /// # Panics
-/// If the value is no object with a member: then there is nothing to write.
+/// If the value is no object with at least one member.
 pub(crate) fn stamp(object: &Value) -> String {
     let text = format!("{object:#}");
     let content = text.strip_suffix("\n}").expect("an object with a member");
     format!("{content}{MARK}{:08x}{END}", crc32c([content.as_bytes()]))
 }
 
-/// Reads what was written by [`stamp`], or by a version before it.
+/// Reads a file written by [`stamp`], or by an earlier version.
 pub(crate) fn read(bytes: &[u8]) -> Result<Value, Changed> {
     let mut value: Value = serde_json::from_slice(bytes).map_err(|_| Changed)?;
     let text = core::str::from_utf8(bytes).map_err(|_| Changed)?;
@@ -40,8 +39,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Value, Changed> {
     is_whole.then_some(value).ok_or(Changed)
 }
 
-/// Tells whether a file ends in the checksum of what stands before it, under another name: then it is none of before there
-/// was one, but one whose last line was changed.
+/// Returns whether a file ends with the checksum of its content under another name: then it was written with a
+/// checksum, and its last line was changed.
 fn has_renamed_checksum(text: &str) -> bool {
     let digits =
         text.strip_suffix(END).and_then(|text| text.len().checked_sub(8).map(|at| text.split_at_checked(at)));

@@ -1,8 +1,8 @@
-//! What the archive asks of a disk, and nothing more.
+//! Operations that the archive needs of a disk.
 //!
-//! Everything the archive writes goes through [`Store`], so that tests can put a disk below it that forgets
-//! what was not synced, runs full or loses power between any two calls. [`FileStore`] is the real one.
-//! Paths are relative to the archive's root.
+//! Everything the archive writes goes through [`Store`], so that tests can replace the disk by one that loses
+//! unsynced data, runs full or loses power between any two calls. [`FileStore`] is the real one. Paths are relative
+//! to the archive's root.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ mod files;
 
 pub use files::FileStore;
 
-/// A disk with folders, as far as the archive needs one.
+/// Disk with folders, as far as the archive needs one.
 ///
 /// The contract on which crash safety rests:
 /// - bytes are durable when a sync of their file returned;
@@ -18,45 +18,45 @@ pub use files::FileStore;
 /// - a rename replaces the target in one step;
 /// - without a sync anything may be lost, torn or kept, in any order.
 pub trait Store: Send + Sync {
-    /// Makes a folder with all above it; one that is there stays.
+    /// Creates a folder with all its parents; an existing one stays.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     fn make_folder(&self, path: &Path) -> Result<(), StoreError>;
 
-    /// Creates an empty file in a folder that is there: one that was taken away is not made again.
+    /// Creates an empty file in an existing folder: one that was removed is not created again.
     ///
     /// # Errors
     /// [`StoreError::Exists`] if the name is taken.
     fn create(&self, path: &Path) -> Result<Box<dyn Appendable>, StoreError>;
 
-    /// Opens a file for appending behind what it holds.
+    /// Opens a file for appending behind its content.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if there is none.
+    /// [`StoreError::NotFound`] if it does not exist.
     fn append_to(&self, path: &Path) -> Result<Box<dyn Appendable>, StoreError>;
 
-    /// Opens a file for reading, without waiting for anything. It stays readable when its name is removed.
+    /// Opens a file for reading, without blocking. It stays readable when its name is removed.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if there is none, [`StoreError::Misplaced`] if it is no file.
+    /// [`StoreError::NotFound`] if it does not exist, [`StoreError::Misplaced`] if it is no file.
     fn open(&self, path: &Path) -> Result<Box<dyn Readable>, StoreError>;
 
-    /// Syncs many files at once: one barrier, cheaper than each by itself.
+    /// Syncs many files at once: one barrier, cheaper than a separate sync of each.
     ///
     /// # Errors
-    /// The first failure; then none of the files may be taken for durable.
+    /// The first failure; then none of the files counts as durable.
     fn sync_all(&self, files: &mut [&mut dyn Appendable]) -> Result<(), StoreError> {
         files.iter_mut().try_for_each(|file| file.sync())
     }
 
-    /// Makes the names in a folder durable, and the folder's own name with all above it.
+    /// Makes the names in a folder durable, and the folder's own name with those of its parents.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     fn sync_folder(&self, path: &Path) -> Result<(), StoreError>;
 
-    /// Gives a file another name in the same folder, replacing what had it.
+    /// Renames a file within its folder, replacing an existing one.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if there is no such file.
@@ -65,13 +65,13 @@ pub trait Store: Send + Sync {
     /// Removes a file.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if there is none.
+    /// [`StoreError::NotFound`] if it does not exist.
     fn remove(&self, path: &Path) -> Result<(), StoreError>;
 
     /// Returns the names in a folder, sorted; none if the folder does not exist.
     ///
     /// # Errors
-    /// [`StoreError::Misplaced`] if it is no folder; what the disk says.
+    /// [`StoreError::Misplaced`] if it is no folder; the error of the disk.
     fn list(&self, path: &Path) -> Result<Vec<String>, StoreError>;
 
     /// Checks that the disk is still where it was opened.
@@ -82,43 +82,43 @@ pub trait Store: Send + Sync {
         Ok(())
     }
 
-    /// Returns how many bytes can still be written.
+    /// Returns the number of bytes that can still be written.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     fn space_bytes(&self) -> Result<u64, StoreError>;
 
-    /// Returns how many bytes the whole disk holds, used or not.
+    /// Returns the size of the whole disk, used or not, in bytes.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     fn capacity_bytes(&self) -> Result<u64, StoreError>;
 
-    /// Takes a lock that ends with the returned value, or with the process.
+    /// Takes a lock that ends when the returned value is dropped, or with the process.
     ///
     /// # Errors
-    /// [`StoreError::Busy`] if somebody else holds it.
+    /// [`StoreError::Busy`] if another process holds it.
     fn lock(&self, path: &Path) -> Result<Lock, StoreError>;
 
-    /// Tells whether somebody holds a lock, without taking it for longer than the look lasts.
+    /// Returns whether a process holds a lock, without taking it for longer than the check lasts.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     fn is_locked(&self, path: &Path) -> Result<bool, StoreError>;
 }
 
-/// A file that grows at its end.
+/// File open for appending.
 pub trait Appendable: Send {
     /// Appends `parts` one behind the other.
     ///
     /// # Errors
-    /// [`StoreError::NoSpace`] or what the disk says; part of the bytes may have been written.
+    /// [`StoreError::NoSpace`] or another error of the disk; part of the bytes may have been written.
     fn append(&mut self, parts: &[&[u8]]) -> Result<(), StoreError>;
 
-    /// Cuts the file to `size_bytes`; one that is shorter stays as it is.
+    /// Cuts the file to `size_bytes`; a shorter one stays unchanged.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     fn truncate(&mut self, size_bytes: u64) -> Result<(), StoreError>;
 
     /// Checks that the file is still under its name on the disk.
@@ -129,10 +129,10 @@ pub trait Appendable: Send {
         Ok(())
     }
 
-    /// Checks that the file is as long as what was written, and takes it as it is from then on.
+    /// Checks that the file has the written size, and continues with its actual size.
     ///
     /// # Errors
-    /// [`StoreError::Changed`] if something else cut it, or added to it.
+    /// [`StoreError::Changed`] if another program cut it or added to it.
     fn check_size(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -140,16 +140,16 @@ pub trait Appendable: Send {
     /// Makes the content durable.
     ///
     /// # Errors
-    /// What the disk says; then nothing since the last sync may be taken for durable, now or later.
+    /// The error of the disk; then nothing since the last sync counts as durable, now or later.
     fn sync(&mut self) -> Result<(), StoreError>;
 }
 
-/// A file that can be read anywhere.
+/// File open for reading at any offset.
 pub trait Readable: Send + Sync {
-    /// Returns the size now.
+    /// Returns the current size, in bytes.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     fn size_bytes(&self) -> Result<u64, StoreError>;
 
     /// Fills `buffer` from `offset` on.
@@ -159,14 +159,14 @@ pub trait Readable: Send + Sync {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError>;
 }
 
-/// Holds a lock until it is dropped.
+/// Lock that is held until it is dropped.
 #[must_use]
 pub struct Lock {
     check: Box<dyn Fn() -> Result<(), StoreError> + Send + Sync>,
 }
 
 impl Lock {
-    /// Wraps whatever gives the lock back when dropped.
+    /// Wraps a value that releases the lock when dropped.
     pub fn new(held: impl Send + Sync + 'static) -> Self {
         Self::in_place(move || {
             let _held = &held;
@@ -174,7 +174,7 @@ impl Lock {
         })
     }
 
-    /// Wraps what holds the lock, and tells whether it still keeps others out.
+    /// Wraps a lock together with a check that it still keeps others out.
     pub fn in_place(check: impl Fn() -> Result<(), StoreError> + Send + Sync + 'static) -> Self {
         Self { check: Box::new(check) }
     }
@@ -182,93 +182,93 @@ impl Lock {
     /// Checks that the lock still keeps others out.
     ///
     /// # Errors
-    /// [`StoreError::Gone`] if its file was taken away.
+    /// [`StoreError::Gone`] if its file was removed.
     pub fn check_place(&self) -> Result<(), StoreError> {
         (self.check)()
     }
 }
 
-/// Says what a disk refused.
+/// Error of a disk.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The disk is full, or a quota is used up.
     #[error("no space left for {}\nfree some, or record to another disk with --root DIR", .0.display())]
     NoSpace(PathBuf),
-    /// There is no such file.
+    /// The file does not exist.
     #[error("{} does not exist", .0.display())]
     NotFound(PathBuf),
-    /// There is such a file already.
+    /// The file exists already.
     #[error("{} already exists", .0.display())]
     Exists(PathBuf),
-    /// Somebody else holds the lock.
+    /// Another recorder holds the lock.
     #[error("{} is locked by another recorder\nrecord under another name with --run NAME, or stop that recorder", .0.display())]
     Busy(PathBuf),
-    /// Something else lies where a file or a folder should be.
+    /// Something else is in the place of a file or a folder.
     #[error("{} is a {found}, not a {wanted}\nput the {wanted} back from a copy, or move the {found} away", path.display())]
     Misplaced {
-        /// Where.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What lies there: a folder, a link, a pipe, a socket, a device.
+        /// Kind that was found: a folder, a link, a pipe, a socket, a device.
         found: &'static str,
-        /// What should.
+        /// Kind that was expected.
         wanted: &'static str,
     },
-    /// A file that is open, or a folder above it, is not in its place any more.
+    /// An open file, or a folder above it, is no longer in its place.
     #[error(
         "{} has disappeared: it, or a folder above it, was removed, moved, replaced or unmounted\n\
          put it back, or record into another folder with --root DIR",
         .0.display()
     )]
     Gone(PathBuf),
-    /// A file that is being written is not as long as what was written.
+    /// A file that is being written does not have the written size.
     #[error(
         "{} was truncated or extended by another program while it was recorded\n\
          only its recorder may write into an archive",
         .0.display()
     )]
     Changed(PathBuf),
-    /// A file ends before what should be read.
+    /// A file ends before the bytes to be read.
     #[error("{} ends before byte {needed}", path.display())]
     Short {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// How long it should be at least.
+        /// Minimum size that was expected, in bytes.
         needed: u64,
     },
-    /// The disk cannot give back what it took.
+    /// The disk cannot read stored data.
     #[error(
         "the disk cannot read {}: {cause}\nsee the kernel's log (dmesg), and copy the archive to another disk",
         path.display()
     )]
     Unreadable {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system answered.
+        /// Error of the system.
         #[source]
         cause: std::io::Error,
     },
-    /// Anything else the system says.
+    /// Another error of the system.
     #[error("{} {}: {cause}", action, path.display())]
     System {
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
-        /// On which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system answered.
+        /// Error of the system.
         #[source]
         cause: std::io::Error,
     },
 }
 
 impl StoreError {
-    /// Tells whether a file is not what was stored: a fault of the disk or of whoever changed it, and no reason to leave the
-    /// rest unread.
+    /// Returns whether stored data were changed, by a fault of the disk or by a program: no reason to leave the rest
+    /// unread.
     pub(crate) const fn is_damage(&self) -> bool {
         matches!(self, Self::Misplaced { .. } | Self::Short { .. } | Self::Unreadable { .. })
     }
 
-    /// Sorts what the system says about `path` while doing `action`.
+    /// Converts an error of the system about `path` while doing `action`.
     #[must_use]
     pub fn from_system(action: &'static str, path: &Path, cause: std::io::Error) -> Self {
         use std::io::ErrorKind;
@@ -287,7 +287,7 @@ impl StoreError {
 /// Reads a whole small file.
 ///
 /// # Errors
-/// [`StoreError::NotFound`] if there is none; what the disk says.
+/// [`StoreError::NotFound`] if it does not exist; the error of the disk.
 pub fn read_whole(store: &dyn Store, path: &Path) -> Result<Vec<u8>, StoreError> {
     let file = store.open(path)?;
     let size_bytes = file.size_bytes()?;
@@ -301,12 +301,13 @@ pub fn read_whole(store: &dyn Store, path: &Path) -> Result<Vec<u8>, StoreError>
 /// The new name is durable once the folder is synced.
 ///
 /// # Errors
-/// What the disk says; the old content then stays.
+/// The error of the disk; the old content then stays.
 pub fn replace(store: &dyn Store, path: &Path, content: &[u8]) -> Result<(), StoreError> {
     replace_from(store, &draft_of(path), path, content)
 }
 
-/// The same by a draft of the caller's own, where others may replace the file at the same time: the last one's content stays.
+/// Replaces a small file by a draft of the caller's own, for files that several may replace at the same time: the
+/// last content stays.
 pub(crate) fn replace_from(
     store: &dyn Store,
     draft: &Path,
@@ -322,7 +323,7 @@ pub(crate) fn replace_from(
     file.append(&[content])?;
     file.sync()?;
     match store.rename(draft, path) {
-        // A folder gives way to no file by itself.
+        // A folder is not replaced by a file on its own.
         Err(StoreError::Misplaced { .. }) => {
             set_aside(store, path)?;
             store.rename(draft, path)
@@ -331,13 +332,13 @@ pub(crate) fn replace_from(
     }
 }
 
-/// The most things set aside of one name; more than a person leaves lying about.
+/// Maximum number of files set aside under one name; more than a person keeps.
 const MAX_SET_ASIDE: u32 = 1_000;
 
-/// Writes a copy beside a file under another name, and makes it durable. Returns that name.
+/// Writes a durable copy of a file under another name in its folder. Returns that name.
 ///
 /// # Errors
-/// What the disk says.
+/// The error of the disk.
 pub(crate) fn copy_aside(store: &dyn Store, path: &Path, content: &[u8]) -> Result<String, StoreError> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let free = free_aside(store, path)?;
@@ -348,17 +349,18 @@ pub(crate) fn copy_aside(store: &dyn Store, path: &Path, content: &[u8]) -> Resu
     Ok(free)
 }
 
-/// Gives what cannot be read another name beside its own, so that it is kept and in nobody's way. Returns that name.
+/// Renames an unreadable file within its folder, so that it is kept and does not block its name. Returns the new
+/// name.
 ///
 /// # Errors
-/// What the disk says.
+/// The error of the disk.
 pub(crate) fn set_aside(store: &dyn Store, path: &Path) -> Result<String, StoreError> {
     let free = free_aside(store, path)?;
     store.rename(path, &path.with_file_name(&free))?;
     Ok(free)
 }
 
-/// Returns the first name beside a file that is free for what is set aside.
+/// Returns the first free name for a file to be set aside.
 fn free_aside(store: &dyn Store, path: &Path) -> Result<String, StoreError> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -371,10 +373,10 @@ fn free_aside(store: &dyn Store, path: &Path) -> Result<String, StoreError> {
     free.ok_or_else(|| StoreError::Exists(folder.join(aside(MAX_SET_ASIDE))))
 }
 
-/// What is behind the name of what was set aside.
+/// Suffix of the name of a file that was set aside.
 pub(crate) const ASIDE: &str = ".damaged";
 
-/// Returns the name a file has until it is whole.
+/// Returns the name of a file until it is complete.
 #[must_use]
 pub fn draft_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

@@ -1,6 +1,7 @@
-//! What the account of a recording tells of its other files: how far each of them reached at least.
+//! Minimum sizes of a recording's other files, from its account.
 //!
-//! A file that is shorter, or not there, is damaged, whatever it says itself. Start with [`Told::of`].
+//! A file that is shorter, or missing, is damaged, even if it is intact by its own checksums. Start with
+//! [`Told::of`].
 
 use std::path::Path;
 
@@ -13,22 +14,22 @@ use crate::stamped;
 use crate::store::{Store, StoreError, read_whole};
 use crate::versions;
 
-/// The account of the last recorder of an epoch, and what it tells of the files beside it.
+/// Account of the last recorder of an epoch, and its statements about the other files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
-    /// The account; null if there is none, or none that can be read.
+    /// The account; null if there is none, or it cannot be read.
     pub(crate) account: Value,
-    /// Index behind the last sample that was stored.
+    /// Index one behind the last stored sample.
     pub(crate) stored_index: Option<u64>,
-    /// Number of the last segment in which something was stored.
+    /// Number of the last segment with stored samples.
     pub(crate) last_segment: Option<u32>,
-    /// Size of the gap map that was durable.
+    /// Durable size of the gap map, in bytes.
     pub(crate) gap_bytes: Option<u64>,
-    /// What is wrong with the account itself, for people.
+    /// Fault of the account itself, as text.
     pub(crate) fault: Option<String>,
 }
 
-/// What an account tells of the files beside it.
+/// Statements of an account about the other files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Files {
     pub(crate) last_segment: u32,
@@ -45,7 +46,7 @@ impl Told {
     /// Reads the account of an epoch's last recorder.
     ///
     /// # Errors
-    /// [`ArchiveError::Later`]; what the disk says.
+    /// [`ArchiveError::Later`]; the error of the disk.
     pub(crate) fn of(
         store: &dyn Store,
         folder: &Path,
@@ -63,10 +64,10 @@ impl Told {
     }
 }
 
-/// Reads an account; null if there is none. Beside it what is wrong with it, if something is.
+/// Reads an account; null if there is none. Returns with it its fault, if it has one.
 ///
 /// # Errors
-/// [`ArchiveError::Later`]; what the disk says.
+/// [`ArchiveError::Later`]; the error of the disk.
 pub(crate) fn read_account(
     store: &dyn Store,
     path: &Path,

@@ -1,8 +1,7 @@
-//! Whether an archive is what it says: account, index, data and gap map compared, every stored byte read.
+//! Verification of an archive: account, index, data and gap map are compared, and every stored byte is read.
 //!
-//! Only looked at, never changed, and also while it is recorded. A contradiction is whatever two files tell differently, or
-//! one file of itself; what is merely not ours, or was set aside by a recovery, is a remark. Start with
-//! [`Archive::verify`].
+//! Reads only, never writes, also while it is recorded. A contradiction is between two files or within one; a foreign
+//! file, or one that a recovery set aside, is a remark. Start with [`Archive::verify`].
 
 use std::path::{Path, PathBuf};
 
@@ -20,10 +19,10 @@ use crate::folders::{
 use crate::recovery::epoch_folders;
 use crate::store::{ASIDE, Store};
 
-/// The most contradictions and remarks that are kept; of more only the count is.
+/// Maximum number of contradictions and remarks that are kept; the others are only counted.
 const MAX_TOLD: usize = 10_000;
 
-/// What is verified.
+/// Part of an archive to be verified.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     /// One run only.
@@ -32,47 +31,47 @@ pub struct Scope {
     pub stream: Option<StreamName>,
 }
 
-/// Something that was found, and where.
+/// Finding of a verification, with its path.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Finding {
-    /// The folder or file, in the archive.
+    /// Path of the folder or file, relative to the archive.
     pub path: PathBuf,
-    /// What is wrong, or remarkable.
+    /// Contradiction or remark.
     pub what: String,
 }
 
-/// What came of a verification.
+/// Result of a verification.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Verification {
-    /// Runs looked at.
+    /// Number of runs checked.
     pub runs: u64,
-    /// Epochs of streams looked at.
+    /// Number of epochs checked.
     pub epochs: u64,
-    /// Segments that could be read.
+    /// Number of readable segments.
     pub segments: u64,
-    /// Samples read and compared.
+    /// Number of samples read and compared.
     pub samples: u64,
-    /// Samples missing, for whatever reason.
+    /// Number of missing samples, for any reason.
     pub missing_samples: u64,
-    /// What contradicts something.
+    /// Contradictions between files.
     pub contradictions: Vec<Finding>,
-    /// What does not, and may be worth a look: files that are not ours, or were set aside.
+    /// Files that contradict nothing and may be worth a check: foreign ones, or ones set aside.
     pub remarks: Vec<Finding>,
-    /// How many of either there are beyond those kept.
+    /// Number of findings beyond those kept.
     pub untold: u64,
 }
 
-/// How far a verification is.
+/// Progress of a verification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verifying {
-    /// Epochs looked at.
+    /// Number of epochs checked.
     pub epochs: u64,
-    /// Samples read.
+    /// Number of samples read.
     pub samples: u64,
 }
 
 impl Verification {
-    /// Tells whether nothing contradicts anything.
+    /// Returns whether there are no contradictions.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.contradictions.is_empty()
@@ -98,12 +97,12 @@ impl Verification {
 }
 
 impl Archive {
-    /// Reads everything in a scope and compares what the files tell of each other; `progress` hears of it now and then.
+    /// Reads everything in a scope and compares its files with each other; `progress` is called now and then.
     ///
-    /// Cost: reads every stored byte once; memory for the places of the holes of one epoch.
+    /// Cost: reads every stored byte once; memory for the positions of the holes of one epoch.
     ///
     /// # Errors
-    /// [`ArchiveError::Unknown`] if the scope has no such run or stream; what the disk says of a whole folder.
+    /// [`ArchiveError::Unknown`] if the scope has no such run or stream; the error of the disk for a whole folder.
     pub fn verify(
         &self,
         scope: &Scope,
@@ -124,7 +123,7 @@ impl Archive {
             return Err(ArchiveError::Unknown(format!("run {run}")));
         }
         match &scope.stream {
-            // One that cannot even be named may be what is asked for.
+            // An epoch whose stream cannot be named may be the requested one.
             Some(name) if !seen && found.is_whole() => Err(ArchiveError::Unknown(format!("stream {name}"))),
             _ => Ok(found),
         }
@@ -190,7 +189,7 @@ impl Archive {
                         damaged.insert(gap.positions.clone());
                         let evidence =
                             gap.evidence.first().map_or("", |line| line.lines().next().unwrap_or(line));
-                        // A file that cannot be read is told already.
+                        // An unreadable file is reported already.
                         if !recording.damaged.iter().any(|told| told == evidence) {
                             found.contradict(&folder, evidence);
                         }
@@ -204,7 +203,7 @@ impl Archive {
     }
 }
 
-/// Compares the gap map with the data: what is told to be missing is, and what is missing is told.
+/// Compares the gap map with the data: both must agree on the missing samples.
 fn compare_gaps(
     recording: &Recording,
     folder: &Path,
@@ -217,14 +216,14 @@ fn compare_gaps(
         core::iter::once(recording.first_index * per_sample..recording.stored_index * per_sample)
             .filter(|range| !range.is_empty())
             .collect();
-    // What is damaged is told as that.
+    // Damage is reported separately.
     for range in present.iter().chain(damaged.iter()) {
         untold.remove(range);
     }
     for gap in recording.gaps.iter() {
         untold.remove(gap.positions.clone());
         let there = present.count_in(gap.positions.clone());
-        // Of an apportioned gap only the counts are exact: other things may lie in its span.
+        // Of an apportioned gap only the counts are exact: other elements may be in its span.
         if there > 0 && !gap.apportioned && !gap.is_damage() {
             let first = gap.positions.start / per_sample;
             let kind = if gap.kind == GapKind::Missing { "missing" } else { "not recorded" };
@@ -232,7 +231,7 @@ fn compare_gaps(
             found.contradict(&path, said);
         }
     }
-    // What a recorder at work has not told yet it may tell in a moment.
+    // A recorder at work may be about to record it.
     if recording.attended {
         return;
     }
@@ -245,7 +244,7 @@ fn compare_gaps(
     }
 }
 
-/// Compares the accounts with the data: the law of the archive's hop, and what was stored.
+/// Compares the accounts with the data: the law of the archive's hop, and the stored samples.
 fn compare_accounts(recording: &Recording, folder: &Path, elements: u64, found: &mut Verification) {
     let path = folder.join(ACCOUNT);
     let accounts: Vec<&Value> =
@@ -267,7 +266,7 @@ fn compare_accounts(recording: &Recording, folder: &Path, elements: u64, found: 
             found.contradict(&path, said);
         }
     }
-    // A recorder that died had stored more than it had come to write down; one at work has, too.
+    // A recorder that died had stored more than its last account has; so has one at work.
     let is_exact = !accounts.is_empty()
         && recording.state != RecordingState::Open
         && accounts.iter().all(|account| account["files"].is_object() && account["recovered"] != true);
@@ -297,7 +296,7 @@ fn is_known_in_epoch(name: &str) -> bool {
         || segment_of(name).is_some()
 }
 
-/// Remarks what is in a folder and not ours.
+/// Adds a remark for every foreign file in a folder.
 fn look_for_strangers(
     store: &dyn Store,
     folder: &Path,

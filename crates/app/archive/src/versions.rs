@@ -1,8 +1,8 @@
-//! Which version of its files this program reads, and what it does with a later one: nothing.
+//! Versions of files: this program does nothing with a later version.
 //!
-//! A file of a later version is no damage. It is not read, not set aside and not written again, nor is anything beside it; the
-//! error says what to do. Files that had versions of their own before this page say so themselves ([`IndexError::Version`]
-//! and the like). Start with [`check`] and [`check_folder`].
+//! A file of a later version is no damage. It is not read, set aside or rewritten, nor are the files next to it; the
+//! error has the remedy. Files that had versions of their own before this module report them themselves
+//! ([`IndexError::Version`] and the like). Start with [`check`] and [`check_folder`].
 //!
 //! [`IndexError::Version`]: crate::IndexError::Version
 
@@ -19,15 +19,15 @@ use crate::segment::Schema;
 use crate::store::{Store, read_whole};
 use crate::told::{Told, read_account};
 
-/// The only version so far of segments, in either form, and of accounts.
+/// Only version so far of segments, in either form, and of accounts.
 pub(crate) const VERSION: u64 = 1;
-/// Where the schema of a segment has its version.
+/// Key of the version in the schema of a segment.
 pub(crate) const VERSION_KEY: &str = "tallycast.version";
 
-/// Refuses a later version; what is none at all is for whoever reads the file to judge.
+/// Rejects a later version; an invalid one is left to the reader of the file.
 ///
 /// # Errors
-/// [`ArchiveError::Later`].
+/// [`ArchiveError::Later`] if it is one.
 pub(crate) fn check(path: &Path, version: Option<u64>) -> Result<(), ArchiveError> {
     match version {
         Some(version) if version > VERSION => Err(ArchiveError::Later { path: path.to_owned(), version }),
@@ -35,10 +35,10 @@ pub(crate) fn check(path: &Path, version: Option<u64>) -> Result<(), ArchiveErro
     }
 }
 
-/// Refuses the folder of an epoch in which any file is of a later version: before something in it is changed.
+/// Rejects the folder of an epoch with any file of a later version, before anything in it is changed.
 ///
 /// # Errors
-/// What tells of the version; what the disk says.
+/// The error with the version; the error of the disk.
 pub(crate) fn check_folder(
     store: &dyn Store,
     folder: &Path,
@@ -53,7 +53,7 @@ pub(crate) fn check_folder(
             None if earlier_account_of(&name).is_some() => read_account(store, &path, description).map(drop),
             None => Ok(()),
         };
-        // What is damaged is for the recovery.
+        // Damage is left to the recovery.
         looked.or_else(|error| if error.is_later_version() { Err(error) } else { Ok(()) })?;
     }
     Ok(())
@@ -123,7 +123,7 @@ mod tests {
         "shot-7".parse().unwrap()
     }
 
-    /// An archive with files of every kind: two recorders wrote it, and a segment is Parquet.
+    /// Archive with files of every kind: two recorders wrote it, and a segment is Parquet.
     struct Scene {
         root: tempfile::TempDir,
         store: Arc<dyn Store>,
@@ -175,7 +175,7 @@ mod tests {
             std::fs::write(&path, change(std::fs::read(&path).unwrap())).unwrap();
         }
 
-        /// Gives a file of JSON a later version.
+        /// Gives a JSON file a later version.
         fn change_json(&self, name: &Path) {
             self.change(name, |bytes| {
                 let mut value = stamped::read(&bytes).unwrap();
@@ -227,7 +227,7 @@ mod tests {
             crc
         }
 
-        /// Writes the first segment again with another version: in the schema, or in our own part of the footer.
+        /// Rewrites the first segment with another version: in the schema, or in our own part of the footer.
         fn change_parquet(&self, in_schema: bool) {
             let path = self.segment(1, SegmentFile::Parquet);
             let found = ParquetSegment::open(&*self.store, &path).unwrap();
@@ -254,7 +254,7 @@ mod tests {
             self.store.rename(&draft, &path).unwrap();
         }
 
-        /// Returns every file with what it holds, but the lock.
+        /// Returns every file with its content, except the lock.
         fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
             let mut files = BTreeMap::new();
             let mut folders = vec![self.root.path().to_owned()];
@@ -304,7 +304,7 @@ mod tests {
             let found = Archive::open(scene.root.path()).unwrap();
             assert!(found.verify(&Scope::default(), &mut |_| {}).unwrap().is_whole());
             change(&scene);
-            // What is damaged beside it is not mended either.
+            // A damaged file next to it is not repaired either.
             for damages_another in [false, true] {
                 if damages_another {
                     let other = if kind == "account" { DESCRIPTION } else { ACCOUNT };
@@ -333,7 +333,7 @@ mod tests {
     fn segments_of_a_later_version_are_refused_without_their_description_or_index() {
         for lost in [DESCRIPTION, "segment-000002.index"] {
             let scene = Scene::new();
-            // Every segment is of that version, as a later program leaves them.
+            // Every segment has that version, as a later program leaves them.
             scene.change_arrow();
             for (number, file) in
                 scene.store.list(&scene.epoch).unwrap().iter().filter_map(|name| segment_of(name))
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn a_flipped_bit_in_a_version_is_damage_and_no_later_version() {
         let scene = Scene::new();
-        // Its index tells another checksum of the schema.
+        // Its index has another checksum of the schema.
         scene.change_arrow();
         let archive = Archive::open(scene.root.path()).unwrap();
         let entry = archive.stream(&run(), &description().name).unwrap();

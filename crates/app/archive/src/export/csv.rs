@@ -1,4 +1,4 @@
-//! Lines for people and spreadsheets.
+//! CSV export for people and spreadsheets.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
@@ -36,7 +36,7 @@ pub(super) fn write(export: &Export<'_>, target: impl Write) -> Result<Exported,
     Ok(exported)
 }
 
-/// `index,time_ns,current [A],image[0]`: unit in brackets, element of an array behind the name.
+/// Returns the header: `index,time_ns,current [A],image[0]`, unit in brackets, element of an array behind the name.
 fn head(schema: &Schema) -> String {
     let mut head = format!("{INDEX_COLUMN},{TIME_COLUMN}");
     for channel in &schema.channels {
@@ -58,7 +58,7 @@ fn is_complex(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::C8 | Dtype::C16)
 }
 
-/// Quotes a field where RFC 4180 asks for it.
+/// Quotes a field where RFC 4180 requires it.
 fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) || field.starts_with('#') {
         format!("\"{}\"", field.replace('"', "\"\""))
@@ -121,7 +121,7 @@ fn value(line: &mut String, dtype: Dtype, channel: &Channel, element: &[u8]) {
     written.expect(infallible);
 }
 
-/// `# hole: 40 samples from index 12, 1700000000000000000 to 1700000000040000000 ns, injected 40`
+/// Returns `# hole: 40 samples from index 12, 1700000000000000000 to 1700000000040000000 ns, injected 40`.
 fn comment(hole: &Hole) -> String {
     let mut text = format!(
         "# hole: {} samples from index {}, {} to {} ns",

@@ -1,4 +1,4 @@
-//! A NumPy array file: `numpy.load` reads it as it lies.
+//! NPY export: `numpy.load` reads the file directly.
 //!
 //! Source: NumPy documentation, `numpy.lib.format`, version 1.0.
 
@@ -11,7 +11,7 @@ use super::{Export, Exported};
 use crate::error::ArchiveError;
 use crate::feed::Piece;
 
-/// Size of the header with its magic: the shape is written last, so its room is fixed.
+/// Size of the header with its magic: the shape is written last, so its size is fixed.
 const HEADER_BYTES: usize = 128;
 
 pub(super) fn write(

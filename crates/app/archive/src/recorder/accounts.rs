@@ -1,4 +1,4 @@
-//! One account for each recorder of an epoch: the last in `account.json`, those before it beside it.
+//! One account for each recorder of an epoch: the last in `account.json`, earlier ones in numbered files.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use crate::folders::{ACCOUNT, earlier_account};
 use crate::stamped;
 use crate::store::{Store, StoreError, read_whole, set_aside};
 
-/// Makes room for the account of a session: what another one left is kept under that one's number.
+/// Makes room for the account of a session: the account of another one is renamed to that session's number.
 ///
 /// # Errors
-/// What the disk says.
+/// The error of the disk.
 pub(crate) fn make_room(store: &dyn Store, folder: &Path, session: u32) -> Result<(), StoreError> {
     let bytes = match read_whole(store, &folder.join(ACCOUNT)) {
         Ok(bytes) => bytes,
         Err(StoreError::NotFound(_)) => return Ok(()),
-        // What cannot be read gives way when the account is written.
+        // An unreadable account is replaced when the new one is written.
         Err(error) if error.is_damage() => return Ok(()),
         Err(error) => return Err(error),
     };

@@ -1,4 +1,4 @@
-//! The gap map while it is written: lines wait here until a barrier made them durable, or until there is a file.
+//! Writer of the gap map: lines wait here until a barrier made them durable, or until the file exists.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,33 +8,33 @@ use crate::folders::GAPS;
 use crate::gaps::{GapKey, GapRecord, Line};
 use crate::store::{Appendable, Store, StoreError};
 
-/// The most gaps kept while they cannot be written; the oldest then lose their evidence, not their counts.
+/// Maximum number of gaps kept while they cannot be written; the oldest then lose their evidence, not their counts.
 pub(crate) const MAX_PENDING_GAPS: usize = 16_384;
 
-/// What the evidence says of a gap that nobody could settle.
+/// Evidence text of a gap that could not be settled.
 pub(crate) const NO_EVIDENCE: &str = "the recorder ended before the evidence came";
 
-/// The gap map of one epoch, open for appending.
+/// Gap map of one epoch, open for appending.
 pub(crate) struct GapFile {
     file: Box<dyn Appendable>,
-    /// What the first line must be, whenever that is written.
+    /// First line of the file, also if it is written later.
     head: Line,
     synced_bytes: u64,
     written_bytes: u64,
-    /// What is not yet in the file.
+    /// Gaps that are not yet in the file.
     pending: BTreeMap<GapKey, GapRecord>,
-    /// What is in the file but not yet durable.
+    /// Gaps that are in the file but not yet durable.
     written: Vec<GapRecord>,
-    /// Gaps that still wait for evidence, as far as they are remembered.
+    /// Gaps that still wait for evidence, up to a limit.
     unsettled: BTreeMap<GapKey, GapRecord>,
-    /// Something else changed the file, and nobody was told yet.
+    /// Change of the file by another program that was not reported yet.
     fault: Option<StoreError>,
-    /// And nothing was written since.
+    /// True if the file was changed and nothing was written since.
     is_torn: bool,
 }
 
 impl GapFile {
-    /// Begins the gap map of a folder that the disk does not take yet: gaps wait, and nothing is written.
+    /// Begins the gap map of a folder that the disk refuses for now: gaps wait, and nothing is written.
     pub(crate) fn waiting(folder: &Path, description: &Description) -> Self {
         Self::around(Box::new(Nowhere(folder.join(GAPS))), description, 0)
     }
@@ -42,7 +42,8 @@ impl GapFile {
     /// Begins the gap map of a folder.
     ///
     /// # Errors
-    /// What the disk says; then no gap map is left, as far as the disk lets it go: nobody takes it for another recorder's.
+    /// The error of the disk; then the gap map is removed if the disk permits it, so that it is not taken for another
+    /// recorder's.
     pub(crate) fn create(
         store: &dyn Store,
         folder: &Path,
@@ -57,10 +58,10 @@ impl GapFile {
         Ok(file)
     }
 
-    /// Opens a gap map of which `intact_bytes` are whole lines; cuts the rest.
+    /// Opens a gap map whose first `intact_bytes` are intact lines; cuts the rest.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub(crate) fn resume(
         store: &dyn Store,
         folder: &Path,
@@ -81,13 +82,13 @@ impl GapFile {
         Self { file, head, synced_bytes, written_bytes, pending, written, unsettled, fault, is_torn }
     }
 
-    /// Takes over the gaps that waited for this file.
+    /// Takes the gaps that waited for this file.
     pub(crate) fn take_over(&mut self, waiting: Self) {
         self.pending.extend(waiting.pending);
         self.unsettled.extend(waiting.unsettled);
     }
 
-    /// Gives every gap that waits another session: which one it is may only be known once the folder was seen.
+    /// Gives every waiting gap another session number: it may be known only once the folder was read.
     pub(crate) fn renumber(&mut self, session: u32) {
         for gaps in [&mut self.pending, &mut self.unsettled] {
             let renumbered = core::mem::take(gaps).into_values().map(|mut gap| {
@@ -98,7 +99,7 @@ impl GapFile {
         }
     }
 
-    /// Notes a gap, or news of it. Returns a gap that has to give way if there are too many.
+    /// Adds a gap, or updates it. Returns a gap that must be dropped if there are too many.
     pub(crate) fn note(&mut self, gap: GapRecord) -> Option<GapRecord> {
         if gap.settled() {
             self.unsettled.remove(&gap.key);
@@ -112,13 +113,13 @@ impl GapFile {
             .map(|(_, gap)| gap)
     }
 
-    /// Tells whether no gap waits for evidence.
+    /// Returns whether no gap waits for evidence.
     pub(crate) fn is_settled(&self) -> bool {
         self.unsettled.is_empty()
     }
 
-    /// Turns what is still unsettled into `unexplained`: the recorder ends, and evidence would come to nobody
-    /// (rule 13, state `cut`).
+    /// Turns unsettled elements into `unexplained`: the recorder ends, and later evidence would not be received (rule
+    /// 13, state `cut`).
     pub(crate) fn settle_all(&mut self) {
         for (_, mut gap) in core::mem::take(&mut self.unsettled) {
             gap.unexplained += core::mem::take(&mut gap.unsettled);
@@ -127,10 +128,10 @@ impl GapFile {
         }
     }
 
-    /// Writes lines at once, behind the head. They are durable after the next sync.
+    /// Writes lines at once, behind the first line. They are durable after the next sync.
     ///
     /// # Errors
-    /// What the disk says; the file is then cut back.
+    /// The error of the disk; the file is then cut back.
     pub(crate) fn write_lines(&mut self, lines: &[Line]) -> Result<(), StoreError> {
         let head = (self.written_bytes == 0).then_some(&self.head);
         let mut text: String = head.into_iter().chain(lines).map(Line::encode).collect();
@@ -139,7 +140,7 @@ impl GapFile {
         }
         self.check_size();
         if core::mem::take(&mut self.is_torn) {
-            // The end may be in the middle of a line, and the head may be gone: neither costs a line that comes now.
+            // The file may end within a line, and its first line may be lost: neither may damage the new lines.
             text = format!("\n{}{text}", self.head.encode());
         }
         if let Err(error) = self.file.append(&[text.as_bytes()]) {
@@ -150,10 +151,10 @@ impl GapFile {
         Ok(())
     }
 
-    /// Writes what is pending.
+    /// Writes the pending gaps.
     ///
     /// # Errors
-    /// What the disk says; then everything is pending again.
+    /// The error of the disk; then everything is pending again.
     pub(crate) fn write(&mut self) -> Result<(), StoreError> {
         if self.pending.is_empty() {
             return Ok(());
@@ -167,12 +168,12 @@ impl GapFile {
     /// Checks that the file is still where it was opened.
     ///
     /// # Errors
-    /// [`StoreError::Gone`].
+    /// [`StoreError::Gone`] if it is not.
     pub(crate) fn check_place(&self) -> Result<(), StoreError> {
         self.file.check_place()
     }
 
-    /// Looks whether something else changed the file.
+    /// Checks whether another program changed the file.
     pub(crate) fn check_size(&mut self) {
         if let Err(error) = self.file.check_size() {
             self.fault = Some(error);
@@ -180,12 +181,12 @@ impl GapFile {
         }
     }
 
-    /// Returns what was found wrong with the file, once.
+    /// Returns the fault of the file, once.
     pub(crate) fn take_fault(&mut self) -> Option<StoreError> {
         self.fault.take()
     }
 
-    /// Returns how many bytes of the file are durable.
+    /// Returns the durable size of the file, in bytes.
     pub(crate) const fn synced_bytes(&self) -> u64 {
         self.synced_bytes
     }
@@ -195,16 +196,16 @@ impl GapFile {
         (self.written_bytes > self.synced_bytes).then_some(&mut *self.file)
     }
 
-    /// Notes that a barrier succeeded.
+    /// Records that a barrier succeeded.
     pub(crate) fn synced(&mut self) {
         self.synced_bytes = self.written_bytes;
         self.written.clear();
     }
 
-    /// Syncs by itself, outside a barrier.
+    /// Syncs the file outside a barrier.
     ///
     /// # Errors
-    /// What the disk says; then what was written is pending again.
+    /// The error of the disk; then the written gaps are pending again.
     pub(crate) fn sync(&mut self) -> Result<(), StoreError> {
         if let Err(error) = self.file.sync() {
             self.take_back();
@@ -214,19 +215,19 @@ impl GapFile {
         Ok(())
     }
 
-    /// Takes back what no barrier confirmed: it is pending again.
+    /// Makes gaps that no barrier confirmed pending again.
     pub(crate) fn take_back(&mut self) {
-        // Best effort: lines that stay are whole or torn, and torn ones are seen by their checksum.
+        // Best effort: remaining lines are intact or torn, and torn ones are detected by their checksum.
         drop(self.file.truncate(self.synced_bytes));
         self.written_bytes = self.synced_bytes;
         for gap in self.written.drain(..) {
-            // Newer news of the same gap stays.
+            // A newer update of the same gap stays.
             self.pending.entry(gap.key).or_insert(gap);
         }
     }
 }
 
-/// In the place of a file that the disk does not take yet.
+/// Placeholder for a file that the disk refuses for now.
 struct Nowhere(PathBuf);
 
 impl Appendable for Nowhere {

@@ -1,4 +1,4 @@
-//! What could not be written, until the gap map can take it: bounded however long the disk refuses.
+//! Elements that could not be written, until the gap map can be: bounded, however long the disk refuses.
 
 use core::ops::Range;
 
@@ -7,28 +7,28 @@ use units::RangeSet;
 
 use crate::gaps::GapRecord;
 
-/// The most separate ranges kept apart; more are told as one span with a count.
+/// Maximum number of separate ranges; more are reported as one span with a count.
 const MAX_RANGES: usize = 1_024;
 
-/// Elements given up, by position.
+/// Elements that were given up, by position.
 #[derive(Default)]
 pub(super) struct Outage {
     ranges: RangeSet,
     folded: Option<Loss>,
 }
 
-/// A loss that is to become a gap of the archive.
+/// Loss that becomes a gap of the archive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Loss {
     pub(super) positions: Range<u64>,
     pub(super) lost: StageCounts,
     pub(super) unexplained: u64,
-    /// The span holds other things too; the counts are exact, their places are not.
+    /// True if the span has other elements too; the counts are exact, their places are unknown.
     pub(super) apportioned: bool,
 }
 
 impl Outage {
-    /// Adds elements that could not be written; returns how many were new.
+    /// Adds elements that could not be written; returns the number of new ones.
     pub(super) fn add(&mut self, positions: Range<u64>) -> u64 {
         let added = self.ranges.insert(positions);
         if self.ranges.range_count() > MAX_RANGES {
@@ -40,7 +40,7 @@ impl Outage {
         added
     }
 
-    /// Adds a gap of the reader for which there is no room either; its counts are kept, its evidence is not.
+    /// Adds a gap of the reader that could not be kept either; its counts are kept, its evidence is dropped.
     pub(super) fn add_gap(&mut self, gap: &GapRecord) {
         self.fold(gap.positions.clone(), &gap.lost, gap.unexplained + gap.unsettled);
     }
@@ -59,7 +59,7 @@ impl Outage {
         folded.unexplained += unexplained;
     }
 
-    /// Takes everything out, in the order of the stream.
+    /// Takes all losses out, in the order of the stream.
     pub(super) fn take(&mut self) -> Vec<Loss> {
         let plain = |range: Range<u64>| Loss {
             lost: StageCounts::of(Stage::ArchiveWrite, range.end - range.start),

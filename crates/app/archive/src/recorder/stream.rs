@@ -1,4 +1,4 @@
-//! One stream's way to the disk: columns, segment, gap map, account, and the counters over them.
+//! Path of one stream to the disk: columns, segment, gap map, account and counters.
 //!
 //! The law of this hop, checked after every step in debug builds:
 //! `accepted = stored + archive_write + unacknowledged`, in elements.
@@ -30,7 +30,7 @@ use crate::told::Files;
 use crate::versions::VERSION;
 use crate::{Description, DescriptionError};
 
-/// Why something could not be written.
+/// Cause why something could not be written.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) cause: String,
@@ -40,12 +40,12 @@ pub(super) struct Failure {
 impl<E: Into<ArchiveError>> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = error.into();
-        // The cause becomes evidence beside the samples: what to do now would be out of place there.
+        // The cause becomes evidence in the gap map, where a remedy would be out of place.
         Self { full: error.is_no_space(), cause: error.first_line() }
     }
 }
 
-/// Elements, each in one place.
+/// Elements, each counted in one place.
 #[derive(Clone, Copy, Default, Debug)]
 struct Counters {
     accepted: u64,
@@ -53,17 +53,17 @@ struct Counters {
     archive_write: u64,
 }
 
-/// What the disk must take before anything of a session can be stored; each stands for those behind it, too.
+/// Next thing to be written before samples of a session can be stored; each variant includes the following ones.
 enum Owed {
-    /// The folder with its description, and the gap map; or that which was found, with so many bytes of whole lines.
+    /// The folder with its description, and the gap map; or an existing gap map with the size of its intact lines.
     GapMap {
         found_bytes: Option<u64>,
     },
-    /// The last account of this recorder's session before.
+    /// The last account of this recorder's previous session.
     Account(Value),
-    /// The line that tells of the session.
+    /// The line of the session in the gap map.
     Line,
-    /// Room for its account.
+    /// The free name for its account.
     Room,
     Nothing,
 }
@@ -72,47 +72,47 @@ pub(super) struct StreamRecorder {
     description: Arc<Description>,
     folder: PathBuf,
     session: u32,
-    /// The name under which it is read.
+    /// Name of the reader.
     reader: String,
     owed: Owed,
     columns: Columns,
     segment: Option<SegmentWriter>,
     segment_began: Instant,
     next_segment: u32,
-    /// The last one in which something is stored; 0 if there is none.
+    /// Number of the last segment with stored samples; 0 if there is none.
     last_segment: u32,
     gaps: GapFile,
     next_gap: u64,
     first_index: u64,
     accepted_index: u64,
     stored_index: u64,
-    /// A known time: of which sample, and when.
+    /// Index and time of a known sample.
     anchor: (u64, WallTime),
-    /// Positions taken but not yet stored.
+    /// Positions accepted but not yet stored.
     unacknowledged: RangeSet,
     outage: Outage,
     counters: Counters,
-    /// The last write failed; said once until one succeeds.
+    /// True if the last write failed; reported once until one succeeds.
     failing: bool,
     last_cause: String,
     account: Value,
     account_changed: bool,
-    /// It is written with the next commit, whatever its time.
+    /// True if the account is written with the next commit, before its time.
     account_due: bool,
     account_written: Instant,
     ended: bool,
-    /// The counters when this session began: they run on across sessions, while each account covers one session.
+    /// Counters when this session began: they continue across sessions, while each account covers one session.
     counters_before: Counters,
-    /// What was done to the files while they were written, and was got over.
+    /// Changes to the files by other programs while they were written, each repaired.
     faults: Vec<String>,
 }
 
 impl StreamRecorder {
-    /// Begins recording a stream, behind an earlier recorder if one left something. Nothing is written yet: that is for
-    /// [`Self::settle`].
+    /// Begins recording a stream, continuing an earlier recorder's if there is one. Nothing is written yet:
+    /// [`Self::settle`] does that.
     ///
     /// # Errors
-    /// [`ArchiveError::SchemaChanged`].
+    /// [`ArchiveError::SchemaChanged`] if an earlier recorder had another schema.
     pub(super) fn new(
         run: &RunName,
         began: Began,
@@ -158,7 +158,7 @@ impl StreamRecorder {
         Ok(stream)
     }
 
-    /// Takes up what an earlier recorder left.
+    /// Continues the recording of an earlier recorder.
     fn go_on_behind(&mut self, found: &Resumable) -> Result<(), ArchiveError> {
         if found.description.schema != self.description.schema {
             return Err(ArchiveError::SchemaChanged(self.description.name.to_string()));
@@ -176,11 +176,11 @@ impl StreamRecorder {
         Ok(())
     }
 
-    /// Writes what the disk must have before anything of a session can be stored. If it fails, what was written of it stays,
-    /// and the next call goes on from there.
+    /// Writes everything that must be on the disk before samples of a session can be stored. If it fails, the written
+    /// part stays, and the next call continues from there.
     ///
     /// # Errors
-    /// [`ArchiveError::SchemaChanged`]; what the disk says.
+    /// [`ArchiveError::SchemaChanged`]; the error of the disk.
     pub(super) fn settle(&mut self, store: &dyn Store) -> Result<(), ArchiveError> {
         self.replace_gap_map(store)?;
         if let Owed::GapMap { found_bytes: None } = self.owed
@@ -215,8 +215,8 @@ impl StreamRecorder {
         Ok(())
     }
 
-    /// Begins the gap map anew if it was taken away and its folder was not: a small file that is gone is no reason to store
-    /// nothing any more.
+    /// Begins a new gap map if the file was removed and its folder was not: losing a small file is no reason to stop
+    /// storing.
     fn replace_gap_map(&mut self, store: &dyn Store) -> Result<(), ArchiveError> {
         if self.is_waiting() || self.gaps.check_place().is_ok() {
             return Ok(());
@@ -227,7 +227,7 @@ impl StreamRecorder {
         let kept_as = match store.open(&path) {
             Err(StoreError::NotFound(_)) if is_folder_ours => None,
             Err(StoreError::Misplaced { .. }) if is_folder_ours => Some(set_aside(store, &path)?),
-            // Another folder in the place of the epoch's, or none: whoever writes next says so.
+            // Another folder, or none, in the place of the epoch's: the next write reports it.
             _ => return Ok(()),
         };
         self.gaps.take_back();
@@ -247,20 +247,20 @@ impl StreamRecorder {
         Line::Session(Session { number, first_index, reader: self.reader.clone() })
     }
 
-    /// Returns what was done to the files while they were written, each once.
+    /// Returns the changes of the files while they were written, each once.
     pub(super) fn take_faults(&mut self) -> Vec<String> {
         let fault = self.gaps.take_fault().map(|error| ArchiveError::from(error).first_line());
         self.faults.extend(fault);
         core::mem::take(&mut self.faults)
     }
 
-    /// Tells whether the disk has not taken the beginning of the session yet.
+    /// Returns whether the start of the session is not written yet.
     pub(super) const fn is_waiting(&self) -> bool {
         !matches!(self.owed, Owed::Nothing)
     }
 
-    /// Makes the folder of an epoch, with its description. If something is in it all the same, that could not be recovered
-    /// before there was a description; now there is one.
+    /// Creates the folder of an epoch, with its description. An existing folder had no readable description and could
+    /// not be recovered before; now it can.
     fn settle_in(
         store: &dyn Store,
         folder: &Path,
@@ -274,7 +274,7 @@ impl StreamRecorder {
         if let Err(cause @ DescriptionError::Version(_)) = Description::decode(&written) {
             return Err(ArchiveError::Description { path, cause });
         }
-        // It may be our own, of a beginning that the disk did not take whole.
+        // It may be our own, from a start that the disk stored only in part.
         let is_written = written == text.as_bytes();
         if !is_written {
             if is_there(DESCRIPTION) {
@@ -287,8 +287,8 @@ impl StreamRecorder {
         if is_old { recover_epoch(store, folder) } else { Ok(None) }
     }
 
-    /// The same reader joined the same epoch again: what lies between is its absence. While the disk has not taken the
-    /// session before, both are one, so that what waits for the disk does not grow.
+    /// Continues after the same reader joined the same epoch again: the span between is its absence. While the
+    /// session before is not written yet, both become one, so that the waiting data do not grow.
     pub(super) fn rejoin(&mut self, began: &Began) {
         if !self.is_waiting() {
             self.owed = Owed::Account(self.account_as(self.end_state()));
@@ -304,7 +304,7 @@ impl StreamRecorder {
         self.accepted_index = self.accepted_index.max(began.first_index);
     }
 
-    /// Notes the span in which nobody recorded, but for what was declared missing before.
+    /// Records the span without a recorder, except the part that was declared missing before.
     fn note_absence(&mut self, from: u64, to: u64, declared: &RangeSet, open: Option<GapKey>) {
         let per_sample = self.per_sample();
         let mut absent: RangeSet = core::iter::once(from * per_sample..to.max(from) * per_sample).collect();
@@ -313,7 +313,7 @@ impl StreamRecorder {
         }
         let mut ranges: Vec<Range<u64>> = absent.iter().collect();
         if ranges.is_empty() && open.is_some() {
-            // The earlier recorder left an absence without an end; now its end is known: at once.
+            // The earlier recorder left an absence without an end; its end is known now: the same point.
             ranges.push(from * per_sample..from * per_sample);
         }
         let mut open = open;
@@ -336,7 +336,7 @@ impl StreamRecorder {
         }
     }
 
-    /// Takes a block into the columns, but for samples that were taken before.
+    /// Moves a block into the columns, except samples that were accepted before.
     pub(super) fn accept(&mut self, block: &Block) {
         self.end_outage();
         let skipped = self.enter(block);
@@ -346,14 +346,14 @@ impl StreamRecorder {
         self.check();
     }
 
-    /// Counts a block as given up: there is no room for it.
+    /// Counts a block as given up: there is no space for it.
     pub(super) fn refuse(&mut self, block: &Block) {
         self.enter(block);
         self.lose_unacknowledged();
         self.check();
     }
 
-    /// Counts a block as accepted; returns how many of its samples were accepted before.
+    /// Counts a block as accepted; returns the number of its samples that were accepted before.
     fn enter(&mut self, block: &Block) -> u64 {
         let per_sample = self.per_sample();
         let skipped = self.accepted_index.saturating_sub(block.first_index).min(block.samples);
@@ -375,7 +375,7 @@ impl StreamRecorder {
     pub(super) fn note_gap(&mut self, gap: &ReaderGap) {
         let ReaderGap { gap, t0, t1, .. } = gap;
         if gap.kind == GapKind::ReaderAbsent {
-            return; // Noted when this reader joined again.
+            return; // Recorded when this reader joined again.
         }
         self.note(GapRecord {
             key: GapKey { session: self.session, origin: Origin::Reader, id: gap.id },
@@ -417,14 +417,15 @@ impl StreamRecorder {
                 }
             }
         }
-        // A folder that was taken away gets no new files: neither where it is now nor in another of its name.
+        // A folder that was moved away gets no new files: neither at its new path nor in another folder of the same
+        // name.
         self.gaps.check_place()?;
-        // What is stored in a segment that was changed is nobody's to mend while it is recorded; what comes now gets another.
+        // A segment that was changed is not repaired while it is recorded; new samples go to another segment.
         self.faults.extend(fault);
         self.segment.take().into_iter().for_each(SegmentWriter::give_up);
         let (number, session) = (self.next_segment, self.session);
         let birth = Birth { folder: &self.folder, description: &self.description, number, session };
-        // A number is used once, also if beginning the segment fails: what stays of it is not mistaken.
+        // A number is used once, even if creating the segment fails: its remains are not mistaken for another's.
         self.next_segment += 1;
         self.segment = Some(SegmentWriter::create(store, &birth, &batch, span)?);
         self.segment_began = now;
@@ -436,7 +437,7 @@ impl StreamRecorder {
             return Ok(());
         }
         if self.ended {
-            // Nothing comes any more that could tell where it ends.
+            // Nothing follows that could determine its end.
             self.end_outage();
         }
         Ok(self.gaps.write()?)
@@ -451,7 +452,7 @@ impl StreamRecorder {
         files.extend(self.segment.as_mut().filter(|segment| segment.has_staged()).map(SegmentWriter::index));
     }
 
-    /// Behind the first barrier: data and gap map are durable, so their entries may be written.
+    /// Writes the index entries after the first barrier: data and gap map are durable.
     pub(super) fn acknowledge(&mut self, store: &dyn Store) -> Result<(), Failure> {
         self.gaps.synced();
         let Some(segment) = self.segment.as_mut().filter(|segment| segment.has_staged()) else {
@@ -463,7 +464,7 @@ impl StreamRecorder {
         Ok(segment.acknowledge()?)
     }
 
-    /// Checks that the files of the stream, as far as something was written, are where they were created.
+    /// Checks that the written files of the stream are where they were created.
     pub(super) fn check_place(&mut self) -> Result<(), Failure> {
         if self.is_waiting() {
             return Ok(());
@@ -479,14 +480,14 @@ impl StreamRecorder {
         self.counters.stored
     }
 
-    /// Behind the second barrier: what was staged is stored. Tells whether writing works again.
+    /// Marks the staged samples as stored after the second barrier. Returns whether writing works again.
     pub(super) fn committed(&mut self) -> bool {
         let Some(segment) = self.segment.as_mut().filter(|segment| segment.has_staged()) else {
             return false;
         };
         segment.acknowledged();
         if core::mem::replace(&mut self.last_segment, segment.number()) != segment.number() {
-            // A segment that is gone is missed by what the account tells, so it tells of each at once.
+            // A missing segment is detected by the account, so the account has each one at once.
             self.account_due = true;
         }
         self.stored_index = self.accepted_index;
@@ -520,18 +521,18 @@ impl StreamRecorder {
         }
     }
 
-    /// Gives up what is not stored. Tells whether this is the first failure in a row.
+    /// Gives up everything that is not stored. Returns whether this is the first failure in a row.
     pub(super) fn give_up(&mut self, failure: &Failure) -> bool {
         if let Some(segment) = self.segment.take() {
             segment.give_up();
         }
         self.gaps.take_back();
         self.give_up_pending(failure);
-        // A full disk is the whole recorder's matter, and said there.
+        // A full disk concerns the whole recorder, and is reported there.
         !failure.full && !core::mem::replace(&mut self.failing, true)
     }
 
-    /// Gives up the samples that wait in memory, and those written but not synced with them.
+    /// Gives up the samples that wait in memory, and the written ones that are not synced.
     pub(super) fn give_up_pending(&mut self, failure: &Failure) {
         if self.unacknowledged.is_empty() {
             return;
@@ -556,7 +557,7 @@ impl StreamRecorder {
         self.account_changed = true;
     }
 
-    /// Turns what was given up into gaps, once it is clear where it ends.
+    /// Turns elements that were given up into gaps once their end is known.
     fn end_outage(&mut self) {
         for loss in self.outage.take() {
             let (t0, t1) = self.times_of(&loss.positions);
@@ -597,7 +598,7 @@ impl StreamRecorder {
         Ok(closed)
     }
 
-    /// Writes the account beside the samples if it changed and its time has come.
+    /// Writes the account next to the samples if it changed and is due.
     pub(super) fn write_account(
         &mut self,
         store: &dyn Store,
@@ -606,7 +607,7 @@ impl StreamRecorder {
     ) -> Result<(), Failure> {
         let due = self.ended || self.account_due || now.since(self.account_written) >= interval;
         if self.account_changed && due && !self.is_waiting() {
-            // With a gap unsettled nothing is closed yet: a recovery must still find it open.
+            // With an unsettled gap the recording is not closed: a recovery must still find it open.
             let over = self.ended && self.gaps.is_settled();
             self.replace_account(store, if over { self.end_state() } else { "open" })?;
             self.account_written = now;
@@ -615,7 +616,8 @@ impl StreamRecorder {
         Ok(())
     }
 
-    /// Returns how the recording ends if it ends now: as its reader's account did, and cut if that is still open.
+    /// Returns the state of the recording if it ends now: that of its reader's account, and cut if that is still
+    /// open.
     fn end_state(&self) -> &'static str {
         if self.ended && self.account["state"] != "cut" { "closed" } else { "cut" }
     }
@@ -675,7 +677,7 @@ impl StreamRecorder {
         self.segment.as_ref().map_or(0, SegmentWriter::staged_bytes)
     }
 
-    /// Tells whether the epoch is over and nothing of it waits any more.
+    /// Returns whether the epoch is over and nothing of it is pending.
     pub(super) fn is_finished(&self) -> bool {
         self.ended && self.unacknowledged.is_empty() && !self.account_changed
     }

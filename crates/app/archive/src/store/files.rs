@@ -1,4 +1,4 @@
-//! The real disk: a folder of the file system.
+//! Store on the real disk: a folder of the file system.
 
 use std::fs::{File, TryLockError};
 use std::io::{IoSlice, Write};
@@ -17,30 +17,31 @@ use place::{Place, identity};
 
 use super::{Appendable, Lock, Readable, Store, StoreError};
 
-/// From how many files on one `syncfs` is taken for cheaper than a `fdatasync` each: two hundred slow
-/// streams would otherwise ask a disk for two hundred barriers where one does.
+/// Number of files from which one `syncfs` is considered cheaper than a `fdatasync` each: two hundred slow streams
+/// would otherwise need two hundred barriers where one suffices.
 const FILES_WORTH_A_WHOLE_SYNC: usize = 8;
-/// The most parts given to one `writev`; the system's own limit (`IOV_MAX`) is 1,024.
+/// Maximum number of parts given to one `writev`; the system's own limit (`IOV_MAX`) is 1,024.
 const PARTS_PER_WRITE: usize = 512;
-/// How often a lock is tried again that is only looked at: a process that looks lets it go at once, unless it is starved.
+/// Maximum number of attempts to check a lock: another process that checks it releases it at once, unless it is
+/// starved.
 const LOCK_TRIES: u32 = 1_000;
-/// The pause between two tries.
+/// Pause between two attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// A folder of the file system, held open: what is done in it is done there, wherever its path leads meanwhile.
+/// Folder of the file system, held open: operations stay in it even if its path leads elsewhere meanwhile.
 #[derive(Debug)]
 pub struct FileStore {
     place: Arc<Place>,
-    /// Set once a file turned out to lie on another device, by a mount: then one `syncfs` of the root does not reach it,
-    /// and every file is synced by itself.
+    /// Set once a file is found on another device, by a mount: then one `syncfs` of the root does not reach it, and
+    /// every file is synced separately.
     spans_devices: AtomicBool,
 }
 
 impl FileStore {
-    /// Opens the folder, making it if needed.
+    /// Opens the folder, and creates it if needed.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn create(root: &Path) -> Result<Self, StoreError> {
         std::fs::create_dir_all(root)
             .map_err(|cause| StoreError::from_system("make the folder", root, cause))?;
@@ -50,7 +51,7 @@ impl FileStore {
     /// Opens a folder that exists.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if there is none.
+    /// [`StoreError::NotFound`] if it does not exist.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         Ok(Self { place: Arc::new(Place::open(root)?), spans_devices: AtomicBool::new(false) })
     }
@@ -84,7 +85,7 @@ impl FileStore {
         let open = self.opened(path, how | OFlags::WRONLY | OFlags::APPEND)?;
         match self.place.folder().metadata() {
             Ok(root) if root.dev() == open.identity.0 => {}
-            // Relaxed: a hint that only ever goes one way, read by the thread that set it.
+            // Relaxed: a hint that only changes once, read by the thread that set it.
             _ => self.spans_devices.store(true, Ordering::Relaxed),
         }
         Ok(Box::new(open))
@@ -142,7 +143,7 @@ impl Store for FileStore {
         };
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::new(folder).map_err(failed)? {
-            // Names that are not text are not ours.
+            // Names that are not UTF-8 are not ours.
             names.extend(entry.map_err(failed)?.file_name().to_str().ok().map(str::to_owned));
         }
         names.retain(|name| name != "." && name != "..");
@@ -167,7 +168,7 @@ impl Store for FileStore {
     fn lock(&self, path: &Path) -> Result<Lock, StoreError> {
         let open = self.opened(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)?;
         match open.lock(|| std::thread::sleep(LOCK_PAUSE)) {
-            // Whoever removed the file meanwhile would let a second recorder in.
+            // If the file was removed meanwhile, a second recorder could lock a new one.
             Ok(()) => open.check_place().map(|()| Lock::in_place(move || open.check_place())),
             Err(TryLockError::WouldBlock) => Err(StoreError::Busy(open.path)),
             Err(TryLockError::Error(cause)) => Err(StoreError::from_system("lock", &open.path, cause)),
@@ -194,13 +195,13 @@ impl FileStore {
 }
 
 struct OpenFile {
-    /// For people: with the root before it.
+    /// Path with the root, for messages.
     path: PathBuf,
-    /// Beneath the root.
+    /// Path relative to the root.
     within: PathBuf,
     place: Arc<Place>,
     identity: (u64, u64),
-    /// What it should be, where it is written.
+    /// Size written so far, in bytes.
     size_bytes: u64,
     file: File,
 }
@@ -210,7 +211,7 @@ impl OpenFile {
         self.place.check_file(&self.within, self.identity)
     }
 
-    /// Takes the lock. A recorder that holds it is not waited for; a process that only looks is.
+    /// Takes the lock. Fails at once if a recorder holds it, and retries if a process only checks it.
     fn lock(&self, mut pause: impl FnMut()) -> Result<(), TryLockError> {
         for _ in 1..LOCK_TRIES {
             match self.file.try_lock() {
@@ -223,9 +224,9 @@ impl OpenFile {
         self.file.try_lock()
     }
 
-    /// Tells whether a recorder holds the lock.
+    /// Returns whether a recorder holds the lock.
     ///
-    /// The look takes the lock shared, so that two that look do not take each other for a recorder.
+    /// The check takes the lock shared, so that two checks do not take each other for a recorder.
     fn is_locked(&self) -> std::io::Result<bool> {
         match self.file.try_lock_shared() {
             Ok(()) => self.file.unlock().map(|()| false),
@@ -304,7 +305,7 @@ impl Readable for OpenFile {
     }
 }
 
-/// Tells whether a disk, or what a file system found on it, is why a file cannot be read.
+/// Returns whether a disk, or damage found by a file system, is why a file cannot be read.
 fn is_of_the_disk(cause: &std::io::Error) -> bool {
     let code = cause.raw_os_error().map(Errno::from_raw_os_error);
     // Input/output error, bad checksum, and "structure needs cleaning".

@@ -1,5 +1,5 @@
-//! The power goes at every single step of a recording, and of the recovery after it. What a disk makes of a step is chance:
-//! two outcomes each, unless `TALLYCAST_CUTS` asks for more.
+//! Power cuts at every single step of a recording, and of the recovery after it. The result of an interrupted step is
+//! random: two outcomes each, unless `TALLYCAST_CUTS` asks for more.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::scene::{account, amount, at_ms, began, block, gap, open, read_back};
 const BLOCKS: u64 = 40;
 const SAMPLES: u64 = 10;
 
-/// What a recorder had promised when its power went.
+/// Samples and gaps that a recorder had acknowledged at the power cut.
 #[derive(Debug, Default)]
 struct Promise {
     stored_index: u64,
@@ -21,7 +21,7 @@ struct Promise {
     lost: RangeSet,
 }
 
-/// Records blocks with a planted hole every fifth, settled two blocks later; compacts what was closed.
+/// Records blocks with a planted hole at every fifth, settled two blocks later; compacts closed segments.
 fn record(disk: &Forgetful, promise: &mut Promise) -> Result<(), ArchiveError> {
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = open(&store, at_ms(0))?;
@@ -69,7 +69,7 @@ fn check_promise(disk: &Forgetful, promise: &Promise) {
     }
 }
 
-/// Recovers, records a little behind a pause, and checks that everything in between is accounted for.
+/// Recovers, records a little after a pause, and checks that everything in between is accounted for.
 fn recover_and_record_on(disk: &Forgetful, promise: &Promise) {
     let store: Arc<dyn Store> = Arc::new(disk.clone());
     let mut recorder = open(&store, at_ms(1_000)).unwrap();
@@ -97,7 +97,7 @@ fn whatever_is_acknowledged_survives_a_power_cut_at_any_step() {
         let disk = Forgetful::default();
         disk.cut_at(cut);
         let mut promise = Promise::default();
-        // An error is how the power cut looks from inside.
+        // An error is how the recorder sees the power cut.
         drop(record(&disk, &mut promise));
         for seed in 0..amount("TALLYCAST_CUTS", 2) {
             let found = disk.after_power_cut(cut * 100 + seed);
@@ -137,7 +137,7 @@ fn a_killed_process_loses_only_what_it_had_not_written_whole() {
     recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
     recorder.handle(at_ms(0), Input::Block(&block(0, 40))).unwrap();
     recorder.tick(at_ms(10));
-    // Two batches that nobody acknowledged: of one a part is lost, the other proves itself whole.
+    // Two batches that were never acknowledged: a part of one is lost, the other is intact by its own checksum.
     recorder.handle(at_ms(12), Input::Block(&block(40, 40))).unwrap();
     recorder.handle(at_ms(12), Input::Block(&block(80, 40))).unwrap();
     std::mem::forget(recorder);

@@ -1,4 +1,5 @@
-//! Damaged files: what they held is a hole that names them, and everything else is read. `TALLYCAST_FLIP_STRIDE=1` tries every byte.
+//! Damaged files: their content becomes a hole with the file's name, and everything else is read.
+//! `TALLYCAST_FLIP_STRIDE=1` tries every byte.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,7 +39,7 @@ fn cut(store: &Arc<dyn Store>, path: &Path) {
     store.append_to(path).unwrap().truncate(2_000).unwrap();
 }
 
-/// What a damage of some segments must come to: a hole for each, counted, with the file's name.
+/// Checks the result of damaging some segments: a hole for each, counted, with the file's name.
 fn check_holes(store: &Arc<dyn Store>, damaged: &[&PathBuf]) {
     let read = read_back(store);
     assert_eq!(read.holes.len(), damaged.len(), "{:?}", read.holes);
@@ -92,7 +93,7 @@ fn a_flipped_bit_in_a_segment_of_many_blocks_costs_its_row_group_and_changes_no_
     let (run, options) = ("shot-7".parse().unwrap(), archive::Options::default());
     let mut recorder = archive::Recorder::open(Arc::clone(&store), run, options, at_ms(0)).unwrap();
     recorder.handle(at_ms(0), Input::Began(began(0))).unwrap();
-    // What does not compress.
+    // Data that do not compress.
     let mut random = units::Random::new(1);
     let values: Vec<u8> = (0..30_000 * PER_SAMPLE * 4).map(|_| random.next_u64() as u8).collect();
     for (first, values) in (0..).step_by(1_000).zip(values.chunks(1_000 * PER_SAMPLE as usize * 4)) {
@@ -149,7 +150,7 @@ fn without_its_description_a_recording_is_read_by_that_of_its_segments() {
     store.remove(&path).unwrap();
     let after = stream(&store).1.epochs[0].clone();
     assert_eq!((&after.description, after.samples), (&before.description, 1_000));
-    // The next recorder writes it down again.
+    // The next recorder rewrites it.
     drop(open(&store, at_ms(2_000)).unwrap());
     assert_eq!(read_whole(&*store, &path).unwrap(), written);
 
@@ -251,7 +252,7 @@ fn a_segment_that_cannot_be_read_keeps_its_reason_whatever_else_a_recovery_mends
             store.remove(&named(&disk, "gaps.jsonl")[0]).unwrap();
         }
         if was_killed {
-            // As a recorder leaves it that dies.
+            // The state that a dying recorder leaves.
             disk.change(&named(&disk, "account.json")[0], |bytes| {
                 let mut account: serde_json::Value = serde_json::from_slice(bytes).unwrap();
                 account["state"] = "open".into();
@@ -268,7 +269,7 @@ fn a_segment_that_cannot_be_read_keeps_its_reason_whatever_else_a_recovery_mends
         assert!(stream(&store).1.epochs[0].damaged.iter().any(|it| it.contains("segment-")), "{told}");
         open(&store, at_ms(2_000)).unwrap().close(at_ms(2_001)).unwrap();
         assert_eq!(lost(), before, "{told}: nothing of it is unexplained");
-        // Nothing of it was written down: it comes back from a copy, and nothing contradicts.
+        // None of it was recorded: the file is restored from a copy, and nothing contradicts.
         disk.put(&path, &written);
         assert_eq!(read_back(&store).samples.len(), 990, "{told}");
         if has_index {

@@ -1,4 +1,4 @@
-//! A disk that forgets: what was not synced may be lost, torn or kept when the power goes, in any order.
+//! Simulated disk: unsynced data may be lost, torn or kept at a power cut, in any order.
 //!
 //! It can also run full, fail a sync, or lose its power at any numbered step.
 
@@ -33,11 +33,11 @@ struct Disk {
 struct Inode {
     live: Vec<u8>,
     durable: Vec<u8>,
-    /// A byte that cannot be read, nor any other of its sector.
+    /// Offset of a byte that cannot be read, nor any other of its sector.
     bad: Option<usize>,
 }
 
-/// What a disk reads or refuses as one. Units: bytes.
+/// Size of a sector, which is read or refused as a whole. Units: bytes.
 const SECTOR_BYTES: usize = 512;
 
 #[derive(Clone)]
@@ -48,12 +48,12 @@ enum Change {
 }
 
 impl Forgetful {
-    /// Returns how many steps were made that a power cut can fall on.
+    /// Returns the number of steps so far that a power cut can interrupt.
     pub(crate) fn steps(&self) -> u64 {
         self.disk().steps
     }
 
-    /// Lets the power go at a step: it and all after it fail.
+    /// Cuts the power at a step: it and all later ones fail.
     pub(crate) fn cut_at(&self, step: u64) {
         self.disk().cut_at = Some(step);
     }
@@ -63,7 +63,7 @@ impl Forgetful {
         disk.cut_at.is_some_and(|cut| disk.steps >= cut)
     }
 
-    /// Sets how many bytes fit.
+    /// Sets the capacity in bytes.
     pub(crate) fn set_capacity(&self, bytes: Option<u64>) {
         self.disk().capacity = bytes;
     }
@@ -72,12 +72,12 @@ impl Forgetful {
         self.disk().used()
     }
 
-    /// Lets the next syncs fail as a broken disk does: what they were to confirm may be gone.
+    /// Makes the next syncs fail as on a broken disk: unsynced data may be lost.
     pub(crate) fn fail_syncs(&self, count: u32) {
         self.disk().failing_syncs = count;
     }
 
-    /// Lets no file be created, as a disk without inodes does: it tells of space all the same.
+    /// Makes creating files fail, as on a disk without inodes: it still reports free space.
     pub(crate) fn refuse_new_files(&self, refuse: bool) {
         self.disk().no_new_files = refuse;
     }
@@ -87,14 +87,14 @@ impl Forgetful {
         self.disk().locks.clear();
     }
 
-    /// Returns the disk as it is found after a power cut.
+    /// Returns the state of the disk after a power cut.
     pub(crate) fn after_power_cut(&self, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let disk = self.disk();
         let mut names = disk.durable_names.clone();
         let mut stopped = BTreeSet::new();
         for (folder, change) in &disk.pending {
-            // A folder's changes come to the disk in their order, but how many is open.
+            // A folder's changes reach the disk in their order, but their number is random.
             if stopped.contains(folder) || random.chance(0.4) {
                 stopped.insert(folder.clone());
                 continue;
@@ -118,14 +118,14 @@ impl Forgetful {
         disk.inodes[inode].durable[offset] ^= 1;
     }
 
-    /// Lets the sector of a file's byte not be read any more.
+    /// Makes the sector of a file's byte unreadable.
     pub(crate) fn wear_out(&self, path: &Path, offset: usize) {
         let mut disk = self.disk();
         let inode = disk.names[path];
         disk.inodes[inode].bad = Some(offset);
     }
 
-    /// Returns a disk with the same files, all of them durable, which then goes its own way.
+    /// Returns an independent disk with the same files, all of them durable.
     pub(crate) fn copy(&self) -> Self {
         let disk = self.disk();
         let names = disk.names.clone();
@@ -134,7 +134,7 @@ impl Forgetful {
         Self { disk: Arc::new(Mutex::new(copy)) }
     }
 
-    /// Changes what a file holds, as somebody with an editor does.
+    /// Changes a file's content, as a person with an editor does.
     pub(crate) fn change(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let mut disk = self.disk();
         let inode = disk.names[path];
@@ -142,7 +142,7 @@ impl Forgetful {
         disk.inodes[inode].durable = disk.inodes[inode].live.clone();
     }
 
-    /// Puts a file under a name, whatever lies there.
+    /// Stores a file under a name, replacing anything there.
     pub(crate) fn put(&self, path: &Path, content: &[u8]) {
         let mut disk = self.disk();
         let inode = disk.inodes.len();
@@ -168,9 +168,9 @@ impl Inode {
             0 => durable.clone(),
             1 => live.clone(),
             _ if live.len() < durable.len() => durable.clone(),
-            // A prefix of what was not synced.
+            // A prefix of the unsynced bytes.
             2 => live[..common + random.below((live.len() - common) as u64 + 1) as usize].to_vec(),
-            // The size came to the disk, some pages did not.
+            // The size reached the disk, some pages did not.
             _ => {
                 let mut content = live.clone();
                 let start = common + random.below((live.len() - common) as u64 + 1) as usize;
@@ -196,7 +196,7 @@ impl Change {
 }
 
 impl Disk {
-    /// Counts a step; fails if the power is gone, or goes now.
+    /// Counts a step; fails if the power is cut before or at it.
     fn step(&mut self, path: &Path) -> Result<(), StoreError> {
         if self.cut_at.is_some_and(|cut| self.steps >= cut) {
             return Err(no_power(path));
@@ -337,7 +337,7 @@ impl Appendable for Handle {
         let bytes = parts.concat();
         let room = disk.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(disk.used()));
         let off = disk.step(&self.path);
-        // Part of a write may happen before the power goes, or the space runs out.
+        // Part of a write may happen before the power cut, or before the space runs out.
         let fits = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         disk.inodes[self.inode].live.extend(&bytes[..fits]);
         off?;

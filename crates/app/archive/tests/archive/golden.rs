@@ -1,7 +1,7 @@
-//! Files of every version ever released must stay readable: they lie under `tests/golden/vN`.
+//! Golden files: every version ever released must stay readable; they are under `tests/golden/vN`.
 //!
-//! `v1` was written before files told their checksums and whose they are, `v1-sealed` since; `v1-sealed-several` is of two
-//! recorders, in Parquet and as it was recorded, and the second recorder was killed.
+//! `v1` was written before files had checksums and the identity of their stream, `v1-sealed` since;
+//! `v1-sealed-several` is of two recorders, in Parquet and in the recorded form, and the second recorder was killed.
 //! To add those of a new version: `cargo test -p archive -- --ignored golden::`.
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use ledger::Stage;
 
 use crate::scene::{PER_SAMPLE, account, at_ms, began, block, gap, open, read_back};
 
-/// What is written today.
+/// Name of the version that is written today.
 const TODAY: &str = "v1-sealed";
 const SEVERAL_TODAY: &str = "v1-sealed-several";
 
@@ -32,7 +32,7 @@ fn write(root: &Path) {
     recorder.close(at_ms(70)).unwrap();
 }
 
-/// Two recorders, of which the second is left as if it had been killed.
+/// Records with two recorders, and leaves the second as if it had been killed.
 fn write_several(root: &Path) {
     let store: Arc<dyn Store> = Arc::new(FileStore::create(root).unwrap());
     let mut recorder = open(&store, at_ms(0)).unwrap();
@@ -150,7 +150,7 @@ fn what_is_written_today_reads_the_same() {
     assert_scene(folder.path());
     let folder = tempfile::tempdir().unwrap();
     write_several(folder.path());
-    // Its lock goes with the process.
+    // The lock ends with its process.
     std::fs::remove_file(folder.path().join("run=shot-7/recorder.lock")).unwrap();
     assert_several(folder.path());
 }

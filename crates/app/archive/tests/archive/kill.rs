@@ -1,4 +1,4 @@
-//! A real process on a real disk is killed while it records, once unless `TALLYCAST_KILLS` asks for more.
+//! Kill of a real process that records on a real disk, once unless `TALLYCAST_KILLS` asks for more.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -8,9 +8,9 @@ use archive::{FileStore, Input, Store};
 
 use crate::scene::{account, amount, at_ms, began, block, open, read_back};
 
-/// Tells the child where to record; without it the child's test does nothing.
+/// Environment variable with the child's folder; without it the child's test does nothing.
 const FOLDER: &str = "TALLYCAST_KILL_TEST_FOLDER";
-/// How many samples must be stored before the first child is killed; each later one is killed a step earlier or later.
+/// Number of samples stored before the first child is killed; each later one is killed a step earlier or later.
 const ENOUGH: u64 = 700;
 /// Prime to the length of a block and of a segment, so that kills meet every state between two of them.
 const STEP: u64 = 13;
@@ -22,7 +22,7 @@ fn what_a_killed_process_had_stored_is_read_and_the_rest_is_a_recorded_gap() {
     }
 }
 
-/// Kills a child that has stored so much, and records behind it.
+/// Kills a child that has stored `enough` samples, and continues its recording.
 fn kill_and_record_on(enough: u64) {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())

@@ -1,4 +1,4 @@
-//! The archive against its promises: what is acknowledged is there, what is missing is recorded.
+//! Tests of the archive's guarantees: acknowledged samples are stored, missing ones are recorded.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says why by panicking")]
 

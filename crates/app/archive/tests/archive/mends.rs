@@ -1,4 +1,4 @@
-//! What a recovery, a compaction and a reader make of files that are lost or cut, one mend a test.
+//! Repairs of lost or cut files by a recovery, a compaction and a reader, one repair per test.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::golden::copy_of;
 use crate::outage::notices;
 use crate::scene::{EPOCH, PER_SAMPLE, account, at_ms, began, block, gap, open, read_back, small, stream};
 
-/// What ends an Arrow stream.
+/// End of an Arrow stream.
 const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 fn contradictions(store: &Arc<dyn Store>) -> Vec<archive::Finding> {
@@ -32,7 +32,7 @@ fn a_segment_whose_index_is_lost_becomes_parquet_if_it_is_whole_and_stays_if_not
     let segments = named(&disk, ".arrows");
     let folder = segments[0].parent().unwrap().to_owned();
     named(&disk, ".index").iter().take(3).for_each(|path| store.remove(path).unwrap());
-    // Of the second segment the last batch is damaged, of the third one in the middle.
+    // In the second segment the last batch is damaged, in the third one in the middle.
     disk.flip(&segments[1], size_of(&disk, &segments[1]) - 20);
     disk.flip(&segments[2], size_of(&disk, &segments[2]) / 2);
     let before = read_back(&store).samples;
@@ -80,7 +80,7 @@ fn a_recording_begins_where_its_account_says_if_the_line_of_its_session_is_spoil
     assert_eq!((hole.first_index, hole.lost[Stage::Network]), (100, 50 * PER_SAMPLE));
 }
 
-/// Damages the line of the gap map that tells of the session.
+/// Damages the session line of the gap map.
 fn spoil_session(disk: &Forgetful) {
     let path = named(disk, "gaps.jsonl").remove(0);
     let text = String::from_utf8(read_whole(disk, &path).unwrap()).unwrap();
@@ -152,7 +152,8 @@ fn only_the_end_marker_itself_is_taken_for_the_end_of_a_segment() {
 
 #[test]
 fn batches_that_tell_nothing_of_themselves_count_if_something_says_that_they_were_synced() {
-    // Two batches of before they told of themselves, 20 and 10 samples: by how much of the index, with the account or without.
+    // Two batches without their own entries, 20 and 10 samples: by the size of the rest of the index, with the
+    // account or without.
     const ENTRY: u64 = 64;
     for (index_bytes, has_account, expected) in [
         (2 * ENTRY, true, 30),
@@ -193,7 +194,7 @@ fn a_recorder_takes_no_number_that_an_earlier_account_has() {
     let earlier: Vec<PathBuf> = [1, 2].map(|number| folder.join(format!("account-{number:06}.json"))).into();
     let kept = || earlier.iter().map(|path| read_whole(&disk, path).unwrap()).collect::<Vec<_>>();
     let before = kept();
-    // Nothing but them tells of the first three any more.
+    // Only they still have the first three.
     store.remove(&folder.join("account.json")).unwrap();
     store.remove(&folder.join("gaps.jsonl")).unwrap();
     record(4);
@@ -207,8 +208,8 @@ fn a_recorder_takes_no_number_that_an_earlier_account_has() {
     assert_eq!(contradictions(&store), []);
 }
 
-/// A recorder that was killed while it wrote its only segment: 300 samples are stored in thirty batches, and its account tells
-/// of the first ten.
+/// Returns a recorder that was killed while it wrote its only segment: 300 samples are stored in thirty batches, and
+/// its account has the first ten.
 fn killed_behind_its_account() -> (Forgetful, Arc<dyn Store>) {
     let disk = Forgetful::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
@@ -254,7 +255,7 @@ fn what_the_index_of_a_lost_segment_tells_is_no_time_in_which_nobody_recorded() 
 
 #[test]
 fn an_index_that_is_cut_is_said_and_made_again_wherever_something_tells_that_it_was_longer() {
-    // By the account: header only, or not even that. By what lies behind: a batch is passed over.
+    // With the account: header only, or not even that. With the data behind it: a batch is skipped.
     for kept in [&[][..], &[0..64], &[0..128, 192..1_984]] {
         let (disk, store) = killed_behind_its_account();
         let path = named(&disk, ".index").remove(0);
@@ -318,7 +319,7 @@ fn a_recorder_says_what_it_finds_damaged_and_leaves_as_it_lies() {
             _ => panic!("{what}: {said:?}"),
         };
         assert!(cause.contains(what), "{what}: {cause}");
-        // What can be made again is said once.
+        // A repair is reported once.
         let is_made_again = !what.starts_with("segment");
         let said = notices(&mut open(&store, at_ms(3_000)).unwrap());
         assert_eq!(said.is_empty(), is_made_again, "{what}: {said:?}");

@@ -1,9 +1,9 @@
-//! Every kind of file of an archive is damaged in every way a disk or a person damages files: what is read is right, or a
-//! hole, or an error; what is lost is never lost silently, and the next recorder makes no more of it: what could be read
-//! before it still can, and once the damaged file came back from a copy, everything is there.
+//! Mutations of every kind of file of an archive, as disks or persons damage them: the result of reading is right, or
+//! a hole, or an error; nothing is lost silently, and the next recorder does not increase the loss: what could be
+//! read before it still can, and once the damaged file is restored from a copy, everything is there.
 //!
-//! `TALLYCAST_MUTATIONS=N` makes N times as many; CI runs N = 1. A failure names its mutation, and that is made again by
-//! the same N.
+//! `TALLYCAST_MUTATIONS=N` makes N times as many; CI runs N = 1. A failure names its mutation, and the same N repeats
+//! it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use units::{Random, RangeSet};
 use crate::forgetful::Forgetful;
 use crate::scene::{EPOCH, at_ms, began, block, everything, gap, name, open, time_of};
 
-/// Flips and cuts of each file in the version that CI runs.
+/// Number of flips and cuts of each file in the version that CI runs.
 const TRIES: u64 = 2;
 
 fn tries() -> u64 {
@@ -59,7 +59,7 @@ fn ended(stream: Arc<StreamName>) -> StreamAccount {
     StreamAccount { stream, epoch: EPOCH, account }
 }
 
-/// Two recorders of one epoch: the first was killed, part of what it left became Parquet; the second closed.
+/// Returns two recorders' epoch: the first was killed, part of its segments became Parquet; the second closed.
 fn closed() -> Forgetful {
     let disk = killed();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
@@ -68,7 +68,7 @@ fn closed() -> Forgetful {
     left.iter().take(left.len() / 2).for_each(|segment| drop(compact(&*store, segment).unwrap()));
     record(&mut recorder, 400, 200, 1_000);
     for stream in [name(), other()] {
-        // A loss behind the last sample, which no sample tells of.
+        // A loss behind the last sample, which no stored sample shows.
         let mut gap = gap(77, 600..610, Some(Stage::Network));
         gap.stream = stream.clone();
         recorder.handle(at_ms(1_300), Input::Gap(&gap)).unwrap();
@@ -78,7 +78,7 @@ fn closed() -> Forgetful {
     disk
 }
 
-/// A recorder that was killed.
+/// Returns the disk of a recorder that was killed.
 fn killed() -> Forgetful {
     let disk = Forgetful::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
@@ -90,17 +90,17 @@ fn killed() -> Forgetful {
     disk
 }
 
-/// What was read of a stream.
+/// Result of reading a stream.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Reading {
     samples: RangeSet,
-    /// Missing samples, with why they are.
+    /// Missing samples with their reasons.
     holes: Vec<(u64, u64, Value)>,
-    /// Something was said.
+    /// True if an error or fault was reported.
     loud: bool,
 }
 
-/// Reads a stream; what is read must be right. `None` if it cannot be read, and that was said.
+/// Reads a stream; the result must be right. `None` if it cannot be read, and that was reported.
 fn read(store: &Arc<dyn Store>, stream: &StreamName, told: &str) -> Option<Reading> {
     let archive = Archive::on(Arc::clone(store)).ok()?;
     let (entries, unreadable) = archive.survey(&"shot-7".parse().unwrap()).ok()?;
@@ -140,13 +140,13 @@ fn read(store: &Arc<dyn Store>, stream: &StreamName, told: &str) -> Option<Readi
     Some(reading)
 }
 
-/// Verifies; tells whether nothing contradicts, `None` if that could not be told.
+/// Verifies, and returns the contradictions; `None` if that was impossible.
 fn verified(store: &Arc<dyn Store>) -> Option<Vec<archive::Finding>> {
     let archive = Archive::on(Arc::clone(store)).ok()?;
     Some(archive.verify(&archive::Scope::default(), &mut |_| {}).ok()?.contradictions)
 }
 
-/// Missing elements that were put down to a stage on the way, by the gap map.
+/// Returns the missing elements that the gap map assigns to a stage.
 fn explained(reading: &Reading) -> u64 {
     let stage = |reasons: &Value, stage: &str| reasons["lost"][stage].as_u64().unwrap_or(0);
     reading.holes.iter().map(|(_, _, it)| stage(it, "injected") + stage(it, "network")).sum()
@@ -161,7 +161,7 @@ fn check_kept(earlier: &Reading, later: &Reading, told: &str) {
     assert!(explained(later) >= explained(earlier), "{told} lost reasons\n{later:?}\n{earlier:?}");
 }
 
-/// A mutation of a file.
+/// Mutation of a file.
 struct Mutation<'a> {
     disk: Arc<dyn Store>,
     path: &'a Path,
@@ -169,8 +169,7 @@ struct Mutation<'a> {
 }
 
 impl Mutation<'_> {
-    /// What must hold after it: of what is read at once, of what the next recorder leaves, and of what is there once the file
-    /// came back.
+    /// Checks the results after it: of reading at once, of the next recorder, and of restoring the file.
     fn judge(&self, base: &BTreeMap<Arc<StreamName>, Reading>, come_back: impl FnOnce()) {
         let (disk, told) = (&self.disk, self.told);
         let mut before = BTreeMap::new();
@@ -186,7 +185,7 @@ impl Mutation<'_> {
             before.insert(Arc::clone(stream), found);
         }
         let (other_found, other_base) = (&before[&other()], &base[&other()]);
-        // An epoch that cannot be read is said to whoever asks for any.
+        // An unreadable epoch is reported to a reader of any stream.
         let is_untouched = other_found
             .as_ref()
             .is_some_and(|it| Reading { loud: other_base.loud, ..it.clone() } == *other_base);
@@ -195,7 +194,7 @@ impl Mutation<'_> {
         let is_whole = verified(disk).is_some_and(|found| found.is_empty());
         let was_loud = before.values().any(|found| found.as_ref().is_none_or(|found| found.loud));
         assert!(!(is_whole && was_loud), "{told}: a reader complains, and the verification does not");
-        // An error is said, and leaves everything as it is.
+        // An error is reported, and leaves everything unchanged.
         if let Ok(recorder) = open(disk, at_ms(5_000)) {
             record_on(recorder);
             for (stream, before) in before.iter().filter_map(|(stream, it)| Some((stream, it.as_ref()?))) {
@@ -226,10 +225,10 @@ impl Mutation<'_> {
     }
 }
 
-/// The next recorder of the mutated stream, with samples far behind.
+/// Records the mutated stream with the next recorder, with samples far behind.
 fn record_on(mut recorder: Recorder) {
     const BEHIND: u64 = 2_000;
-    // An error is said, and is no loss of what was there before.
+    // An error is reported, and is no loss of earlier samples.
     if recorder.handle(at_ms(5_000), Input::Began(began(BEHIND))).is_ok() {
         recorder.handle(at_ms(5_000), Input::Block(&block(BEHIND, 10))).unwrap();
     }
@@ -247,24 +246,24 @@ fn readings(disk: &Forgetful) -> BTreeMap<Arc<StreamName>, Reading> {
     [name(), other()].into_iter().map(reading).collect()
 }
 
-/// The files that are mutated: those of one of two streams, and those of both.
+/// Returns the files to be mutated: those of one of two streams, and those of both.
 fn files(disk: &Forgetful) -> Vec<PathBuf> {
     disk.paths().into_iter().filter(|path| !path.to_str().unwrap().contains("other")).collect()
 }
 
-/// Checks that a recovery left a damaged file in its place or set it aside: it may be all that somebody has of something.
+/// Checks that a recovery left a damaged file in its place or set it aside: it may be the only copy.
 fn check_not_deleted(disk: &Forgetful, path: &Path, mutated: &[u8], told: &str) {
     let is_it = |found: &PathBuf| found.to_str().unwrap().starts_with(path.to_str().unwrap());
     let kept = disk.paths().into_iter().filter(is_it).any(|found| {
         let found = read_whole(disk, &found).unwrap();
-        // Its beginning: a torn end may be cut, and something written behind it.
+        // Its start: a torn end may be cut, and something written behind it.
         let alike = found.iter().zip(mutated).take_while(|(a, b)| a == b).count();
         alike >= mutated.len().min(64)
     });
     assert!(kept, "{told}: a recovery deleted what was there");
 }
 
-/// Judges a mutation of a disk that forgets.
+/// Checks a mutation of a simulated disk.
 fn judge(
     base: &Forgetful,
     disk: Forgetful,
@@ -307,7 +306,7 @@ fn cut_and_zeroed_files_are_right_values_or_holes_or_errors() {
         let mut random = Random::new(8);
         for path in files(&base) {
             let size = read_whole(&base, &path).unwrap().len() as u64;
-            // What a dead recorder's gap map had, only its account tells, which is written from time to time.
+            // The gap map of a dead recorder is only covered by its account, which is written from time to time.
             let is_tail = kind == "killed" && path.ends_with("gaps.jsonl");
             let lengths =
                 (0..tries()).map(|_| random.below(size + 1)).chain([0, 64, 128, size.saturating_sub(64)]);
@@ -362,7 +361,7 @@ fn files_that_are_removed_or_anothers_are_said() {
             let disk = base.copy();
             disk.remove(&path).unwrap();
             let store: Arc<dyn Store> = Arc::new(disk.clone());
-            // The account of a recorder may not be written yet, and its lock means nothing while nobody holds it.
+            // The account of a recorder may not be written yet, and its lock means nothing while no process holds it.
             let may_be_absent = path.ends_with("account.json") || path.ends_with("recorder.lock");
             let found = read(&store, &name(), &told);
             assert!(may_be_absent || found.is_none_or(|found| found.loud), "{told} and nothing was said");
@@ -373,7 +372,7 @@ fn files_that_are_removed_or_anothers_are_said() {
                 *other != path && other.extension().is_some_and(|other| other == end) && end != "lock"
             });
             let mut alike: Vec<PathBuf> = alike.collect();
-            // Some of them, and of the other stream's as many.
+            // A sample of them, and as many of the other stream.
             while alike.len() as u64 > tries() {
                 alike.swap_remove(random.below(alike.len() as u64) as usize);
             }
@@ -387,7 +386,7 @@ fn files_that_are_removed_or_anothers_are_said() {
     }
 }
 
-/// Writes an archive out, so that a real file system can hold what is no file.
+/// Writes an archive to a real file system, which can hold things that are no files.
 fn write_out(base: &Forgetful, root: &Path) {
     for path in base.paths() {
         let to = root.join(&path);
@@ -402,7 +401,7 @@ fn a_folder_a_link_or_a_pipe_in_the_place_of_a_file_is_said_and_nobody_waits() {
         let readings = readings(&base);
         let mut random = Random::new(10);
         for path in files(&base) {
-            // Segments are many and alike: some of them do, unless more mutations are asked for.
+            // Segments are many and alike: a sample suffices, unless more mutations are requested.
             let is_more = path.to_str().unwrap().contains("segment-") && random.chance(0.6);
             if is_more && tries() == TRIES {
                 continue;

@@ -1,4 +1,4 @@
-//! The disk runs full, or refuses: nothing is lost silently, and recording goes on.
+//! Full or failing disk: nothing is lost silently, and recording continues.
 
 use std::sync::{Arc, Barrier};
 
@@ -139,13 +139,13 @@ fn a_small_disk_resumes_with_a_twentieth_of_it_free() {
     assert!(matches!(&said[..], [Notice::DiskFull { .. }]), "{said:?}");
     let Notice::DiskFull { cause } = &said[0] else { panic!("{said:?}") };
     assert!(cause.starts_with("no space left for") && !cause.contains('\n'), "{cause}");
-    // The options of the scene ask for 8,000 bytes, more than this disk will have free; a new segment fits.
+    // The options of the scene require 8,000 bytes, more than this disk will have free; a new segment fits.
     let used = disk.used_bytes();
     let room = used / 5;
     assert!(room < 8_000 && room > (used + room) / 20, "{used}");
     disk.set_capacity(Some(used + room));
     recorder.tick(at_ms(10_000));
-    // Said once something was stored again, not when there seems to be space.
+    // Reported once something was stored again, not when there seems to be space.
     assert!(notices(&mut recorder).is_empty());
     recorder.handle(at_ms(10_000), Input::Block(&block(1_000, 10))).unwrap();
     recorder.tick(recorder.deadline());
@@ -175,7 +175,7 @@ fn a_disk_that_tells_of_space_and_takes_nothing_is_said_to_be_full_once() {
     assert_eq!(read_back(&store).samples.len() * PER_SAMPLE, progress.stored);
 }
 
-/// What happens to an archive while it is recorded.
+/// Removal of an archive's files while it is recorded.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Taken {
     Root,
@@ -221,7 +221,7 @@ fn an_archive_that_is_taken_away_is_said_and_what_cannot_be_stored_is_counted() 
         let progress = recorder.progress().next().unwrap();
         assert_eq!(progress.accepted, 3_000 * PER_SAMPLE, "{taken:?}");
         assert_eq!(progress.stored + progress.archive_write, progress.accepted, "{taken:?}");
-        // In a folder that is still there another segment is begun at once.
+        // In a folder that still exists another segment is begun at once.
         let is_lost = progress.archive_write > 0;
         assert_eq!(is_lost, taken != Taken::Segment, "{taken:?}: what could not be stored is counted");
         let closed = recorder.close(at_ms(3_010));
@@ -253,7 +253,7 @@ fn an_archive_that_is_taken_away_is_said_and_what_cannot_be_stored_is_counted() 
     }
 }
 
-/// What somebody does to a file while it is recorded.
+/// Change of a file while it is recorded.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Done {
     Cut(u64),
@@ -318,7 +318,7 @@ fn what_is_done_to_a_file_while_it_is_recorded_is_said_and_costs_nothing_that_co
         }
         let archive = archive::Archive::open(folder.path()).unwrap();
         let found = archive.verify(&archive::Scope::default(), &mut |_| {}).unwrap();
-        // What was only added behind a segment or an index is cut off again.
+        // Bytes added behind a segment or an index are cut off again.
         let is_repaired = done == Done::AddedTo && end != "gaps.jsonl";
         assert_eq!(found.is_whole(), is_repaired, "{told}: {:?}", found.contradictions);
     }

@@ -1,4 +1,4 @@
-//! Ranges, thinning and exports, over both forms and while recording goes on.
+//! Ranges, thinning and exports, over both forms and while recording continues.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::scene::{
     PER_SAMPLE, account, at_ms, began, block, element, everything, gap, open, read_back, stream, time_of,
 };
 
-/// 1,000 samples in blocks of ten; 300 to 350 lost on purpose, 700 to 710 without a record.
+/// Records 1,000 samples in blocks of ten; 300 to 350 lost on purpose, 700 to 710 without a record.
 fn recorded() -> (Forgetful, Arc<dyn Store>, Recorder) {
     let disk = Forgetful::default();
     let store: Arc<dyn Store> = Arc::new(disk.clone());
@@ -138,7 +138,7 @@ fn a_damaged_batch_is_a_hole_that_says_so_and_the_rest_is_read() {
     let [hole] = damaged[..] else { panic!("one batch is damaged: {:?}", read.holes) };
     assert!(hole.gaps[0].evidence[0].contains("does not match its checksum"));
     assert_eq!(read.samples.len() + hole.samples, 940);
-    // What cannot be read cannot be verified: the segment stays as it is.
+    // An unreadable segment cannot be verified: it stays unchanged.
     let folder = path.parent().unwrap().to_owned();
     assert!(compact(&*store, &archive::ClosedSegment { folder, number: 1 }).is_err());
     assert!(store.open(&path).is_ok());
@@ -283,7 +283,7 @@ fn a_dead_recorders_run_is_seen_to_be_unattended_and_its_absence_counted() {
     disk.kill();
     let (_, entry) = stream(&store);
     assert_eq!((entry.epochs[0].state, entry.epochs[0].attended), (RecordingState::Open, false));
-    // A recorder that finds nobody publishing: how long nobody recorded is not known.
+    // A recorder that finds no publisher: the extent of the absence is unknown.
     open(&store, at_ms(2_000)).unwrap().close(at_ms(2_001)).unwrap();
     let (_, entry) = stream(&store);
     let absences: Vec<_> = entry.epochs[0].absences().map(|gap| (gap.positions.clone(), gap.t1)).collect();
@@ -333,7 +333,7 @@ fn a_recording_whose_reader_left_is_cut_as_its_account_is() {
     assert_eq!(recording.account["reader"]["state"], "cut");
 }
 
-/// The rows' indices as ranges, and the first samples of the holes.
+/// Returns the rows' indices as ranges, and the first samples of the holes.
 fn gathered(store: &Arc<dyn Store>, indices: std::ops::Range<u64>) -> (Vec<(u64, u64)>, Vec<u64>) {
     let (archive, entry) = stream(store);
     let read = archive.samples(&entry.epochs[0], everything(), indices).unwrap();

@@ -1,4 +1,4 @@
-//! Every dtype, shape and odd value comes back bit for bit, from both forms.
+//! Round trip of every dtype, shape and odd value, bit for bit, in both forms.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A stream whose every sample is known from its index, a recorder for it, and what must be read back.
+//! Test scene: a stream whose every sample follows from its index, a recorder for it, and a check of the result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use ledger::{Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 use sample::{Block, Channel, Dtype, SampleBuffer, Schema, StreamName};
 use units::{Epoch, Instant, RangeSet, SampleRate, WallTime};
 
-/// Returns how much of something a test does: what `variable` says, for long runs, or else a little.
+/// Returns the amount of work for a test: the value of `variable`, for long runs, or else a small one.
 pub(crate) fn amount(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |text| text.parse().expect("a whole number"))
 }
@@ -119,7 +119,7 @@ pub(crate) fn everything() -> std::ops::Range<WallTime> {
     WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX)
 }
 
-/// What is read back: which samples are there, and the holes between them.
+/// Result of reading: the samples, and the holes between them.
 #[derive(Debug, Default)]
 pub(crate) struct ReadBack {
     pub(crate) samples: RangeSet,

@@ -1,5 +1,5 @@
-//! A stream that begins while the archive takes nothing: it is recorded once the archive is back, and what it missed until
-//! then is a counted hole.
+//! Streams that begin while the archive refuses writes: they are recorded once it is back, and the samples missed
+//! until then are a counted hole.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use crate::forgetful::Forgetful;
 use crate::outage::{kind_of, notices};
 use crate::scene::{PER_SAMPLE, account, at_ms, began, block, gap, open, read_back};
 
-/// What there was of the stream before it began.
+/// Recording of the stream before it began.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Before {
     Nothing,
     /// An earlier recorder wrote it up to sample 100.
     Recorder,
-    /// The same recorder did.
+    /// The same recorder wrote it up to sample 100.
     Session,
 }
 
-/// An archive that can be taken away.
+/// Archive that can be made unavailable.
 struct Place {
     store: Arc<dyn Store>,
     what: What,
 }
 
 enum What {
-    /// A folder, and where it is while it is away.
+    /// A folder, and its path while it is moved away.
     Folder { folder: PathBuf, aside: PathBuf, _kept: tempfile::TempDir },
-    /// A disk that fills up.
+    /// A disk that runs full.
     Disk(Forgetful),
 }
 
@@ -65,7 +65,7 @@ impl Place {
         }
     }
 
-    /// Tells what contradicts.
+    /// Returns the contradictions.
     fn contradictions(&self) -> Vec<archive::Finding> {
         let archive = Archive::on(Arc::clone(&self.store)).unwrap();
         archive.verify(&Scope::default(), &mut |_| {}).unwrap().contradictions
@@ -148,7 +148,7 @@ fn a_stream_that_begins_and_ends_while_the_archive_is_away_is_a_hole_once_it_is_
         }
         place.bring_back();
         recorder.tick(at_ms(5_000));
-        // Written as soon as it can be: a recorder that dies now has told it.
+        // Written as soon as possible: a recorder that dies now has recorded it.
         std::mem::forget(recorder);
         let read = read_back(&place.store);
         assert_eq!(read.holes.iter().map(|hole| hole.lost[Stage::ArchiveWrite]).sum::<u64>(), 300);

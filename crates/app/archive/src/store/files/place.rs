@@ -1,8 +1,8 @@
-//! Opening beneath a folder that is held open: nothing blocks, and nothing leads out of it.
+//! Opening of files below a folder that is held open: nothing blocks, and no path leads out of it.
 //!
-//! Every step down is one `openat` that follows no link, so that a link in the archive leads nowhere, and a file is opened
-//! without waiting and looked at before a byte of it is believed: a pipe, a folder or a device in its place is named
-//! instead. Start with [`Place`].
+//! Every step down is one `openat` that follows no link, so that a link in the archive leads nowhere. A file is
+//! opened without blocking, and its type is checked before it is read: an error names a pipe, a folder or a device in
+//! its place. Start with [`Place`].
 
 use std::fs::File;
 use std::io;
@@ -13,16 +13,16 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 
 use crate::store::StoreError;
 
-/// How a folder is opened: never through a link.
+/// Flags for opening a folder: never through a link.
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// How a file is opened, whatever for: without waiting for the other end of a pipe, never through a link.
+/// Flags for opening a file in any mode: without waiting for the other end of a pipe, never through a link.
 const FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-/// What a new file may be, before the user's mask.
+/// Permissions of a new file, before the user's mask.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
-/// What a new folder may be, before the user's mask.
+/// Permissions of a new folder, before the user's mask.
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o777);
 
-/// The folder of an archive, held open.
+/// Folder of an archive, held open.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
@@ -31,7 +31,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Opens the folder. It may itself be reached through links; nothing in it is.
+    /// Opens the folder. Its own path may have links; below it none is followed.
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
         let failed = |cause: io::Error| StoreError::from_system("open", path, cause);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -52,12 +52,12 @@ impl Place {
         self.path.join(path)
     }
 
-    /// Opens a folder beneath.
+    /// Opens a folder below this one.
     pub(super) fn open_folder(&self, path: &Path) -> Result<OwnedFd, StoreError> {
         self.walk(path, Missing::IsAnError)
     }
 
-    /// Makes a folder beneath, with all above it.
+    /// Creates a folder below this one, with all its parents.
     pub(super) fn make_folder(&self, path: &Path) -> Result<OwnedFd, StoreError> {
         self.walk(path, Missing::IsMade)
     }
@@ -96,7 +96,7 @@ impl Place {
         })
     }
 
-    /// Opens a file beneath; anything else in its place is an error that names it.
+    /// Opens a file below this folder; anything else in its place is an error that names it.
     pub(super) fn open_file(&self, path: &Path, how: OFlags) -> Result<File, StoreError> {
         let (folder, name) = self.parent(path)?;
         let full = self.full(path);
@@ -139,7 +139,7 @@ impl Place {
         Ok((folder, name.into()))
     }
 
-    /// Checks that the folder is still what its path leads to.
+    /// Checks that the path still leads to the folder.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         match rustix::fs::stat(&self.path) {
             Ok(stat) if identity(&stat) == self.identity => Ok(()),
@@ -147,7 +147,7 @@ impl Place {
         }
     }
 
-    /// Checks that a path beneath still leads to an open file.
+    /// Checks that a path below still leads to an open file.
     pub(super) fn check_file(&self, path: &Path, known: (u64, u64)) -> Result<(), StoreError> {
         match rustix::fs::statat(&self.folder, path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if identity(&stat) == known => Ok(()),
@@ -162,12 +162,12 @@ enum Missing {
     IsMade,
 }
 
-/// Returns what tells a file from every other: its device and its number there.
+/// Returns the identity of a file: its device and its inode number.
 pub(super) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Says why a file could not be opened: by what lies in its place, where that is the reason.
+/// Returns the error for a file that could not be opened: what is in its place, if that is the reason.
 fn refusal(
     folder: std::os::fd::BorrowedFd<'_>,
     name: &Path,
@@ -182,7 +182,7 @@ fn refusal(
     }
 }
 
-/// Returns what lies at a name if it is no file.
+/// Returns the kind of what has a name if it is no file.
 fn kind_at(folder: std::os::fd::BorrowedFd<'_>, name: &Path) -> Option<&'static str> {
     kind_of(&rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?)
 }
