@@ -1,7 +1,7 @@
-//! Whether a host is set up for continuous data: what it is, what it should be for the rate it shall carry, and why.
+//! Audit of a host for continuous data: its settings, the values they should have for the expected rate, and why.
 //!
-//! Nothing is recommended by custom: buffers follow from the rate and the longest pause, limits from what the host has counted since
-//! it was started. One function a subject; [`audit`] is the list.
+//! No recommendation is a mere convention: buffers follow from the rate and the longest pause, limits from the
+//! kernel's counts since the host was started. One function per subject; [`audit`] is the list.
 
 mod card;
 mod firewall;
@@ -23,132 +23,132 @@ pub use processors::{Interrupt, Processors};
 pub use queue::Queue;
 pub use tcp::Tcp;
 
-/// What was found out about a host. What could not be read is not there.
+/// Facts about a host. A fact that could not be read is absent.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Facts {
-    /// What shall be carried.
+    /// Expected load.
     pub load: Load,
     /// Numbers of `/proc/sys`, by their dotted names.
     pub settings: BTreeMap<String, u64>,
-    /// What the kernel has counted since the host was started, as in [`Snapshot::counters`](crate::Snapshot::counters).
+    /// Kernel counters since the host was started, as in [`Snapshot::counters`](crate::Snapshot::counters).
     pub counters: BTreeMap<String, u64>,
-    /// How long ago the host was started.
+    /// Time since the host was started.
     pub uptime: Option<Duration>,
-    /// The interfaces that are switched on.
+    /// Interfaces that are up.
     pub interfaces: Vec<Interface>,
-    /// The bridges that are, or have as a port, one of the interfaces.
+    /// Bridges that are one of the interfaces, or have one of them as a port.
     pub bridges: Vec<Bridge>,
-    /// What is to be seen of the firewall.
+    /// Visible part of the firewall.
     pub firewall: Firewall,
-    /// How TCP is set.
+    /// Settings of TCP.
     pub tcp: Tcp,
-    /// Whether groups have a route of their own (224.0.0.0/4).
+    /// True if groups have a route of their own (224.0.0.0/4).
     pub has_multicast_route: Option<bool>,
-    /// Pages of UDP memory in use, and the size of a page.
+    /// Number of pages of UDP memory in use.
     pub udp_memory_pages: Option<u64>,
-    /// Whether the clock is disciplined, and by how much it may be wrong.
+    /// State and maximum error of the clock.
     pub clock: Option<Clock>,
-    /// Its processors.
+    /// Processors of the host.
     pub processors: Option<Processors>,
-    /// How processors choose their frequency, each governor once.
+    /// Frequency governors of the processors, each once.
     pub governors: Vec<String>,
-    /// What this is, if no machine of its own: `virtual machine`, `container`.
+    /// Kind of guest, if this is no physical machine: `virtual machine`, `container`.
     pub guest: Option<String>,
-    /// Bytes of swap in use.
+    /// Swap in use, in bytes.
     pub swap_used_bytes: Option<u64>,
-    /// How full disks are.
+    /// Fill levels of the disks.
     pub disks: Vec<Disk>,
-    /// The share of the last minute in which something waited for `cpu`, `io`, `memory`, in percent.
+    /// Share of the last minute in which a task waited for `cpu`, `io`, `memory`, in percent.
     pub pressure: BTreeMap<String, f64>,
-    /// The share of the last ten seconds in which something waited for a disk, in percent.
+    /// Share of the last ten seconds in which a task waited for a disk, in percent.
     pub waiting_for_disks_percent: Option<f64>,
-    /// The processes that are blocked this moment, as `name[pid]`.
+    /// Processes that are blocked at the moment, as `name[pid]`.
     pub blocked: Vec<String>,
 }
 
-/// What shall be carried.
+/// Load that the host is expected to carry.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Load {
-    /// Payload in a second.
+    /// Payload in bytes per second.
     pub bytes_per_second: f64,
-    /// Where that is from, in words.
+    /// Origin of that value, as text.
     pub origin: &'static str,
-    /// How long a reader may not come to read.
+    /// Longest time in which a reader does not read.
     pub longest_pause: Duration,
-    /// How long to the other end and back, where that is known.
+    /// Round-trip time to the other end, where it is known.
     pub round_trip: Option<Duration>,
 }
 
-/// A network interface.
+/// Network interface.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Interface {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// The largest IP packet, in bytes.
+    /// Largest IP packet, in bytes.
     pub mtu: u32,
-    /// What it carries, where its driver tells.
+    /// Link rate in bits per second, where the driver reports it.
     pub bits_per_second: Option<u64>,
-    /// Leads back to this host only.
+    /// True for a loopback interface.
     pub is_loopback: bool,
-    /// Takes groups.
+    /// True if it supports multicast.
     pub takes_groups: bool,
-    /// How its card is set.
+    /// Settings of its card.
     pub card: Card,
-    /// It is a port of a bridge.
+    /// True if it is a port of a bridge.
     pub is_bridged: bool,
-    /// What was joined on it.
+    /// Groups joined on it.
     pub groups: Option<Groups>,
-    /// The queue before it.
+    /// Queue of the interface.
     pub queue: Option<Queue>,
-    /// Its card's interrupts: none if it is a virtual one, nothing where they cannot be seen.
+    /// Interrupts of its card: empty for a virtual interface, `None` where they cannot be seen.
     pub interrupts: Option<Vec<Interrupt>>,
 }
 
-/// A clock.
+/// State of the clock.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Clock {
-    /// A daemon disciplines it.
+    /// True if a daemon disciplines it.
     pub is_synchronised: bool,
-    /// By how much it may be wrong, as that daemon says.
+    /// Maximum error, as reported by that daemon.
     pub max_error: Duration,
 }
 
-/// A disk.
+/// Disk.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Disk {
-    /// Where it is mounted.
+    /// Mount point.
     pub path: String,
-    /// How much of it is used, from 0 to 1.
+    /// Used share, from 0 to 1.
     pub used_share: f64,
 }
 
-/// How a host stands in one respect.
+/// Result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Judgement {
     /// Nothing to do.
     Ok,
     /// It cannot be seen here.
     NotSeen,
-    /// It may cost data.
+    /// It may lose data.
     Warn,
-    /// It will.
+    /// It will lose data.
     Fail,
 }
 
-/// The judgement of a host in one respect.
+/// Check of one setting or property of a host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Check {
-    /// The respect in which the host is judged.
+    /// Name of the check.
     pub name: &'static str,
-    /// How it stands.
+    /// Result of the check.
     pub judgement: Judgement,
-    /// What it is now.
+    /// Current value.
     pub live: String,
-    /// What it should be, where that is another value.
+    /// Recommended value, where it differs.
     pub recommended: Option<String>,
-    /// Why that matters.
+    /// Reason why it matters.
     pub why: String,
-    /// What helps.
+    /// Remedies.
     pub remedies: Vec<Remedy>,
 }
 
@@ -159,7 +159,7 @@ impl Default for Load {
 }
 
 impl Judgement {
-    /// Returns it in a word.
+    /// Returns the name of the result.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -205,14 +205,14 @@ impl Facts {
         self.settings.get(name).copied()
     }
 
-    /// Returns what the kernel has counted under a name, all processors or devices together.
+    /// Returns the sum of a kernel counter over all processors or devices.
     fn counted(&self, name: &str) -> u64 {
         let of_places = self.counters.iter().filter(|(key, _)| key.split('/').next() == Some(name));
         of_places.map(|(_, count)| count).sum()
     }
 }
 
-/// Judges a host, each respect on its own; one respect may have several checks, such as one for each interface.
+/// Checks a host, each subject separately; a subject may have several checks, such as one for each interface.
 #[must_use]
 pub fn audit(facts: &Facts) -> Vec<Check> {
     const CHECKS: [fn(&Facts) -> Vec<Check>; 27] = [
@@ -247,7 +247,7 @@ pub fn audit(facts: &Facts) -> Vec<Check> {
     CHECKS.iter().flat_map(|judge| judge(facts)).collect()
 }
 
-/// Returns the name of an interface's setting of IPv4, as `sysctl` takes it: where a dot is in the interface's, with slashes.
+/// Returns the `sysctl` name of an interface's IPv4 setting: with slashes if the interface's name has a dot.
 #[must_use]
 pub fn interface_setting(interface: &str, setting: &str) -> String {
     let separator = if interface.contains('.') { '/' } else { '.' };

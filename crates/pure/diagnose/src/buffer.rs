@@ -1,21 +1,23 @@
-//! How large a receive buffer would have been large enough, and how a reader is given one.
+//! Size of a sufficient receive buffer, and remedies that enlarge it.
 
 use std::net::IpAddr;
 
 use crate::snapshot::{Snapshot, Socket};
 use crate::{Change, Remedy};
 
-/// What a datagram of 1,472 bytes takes of a receive buffer, the kernel's structures included; smaller ones are taken for as large.
+/// Receive-buffer memory of a datagram of 1,472 bytes, the kernel's structures included; smaller ones are assumed to
+/// take as much.
 ///
-/// Source: measured: a fourth is the last that an effective buffer of 8,192 bytes takes.
+/// Source: measured: a fourth datagram is the last that an effective buffer of 8,192 bytes takes.
 pub(crate) const DATAGRAM_BYTES: u64 = 2_304;
-/// The same of a packet with its IP header, by which larger ones are reckoned.
+/// Size of such a packet with its IP header, by which larger ones are scaled.
 const PACKET_BYTES: u64 = 1_500;
 
-/// A larger receive buffer than this is not recommended: whoever needs it is too slow.
+/// Maximum recommended receive buffer: a reader that needs more is too slow.
 const MAX_BUFFER_BYTES: u64 = 1 << 26;
 
-/// A receive buffer that would have held what was lost between two snapshots, too: at once, and for the next time.
+/// Returns remedies for a receive buffer that would also have held the data lost between two snapshots: at once, and
+/// for the next start.
 pub(crate) fn larger_buffer(snapshots: (&Snapshot, &Snapshot), socket: &Socket, count: u64) -> Vec<Remedy> {
     let more = count.saturating_mul(room_of_one(snapshots, socket));
     let wanted = u64::from(socket.buffer_bytes).saturating_add(more);
@@ -34,36 +36,37 @@ pub(crate) fn larger_buffer(snapshots: (&Snapshot, &Snapshot), socket: &Socket, 
     at_once.into_iter().chain([next_time(snapshots.1, socket, wanted)]).collect()
 }
 
-/// What a datagram takes of a buffer, as large as the namespace's were on average, which nobody counts for one socket.
+/// Returns the buffer memory of a datagram of the namespace's mean size, because sizes are not counted per socket.
 fn room_of_one(snapshots: (&Snapshot, &Snapshot), socket: &Socket) -> u64 {
     let v4 = mean_bytes(snapshots, ["IpExtInOctets", "IpInReceives", "IpReasmReqds", "IpReasmOKs"]);
     let v6 = mean_bytes(snapshots, ["Ip6InOctets", "Ip6InReceives", "Ip6ReasmReqds", "Ip6ReasmOKs"]);
     let mean = match socket.local.ip() {
         IpAddr::V4(_) => v4,
-        // A socket of any address takes both versions.
+        // A socket bound to any address receives both versions.
         IpAddr::V6(address) if address.is_unspecified() => v4.max(v6),
         IpAddr::V6(_) => v6,
     };
     (mean.saturating_mul(DATAGRAM_BYTES) / PACKET_BYTES).max(DATAGRAM_BYTES)
 }
 
-/// Returns how many bytes came in what was handed up as one, its fragments together; 0 where nothing came.
+/// Returns the mean size of received datagrams, reassembled ones included, in bytes; 0 if there were none.
 fn mean_bytes((before, after): (&Snapshot, &Snapshot), names: [&str; 4]) -> u64 {
-    /// The largest that IP carries.
+    /// Largest datagram that IP carries, in bytes.
     const MOST: u64 = 65_535;
     let [octets, packets, fragments, wholes] = names.map(|name| after.rise(before, name));
     let units = packets.saturating_sub(fragments).saturating_add(wholes);
     octets.checked_div(units).unwrap_or(0).min(MOST)
 }
 
-/// Programs that ask for a buffer get at most `rmem_max`, the others have `rmem_default`.
+/// Returns the remedy for the next start: programs that request a buffer get at most `rmem_max`, the others
+/// `rmem_default`.
 fn next_time(after: &Snapshot, socket: &Socket, wanted: u64) -> Remedy {
     let asks_for_none = after.settings.rmem_default_bytes == Some(u64::from(socket.buffer_bytes));
     if asks_for_none {
         let what = "a larger receive buffer for programs that ask for none; start the reader again";
         return Remedy::by_sysctl(what, "net.core.rmem_default", wanted, after.settings.rmem_default_bytes);
     }
-    // The kernel doubles what is asked for.
+    // The kernel doubles the requested size.
     let asked = wanted / 2;
     let what = format!("a larger receive buffer: let the reader ask for {asked} bytes (SO_RCVBUF)");
     match after.settings.rmem_max_bytes {

@@ -1,45 +1,45 @@
-//! Why a receive buffer was full, by what the threads of its owner did meanwhile.
+//! Cause of a full receive buffer, from the activity of its owner's threads.
 //!
-//! That a buffer is full says where, not why: a reader may be too slow, have no processor, be blocked, or be fast enough for all
-//! but the bursts.
+//! A full buffer is a place, not a cause: a reader may be too slow, have no processor, be blocked, or be fast enough
+//! except for bursts.
 
 use core::fmt;
 use core::time::Duration;
 
 use crate::snapshot::{Owner, Thread};
 
-/// Why a receive buffer was full.
+/// Cause of a full receive buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// A thread of the reader ran nearly all the time: it cannot do more.
+    /// A thread of the reader ran nearly all the time: it is at its limit.
     TooSlow,
-    /// It could have run and had no processor.
+    /// The reader was runnable and had no processor.
     Starved,
-    /// It was blocked, as by a disk or by swapping; the kernel does not tell by which.
+    /// The reader was blocked, as by a disk or by swapping; the kernel does not report by which.
     Blocked,
-    /// It was blocked, and there was something to wait for at the disks.
+    /// The reader was blocked, and there was pressure on the disks.
     BlockedByDisk,
-    /// It was blocked, and waited for its own memory, which came back from swap.
+    /// The reader was blocked, and waited for its own memory to be read from swap.
     BlockedBySwap,
-    /// It slept most of the time: more came in a short time than the buffer holds.
+    /// The reader slept most of the time: more arrived in a short time than the buffer holds.
     Burst,
 }
 
-/// A thread that ran for so much of the time can do no more.
+/// Share of running time from which a thread is at its limit.
 const BUSY: f64 = 0.9;
-/// One that waited for a processor for so much of the time misses it.
+/// Share of waiting time from which a thread is starved of a processor.
 const STARVED: f64 = 0.2;
 
 impl Cause {
-    /// Finds the cause by two snapshots of the owner, `time` apart; `None` if its threads could not be seen. It takes more than the
-    /// threads to find what blocked them ([`crate::stall`]).
+    /// Finds the cause from two snapshots of the owner, `time` apart; `None` if its threads could not be seen.
+    /// Finding out what blocked them takes more than the threads ([`crate::stall`]).
     pub(crate) fn find(before: &Owner, after: &Owner, time: Duration) -> Option<Self> {
         let time = time.as_secs_f64();
         if before.pid != after.pid || time <= 0.0 {
             return None;
         }
         let known = |thread: &Thread| before.threads.iter().find(|it| it.tid == thread.tid).copied();
-        // One that came meanwhile has no past to compare with.
+        // A thread that started meanwhile has no earlier counts.
         let both: Vec<(Thread, Thread)> =
             after.threads.iter().filter_map(|thread| Some((known(thread)?, *thread))).collect();
         if both.is_empty() {

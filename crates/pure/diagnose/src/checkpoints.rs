@@ -1,8 +1,9 @@
-//! Checkpoints: places on a datagram's way through a host where it is seen to pass, and what follows from those that were not.
+//! Checkpoints: places on a datagram's path through a host where its passage is seen, and losses derived from holes
+//! there.
 //!
-//! The network has no drop events. Of what it lost only this is to be seen: it left one host, and never came to the other. At each
-//! checkpoint the kernel knows which number of a stream should come next, and tells of holes. A hole is the weakest evidence:
-//! what comes a little later, what a drop event names, and what passed elsewhere is not missing.
+//! The network has no drop events. A datagram that it lost left one host and never arrived at the other. At each
+//! checkpoint the kernel program knows the next number of a stream, and reports holes. A hole is the weakest
+//! evidence: a datagram that arrives a little later, has a drop event, or passed elsewhere is not missing.
 //!
 //! Source: `netif_receive_skb`, `net_dev_queue` and `net_dev_start_xmit`, the kernel's own tracepoints.
 
@@ -15,19 +16,19 @@ use units::{Instant, RangeSet};
 
 use crate::drops::{DropEvent, Numbers};
 
-/// A place on a datagram's way through a host, in the order of the way.
+/// Place on a datagram's path through a host, in the order of the path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Checkpoint {
-    /// It comes to the queue of the device that it leaves by.
+    /// Enqueued at the device that it leaves by.
     Queue,
-    /// It leaves the queue for the device.
+    /// Dequeued and passed to the device.
     Transmit,
-    /// It has come in by a device.
+    /// Received by a device.
     Receive,
 }
 
 impl Checkpoint {
-    /// All of them.
+    /// All checkpoints.
     pub const ALL: [Self; 3] = [Self::Queue, Self::Transmit, Self::Receive];
 
     /// Returns its short name.
@@ -40,7 +41,7 @@ impl Checkpoint {
         }
     }
 
-    /// Returns the kernel's own name of it.
+    /// Returns the kernel's name of its tracepoint.
     #[must_use]
     pub const fn tracepoint(self) -> &'static str {
         match self {
@@ -51,85 +52,85 @@ impl Checkpoint {
     }
 }
 
-/// A stream on its way from one sender to one destination.
+/// Stream from one sender to one destination.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Way {
-    /// Who sends it.
+    /// Address of the sender.
     pub source: SocketAddr,
-    /// Where it is sent to.
+    /// Address of the destination.
     pub destination: SocketAddr,
-    /// The stream, 0 where its protocol has none.
+    /// Number of the stream, 0 where its protocol has none.
     pub stream: u64,
-    /// The incarnation of its publisher, 0 where its protocol has none.
+    /// Incarnation of its publisher, 0 where its protocol has none.
     pub incarnation: u64,
 }
 
-/// Where a stream is seen to pass.
+/// Place where a stream is seen to pass.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Passage {
-    /// The stream, on its way.
+    /// Stream with its sender and destination.
     pub way: Way,
-    /// At which checkpoint.
+    /// Checkpoint of the passage.
     pub checkpoint: Checkpoint,
-    /// Of which network namespace; 0 where the kernel does not tell.
+    /// Number of the network namespace; 0 where the kernel does not report it.
     pub namespace: u32,
-    /// Of which device.
+    /// Number of the device.
     pub device: u32,
 }
 
-/// Numbers that came where others should have.
+/// Deviation from the expected next number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Jump {
-    /// These were passed over.
+    /// Numbers that were skipped.
     Over(Range<u64>),
-    /// These came after all.
+    /// Numbers that arrived after all.
     Late(Range<u64>),
 }
 
-/// What has passed at a checkpoint so far.
+/// Datagrams that have passed at a checkpoint so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Passed {
-    /// The first number that was seen.
+    /// First number that was seen.
     pub first: u64,
-    /// The number that should come next.
+    /// Next expected number.
     pub next: u64,
-    /// How many datagrams.
+    /// Number of datagrams.
     pub datagrams: u64,
 }
 
-/// What is missing at a checkpoint, as the reason of an event.
+/// Reason of an event for a hole at a checkpoint.
 pub(crate) const HOLE: &str = "HOLE";
 
-/// What is missing may still come, or be named, for so long.
+/// Time in which a missing datagram may still arrive or be named by an event.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// As many are not missing at once: event files have no room for it (`docs/formats/doctor-events.md`).
+/// Size of a hole that is considered invalid: event files have no room for it (`docs/formats/doctor-events.md`).
 const MOST_MISSING: u64 = 1 << 32;
 
-/// The most runs of numbers that are remembered of one stream until they leave their queue.
+/// Maximum number of ranges that are remembered of one stream until they leave their queue.
 const MAX_WAITING: usize = 1 << 16;
 
-/// Draws from the holes of checkpoints what was lost between them.
+/// Tracker that derives losses between checkpoints from the holes at them.
 #[derive(Clone, Debug, Default)]
 pub struct Trail {
     holes: BTreeMap<Passage, Holes>,
-    /// What drop events named of late, by whose it is.
+    /// Numbers recently named by drop events, by stream.
     named: BTreeMap<Way, Aging>,
     turned: Option<Instant>,
 }
 
-/// Numbers, those of this turn and those of the turn before.
+/// Numbers of this period and of the one before.
 #[derive(Clone, Debug, Default)]
 struct Aging {
     young: RangeSet,
     old: RangeSet,
 }
 
-/// Numbers that are missing, and since when they are.
+/// Missing numbers, and the time since when.
 #[derive(Clone, Debug, Default)]
 struct Holes {
     missing: Aging,
-    /// When the first of them was.
+    /// Time of the first of them.
     since: Option<Instant>,
 }
 
@@ -143,12 +144,12 @@ impl Aging {
         self.old.iter().chain(self.young.iter())
     }
 
-    /// The young become old; returns those that were.
+    /// Makes the young ones old; returns the previous old ones.
     fn turn(&mut self) -> RangeSet {
         core::mem::replace(&mut self.old, core::mem::take(&mut self.young))
     }
 
-    /// Those of the young that lie below become old; the others stay, if they are not too many.
+    /// Makes the young ones below a limit old; the others stay, unless they are too many.
     fn turn_below(&mut self, limit: u64) {
         let below: RangeSet = self.young.intersection(0..limit).collect();
         self.young.remove(0..limit);
@@ -164,11 +165,11 @@ impl Aging {
 }
 
 impl Trail {
-    /// Takes a report of a checkpoint.
+    /// Takes the report of a checkpoint.
     pub fn jump(&mut self, at: Instant, passage: Passage, jump: &Jump) {
         let holes = self.holes.entry(passage).or_default();
         match jump {
-            // Nobody sends so many between two that come: these numbers are made up.
+            // No sender skips so many numbers: these are forged.
             Jump::Over(numbers) if numbers.end - numbers.start >= MOST_MISSING => {}
             Jump::Over(numbers) => {
                 holes.missing.young.insert(numbers.clone());
@@ -178,7 +179,7 @@ impl Trail {
         }
     }
 
-    /// Takes what drop events name: they know better.
+    /// Takes drop events, which are the better evidence for their datagrams.
     pub fn explain(&mut self, events: &[DropEvent]) {
         for event in events.iter().filter(|event| event.is_loss()) {
             let Some(numbers) = event.numbers else { continue };
@@ -188,7 +189,8 @@ impl Trail {
         }
     }
 
-    /// Leaves everything that is missing where it came in: some of it may have passed unseen. Returns how many that was.
+    /// Drops all holes at receiving checkpoints: some of these datagrams may have passed unseen. Returns their
+    /// number.
     pub fn forget_received(&mut self) -> u64 {
         let received = |passage: &Passage| passage.checkpoint == Checkpoint::Receive;
         let mut forgotten = 0;
@@ -199,14 +201,14 @@ impl Trail {
         forgotten
     }
 
-    /// Tells whether there may be something to tell: until then nobody need ask what has passed.
+    /// Returns whether something may be due: until then the passed numbers need not be read.
     #[must_use]
     pub fn is_due(&self, now: Instant) -> bool {
         self.turned.is_none_or(|turned| now.since(turned) >= GRACE)
     }
 
-    /// Tells what has been missing for long enough, as events of the namespace that it is missing in; `passed` is what had
-    /// passed before the last jumps were taken.
+    /// Returns the datagrams that have been missing long enough, as events of the namespace in which they are
+    /// missing; `passed` is the state before the last jumps were taken.
     pub fn settle(&mut self, now: Instant, passed: &BTreeMap<Passage, Passed>) -> Vec<DropEvent> {
         self.turned.get_or_insert(now);
         if !self.is_due(now) {
@@ -216,7 +218,7 @@ impl Trail {
         self.turn(passed)
     }
 
-    /// Reports everything that is missing.
+    /// Returns everything that is missing.
     pub fn finish(&mut self, passed: &BTreeMap<Passage, Passed>) -> Vec<DropEvent> {
         let mut events = self.turn(passed);
         events.extend(self.turn(passed));
@@ -233,7 +235,7 @@ impl Trail {
             let mut missing = holes.missing.turn();
             holes.since = since.filter(|_| !holes.missing.is_empty());
             let is_sent = |it: &Passage| it.is_sending_of(&passage.way, passage.namespace);
-            // What this namespace sends to itself has no network on its way.
+            // Datagrams that this namespace sends to itself cross no network.
             if passage.checkpoint == Checkpoint::Receive && passed.keys().any(is_sent) {
                 continue;
             }
@@ -245,7 +247,7 @@ impl Trail {
         events
     }
 
-    /// What is known of numbers that have still to leave their queue is kept until they have.
+    /// Keeps explanations of numbers that have not left their queue yet.
     fn age_what_is_known(&mut self, passed: &BTreeMap<Passage, Passed>) {
         for (passage, holes) in &mut self.holes {
             if passage.checkpoint == Checkpoint::Queue {
@@ -262,7 +264,8 @@ impl Trail {
         self.named.retain(|_, named| !named.is_empty());
     }
 
-    /// Takes from what is missing what drop events named, what was missing before, and what came in elsewhere.
+    /// Removes from the missing numbers those that drop events named, that were missing before, and that arrived
+    /// elsewhere.
     fn leave_what_is_known(
         &mut self,
         passage: &Passage,
@@ -283,14 +286,14 @@ impl Trail {
             let mut came: RangeSet = missing.intersection(seen.first..seen.next).collect();
             came.remove_all(missing_there.iter());
             missing.remove_all(came.iter());
-            // What is missing there as well is reported once.
+            // Numbers missing at both are reported once.
             if let Some(there) = self.holes.get_mut(other) {
                 missing_there.iter().for_each(|numbers| there.missing.remove(numbers));
             }
         }
     }
 
-    /// Returns which of these numbers are missing at a passage.
+    /// Returns the numbers that are missing at a passage.
     fn holes(&self, passage: &Passage, numbers: &RangeSet) -> RangeSet {
         let holes =
             self.holes.get(passage).into_iter().flat_map(|holes| [&holes.missing.old, &holes.missing.young]);
@@ -314,7 +317,7 @@ impl Way {
     }
 }
 
-/// Says what is missing as the kernel would have said it.
+/// Returns the event of a hole, in the form of the kernel's drop events.
 fn event(at: Instant, passage: &Passage, numbers: Range<u64>) -> DropEvent {
     let Passage { way, checkpoint, namespace, device } = *passage;
     let last = numbers.end - 1;
@@ -354,7 +357,7 @@ mod tests {
         Passage { way: way(), checkpoint, namespace: 4, device }
     }
 
-    /// What has passed at each of these checkpoints: numbers from 0.
+    /// Returns the numbers passed at each of these checkpoints, from 0.
     fn passed(passages: &[(Passage, u64)]) -> BTreeMap<Passage, Passed> {
         let of =
             |(passage, next): &(Passage, u64)| (*passage, Passed { first: 0, next: *next, datagrams: *next });
@@ -407,7 +410,7 @@ mod tests {
         let mut trail = Trail::default();
         trail.jump(at(0), queue, &Jump::Over(3..5));
         trail.explain(&[named("QDISC_DROP", 8, 8)]);
-        // The queue is long: it takes a second until what was behind leaves it.
+        // The queue is long: its last datagram leaves it after a second.
         for turn in 0..4 {
             assert_eq!(reported(&trail.settle(at(turn * 250), &passed(&[(queue, 40), (device, 2)]))), []);
         }
@@ -426,7 +429,7 @@ mod tests {
         trail.jump(at(0), one, &Jump::Over(3..6));
         trail.jump(at(0), other, &Jump::Over(5..8));
         trail.jump(at(0), one, &Jump::Over(30..31));
-        // The other has come to 20 only.
+        // The other has reached 20 only.
         let events = trail.finish(&passed(&[(one, 40), (other, 20)]));
         assert_eq!(reported(&events), [(Some(Stage::Network), 5, 5), (Some(Stage::Network), 30, 30)]);
     }
@@ -454,7 +457,7 @@ mod tests {
         trail.jump(at(0), rx, &Jump::Over(3..67));
         trail.jump(at(0), xmit, &Jump::Over(3..4));
         assert_eq!(trail.forget_received(), 64);
-        // Of another namespace's sending nothing follows for this one.
+        // Sending in another namespace proves nothing for this one.
         let elsewhere = Passage { namespace: 9, ..xmit };
         trail.jump(at(0), rx, &Jump::Over(80..81));
         let events = trail.finish(&passed(&[(rx, 90), (elsewhere, 90)]));

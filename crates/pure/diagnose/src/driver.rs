@@ -1,8 +1,9 @@
-//! What drivers count of losses (`ethtool -S`): which of their names mean one, and what each means.
+//! Loss counters of drivers (`ethtool -S`): the names that count losses, and the meaning of each.
 //!
-//! Every driver has names of its own, and most of what it counts is no loss. What stands in no row here is not looked at: bytes and
-//! packets, what was asked of flow control, `rx_no_buffer_count` alone (Intel's cards keep such a packet in their own memory, and
-//! mostly bring it a moment later). All but those that are apart are among the errors and drops of `/proc/net/dev`, too.
+//! Every driver has names of its own, and most of its counters are no losses. Names in no row here are ignored: bytes
+//! and packets, flow control requests, `rx_no_buffer_count` alone (Intel's cards keep such a packet in their own
+//! memory, and mostly deliver it a moment later). All except those that are apart are also part of the errors and
+//! drops of `/proc/net/dev`.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +14,25 @@ use crate::finding::{Evidence, Finding, Place, Unit};
 use crate::rules::{evidence, sum};
 use crate::snapshot::Snapshot;
 
-/// What a rise of a driver's counter means.
+/// Meaning of a rise of a driver's counter.
 #[derive(PartialEq, Eq, Debug)]
 struct Meaning {
-    /// Without queue and number: `rx_drops` is `rx0_drops`, `rx_queue_0_drops` and `[0]: rx_drops`, too.
+    /// Names without queue and number: `rx_drops` is `rx0_drops`, `rx_queue_0_drops` and `[0]: rx_drops`, too.
     names: &'static [&'static str],
     stage: Stage,
     kind: Kind,
     why: &'static str,
-    /// `DEVICE` stands for its name.
+    /// Remedy; `DEVICE` is replaced by the device's name.
     remedy: &'static str,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// Each is a packet that the device had no room for.
+    /// Each count is a packet for which the device had no room.
     NoRoom,
-    /// It tells of why, and how many packets that cost it does not tell.
+    /// The counter gives the reason, but not the number of packets lost.
     Hint,
-    /// Each is a packet, and no other count has it.
+    /// Each count is a packet that no other counter includes.
     Apart,
 }
 
@@ -39,10 +40,11 @@ const NO_ROOM: &str =
     "the device had no room for them: its ring was full; packets of any protocol are counted";
 const LARGER_RING: &str = "make the ring larger (`ethtool -g DEVICE`, `-G DEVICE rx N`), let the card tell sooner what came (`ethtool -C DEVICE rx-usecs N`), or switch flow control on (`ethtool -A DEVICE rx on`)";
 
-/// Names: documentation and sources of the drivers in Linux 6.18 (`drivers/net/ethernet`, `veth.c`, `virtio_net.c`).
+/// Meanings of names. Source: documentation and sources of the drivers in Linux 6.18 (`drivers/net/ethernet`,
+/// `veth.c`, `virtio_net.c`).
 const MEANINGS: &[Meaning] = &[
     Meaning {
-        // Intel's, many others', Mellanox's, Broadcom's, and those of virtual machines.
+        // Those of Intel, many others, Mellanox, Broadcom, and of virtual machines.
         names: &[
             "rx_missed_errors",
             "rx_missed",
@@ -128,7 +130,7 @@ const MEANINGS: &[Meaning] = &[
     },
 ];
 
-/// Tells whether a rise of what a driver counts under this name may say something of a loss.
+/// Returns whether a rise of a driver's counter of this name may indicate a loss.
 #[must_use]
 pub fn driver_counts_losses(name: &str) -> bool {
     meaning(&bare(name)).is_some()
@@ -138,7 +140,7 @@ fn meaning(bare: &str) -> Option<&'static Meaning> {
     MEANINGS.iter().find(|meaning| meaning.names.contains(&bare))
 }
 
-/// The name of what is counted, without the queue that it is counted for.
+/// Returns the name of a counter without its queue.
 fn bare(name: &str) -> String {
     let words = name.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     // `rx0`, `rxq1`, `queue`, `0`.
@@ -146,11 +148,11 @@ fn bare(name: &str) -> String {
     let kept = without_number.filter(|word| !matches!(*word, "" | "queue" | "q" | "ring" | "ch"));
     let words: Vec<&str> = kept.map(|word| if word == "rxq" { "rx" } else { word }).collect();
     let name = words.join("_").to_ascii_lowercase();
-    // Some say whose queue it is in the middle: `queue_0_rx_xdp_drop` has it in front already.
+    // Some have the queue's kind in the middle: `queue_0_rx_xdp_drop` has it in front already.
     name.replace("rx_rx_", "rx_")
 }
 
-/// What one device's driver counted of one meaning.
+/// Rise of one device's counters of one meaning.
 struct Rise {
     meaning: &'static Meaning,
     count: u64,
@@ -159,10 +161,10 @@ struct Rise {
 
 const PREFIX: &str = "ethtool:";
 
-/// Returns what rose of a device, the most first.
+/// Returns the rises of a device's counters, the largest first.
 ///
-/// A driver that counts for each queue often counts the sum, too, or the same packet at several places: the largest is what
-/// is certain.
+/// A driver that counts for each queue often counts the sum, too, or the same packet at several places: only the
+/// largest count is certain.
 fn rises(before: &Snapshot, after: &Snapshot, device: &str, stage: Stage) -> Vec<Rise> {
     let mut found: Vec<Rise> = Vec::new();
     for meaning in MEANINGS.iter().filter(|meaning| meaning.stage == stage) {
@@ -189,13 +191,13 @@ fn rises(before: &Snapshot, after: &Snapshot, device: &str, stage: Stage) -> Vec
     found
 }
 
-/// Returns how many packets of a device's drops its driver had no room for, for certain.
+/// Returns the number of a device's dropped packets for which its driver certainly had no room.
 pub(crate) fn had_no_room(before: &Snapshot, after: &Snapshot, device: &str) -> u64 {
     let rises = rises(before, after, device, Stage::ReceiverNic);
     rises.iter().filter(|rise| rise.meaning.kind == Kind::NoRoom).map(|rise| rise.count).max().unwrap_or(0)
 }
 
-/// Adds what only drivers count.
+/// Adds losses that only drivers count.
 pub(crate) fn add_what_only_drivers_count(findings: &mut Vec<Finding>, before: &Snapshot, after: &Snapshot) {
     let mut devices: Vec<&str> =
         after.of_prefix(PREFIX).filter_map(|key| Some(key.rsplit_once('/')?.1)).collect();
@@ -222,7 +224,7 @@ fn add(findings: &mut Vec<Finding>, device: &str, rise: Rise) {
     let place = Place::Device(device.to_owned());
     if let Some(finding) = findings.iter_mut().find(|it| it.stage == meaning.stage && it.place == place) {
         finding.count = finding.count.saturating_add(count);
-        // Those of a device's stage are explained by all that its driver counts of it.
+        // The losses of a device's stage are explained by all the counters of its driver.
         if meaning.stage == Stage::ReceiverHook {
             finding.evidence.extend(evidence);
             finding.remedies.push(remedy(meaning, device));
@@ -245,8 +247,8 @@ fn add(findings: &mut Vec<Finding>, device: &str, rise: Rise) {
     });
 }
 
-/// What a program dropped `virtio_net` counts among its `rx_drops`, and so among the drops of the device, too: these are as many
-/// at least then.
+/// Moves the packets that a program dropped to its finding: `virtio_net` counts them among its `rx_drops`, and so
+/// among the drops of the device, which are then at least as many.
 fn leave_to_program(
     findings: &mut [Finding],
     before: &Snapshot,
@@ -267,12 +269,12 @@ fn leave_to_program(
     }
 }
 
-/// Tells whether a driver's name of a device is this one, for whatever queue.
+/// Returns whether a device's counter has this name, for any queue.
 fn of_name(key: &str, wanted: &str) -> bool {
     key.rsplit_once('/').is_some_and(|(name, _)| bare(name) == wanted)
 }
 
-/// Says of what a device lost why, and what helps, where its driver counts more exactly.
+/// Adds cause and remedy to the losses of a device whose driver counts more exactly.
 pub(crate) fn explain(findings: &mut [Finding], before: &Snapshot, after: &Snapshot) {
     for finding in findings.iter_mut().filter(|it| matches!(it.stage, Stage::ReceiverNic | Stage::SenderNic))
     {
@@ -282,11 +284,11 @@ pub(crate) fn explain(findings: &mut [Finding], before: &Snapshot, after: &Snaps
         finding.why = first.meaning.why.to_owned();
         let mut remedies: Vec<Remedy> = rises.iter().map(|rise| remedy(rise.meaning, device)).collect();
         remedies.dedup();
-        // What somebody can do with a command stands; words give way to those that say more.
+        // Remedies with a command stay; text gives way to more specific text.
         remedies.extend(finding.remedies.drain(..).filter(|remedy| remedy.command().is_some()));
         finding.remedies = remedies;
         for evidence in rises.into_iter().flat_map(|rise| rise.evidence) {
-            // One that is apart brought its own.
+            // A counter that is apart has added its own.
             if !finding.evidence.contains(&evidence) {
                 finding.evidence.push(evidence);
             }
@@ -294,7 +296,7 @@ pub(crate) fn explain(findings: &mut [Finding], before: &Snapshot, after: &Snaps
     }
 }
 
-/// Tells whether a device lost packets only because they were damaged: then nobody was too slow for them.
+/// Returns whether a device lost packets only because they were damaged: then it was not too slow for them.
 pub(crate) fn is_damage_only(finding: &Finding) -> bool {
     let of_driver = finding.evidence.iter().filter_map(|it| it.counter.strip_prefix(PREFIX));
     let names = of_driver.filter_map(|key| Some(bare(key.rsplit_once('/')?.0)));
@@ -384,7 +386,7 @@ mod tests {
                 let remedy = &finding.remedies[0].what;
                 assert!(remedy == &meaning.remedy.replace("DEVICE", "eth0"), "{name}: {remedy}");
                 assert!(!remedy.contains("DEVICE"), "{remedy}");
-                // Alone a count that others have, too, is no loss.
+                // A counter that others include is no loss alone.
                 assert_eq!(reported(&[(&counter, 7)]).len(), usize::from(is_apart), "{name}");
             }
         }

@@ -1,41 +1,43 @@
-//! Drop events: datagrams that the kernel freed unread, one by one or in runs of their like.
+//! Drop events: datagrams that the kernel freed unread, one by one or in runs of equal ones.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use units::Instant;
 
-/// Datagrams that the kernel freed unread, alike and in a row.
+/// Consecutive equal datagrams that the kernel freed unread.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DropEvent {
-    /// When the first was.
+    /// Time of the first one.
     pub at: Instant,
-    /// Why: the kernel's own name without `SKB_DROP_REASON_`; `NOT_SPECIFIED` also where this kernel does not tell.
+    /// Reason: the kernel's name without `SKB_DROP_REASON_`; `NOT_SPECIFIED` also where this kernel does not report
+    /// it.
     pub reason: Arc<str>,
-    /// Where in the kernel: the function, without what the compiler added to its name; `None` where this user may not see it.
+    /// Function in the kernel, without suffixes of the compiler; `None` where this user may not see it.
     pub location: Option<Arc<str>>,
-    /// The cookie of the socket that would have received it; `None` where it was not found yet, or this kernel does not tell.
+    /// Cookie of the socket that would have received it; `None` where it was not found yet, or this kernel does not
+    /// report it.
     pub socket: Option<u64>,
-    /// The number of the network namespace; `None` where the kernel had let go of it.
+    /// Number of the network namespace; `None` where the kernel had released it.
     pub namespace: Option<u32>,
-    /// The number of the network device; `None` where the kernel had let go of it.
+    /// Number of the network device; `None` where the kernel had released it.
     pub device: Option<u32>,
-    /// Whether it had come in by a device of the namespace.
+    /// True if it had arrived at a device of the namespace.
     pub is_incoming: bool,
-    /// Who sent it; port 0 for the later fragments of a datagram.
+    /// Address of the sender; port 0 for the later fragments of a datagram.
     pub source: SocketAddr,
-    /// Where it was sent to; port 0 for the later fragments of a datagram.
+    /// Address of the destination; port 0 for the later fragments of a datagram.
     pub destination: SocketAddr,
-    /// Which fragment of a datagram; `None` for whole ones.
+    /// Fragment of a datagram; `None` for whole ones.
     pub fragment: Option<Fragment>,
-    /// Stream and numbers; `None` where no profile fits, or the beginning of the payload was not there.
+    /// Stream and numbers; `None` where no profile matches, or the start of the payload was not available.
     pub numbers: Option<Numbers>,
-    /// How many datagrams, or fragments.
+    /// Number of datagrams or fragments.
     pub count: u64,
 }
 
 impl DropEvent {
-    /// Returns why and where, in the kernel's own names.
+    /// Returns reason and place, in the kernel's own names.
     #[must_use]
     pub fn name(&self) -> String {
         let location = self.location.as_deref().map_or_else(String::new, |location| format!(" @ {location}"));
@@ -43,25 +45,25 @@ impl DropEvent {
     }
 }
 
-/// Which fragment of a datagram.
+/// Fragment of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Fragment {
-    /// What all fragments of the datagram share.
+    /// Identification that all fragments of the datagram share.
     pub id: u32,
-    /// The first has ports and number.
+    /// True for the first fragment, which has ports and number.
     pub is_first: bool,
 }
 
 /// Datagrams of a stream in the order of their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Numbers {
-    /// The stream, as its protocol has it.
+    /// Identifier of the stream in its protocol.
     pub stream: u64,
-    /// The incarnation of its publisher, 0 where its protocol has none.
+    /// Incarnation of its publisher, 0 where its protocol has none.
     pub incarnation: u64,
-    /// The first number.
+    /// First number.
     pub first: u64,
-    /// The last one.
+    /// Last number.
     pub last: u64,
 }
 
@@ -69,7 +71,7 @@ pub struct Numbers {
 pub(crate) mod tests {
     use super::*;
 
-    /// Makes an event of one datagram without a number.
+    /// Returns an event of one datagram without a number.
     pub(crate) fn event(reason: &str) -> DropEvent {
         DropEvent {
             at: Instant::ORIGIN,

@@ -1,8 +1,9 @@
-//! Datagrams that drop events name, and the counters that counted them.
+//! Matching of drop events to the counters that counted the same datagrams.
 //!
-//! Events and counters show the same losses and are read one after the other. A loss is counted before its event is there, so a
-//! snapshot that reads the counters first has the event of each loss that it counted, and of some that only the next one counts.
-//! A loss that was counted and is in no event is *not observed*; it is reported as such, never guessed.
+//! Events and counters show the same losses and are read one after the other. A loss is counted before its event is
+//! available, so a snapshot that reads the counters first has the event of each counted loss, and of some that only
+//! the next one counts. A loss that was counted and is in no event is *not observed*; it is reported as such, never
+//! guessed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -19,40 +20,40 @@ use crate::reasons::Meaning;
 use crate::rules::evidence;
 use crate::snapshot::Snapshot;
 
-/// Datagrams of one sender, and of one stream where a profile fits, that drop events name.
+/// Datagrams in drop events, of one sender, and of one stream where a profile matches.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Datagrams {
-    /// Who sent them.
+    /// Address of the sender.
     pub source: SocketAddr,
-    /// Where they were sent to.
+    /// Address of the destination.
     pub destination: SocketAddr,
-    /// The stream and its publisher's incarnation; `None` where no profile fits.
+    /// Stream and its publisher's incarnation; `None` where no profile matches.
     pub stream: Option<(u64, u64)>,
-    /// Their numbers; empty where no profile fits.
+    /// Numbers of the datagrams; empty where no profile matches.
     pub numbers: RangeSet,
-    /// How many.
+    /// Number of datagrams.
     pub count: u64,
 }
 
-/// Matches drop events to the findings of counters.
+/// Matcher of drop events and the findings of counters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventMatcher {
     fragments: Fragments,
     groups: BTreeMap<(Option<Stage>, Place), Group>,
 }
 
-/// What events say of one stage and place.
+/// Events of one stage and place.
 #[derive(Clone, Debug, Default)]
 struct Group {
-    /// Since the last snapshot.
+    /// Events since the last snapshot.
     fresh: Bag,
-    /// From the snapshot before; no counter has confirmed them yet.
+    /// Events from the snapshot before, which no counter has confirmed yet.
     held: Bag,
-    /// Events beyond what the last snapshot counted: the next one counts them.
+    /// Number of events beyond the last snapshot's counts: the next one counts them.
     credit: u64,
 }
 
-/// Whose datagrams are.
+/// Sender, destination and stream of datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Flow {
     source: SocketAddr,
@@ -60,13 +61,13 @@ struct Flow {
     stream: Option<(u64, u64)>,
 }
 
-/// Datagrams with what is known of them.
+/// Datagrams with their known properties.
 #[derive(Clone, Debug, Default)]
 struct Bag {
     count: u64,
-    /// Numbers and how many, by whose they are.
+    /// Numbers and count, by flow.
     datagrams: BTreeMap<Flow, (RangeSet, u64)>,
-    /// By reason and place in the kernel.
+    /// Counts by reason and place in the kernel.
     reasons: BTreeMap<String, u64>,
     meaning: Option<Meaning>,
 }
@@ -97,7 +98,7 @@ impl Bag {
     }
 
     fn evidence(&self) -> impl Iterator<Item = Evidence> + '_ {
-        // A hole is no event of the kernel's.
+        // A hole is no event of the kernel.
         let name = |reason: &str| match reason.starts_with(HOLE) {
             true => reason.to_owned(),
             false => format!("kfree_skb {reason}"),
@@ -131,10 +132,10 @@ impl EventMatcher {
         self.groups.entry((stage, place(stage, event, snapshot))).or_default().fresh.take(event);
     }
 
-    /// Adds to the findings of counters the datagrams that events name; adds findings for losses that no counter shows.
+    /// Adds the datagrams in events to the findings of counters; adds findings for losses that no counter shows.
     ///
-    /// With `counts_others`, the counters of the namespace count more than the events are of: those are left out then, and what
-    /// events say stands for itself.
+    /// With `counts_others`, the counters of the namespace include more ports than the events: those are left out,
+    /// and events are reported without them.
     pub(crate) fn settle(&mut self, findings: &mut Vec<Finding>, counts_others: bool) -> Vec<Unplaced> {
         if counts_others {
             findings.retain(|finding| matches!(finding.place, Place::Socket { .. }));
@@ -165,7 +166,8 @@ impl EventMatcher {
         unplaced
     }
 
-    /// Where counters show how many one socket dropped, and not for which of several reasons, events do: if they name as many.
+    /// Corrects shares: if counters show only the sum that a socket dropped for several reasons, events of the same
+    /// sum show the shares.
     fn correct_shares(&self, findings: &mut [Finding]) {
         let places: BTreeSet<Place> =
             findings.iter().filter(|it| it.is_apportioned).map(|it| it.place.clone()).collect();
@@ -183,7 +185,7 @@ impl EventMatcher {
         }
     }
 
-    /// Reports everything that is held.
+    /// Reports all held events.
     pub(crate) fn finish(&mut self, snapshot: &Snapshot) -> (Vec<Finding>, Vec<Unplaced>) {
         for event in self.fragments.finish() {
             self.put(snapshot, &event);
@@ -202,44 +204,44 @@ impl EventMatcher {
     }
 }
 
-/// Datagrams that were freed for a reason, at a place of the kernel, that belong to no stage that is known here.
+/// Datagrams that were freed for a reason and at a place of the kernel that belong to no known stage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unplaced {
-    /// The reason and the place, by the kernel's names, and how many.
+    /// Reason and place, by the kernel's names, with counts.
     pub evidence: Vec<Evidence>,
-    /// What they were.
+    /// Datagrams of the events.
     pub datagrams: Vec<Datagrams>,
-    /// How many.
+    /// Number of datagrams.
     pub count: u64,
 }
 
 impl Group {
-    /// Counts losses that events name and no counter has shown.
+    /// Returns the number of losses that events name and no counter has shown.
     const fn named(&self) -> u64 {
         self.credit + self.held.count + self.fresh.count
     }
 
-    /// Gives a counter's finding what events say of it.
+    /// Adds the events of its stage and place to a counter's finding.
     fn give(&mut self, finding: &mut Finding) {
         let (named, fresh) = (self.named(), self.fresh.count);
         let mut bag = std::mem::take(&mut self.held);
         bag.join(std::mem::take(&mut self.fresh));
         finding.evidence.extend(bag.evidence());
         finding.datagrams = bag.list();
-        // Failures of datagrams that came in fragments are counted several times each: how many are not named is not to be said.
+        // A datagram in fragments fails several times: the number without an event is unknown.
         let is_countable = finding.unit != Unit::Failures || named == 0;
         finding.not_observed = Some(if is_countable { finding.count.saturating_sub(named) } else { 0 });
         self.credit = 0;
         let rest = named.saturating_sub(finding.count).min(fresh);
         if finding.unit == Unit::Datagrams {
-            // Either the next snapshot counts them, or nothing ever does; they have been listed.
+            // Either the next snapshot counts them, or none ever does; they have been listed.
             self.held = Bag { count: rest, meaning: bag.meaning, ..Bag::default() };
         } else {
             self.credit = rest;
         }
     }
 
-    /// Reports losses that no counter showed for a whole snapshot; all of them where no counter is to come.
+    /// Reports losses that no counter showed for a whole snapshot; all of them if no counter will follow.
     fn report(&mut self, stage: Stage, place: &Place, is_alone: bool) -> Option<Finding> {
         let fresh = std::mem::take(&mut self.fresh);
         let mut bag = std::mem::replace(&mut self.held, fresh);
@@ -271,12 +273,12 @@ impl Group {
     }
 }
 
-/// Returns where on the host an event was, as the counters of its stage have it.
+/// Returns the place of an event on the host, as the counters of its stage have it.
 fn place(stage: Option<Stage>, event: &DropEvent, snapshot: &Snapshot) -> Place {
     let of_socket = || {
         let by_cookie = event.socket.and_then(|cookie| snapshot.socket(cookie));
         let mut bound = snapshot.sockets.iter().filter(|socket| is_bound(socket.local, event.destination));
-        // Where the kernel does not name the socket, the only possible one.
+        // If the kernel does not name the socket, the only possible one.
         let by_address = bound.next().filter(|_| bound.next().is_none() && event.socket.is_none());
         by_cookie.or(by_address).map_or(Place::Namespace, |socket| socket.place())
     };
@@ -296,7 +298,7 @@ fn place(stage: Option<Stage>, event: &DropEvent, snapshot: &Snapshot) -> Place 
     }
 }
 
-/// Tells whether a program on the device dropped it that the device counts for.
+/// Returns whether a program on the device dropped it, which the device counts.
 fn is_of_device(event: &DropEvent) -> bool {
     let is_of_driver = |location: &str| location.ends_with("_xdp_rcv_skb");
     &*event.reason == "TC_INGRESS" || event.location.as_deref().is_some_and(is_of_driver)
@@ -324,7 +326,7 @@ mod tests {
         Socket { cookie: COOKIE, local, buffer_bytes: 8_192, drops, owner: None }
     }
 
-    /// A snapshot of a socket that dropped so many for want of buffer.
+    /// Returns a snapshot of a socket that dropped `drops` datagrams because its buffer was full.
     fn full(seconds: u64, drops: u32) -> Snapshot {
         let count = u64::from(drops);
         let mut snapshot = snapshot(seconds, &[("UdpRcvbufErrors", count), ("UdpInErrors", count)]);
@@ -342,7 +344,7 @@ mod tests {
         Some(Observed { events, is_of_ports: false })
     }
 
-    /// Stage, count, numbers, not observed.
+    /// Stage, count, numbers and number not observed.
     type Reported = (Stage, u64, Vec<(u64, u64)>, u64);
 
     fn reported(losses: &Losses) -> Vec<Reported> {
@@ -483,7 +485,7 @@ mod tests {
                 let mut drop_some = |number: &mut u32| {
                     for _ in 0..random.below(4) {
                         let count = 1 + random.below(9) as u32;
-                        // Now and then an event is lost.
+                        // An event is lost now and then.
                         if random.chance(0.9) {
                             let first = u64::from(*number);
                             events.push(numbered("SOCKET_RCVBUFF", first, first + u64::from(count) - 1));

@@ -1,4 +1,4 @@
-//! A finding: what was lost, where, why, and what helps.
+//! Finding of a loss: count, place, cause and remedy.
 
 use std::net::SocketAddr;
 
@@ -6,61 +6,61 @@ use ledger::Stage;
 
 use crate::{Cause, Datagrams, Remedy};
 
-/// A loss at one stage and place, as far as it was seen.
+/// Loss at one stage and place, as far as it was seen.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Finding {
-    /// Where on the way.
+    /// Stage of the loss.
     pub stage: Stage,
-    /// Where on this host.
+    /// Place on this host.
     pub place: Place,
-    /// How many were lost.
+    /// Number of lost units.
     pub count: u64,
-    /// Of what.
+    /// Unit of the count.
     pub unit: Unit,
-    /// The counters tell how many were lost at several places or stages, and not how many at each: shares are estimates.
+    /// True if the counters give a sum over several places or stages: shares are estimates.
     pub is_apportioned: bool,
-    /// By which counts.
+    /// Counters that show the loss.
     pub evidence: Vec<Evidence>,
-    /// Fill levels that matter at this stage, when the snapshot was taken.
+    /// Fill levels that matter at this stage, at the time of the snapshot.
     pub levels: Vec<Level>,
-    /// Why, as far as it was seen.
+    /// Cause, as far as it was seen.
     pub cause: Option<Cause>,
-    /// What it means, in words.
+    /// Explanation of the loss, as text.
     pub why: String,
-    /// What helps, the likeliest first.
+    /// Remedies, the most likely first.
     pub remedies: Vec<Remedy>,
-    /// Which they were, as far as drop events name them.
+    /// Lost datagrams, as far as drop events name them.
     pub datagrams: Vec<Datagrams>,
-    /// How many of them no event names; `None` without events.
+    /// Number of datagrams without an event; `None` without events.
     pub not_observed: Option<u64>,
 }
 
-/// A place on a host.
+/// Place on a host.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Place {
-    /// A socket: its number, where it is bound, and process and name of its owner where that was seen.
+    /// Socket: its cookie, its address, and pid and name of its owner where that was seen.
     Socket {
-        /// Its identity among all sockets of the host.
+        /// Identity among all sockets of the host.
         cookie: u64,
-        /// Where it is bound.
+        /// Address that it is bound to.
         local: SocketAddr,
-        /// Whose it is.
+        /// Pid and name of its owner.
         owner: Option<(u32, String)>,
     },
-    /// A network device, by its name.
+    /// Network device, by its name.
     Device(String),
-    /// This network namespace; the counter does not tell for which socket.
+    /// This network namespace; the counter does not distinguish sockets.
     Namespace,
-    /// This host: the counter does not tell for which namespace.
+    /// This host; the counter does not distinguish namespaces.
     Host,
 }
 
-/// What is counted.
+/// Unit of a count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Datagrams.
     Datagrams,
-    /// Datagrams, or trains of them where the socket takes trains: a bound from below.
+    /// Datagrams, or trains of them where the socket takes trains: a lower bound.
     DatagramsOrTrains,
     /// Packets of any protocol; fragments and trains count once.
     Packets,
@@ -68,28 +68,28 @@ pub enum Unit {
     Failures,
 }
 
-/// By how much a count rose.
+/// Rise of a counter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Evidence {
-    /// The kernel's own name.
+    /// Name of the counter in the kernel.
     pub counter: String,
-    /// By how much.
+    /// Difference of the counter.
     pub rise: u64,
 }
 
-/// What stood at a moment, and does not only grow.
+/// Level at a moment, which may rise and fall.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Level {
-    /// The kernel's own name, or a disk's.
+    /// Name in the kernel, or a disk.
     pub name: String,
-    /// How much it was.
+    /// Level at the time of the snapshot.
     pub value: u64,
-    /// How much it may be, where that is known.
+    /// Maximum level, where it is known.
     pub limit: Option<u64>,
 }
 
 impl Unit {
-    /// Returns the unit in words.
+    /// Returns the unit as text.
     #[must_use]
     pub const fn in_words(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
-//! Datagrams that travelled in fragments: one loss, however many fragments of it were freed.
+//! Datagrams sent in fragments: one loss for any number of freed fragments.
 //!
-//! Only the first fragment has ports and number. The first event of a datagram says where it was lost; what the kernel frees
-//! later of the same datagram is a consequence. Both are held together by the addresses and the identification that all fragments
+//! Only the first fragment has ports and number. The first event of a datagram shows where it was lost; later events
+//! of the same datagram are consequences. They are joined by the addresses and the identification that all fragments
 //! share (RFC 791, section 3.2; RFC 8200, section 4.5).
 
 use core::time::Duration;
@@ -12,7 +12,7 @@ use units::Instant;
 
 use crate::drops::{DropEvent, Fragment};
 
-/// Joins events of fragments to events of datagrams.
+/// Converter from events of fragments to events of datagrams.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fragments {
     open: BTreeMap<Key, Open>,
@@ -25,20 +25,20 @@ struct Key {
     id: u32,
 }
 
-/// A datagram of which fragments were freed.
+/// Datagram of which fragments were freed.
 #[derive(Clone, Debug)]
 struct Open {
-    /// Its first event; `None` once it was reported.
+    /// First event; `None` once it was reported.
     first: Option<DropEvent>,
     at: Instant,
 }
 
-/// How long an identification stands for one datagram: what the kernel waits for fragments (`ipfrag_time`), and some more.
+/// Lifetime of an identification: the kernel's time to wait for fragments (`ipfrag_time`), and a margin.
 const LIFETIME: Duration = Duration::from_secs(35);
-/// The most datagrams that are held; beyond that the oldest are reported as they are.
+/// Maximum number of datagrams that are held; beyond that the oldest are reported unchanged.
 const ROOM: usize = 16_384;
 
-/// The kernel's reason for fragments that waited too long for the others.
+/// Reason in the kernel for fragments that waited too long for the others.
 const GIVEN_UP: &str = "FRAG_REASM_TIMEOUT";
 
 fn unnumbered(event: DropEvent) -> DropEvent {
@@ -46,7 +46,8 @@ fn unnumbered(event: DropEvent) -> DropEvent {
 }
 
 impl Fragments {
-    /// Takes an event; returns what is known by it, if anything: whole datagrams at once, others when their first fragment was seen.
+    /// Takes an event; returns an event of a datagram if it is known: whole datagrams at once, others once their
+    /// first fragment was seen.
     pub(crate) fn take(&mut self, event: DropEvent) -> Option<DropEvent> {
         let Some(Fragment { id, is_first }) = event.fragment else { return Some(event) };
         let key = Key { source: event.source.ip(), destination: event.destination.ip(), id };
@@ -60,8 +61,8 @@ impl Fragments {
         Some(DropEvent { source, destination, numbers, count: 1, ..first })
     }
 
-    /// Returns the datagrams of which no first fragment came in time: they have no number. Of those that the kernel has given up
-    /// itself all fragments were freed together, and what there was of them has been taken.
+    /// Returns the datagrams without a first fragment in time: they have no number. When the kernel itself has given
+    /// one up, all its fragments were freed together and their events have been taken.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<DropEvent> {
         let mut reported = Vec::new();
         for open in self.open.values_mut() {
@@ -79,7 +80,7 @@ impl Fragments {
         reported
     }
 
-    /// Returns all that are left.
+    /// Returns all remaining datagrams.
     pub(crate) fn finish(&mut self) -> Vec<DropEvent> {
         let mut reported = Vec::new();
         self.leave(|_| true, &mut reported);

@@ -1,7 +1,8 @@
 //! Diagnosis of lost datagrams: from snapshots of a host and drop events to findings with cause, remedy and undo.
 //!
-//! The crate reads nothing itself. The caller hands one [`Snapshot`] after the other to a [`Watch`], which reports what was lost between
-//! them, where, and why. A finding never claims more than was seen: where a counter leaves several explanations, the finding says so.
+//! The crate reads nothing itself. The caller passes consecutive [`Snapshot`]s to a [`Watch`], which reports losses
+//! between them with place and cause. A finding never claims more than was seen: if a counter has several
+//! explanations, the finding has them all.
 
 pub mod audit;
 mod buffer;

@@ -16,20 +16,20 @@ use crate::{Cause, Change, Remedy, driver, softirq, stall};
 /// Losses between two snapshots, as far as counters show them.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Losses {
-    /// One for each stage and place.
+    /// Findings, one for each stage and place.
     pub findings: Vec<Finding>,
-    /// What the kernel counted for sockets that are not there any more, at least.
+    /// Minimum number of datagrams that the kernel counted for sockets which no longer exist.
     pub not_observed: u64,
-    /// What events name and no stage is known for.
+    /// Datagrams in events of no known stage.
     pub unplaced: Vec<Unplaced>,
-    /// How many datagrams the readers of the namespace were given meanwhile.
+    /// Number of datagrams delivered to readers of the namespace in the same time.
     pub delivered: u64,
-    /// How many packets the processors of the whole host took in meanwhile, for whatever namespace.
+    /// Number of packets processed by the whole host in the same time, for any namespace.
     pub processed: u64,
 }
 
 impl Losses {
-    /// Adds what was lost later.
+    /// Adds later losses.
     pub fn join(&mut self, later: Self) {
         self.findings.extend(later.findings);
         self.not_observed = self.not_observed.saturating_add(later.not_observed);
@@ -42,29 +42,29 @@ impl Losses {
 /// Drop events of one namespace, read after the counters of a snapshot.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Observed {
-    /// What was freed unread.
+    /// Events of datagrams freed unread.
     pub events: Vec<DropEvent>,
-    /// Only some ports are watched: the counters of the namespace cover others, too.
+    /// True if only some ports are watched: the counters of the namespace cover others, too.
     pub is_of_ports: bool,
 }
 
-/// A series of snapshots of a host: every drop of a socket is reported once, as soon as its reason is known.
+/// Series of snapshots of a host: every drop of a socket is reported once, as soon as its reason is known.
 ///
-/// The kernel counts for the whole namespace why sockets dropped, and for each socket how much. Where there is one reason, or one
-/// socket, that is exact; otherwise shares are estimated, and marked.
+/// The kernel counts reasons for the whole namespace, and drops for each socket. With one reason, or one socket, the
+/// result is exact; otherwise shares are estimated, and marked.
 #[derive(Clone, Debug)]
 pub struct Watch {
     before: Snapshot,
-    /// Up to which count the drops of sockets have been reported, by their cookies.
+    /// Drops of sockets that have been reported, by their cookies.
     reported: BTreeMap<u64, u32>,
     event_matcher: EventMatcher,
     ahead: Ahead,
-    /// Drops that the last snapshot counted by reason and not among all errors: these count them a moment later.
+    /// Drops that the last snapshot counted by reason but not as errors yet: these follow a moment later.
     early_reasons: u64,
 }
 
 impl Watch {
-    /// Begins with a first snapshot: losses before it are not reported.
+    /// Starts with a first snapshot: losses before it are not reported.
     #[must_use]
     pub fn begin(first: Snapshot) -> Self {
         let reported = first.sockets.iter().map(|socket| (socket.cookie, socket.drops)).collect();
@@ -83,13 +83,14 @@ impl Watch {
         &self.before
     }
 
-    /// Returns the drops of sockets that are not reported yet, because the kernel had not counted the reason when it was asked.
+    /// Returns the drops of sockets that are not reported yet, because the kernel had not counted the reason when it
+    /// was read.
     #[must_use]
     pub fn pending(&self) -> u64 {
         self.before.sockets.iter().map(|socket| self.unreported(socket)).sum()
     }
 
-    /// Reports what was lost since the last snapshot: by counters, and by events where there are any.
+    /// Reports losses since the last snapshot: by counters, and by events where there are any.
     pub fn compare(&mut self, after: Snapshot, observed: Option<Observed>) -> Losses {
         let before = std::mem::replace(&mut self.before, after);
         let reasons = Reasons::between(&before, &self.before, &mut self.early_reasons);
@@ -110,13 +111,14 @@ impl Watch {
         Losses { findings, not_observed, unplaced: unplaced.unwrap_or_default(), delivered, processed }
     }
 
-    /// Ends the series: reports what events named and no counter has confirmed yet.
+    /// Ends the series: reports losses in events that no counter has confirmed yet.
     pub fn finish(&mut self) -> Losses {
         let (findings, unplaced) = self.event_matcher.finish(&self.before);
         Losses { findings, not_observed: self.pending(), unplaced, delivered: 0, processed: 0 }
     }
 
-    /// Drops between the readings of one snapshot are reported with the next, which counts their reason.
+    /// Reports drops of sockets; those during the reading of a snapshot follow with the next, which counts their
+    /// reason.
     fn of_sockets(&mut self, before: &Snapshot, reasons: &Reasons) -> Vec<Finding> {
         let after = &self.before;
         let mut findings = Vec::new();
@@ -131,26 +133,26 @@ impl Watch {
         findings
     }
 
-    /// Returns how much a socket dropped that was not reported; all of it where the socket is new.
+    /// Returns a socket's drops that were not reported; all of them if the socket is new.
     fn unreported(&self, socket: &Socket) -> u64 {
         socket.drops.wrapping_sub(self.reported.get(&socket.cookie).copied().unwrap_or(0)).into()
     }
 }
 
-/// Why sockets of the namespace dropped, all together.
+/// Drops of all sockets of the namespace, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Reasons {
-    /// Their receive buffers were full.
+    /// Drops because receive buffers were full.
     buffer: u64,
-    /// Their filters refused.
+    /// Drops by socket filters.
     filter: u64,
-    /// The host's UDP memory was used up.
+    /// Drops because the host's UDP memory was used up.
     memory: u64,
 }
 
 impl Reasons {
-    /// The kernel counts the reason first and the error then; `early` is what had its reason only in the snapshot before, and becomes
-    /// that of this one.
+    /// Returns the reasons between two snapshots. The kernel counts the reason first and the error then; `early` is
+    /// the number of reasons without an error in the snapshot before, and is updated for this one.
     fn between(before: &Snapshot, after: &Snapshot, early: &mut u64) -> Self {
         let rise = |name: &str| {
             after.rise(before, &format!("Udp{name}")) + after.rise(before, &format!("Udp6{name}"))
@@ -159,10 +161,10 @@ impl Reasons {
             (rise("RcvbufErrors"), rise("InCsumErrors"), rise("MemErrors"));
         let with_reason = sum([buffer, checksum, reported_memory].into_iter());
         let (errors, known) = (rise("InErrors"), with_reason.saturating_add(*early));
-        // What a filter refuses is an error of which there is no count of its own.
+        // Drops by a filter are errors without a counter of their own.
         let filter = errors.saturating_sub(known);
         *early = known.saturating_sub(errors).min(with_reason);
-        // Since Linux 6.18 at the latest, only the socket's own count moves where memory is short.
+        // Since Linux 6.18 at the latest, only the socket's own counter rises if memory is short.
         let for_certain: u64 =
             after.early_drops.iter().map(|(cookie, now)| certain(before, *cookie, *now)).sum();
         let silent_memory = for_certain.saturating_sub(with_reason.saturating_add(filter));
@@ -182,7 +184,7 @@ impl Reasons {
         reasons.into_iter().filter(|(_, count)| *count > 0)
     }
 
-    /// Divides what one socket dropped among the reasons: by share, the remainder to the largest.
+    /// Divides the drops of one socket among the reasons: by share, the remainder to the largest.
     fn shares(&self, dropped: u64) -> Vec<(Stage, u64)> {
         let sum = u128::from(self.sum());
         let share =
@@ -196,7 +198,7 @@ impl Reasons {
         shares
     }
 
-    /// Returns what was counted beyond all that the sockets that are there can have dropped meanwhile: it was for others.
+    /// Returns the count beyond the possible drops of all existing sockets: it belongs to others.
     fn surplus(&self, before: &Snapshot, after: &Snapshot) -> u64 {
         let then = |cookie| before.early_drops.get(&cookie).copied().unwrap_or(0);
         let at_most =
@@ -209,10 +211,10 @@ impl Reasons {
     }
 }
 
-/// Returns what a socket dropped after the counts of the earlier snapshot were read and before those of the later.
+/// Returns the drops of a socket after the counters of the earlier snapshot were read and before those of the later.
 fn certain(before: &Snapshot, cookie: u64, now: u32) -> u64 {
     let then = before.socket(cookie);
-    // A socket that was listed early in one snapshot and late in the other may have gone back by that much.
+    // A socket that was listed early in one snapshot and late in the other may have decreased by that difference.
     let rise = now.wrapping_sub(then.map_or(0, |socket| socket.drops));
     if rise > u32::MAX / 2 { 0 } else { rise.into() }
 }
@@ -260,7 +262,7 @@ fn cause(before: &Snapshot, after: &Snapshot, socket: &Socket) -> Option<Cause> 
     Some(stall::told_apart(cause, before, after, owners))
 }
 
-/// Returns the owner of a socket as it was in the snapshot before, and as it is now.
+/// Returns the owner of a socket in the previous snapshot and now.
 fn owners<'l>(before: &'l Snapshot, socket: &'l Socket) -> Option<(&'l Owner, &'l Owner)> {
     Some((before.socket(socket.cookie)?.owner.as_ref()?, socket.owner.as_ref()?))
 }
@@ -277,7 +279,8 @@ fn evidence_for(
         Stage::ReceiverSocketFilter => "InErrors",
         _ => "MemErrors",
     };
-    // A socket of any address takes both versions, counted by that of the datagram; one of version 6 may be bound to a mapped one of 4.
+    // A socket bound to any address receives both versions, counted by that of the datagram; one of version 6 may be
+    // bound to a mapped one of 4.
     let versions: &[&str] = match socket.local.ip().to_canonical() {
         IpAddr::V4(_) => &["Udp"],
         IpAddr::V6(address) if address.is_unspecified() => &["Udp", "Udp6"],
@@ -343,7 +346,7 @@ mod tests {
         Socket { cookie, local, buffer_bytes: 212_992, drops, owner: None }
     }
 
-    /// Adds sockets that were listed with so many drops before and after the counts were read.
+    /// Adds sockets with the given drops before and after the counters were read.
     fn with(mut snapshot: Snapshot, sockets: &[(u64, u32, u32)]) -> Snapshot {
         snapshot.early_drops = sockets.iter().map(|(cookie, early, _)| (*cookie, *early)).collect();
         snapshot.sockets = sockets.iter().map(|(cookie, _, late)| socket(*cookie, *late)).collect();
@@ -422,7 +425,7 @@ mod tests {
         assert_eq!(reported(at(2, 20, [20, 1, 18])), [(buffer, 10), (Stage::ReceiverChecksum, 1)]);
         assert_eq!(reported(at(3, 20, [20, 1, 21])), []);
         assert_eq!(reported(at(4, 23, [20, 1, 24])), [(filter, 3)]);
-        // What never comes hides nothing for ever.
+        // A reason that never follows does not hide later ones for ever.
         assert_eq!(reported(at(5, 33, [30, 1, 24])), [(buffer, 10)]);
         assert_eq!(reported(at(6, 33, [30, 1, 24])), []);
         assert_eq!(reported(at(7, 36, [30, 1, 27])), [(filter, 3)]);
@@ -438,7 +441,7 @@ mod tests {
     #[test]
     fn drops_between_the_readings_of_one_snapshot_are_reported_with_the_next() {
         let counters = |count| [("UdpRcvbufErrors", count), ("UdpInErrors", count)];
-        // Before the first reading of the counts, and after the second.
+        // Before the first reading of the counters, and after the second.
         let mut watch = Watch::begin(with(snapshot(0, &counters(7)), &[(1, 0, 7)]));
         let losses = watch.compare(with(snapshot(1, &counters(7)), &[(1, 7, 20)]), None);
         assert_eq!((reported(&losses), losses.not_observed, watch.pending()), (vec![], 0, 13));
@@ -451,7 +454,7 @@ mod tests {
     fn every_drop_is_reported_once_whenever_it_comes_between_the_readings() {
         for seed in 0..200 {
             let mut random = Random::new(seed);
-            // Of two sockets; the namespace's counts are their sum.
+            // Two sockets; the namespace's counters are their sum.
             let (mut drops, mut reported_of, mut watch) = ([0_u32; 2], [0_u64; 2], None::<Watch>);
             for seconds in 0..20 {
                 let mut drop_some = || {
@@ -540,7 +543,7 @@ mod tests {
         };
         let (cause, remedies) = remedies_of(100, 0);
         assert_eq!((cause, remedies.len()), (Cause::Burst, 2));
-        // 212,992 and 100 datagrams of 2,304 bytes: 443,392, rounded up to 524,288, half of which is asked for.
+        // 212,992 and 100 datagrams of 2,304 bytes: 443,392, rounded up to 524,288, half of which is requested.
         let Some(Change::ReceiveBuffer { cookie: 1, pid: 77, asked_bytes, before_bytes, .. }) =
             remedies[0].change
         else {

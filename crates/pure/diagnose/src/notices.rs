@@ -8,17 +8,17 @@ use crate::event_matching::is_bound;
 use crate::fragments::Fragments;
 use crate::snapshot::Socket;
 
-/// Makes notices of drop events.
+/// Converter from drop events to notices.
 #[derive(Clone, Debug, Default)]
 pub struct Notices {
     fragments: Fragments,
 }
 
 impl Notices {
-    /// Takes events in order; returns what they say of streams whose datagrams carry an incarnation, as ours do.
+    /// Takes events in order; returns notices for streams whose datagrams carry an incarnation, as ours do.
     ///
-    /// A notice of a socket's drop names the socket: where the kernel does not say which it was and several of `sockets` may be
-    /// it, there is no notice.
+    /// A notice of a socket's drop names the socket: if the kernel does not report it and several of `sockets` are
+    /// possible, there is no notice.
     pub fn take(&mut self, events: &[DropEvent], sockets: &[Socket]) -> Vec<DropNotice> {
         if let Some(last) = events.last() {
             self.fragments.expire(last.at);
@@ -45,7 +45,7 @@ fn notice(event: &DropEvent, sockets: &[Socket]) -> Option<DropNotice> {
     })
 }
 
-/// Returns the cookie of the only socket that datagrams to there can have been for.
+/// Returns the cookie of the socket that datagrams to that address were for, if only one is possible.
 fn only_socket(event: &DropEvent, sockets: &[Socket]) -> Option<u64> {
     let mut bound = sockets.iter().filter(|socket| is_bound(socket.local, event.destination));
     let only = bound.next().filter(|_| bound.next().is_none())?;

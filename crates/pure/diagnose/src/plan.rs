@@ -1,4 +1,4 @@
-//! Which change to try against a loss.
+//! Plan: changes to try against a loss.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use crate::finding::{Finding, Place};
 use crate::remedy::{Change, Remedy};
 use crate::tunables::{Snapshots, Tunables};
 
-/// What was lost at a place, and what to try against it.
+/// Losses at a place, and changes to try against them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Where on the way they were lost.
+    /// Stage of the losses.
     pub stage: Stage,
-    /// Where on this host.
+    /// Place on this host.
     pub place: Place,
-    /// How many, while that was watched.
+    /// Number of losses while it was watched.
     pub lost: u64,
-    /// Why.
+    /// Explanation of the loss.
     pub why: String,
-    /// What to change, the likeliest first; none where a person or another program has to do it.
+    /// Changes, the most likely first; empty where a person or another program has to make them.
     pub changes: Vec<Change>,
-    /// What helps in the long run, or where nothing can be changed here.
+    /// Remedies for the long run, or where nothing can be changed here.
     pub by_hand: Vec<Remedy>,
 }
 
-/// What was lost while it was watched, with the changes that help most.
+/// Plans for all losses while they were watched.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plans(BTreeMap<(Stage, Place), Plan>);
 
@@ -49,12 +49,13 @@ impl Plans {
         }
     }
 
-    /// Returns the processes whose threads are wanted to run sooner: their nice values are to be read.
+    /// Returns the processes whose threads should run sooner: their nice values must be read.
     pub fn starved(&self) -> impl Iterator<Item = u32> {
         self.0.values().filter_map(Plan::starved)
     }
 
-    /// Returns the plans, the largest loss first, with the changes that follow from the tunables meanwhile, in the order of time.
+    /// Returns the plans, the largest loss first, with the changes that follow from the tunables read meanwhile, in
+    /// the order of time.
     #[must_use]
     pub fn into_plans(self, snapshots: &[Tunables]) -> Vec<Plan> {
         let mut plans: Vec<Plan> = self.0.into_values().collect();
@@ -65,13 +66,13 @@ impl Plans {
 }
 
 impl Plan {
-    /// Returns its identity among plans.
+    /// Returns the identity of the plan among others.
     #[must_use]
     pub fn key(&self) -> (Stage, Place) {
         (self.stage, self.place.clone())
     }
 
-    /// Of two changes of the same, the larger one stays.
+    /// Adds a change; of two changes of the same subject the larger one stays.
     fn take(&mut self, change: Change) {
         match self.changes.iter_mut().find(|it| it.subject() == change.subject()) {
             Some(known) if size(known) < size(&change) => *known = change,
@@ -87,7 +88,8 @@ impl Plan {
         })
     }
 
-    /// A starved reader needs a processor first: a larger buffer only lasts a bit longer.
+    /// Adds changes from the tunables. A starved reader needs a processor first: a larger buffer only lasts a little
+    /// longer.
     fn apply_snapshots(&mut self, snapshots: Snapshots<'_>) {
         let sooner = self.starved().and_then(|pid| snapshots.niceness(pid));
         self.changes.splice(0..0, sooner);
@@ -95,24 +97,24 @@ impl Plan {
     }
 }
 
-/// Returns how much passed meanwhile where losses at a stage and place are counted, in the same unit; `None` where what readers
-/// were given tells it.
+/// Returns the traffic at the place where losses at a stage are counted, in the same unit; `None` where the datagrams
+/// delivered to readers are that count.
 #[must_use]
 pub fn passed(stage: Stage, place: &Place, snapshots: &[Tunables]) -> Option<u64> {
     Snapshots(snapshots).passed(stage, place)
 }
 
-/// Tells whether a change can be made and taken back here, and acts on programs that run.
+/// Returns whether a change can be made and undone here, and affects running programs.
 fn acts_at_once(change: &Change) -> bool {
     match change {
-        // Not what sockets are given when they are opened.
+        // Not the settings that sockets get when they are opened.
         Change::Sysctl { before, .. } => before.is_some() && change.is_of_plans(),
         Change::SysctlNumbers { .. } => change.is_of_plans(),
         Change::ReceiveBuffer { .. }
         | Change::QueueLimit { .. }
         | Change::TransmitQueue { .. }
         | Change::Niceness { .. } => true,
-        // Priorities of real time can stop a host; a person decides.
+        // Real-time priorities can stall a host; a person decides.
         Change::Priority { .. } => false,
     }
 }

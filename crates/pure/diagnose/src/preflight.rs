@@ -1,7 +1,9 @@
-//! Whether a multicast group works between hosts: what each hears of the others, by the group and by unicast, and what that means.
+//! Preflight of a multicast group between hosts: reception by the group and by unicast, in both directions, and its
+//! diagnosis.
 //!
-//! Each host sends a [`Probe`] several times a second, to the group and to every host that it knows, and reports in it what it has heard
-//! of them. So each knows both directions, and unicast probes distinguish a group that stopped from a host that went away.
+//! Each host sends a [`Probe`] several times a second, to the group and to every known host, and reports in it what
+//! it has received from them. So each knows both directions, and unicast probes distinguish a group that stopped from
+//! a host that left.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -12,51 +14,51 @@ use units::Instant;
 use crate::Remedy;
 use crate::audit::{Check, Judgement};
 
-/// A way to another host.
+/// Path to another host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// By the group.
+    /// Multicast to the group.
     Group,
-    /// To its own address.
+    /// Unicast to its own address.
     Direct,
 }
 
-/// A probe: a datagram by which a host shows that it can be heard, and reports what it hears.
+/// Probe: a datagram by which a host shows that it can be received, and reports what it receives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
-    /// The identity of the sender, drawn at random.
+    /// Identity of the sender, drawn at random.
     pub sender: u64,
-    /// The name of that host.
+    /// Name of that host.
     pub station: String,
-    /// Where it is answered directly.
+    /// Port for unicast probes to the sender.
     pub answer_port: u16,
-    /// How many probes it sent before by this way, and by unicast to this host.
+    /// Number of probes sent before: to the group, and by unicast to this host.
     pub number: u64,
-    /// The largest datagram that it sends to the group, in bytes of payload.
+    /// Largest datagram that it sends to the group, in bytes of payload.
     pub largest_bytes: u64,
-    /// What it has heard of others.
+    /// Reception reports about others.
     pub heard: Vec<Heard>,
 }
 
-/// What a host has heard of another.
+/// Reception report of a host about another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heard {
-    /// The identity of that host.
+    /// Identity of the other host.
     pub host: u64,
-    /// How many probes by the group.
+    /// Number of probes received by the group.
     pub by_group: u64,
-    /// How many probes by unicast.
+    /// Number of probes received by unicast.
     pub directly: u64,
-    /// The largest datagram by the group, in bytes of payload.
+    /// Largest datagram received by the group, in bytes of payload.
     pub largest_bytes: u64,
 }
 
-/// The peers of a host: the others that are heard.
+/// Peers of a host: the others that were received.
 #[derive(Clone, Debug)]
 pub struct Peers {
     own: u64,
     began: Instant,
-    /// How many own probes came back by the group.
+    /// Number of own probes that came back by the group.
     own_probes: u64,
     peers: BTreeMap<u64, Peer>,
 }
@@ -64,9 +66,9 @@ pub struct Peers {
 /// Another host.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Its name.
+    /// Name of the host.
     pub station: String,
-    /// Where it is answered directly.
+    /// Address for unicast probes.
     pub address: SocketAddr,
     largest_bytes: u64,
     group: Arrivals,
@@ -74,7 +76,7 @@ pub struct Peer {
     reported: Option<Reported>,
 }
 
-/// Probes of a host that arrived by one way.
+/// Probes of a host that arrived by one path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrivals {
     count: u64,
@@ -84,7 +86,7 @@ struct Arrivals {
     largest_bytes: u64,
 }
 
-/// The last report of a peer about what it hears of this host.
+/// Last report of a peer about its reception of this host.
 #[derive(Clone, Copy, Debug)]
 struct Reported {
     heard: Heard,
@@ -92,21 +94,21 @@ struct Reported {
     direct_rose_at: Instant,
 }
 
-/// The most hosts that are remembered: strangers must not fill the memory.
+/// Maximum number of hosts that are remembered: foreign senders must not fill the memory.
 pub const MAX_PEERS: usize = 64;
-/// A way on which nothing came for so long, while something did on the other, has stopped.
+/// Time without probes after which a path has stopped, if the other path continues.
 const STOPPED: Duration = Duration::from_secs(2);
-/// Fewer probes say nothing.
+/// Minimum number of probes for a result.
 const ENOUGH: u64 = 10;
 
 impl Peers {
-    /// Begins to listen.
+    /// Starts with no peers.
     #[must_use]
     pub const fn new(own: u64, now: Instant) -> Self {
         Self { own, began: now, own_probes: 0, peers: BTreeMap::new() }
     }
 
-    /// Takes a probe that came as a datagram of so many bytes; returns its sender if it is the first of it.
+    /// Takes a probe and the size of its datagram in bytes; returns its sender if it is the sender's first.
     pub fn hear(
         &mut self,
         now: Instant,
@@ -144,7 +146,7 @@ impl Peers {
         is_new.then_some(&*peer)
     }
 
-    /// Returns what to report of the others.
+    /// Returns the reception reports about the others.
     pub fn heard(&self) -> impl Iterator<Item = Heard> + '_ {
         self.peers.iter().map(|(host, peer)| Heard {
             host: *host,
@@ -154,12 +156,12 @@ impl Peers {
         })
     }
 
-    /// Returns the others.
+    /// Returns the known peers.
     pub fn known(&self) -> impl Iterator<Item = (u64, &Peer)> {
         self.peers.iter().map(|(id, peer)| (*id, peer))
     }
 
-    /// Judges what was heard until now; `largest_bytes` is the largest datagram that was sent to the group.
+    /// Checks the reception so far; `largest_bytes` is the largest datagram that was sent to the group.
     #[must_use]
     pub fn judge(&self, now: Instant, largest_bytes: u64) -> Vec<Check> {
         let mut checks = vec![self.joined()];
@@ -211,12 +213,12 @@ impl Arrivals {
         self.largest_bytes = self.largest_bytes.max(size_bytes);
     }
 
-    /// Returns how many were sent since the first that arrived, up to the last that arrived.
+    /// Returns the number of probes sent between the first and the last that arrived, both included.
     const fn said(&self) -> u64 {
         if self.count == 0 { 0 } else { (self.last - self.first).saturating_add(1) }
     }
 
-    /// Tells whether it stopped while the other way went on.
+    /// Returns whether it stopped while the other path continued.
     fn stopped_before(&self, other: &Self) -> bool {
         let pair = self.last_at.zip(other.last_at);
         pair.is_some_and(|(own, other)| other.since(own) > STOPPED)
@@ -246,7 +248,7 @@ impl Peer {
         format!("{} ({})", self.station, self.address.ip())
     }
 
-    /// Judges the way from there.
+    /// Checks the direction from the peer.
     fn arrives(&self, began: Instant) -> Check {
         let (group, direct, name) = (&self.group, &self.direct, self.name());
         if group.count == 0 {
@@ -272,7 +274,7 @@ impl Peer {
         Check::new("group-arrives", Judgement::Ok, live, "")
     }
 
-    /// Judges the way there, by that host's reports.
+    /// Checks the direction to the peer, by that host's reports.
     fn leaves(&self, began: Instant) -> Check {
         let name = self.name();
         let Some(Reported { heard, group_rose_at, direct_rose_at }) = self.reported else {
@@ -310,10 +312,10 @@ impl Peer {
         Check::new("group-leaves", Judgement::Ok, live, "")
     }
 
-    /// Judges the largest datagrams either way, where small ones come.
+    /// Checks the largest datagrams in both directions, where small ones arrive.
     fn sizes(&self, sent_bytes: u64) -> Vec<Check> {
         let name = self.name();
-        // IP and UDP.
+        // Headers of IP and UDP.
         let headers = if self.address.is_ipv4() { 28 } else { 48 };
         let mut checks = Vec::new();
         let mut judge = |says: &str, largest: u64, sent: u64| {
@@ -370,7 +372,8 @@ mod tests {
     const OWN: u64 = 1;
     const PEER: u64 = 2;
 
-    /// Two hosts that send a probe every 100 ms for a time; `way` says in milliseconds until when a way leads from one to the other.
+    /// Two hosts that send a probe every 100 ms; `way` has the time in milliseconds until which a path leads from one
+    /// to the other.
     struct Scene {
         peers: [Peers; 2],
         now: Instant,
@@ -383,7 +386,7 @@ mod tests {
             Self { peers, now: Instant::ORIGIN, said: 0 }
         }
 
-        /// Lets a time pass in which these ways lead there.
+        /// Advances by a time in which these paths lead to the other host.
         fn pass(&mut self, seconds: u64, leads: impl Fn(usize, Way, u64) -> bool) {
             for _ in 0..10 * seconds {
                 self.now += Duration::from_millis(100);
@@ -449,7 +452,7 @@ mod tests {
         let mut scene = Scene::new();
         scene.pass(5, |from, way, _| from == 0 || way == Way::Direct);
         assert_eq!(scene.judged(0), [("group-arrives", Judgement::Fail)]);
-        // Its own probes do not come back either, the way the scene has it.
+        // Its own probes do not come back either in this scene.
         assert_eq!(scene.judged(1), [("group-joined", Judgement::Fail), ("group-leaves", Judgement::Fail)]);
     }
 

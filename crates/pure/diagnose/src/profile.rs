@@ -1,42 +1,42 @@
-//! Where a protocol's datagrams have their stream and their number.
+//! Places of stream and number in a protocol's datagrams.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// Where a protocol's payloads have stream and number, so that a datagram that was lost can be named.
+/// Places of stream and number in a protocol's payloads, by which a lost datagram can be named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Profile {
-    /// What the first four bytes are, little-endian, as far as [`magic_mask`](Self::magic_mask) says.
+    /// First four bytes, little-endian, under [`magic_mask`](Self::magic_mask).
     pub magic: u32,
-    /// Which bits of the first four bytes tell a datagram of this protocol; none takes every datagram for one.
+    /// Mask of the bits of the first four bytes that identify the protocol; 0 accepts every datagram.
     pub magic_mask: u32,
-    /// The stream; `None` where a socket carries only one.
+    /// Stream; `None` where a socket carries only one.
     pub stream: Option<Field>,
-    /// The publisher's incarnation: numbers begin anew with each; `None` where the protocol does not tell them apart.
+    /// Incarnation of the publisher: numbers begin again with each; `None` where the protocol has none.
     pub incarnation: Option<Field>,
-    /// The datagram's number.
+    /// Number of the datagram.
     pub number: Field,
-    /// The most significant byte comes first.
+    /// True if the most significant byte comes first.
     pub is_big_endian: bool,
 }
 
-/// A number in a payload.
+/// Integer in a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
-    /// Where it begins.
+    /// Offset of its first byte.
     pub at: u16,
-    /// How many bytes it has: 1 to 8.
+    /// Size in bytes: 1 to 8.
     pub bytes: u8,
 }
 
-/// What a payload says of itself.
+/// Stream, incarnation and number of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Named {
-    /// The stream, 0 where its protocol has none.
+    /// Stream, 0 where its protocol has none.
     pub stream: u64,
-    /// The incarnation of its publisher, 0 where its protocol has none.
+    /// Incarnation of its publisher, 0 where its protocol has none.
     pub incarnation: u64,
-    /// The datagram's number.
+    /// Number of the datagram.
     pub number: u64,
 }
 
@@ -62,7 +62,7 @@ impl Profile {
         is_big_endian: true,
     };
 
-    /// Returns how long a payload must be to have all of it.
+    /// Returns the minimum length of a payload that has all fields, in bytes.
     #[must_use]
     pub fn payload_bytes(&self) -> u16 {
         let fields = [self.stream, self.incarnation, Some(self.number)];
@@ -70,13 +70,13 @@ impl Profile {
         fields.into_iter().flatten().map(end).fold(4, u16::max)
     }
 
-    /// Returns the highest number that there is room for: after it they begin anew.
+    /// Returns the highest number that fits: after it numbers begin again.
     #[must_use]
     pub fn last_number(&self) -> u64 {
         u64::MAX >> (64 - 8 * u32::from(self.number.bytes.clamp(1, 8)))
     }
 
-    /// Reads stream and number from a payload of this protocol; `None` for one of another.
+    /// Reads stream and number from a payload of this protocol; `None` for another protocol.
     #[must_use]
     pub fn read(&self, payload: &[u8]) -> Option<Named> {
         let magic = u32::from_le_bytes(*payload.first_chunk()?);
@@ -110,11 +110,12 @@ impl Field {
         ((1..=8).contains(&field.bytes) && field.at <= Self::MAX_AT).then_some(field)
     }
 
-    /// No protocol hides its number deeper, and it must lie in the linear part of a packet.
+    /// Maximum offset of a field: it must be in the linear part of a packet, and no known protocol has its number
+    /// further behind.
     const MAX_AT: u16 = 1_024;
 }
 
-/// Says what a profile is written as.
+/// Error: the text is not a profile.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "`{0}` is no profile: write `tallycast`, `rtp`, or where the number stands, as offset and size in bytes: \

@@ -1,22 +1,22 @@
-//! Whether a change helped: the same traffic before and after, over windows of the same length.
+//! Proof of a change: the same traffic before and after, over windows of the same length.
 
 use core::time::Duration;
 
-/// What became of datagrams within a window.
+/// Counts of delivered and lost datagrams within a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Window {
-    /// How long it was.
+    /// Length of the window.
     pub time: Duration,
-    /// How many the readers of the namespace were given.
+    /// Number of datagrams delivered to the readers of the namespace.
     pub delivered: u64,
-    /// How many were lost where the change is to help.
+    /// Number of losses that the change is to reduce.
     pub lost: u64,
 }
 
-/// What a change brought.
+/// Result of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proof {
-    /// At most half as many were lost in as much time.
+    /// At most half as many were lost in the same time.
     Helped,
     /// As many were lost as before, or nearly.
     DidNotHelp,
@@ -24,9 +24,9 @@ pub enum Proof {
     NoTraffic,
 }
 
-/// Traffic below this share of what it was proves nothing.
+/// Minimum share of the earlier traffic that allows a comparison.
 const COMPARABLE: f64 = 0.5;
-/// What is left of a loss that a change is to have helped against.
+/// Maximum share of the earlier loss for a change that helped.
 const LEFT: f64 = 0.5;
 
 impl Window {
@@ -40,7 +40,7 @@ impl Window {
         }
     }
 
-    /// Returns the share that was lost of all that came; 0 where nothing came.
+    /// Returns the lost share of all arrivals; 0 if there were none.
     #[must_use]
     pub fn lost_share(&self) -> f64 {
         let offered = self.delivered + self.lost;
@@ -60,7 +60,8 @@ impl Window {
 impl Proof {
     /// Compares two windows, one before a change and one after it.
     ///
-    /// What was delivered is counted for all programs together: a share would fall, too, when another program begins to receive.
+    /// Delivered datagrams are counted for all programs together: a share would also fall if another program began to
+    /// receive.
     #[must_use]
     pub fn of(before: &Window, after: &Window) -> Self {
         if after.offered_per_second() < COMPARABLE * before.offered_per_second() {

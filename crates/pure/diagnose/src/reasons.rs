@@ -1,4 +1,4 @@
-//! What the kernel's reasons mean: the stage, why, and what helps.
+//! Meanings of the kernel's drop reasons: stage, explanation and remedy.
 //!
 //! Source: `include/net/dropreason-core.h`, Linux 6.18, and the losses that the laboratory plants.
 
@@ -7,7 +7,7 @@ use ledger::Stage;
 use crate::checkpoints::HOLE;
 use crate::drops::DropEvent;
 
-/// What a reason means.
+/// Meaning of a reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Meaning {
     pub(crate) stage: Stage,
@@ -21,7 +21,7 @@ const NO_NEIGHBOUR: Meaning = Meaning {
     remedy: "see whether the receiver is there (`ip neigh`); let datagrams wait longer for it (net.ipv4.neigh.DEVICE.unres_qlen_bytes), or give it a permanent entry (`ip neigh replace … nud permanent`)",
 };
 
-/// Meanings with the reasons that have them, as the kernel names them without `SKB_DROP_REASON_`.
+/// Meanings with their reasons, as the kernel names them without `SKB_DROP_REASON_`.
 const REASONS: &[(&[&str], Meaning)] = &[
     (&["NEIGH_FAILED", "NEIGH_QUEUEFULL", "NEIGH_DEAD", "NEIGH_CREATEFAIL"], NO_NEIGHBOUR),
     (
@@ -153,7 +153,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
     ),
 ];
 
-/// A firewall stands on the way out, and on the way in.
+/// Reason of a firewall, which may be on the outgoing or on the incoming path.
 const FIREWALL: &str = "NETFILTER_DROP";
 const FIREWALL_OUT: Meaning = Meaning {
     stage: Stage::SenderIp,
@@ -182,7 +182,7 @@ const PROGRAM_ON_DEVICE: Meaning = Meaning {
     remedy: "see what it is (`ip link show dev DEVICE`, `bpftool net`)",
 };
 
-/// What is missing at a checkpoint, and was named by nobody.
+/// Meaning of a hole at a checkpoint without a drop event.
 const MISSING_BEHIND_QUEUE: Meaning = Meaning {
     stage: Stage::SenderQdisc,
     why: "they came to the queue of the device they leave by, and not out of it",
@@ -194,7 +194,7 @@ const NEVER_CAME: Meaning = Meaning {
     remedy: "let a doctor watch at the sender's host too (`doctor watch --checkpoints`): what leaves it whole is lost by what lies between; look there at switch counters, speeds that differ, flow control and MTU (`doctor preflight GROUP`)",
 };
 
-/// What has no way: a route that discards (`blackhole`), or one whose device has gone down.
+/// Functions that discard packets without a route: one that discards (`blackhole`), or one whose device is down.
 const DISCARDED: [&str; 2] = ["dst_discard", "dst_discard_out"];
 const NO_WAY_OUT: Meaning = Meaning {
     stage: Stage::SenderIp,
@@ -214,29 +214,29 @@ const LOCATIONS: &[(&[&str], Meaning)] = &[
         NOT_WANTED,
     ),
     (&["ip_defrag", "ipv6_frag_rcv"], NO_MEMORY_FOR_FRAGMENTS),
-    // Of IPv6; IPv4 says `NEIGH_FAILED` there.
+    // IPv6 only; IPv4 reports `NEIGH_FAILED` there.
     (&["neigh_invalidate"], NO_NEIGHBOUR),
     (&["do_xdp_generic", "veth_xdp_rcv_skb"], PROGRAM_ON_DEVICE),
-    // Of IPv4, for a host that forwards; IPv6 discards.
+    // IPv4 only, on a host that forwards; IPv6 discards.
     (&["ip_error"], NO_WAY_IN),
 ];
 
-/// Functions of the kernel that free what is no loss on the way.
+/// Functions of the kernel that free packets which are not lost on the path.
 const NO_LOSSES: &[&str] = &[
-    // The fragments that a whole datagram is made of: they are freed with it.
+    // Fragments of a reassembled datagram: they are freed with it.
     "skb_release_data",
-    // What a program had not read yet when it closed its socket.
+    // Data that a program had not read when it closed its socket.
     "udp_destruct_common",
 ];
 
 impl DropEvent {
-    /// Tells whether it is a loss: fragments are freed with their datagram, and what is unread with its socket.
+    /// Returns whether it is a loss: fragments are freed with their datagram, and unread data with their socket.
     #[must_use]
     pub fn is_loss(&self) -> bool {
         self.location.as_deref().is_none_or(|location| !NO_LOSSES.contains(&location))
     }
 
-    /// Returns at which stage it was lost; `None` for a reason and place that are not known here.
+    /// Returns the stage of the loss; `None` for an unknown reason and place.
     #[must_use]
     pub fn stage(&self) -> Option<Stage> {
         self.meaning().map(|meaning| meaning.stage)

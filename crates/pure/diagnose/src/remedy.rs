@@ -1,116 +1,116 @@
-//! What helps, and how it is taken back.
+//! Remedies, and how they are undone.
 
 use std::net::SocketAddr;
 
 use crate::tunables;
 
-/// What helps.
+/// Remedy against a loss.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Remedy {
-    /// What changes, in words.
+    /// Description of the change, as text.
     pub what: String,
-    /// The change of this host that this program can make; `None` where a person or another program has to do it.
+    /// Change of this host that this program can make; `None` where a person or another program has to do it.
     pub change: Option<Change>,
-    /// The commands by which a person makes it and takes it back.
+    /// Commands by which a person makes and undoes it.
     pub by_command: Option<ByCommand>,
 }
 
-/// What a person types, for changes that this program does not make.
+/// Commands for changes that this program does not make.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ByCommand {
-    /// What changes it.
+    /// Command that makes the change.
     pub command: String,
-    /// What restores what is now.
+    /// Command that restores the current state.
     pub undo: String,
 }
 
-/// A change of this host that can be taken back.
+/// Change of this host that can be undone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Change {
     /// A number of `sysctl`.
     Sysctl {
-        /// Its dotted name.
+        /// Dotted name.
         name: String,
-        /// What it shall be.
+        /// New value.
         value: u64,
-        /// What it is now; `None` where it cannot be read, and then it cannot be taken back.
+        /// Current value; `None` where it cannot be read, and then it cannot be undone.
         before: Option<u64>,
     },
     /// Several numbers of `sysctl` that are set together.
     SysctlNumbers {
-        /// Their dotted name.
+        /// Dotted name of the setting.
         name: String,
-        /// What they shall be.
+        /// New values.
         values: Vec<u64>,
-        /// What they are now.
+        /// Current values.
         before: Vec<u64>,
     },
-    /// The receive buffer of a socket that a program has open, while it runs.
+    /// Receive buffer of an open socket of a running program.
     ReceiveBuffer {
-        /// The socket.
+        /// Cookie of the socket.
         cookie: u64,
-        /// Where it is bound.
+        /// Address that it is bound to.
         local: SocketAddr,
-        /// The process that has it open.
+        /// Process that has it open.
         pid: u32,
-        /// What it shall hold, as asked for: the kernel doubles it.
+        /// New size, as requested: the kernel doubles it.
         asked_bytes: u64,
-        /// What it was given until now, as asked for.
+        /// Current size, as requested.
         before_bytes: u64,
     },
-    /// How much a queue discipline holds.
+    /// Limit of a queue discipline.
     QueueLimit {
-        /// The device before which it stands.
+        /// Device that it belongs to.
         device: String,
         /// `pfifo`, `tbf`, ….
         kind: String,
-        /// Its own number.
+        /// Number of the discipline.
         handle: u32,
-        /// The root, or the class of another one.
+        /// Number of its parent: the root, or the class of another one.
         parent: u32,
-        /// How much it shall hold, in packets or bytes as its kind has it.
+        /// New limit, in packets or bytes depending on its kind.
         limit: u32,
-        /// How much it holds now.
+        /// Current limit.
         before: u32,
     },
-    /// How many packets the queue of a device keeps, and the ring of a TUN device (`txqueuelen`).
+    /// Transmit queue of a device in packets, and the ring of a TUN device (`txqueuelen`).
     TransmitQueue {
-        /// The device.
+        /// Name of the device.
         device: String,
-        /// How many it shall keep.
+        /// New length in packets.
         packets: u32,
-        /// How many it keeps now.
+        /// Current length in packets.
         before: u32,
     },
-    /// The threads of a process have a processor sooner than those of others, and none of real time later.
+    /// Nice value of a process's threads: they get a processor before ordinary threads, and after those of real time.
     Niceness {
-        /// The process.
+        /// Pid of the process.
         pid: u32,
-        /// When it was started, in the kernel's ticks: another one may have its number by now.
+        /// Start time in the kernel's ticks: another process may have its pid by now.
         started: u64,
-        /// The nice value that they shall have.
+        /// New nice value.
         nice: i32,
-        /// Its threads as they are now; those that are more urgent stay so.
+        /// Current nice values of its threads; more urgent ones are not changed.
         before: Vec<ThreadNice>,
     },
-    /// A process runs before all others that have no priority.
+    /// Real-time priority of a process: it runs before all others without one.
     Priority {
-        /// The process.
+        /// Pid of the process.
         pid: u32,
     },
 }
 
-/// The nice value of a thread.
+/// Nice value of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ThreadNice {
-    /// The thread.
+    /// Number of the thread.
     pub tid: u32,
-    /// From -20, the most urgent, to 19.
+    /// Nice value, from -20, the most urgent, to 19.
     pub nice: i32,
 }
 
 impl Change {
-    /// Returns the command that does it.
+    /// Returns the command that makes the change.
     #[must_use]
     pub fn command(&self) -> String {
         match self {
@@ -129,7 +129,7 @@ impl Change {
         }
     }
 
-    /// Returns what it changes, whatever it sets that to.
+    /// Returns the subject of the change, independent of its value.
     #[must_use]
     pub fn subject(&self) -> Subject {
         match self {
@@ -142,13 +142,13 @@ impl Change {
         }
     }
 
-    /// Tells whether a plan may make such a change: asked before a change that a file names is taken back.
+    /// Returns whether a plan may make such a change: checked before a change from a file is undone.
     #[must_use]
     pub fn is_of_plans(&self) -> bool {
         match self {
             Self::Sysctl { name, .. } => tunables::is_number_of_plans(name),
             Self::SysctlNumbers { name, .. } => tunables::are_numbers_of_plans(name),
-            // These name a socket, a queue, a device or a process, and no setting.
+            // These apply to a socket, a queue, a device or a process, and to no setting.
             Self::ReceiveBuffer { .. }
             | Self::QueueLimit { .. }
             | Self::TransmitQueue { .. }
@@ -157,7 +157,7 @@ impl Change {
         }
     }
 
-    /// Returns the command that restores what is now; `None` where that could not be read.
+    /// Returns the command that restores the current state; `None` where that could not be read.
     #[must_use]
     pub fn undo(&self) -> Option<String> {
         match self {
@@ -180,13 +180,13 @@ fn numbers_command(name: &str, numbers: &[u64]) -> String {
     format!("sysctl -w {name}=\"{}\"", numbers_text(numbers))
 }
 
-/// Writes numbers that are set together as `sysctl` has them.
+/// Returns numbers that are set together in the form of `sysctl`.
 #[must_use]
 pub fn numbers_text(numbers: &[u64]) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// `tc` wants its rate and burst, too, which are not this change's to know.
+/// Kind of discipline for which `tc` needs rate and burst, too, which this change does not have.
 const TOKEN_BUCKET: &str = "tbf";
 
 fn queue_command(device: &str, kind: &str, handle: u32, parent: u32) -> String {
@@ -195,11 +195,11 @@ fn queue_command(device: &str, kind: &str, handle: u32, parent: u32) -> String {
     format!("tc qdisc change dev {device} {parent} handle {}: {kind} limit", major(handle))
 }
 
-/// What no command of another program does, and takes back.
+/// Command for changes that no other program makes and undoes.
 const FIX: &str = "tallycast doctor fix";
 const UNDO: &str = "tallycast doctor undo";
 
-/// What a change is of.
+/// Subject of a change.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Subject {
@@ -217,12 +217,12 @@ pub enum Subject {
     Priority(u32),
 }
 
-/// The number of a queue discipline without that of a class, as `tc` writes it.
+/// Returns the number of a queue discipline without that of a class, as `tc` writes it.
 fn major(handle: u32) -> String {
     format!("{:x}", handle >> 16)
 }
 
-/// The number of a class.
+/// Returns the number of a class as `tc` writes it.
 fn number(class: u32) -> String {
     format!("{}:{:x}", major(class), class & 0xffff)
 }
@@ -235,7 +235,7 @@ impl Remedy {
         self.change.as_ref().map(Change::command).or_else(by_hand)
     }
 
-    /// Returns the command that takes it back, if there is one.
+    /// Returns the command that undoes it, if there is one.
     #[must_use]
     pub fn undo(&self) -> Option<String> {
         let by_hand = self.by_command.as_ref().map(|it| it.undo.clone());
@@ -247,7 +247,7 @@ impl Remedy {
         Self { what: what.to_owned(), change: None, by_command: None }
     }
 
-    /// Makes a remedy that a person applies by a command, and takes back by another.
+    /// Makes a remedy that a person applies by a command, and undoes by another.
     pub(crate) fn by_command(what: &str, command: impl Into<String>, undo: impl Into<String>) -> Self {
         let by_command = Some(ByCommand { command: command.into(), undo: undo.into() });
         Self { by_command, ..Self::by_hand(what) }

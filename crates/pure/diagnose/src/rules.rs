@@ -1,8 +1,10 @@
-//! What counts of a whole namespace, host or device mean: one row each.
+//! Meanings of counters for a whole namespace, host or device: one row each.
 //!
-//! Counts mislead: `rx_drop` of a device has in it what a backlog had no room for. Three have no row: `UdpSndbufErrors` and `IpOutDiscards` rise together for what a queue discipline refused,
-//! for what the backlog on the receiving side of a veth or loopback device had no room for, and, with nothing lost, for a
-//! program that does not wait for room in its own socket. `UdpInErrors` is the sum of others. Source: measured, Linux 6.18.
+//! Counters overlap: a device's `rx_drop` includes packets for which a backlog had no room. Three have no row:
+//! `UdpSndbufErrors` and `IpOutDiscards` rise together for packets that a queue discipline refused, for packets
+//! without room in the backlog on the receiving side of a veth or loopback device, and, with nothing lost, for a
+//! program that does not wait for room in its own socket. `UdpInErrors` is the sum of others. Source: measured, Linux
+//! 6.18.
 
 use ledger::Stage;
 
@@ -12,9 +14,9 @@ use crate::finding::{Evidence, Finding, Place, Unit};
 use crate::snapshot::{Settings, Snapshot};
 use crate::tunables::BACKLOG;
 
-/// What a rise of counts means.
+/// Meaning of a rise of counters.
 struct Rule {
-    /// Whose sum counts what was lost; with a `/`, of each processor or device.
+    /// Counters whose sum is the loss; with a `/`, of each processor or device.
     counters: &'static [&'static str],
     place: Where,
     stage: Stage,
@@ -150,7 +152,7 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// Drops of backlogs in the last snapshot that no device had counted then: it does so a moment later.
+/// Backlog drops in the last snapshot that no device had counted yet: it does so a moment later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ahead {
     received: u64,
@@ -219,14 +221,14 @@ impl Rule {
     }
 }
 
-/// What a backlog had no room for is among the drops of the device that it came in by, too, and of the veth device that it left by.
-/// Source: measured, Linux 6.18.
+/// Subtracts a backlog's drops from those of the device that received the packets, and of the veth device that sent
+/// them, which include them. Source: measured, Linux 6.18.
 ///
-/// The backlog's count moves first, and a snapshot reads it last (`sys::counters`): of what it has of the device, the device may have a
-/// part in the next snapshot only, and never the other way round.
+/// The backlog's counter rises first, and a snapshot reads it last (`sys::counters`): a backlog's drop may reach the
+/// device's counter in the next snapshot only, and never the other way round.
 fn leave_to_backlog(findings: &mut Vec<Finding>, before: &Snapshot, after: &Snapshot, ahead: &mut Ahead) {
     let dropped = sum(after.rises(before, "softnet_dropped").map(|(_, rise)| rise));
-    // What the device's own driver had no room for never came to a backlog.
+    // Packets for which the device's own driver had no room never reached a backlog.
     let certain = |stage: Stage, place: &Place| match (stage, place) {
         (Stage::ReceiverNic, Place::Device(device)) => had_no_room(before, after, device),
         _ => 0,
@@ -243,16 +245,16 @@ fn leave_to_backlog(findings: &mut Vec<Finding>, before: &Snapshot, after: &Snap
             let explained = drops.min(backlog);
             backlog -= explained;
             finding.count -= explained;
-            // The backlog's are of the whole host: it may have been another device's.
+            // The backlog's drops are those of the whole host: they may belong to another device.
             finding.is_apportioned |= explained > 0;
         }
-        // What a device did not count by now was another namespace's.
+        // Drops that a device has not counted by now were another namespace's.
         *ahead = backlog.min(dropped);
     }
     findings.retain(|finding| finding.count > 0);
 }
 
-/// Adds counts, which may be of a file that somebody changed.
+/// Adds counts, which may be from a file that was changed.
 pub(crate) fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
@@ -262,7 +264,7 @@ pub(crate) fn evidence(counter: &str, rise: u64) -> Evidence {
 }
 
 fn longer_backlog(settings: &Settings) -> Remedy {
-    /// What the kernel begins with (`net/core/hotdata.c`).
+    /// Default in the kernel (`net/core/hotdata.c`).
     const DEFAULT: u64 = 1_000;
     let now = settings.netdev_max_backlog;
     let value = now.unwrap_or(DEFAULT).saturating_mul(2);
@@ -377,7 +379,7 @@ mod tests {
         ]);
         let device = |name: &str| Place::Device(name.to_owned());
         let expected = [
-            // Seven of theirs are the backlog's.
+            // Seven of its drops are the backlog's.
             (Stage::ReceiverNic, device("a"), 6),
             (Stage::ReceiverNic, device("b"), 5),
             (Stage::ReceiverBacklog, Place::Host, 7),

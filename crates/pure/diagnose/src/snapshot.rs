@@ -11,71 +11,72 @@ use crate::finding::Place;
 /// A snapshot of a host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Snapshot {
-    /// When it was taken.
+    /// Time of the snapshot.
     pub at: Instant,
-    /// The kernel's counts by name, as `sys::counters` has them: `UdpRcvbufErrors`, `rx_drop/eth0`, ….
+    /// Kernel counters by name, as `sys::counters` has them: `UdpRcvbufErrors`, `rx_drop/eth0`, ….
     pub counters: BTreeMap<String, u64>,
-    /// What stands at this moment by name, as `sys::levels` has it: `UDP mem`, `FRAG memory`, and settings that limit it; and the
-    /// room on the disks of blocked readers ([`crate::disk_levels`]).
+    /// Levels at this moment by name, as `sys::levels` has them: `UDP mem`, `FRAG memory`, and settings that limit
+    /// them; and the space on the disks of blocked readers ([`crate::disk_levels`]).
     pub levels: BTreeMap<String, u64>,
-    /// The UDP sockets of the network namespace, listed after the counts were read; in the order of their cookies.
+    /// UDP sockets of the network namespace, listed after the counters were read; in the order of their cookies.
     pub sockets: Vec<Socket>,
-    /// The drops of sockets, by their cookies, as they were before the counts were read: what a socket dropped between two snapshots
-    /// for certain is a part of what was counted between them.
+    /// Drops of sockets, by their cookies, before the counters were read: the certain drops of a socket between two
+    /// snapshots are a part of the counters' rise between them.
     pub early_drops: BTreeMap<u64, u32>,
-    /// The names of network devices, by their numbers.
+    /// Names of network devices, by their numbers.
     pub devices: BTreeMap<u32, String>,
-    /// The settings that remedies change.
+    /// Settings that remedies change.
     pub settings: Settings,
 }
 
 /// A UDP socket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Socket {
-    /// Its identity among all sockets of the host.
+    /// Identity among all sockets of the host.
     pub cookie: u64,
-    /// Where it is bound.
+    /// Address that it is bound to.
     pub local: SocketAddr,
-    /// What its receive buffer holds, the kernel's overhead included.
+    /// Size of its receive buffer, the kernel's overhead included, in bytes.
     pub buffer_bytes: u32,
-    /// What it dropped so far: datagrams, or trains where it takes them; wraps.
+    /// Drops so far: datagrams, or trains where it takes them; wraps.
     pub drops: u32,
-    /// Whose it is; `None` where that may not be seen.
+    /// Owner; `None` where it may not be seen.
     pub owner: Option<Owner>,
 }
 
 /// A process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owner {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// What its threads did so far.
+    /// Activity of its threads so far.
     pub threads: Vec<Thread>,
 }
 
-/// What a thread did so far.
+/// Activity of a thread so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Thread {
-    /// Its number.
+    /// Number of the thread.
     pub tid: u32,
-    /// How long it ran, in nanoseconds.
+    /// Running time, in nanoseconds.
     pub ran_ns: u64,
-    /// How long it could have run and had no processor, in nanoseconds.
+    /// Time runnable without a processor, in nanoseconds.
     pub waited_ns: u64,
-    /// How often it waited for a page of memory that had to be read from a disk.
+    /// Number of page faults that had to read from a disk.
     pub major_faults: u64,
-    /// It is blocked at this moment, as by a disk.
+    /// True if it is blocked at this moment, as by a disk.
     pub is_blocked: bool,
 }
 
-/// Settings of the host as they are now; `None` where they cannot be read.
+/// Current settings of the host; `None` where they cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
-    /// `net.core.rmem_max`: the largest receive buffer that a program gets by asking, as asked for.
+    /// `net.core.rmem_max`: largest receive buffer that a program can request, in bytes as requested.
     pub rmem_max_bytes: Option<u64>,
-    /// `net.core.rmem_default`: what a socket has that asks for none, the kernel's overhead included.
+    /// `net.core.rmem_default`: receive buffer of a socket without a request, the kernel's overhead included, in
+    /// bytes.
     pub rmem_default_bytes: Option<u64>,
     /// `net.core.netdev_max_backlog`, in packets.
     pub netdev_max_backlog: Option<u64>,
@@ -94,40 +95,40 @@ impl Snapshot {
         Some(&self.sockets[index])
     }
 
-    /// Tells whether a counter rose since an earlier snapshot that levels and their limits help to explain.
+    /// Returns whether a counter rose since an earlier snapshot that levels and their limits help to explain.
     #[must_use]
     pub fn wants_levels(&self, before: &Self) -> bool {
         const COUNTERS: [&str; 4] = ["IpReasmFails", "Ip6ReasmFails", "UdpMemErrors", "Udp6MemErrors"];
         const OF_PROCESSORS: [&str; 2] = ["softnet_dropped", "softnet_time_squeeze"];
-        // Where memory for datagrams is short only the sockets' own counts move.
+        // Where memory for datagrams is short only the sockets' own counters rise.
         let drops = |snapshot: &Self, cookie| snapshot.socket(cookie).map_or(0, |socket| socket.drops);
         COUNTERS.iter().any(|name| self.rise(before, name) > 0)
             || OF_PROCESSORS.iter().any(|name| self.rises(before, name).any(|(_, rise)| rise > 0))
             || self.sockets.iter().any(|socket| socket.drops != drops(before, socket.cookie))
     }
 
-    /// Returns by how much a count rose since an earlier snapshot; 0 for one that began anew meanwhile.
+    /// Returns the rise of a counter since an earlier snapshot; 0 for one that was reset meanwhile.
     pub(crate) fn rise(&self, before: &Self, name: &str) -> u64 {
         let count = |snapshot: &Self| snapshot.counters.get(name).copied();
         let Some(now) = count(self) else { return 0 };
-        // A device that has come since has counted from zero; what a driver tells only now has been counted at some time.
+        // A new device has counted from zero; a counter that its driver reports only now may be older.
         let then = count(before).unwrap_or_else(|| if before.may_have_counted(name) { now } else { 0 });
         now.checked_sub(then).unwrap_or_else(|| wrapped(name, then, now))
     }
 
-    /// Tells whether a count is a driver's of a device that was there.
+    /// Returns whether a counter is a driver's and its device existed.
     fn may_have_counted(&self, name: &str) -> bool {
         let device = name.strip_prefix("ethtool:").and_then(|rest| Some(rest.rsplit_once('/')?.1));
         device.is_some_and(|device| self.devices.values().any(|it| it == device))
     }
 
-    /// Returns the names of counts that begin so.
+    /// Returns the names of counters with a prefix.
     pub(crate) fn of_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
         let from = self.counters.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
         from.map(|(name, _)| name.as_str()).take_while(move |name| name.starts_with(prefix))
     }
 
-    /// Returns the counts whose names begin so, with what stands behind the slash: processors or devices.
+    /// Returns the counters with a prefix, with the part of the name behind the slash: processors or devices.
     pub(crate) fn rises<'a>(
         &'a self,
         before: &'a Self,
@@ -140,10 +141,10 @@ impl Snapshot {
     }
 }
 
-/// Most counts of processors have 32 bits; others that fell have begun anew, nobody knows when. Times of processors (`stat:…`) have
-/// more, and may go back by a little.
+/// Returns the rise of a counter that fell. Most counters of processors have 32 bits; others that fell were reset at
+/// an unknown time. Times of processors (`stat:…`) have more bits, and may decrease a little.
 ///
-/// Those of queues have 32 bits, too, and begin anew whenever somebody sets the queue up again, which is likelier.
+/// Those of queues have 32 bits, too, and are reset whenever the queue is set up again, which is more likely.
 fn wrapped(name: &str, then: u64, now: u64) -> u64 {
     let is_of_processor = OF_32_BITS.iter().any(|of| name.starts_with(of)) && name.contains("/cpu");
     match (u32::try_from(then), u32::try_from(now)) {
@@ -152,7 +153,7 @@ fn wrapped(name: &str, then: u64, now: u64) -> u64 {
     }
 }
 
-/// What the kernel counts of processors in 32 bits.
+/// Prefixes of processor counters with 32 bits.
 const OF_32_BITS: [&str; 3] = ["softnet_", "NET_RX/", "interrupts:"];
 
 #[cfg(test)]
@@ -160,7 +161,7 @@ pub(crate) mod tests {
     use super::*;
     use core::time::Duration;
 
-    /// Makes a snapshot some seconds after the first.
+    /// Returns a snapshot some seconds after the first.
     pub(crate) fn snapshot(seconds: u64, counters: &[(&str, u64)]) -> Snapshot {
         let counters = counters.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         let at = Instant::ORIGIN + Duration::from_secs(seconds);

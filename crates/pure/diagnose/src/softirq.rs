@@ -1,7 +1,8 @@
-//! Whether the processors that took what came in could keep up: what the kernel tells of their softirq beside what was lost.
+//! Load of the processors that received packets: softirq counters next to losses.
 //!
-//! None of it is a loss: a softirq that works much, or that did not come to its end in one turn, may have lost nothing. So it
-//! explains, and says nothing alone. The interrupts of a device tell which processors take what it brings.
+//! None of these counters is a loss: a softirq that is busy, or did not finish in one turn, may have lost nothing. So
+//! they explain a loss, and are not reported alone. The interrupts of a device show which processors process its
+//! packets.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -14,31 +15,31 @@ use crate::finding::{Evidence, Finding, Place};
 use crate::rules::evidence;
 use crate::snapshot::Snapshot;
 
-/// A processor whose softirq ran for so much of the time does nothing else any more.
+/// Share of time from which a processor's softirq leaves no time for anything else.
 const SATURATED: f64 = 0.9;
-/// `/proc/stat` counts in hundredths of a second: in less than four of them nothing is to be seen.
+/// Unit of `/proc/stat`; four units are the minimum for a result.
 const TICK: Duration = Duration::from_millis(10);
 const LEAST_TIME: Duration = Duration::from_millis(40);
 
 /// Work of a processor's softirq between two snapshots.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Processor<'l> {
-    /// `cpu1`.
+    /// Name of the processor: `cpu1`.
     name: &'l str,
-    /// How much of the time it ran, interrupts included; `None` between snapshots too near to each other.
+    /// Share of time that it ran, interrupts included; `None` between snapshots that are too close to each other.
     share: Option<f64>,
-    /// How often it stopped with work left: its time, or its number of packets, was over.
+    /// Number of times it stopped with work left: its time or its number of packets was exhausted.
     squeezes: u64,
 }
 
-/// Says of what a backlog or a device had no room for, whether the softirq of its processors kept up.
+/// Adds to losses of a backlog or a device whether the softirq of its processors kept up.
 pub(crate) fn explain(findings: &mut [Finding], before: &Snapshot, after: &Snapshot) {
     for finding in findings {
         let processors = match (finding.stage, &finding.place) {
             (Stage::ReceiverBacklog, _) => having_risen(before, after, "softnet_dropped"),
             (Stage::ReceiverNic, Place::Device(device)) if !is_damage_only(finding) => {
                 let taking = having_risen(before, after, &format!("interrupts:{device}"));
-                // A virtual device has no interrupts: its packets are taken where they were sent.
+                // A virtual device has no interrupts: its packets are processed where they were sent.
                 if taking.is_empty() { having_risen(before, after, "NET_RX") } else { taking }
             }
             _ => continue,
@@ -76,7 +77,7 @@ impl<'l> Processor<'l> {
         self.name.trim_start_matches("cpu")
     }
 
-    /// The kernel's counts that say so.
+    /// Returns the kernel counters that show it.
     fn evidence(
         &self,
         before: &Snapshot,
@@ -109,7 +110,7 @@ fn say(finding: &mut Finding, processors: &[Processor<'_>], before: &Snapshot, a
             .map(|it| format!("{} ran {:.0} % of the time", it.number(), it.share.unwrap_or(1.0) * 100.0));
         let each: Vec<String> = each.collect();
         finding.why = format!("{}; the softirq of processor {}", finding.why, each.join(", of processor "));
-        // The first: room for more only lets it wait longer.
+        // The first remedy: more room only lets packets wait longer.
         finding.remedies.insert(0, spread(saturated.len() < number_of_processors(after), device.as_deref()));
     }
     if !squeezed.is_empty() {
@@ -121,7 +122,7 @@ fn say(finding: &mut Finding, processors: &[Processor<'_>], before: &Snapshot, a
     }
 }
 
-/// Counts those that ever took in anything.
+/// Returns the number of processors that ever received packets.
 fn number_of_processors(snapshot: &Snapshot) -> usize {
     snapshot.of_prefix("softnet_processed/").count()
 }
@@ -137,11 +138,12 @@ fn spread(has_others: bool, device: Option<&str>) -> Remedy {
     })
 }
 
-/// What the kernel begins with (`net/core/hotdata.c`): packets, and microseconds at 250 ticks a second.
+/// Setting of the softirq's budget. The defaults are in `net/core/hotdata.c`: packets, and microseconds at 250 ticks
+/// a second.
 const BUDGET: &str = "net.core.netdev_budget";
 const BUDGET_TIME: &str = "net.core.netdev_budget_usecs";
 
-/// A person's to do: it is the whole host's, and nothing that one stream's measure would prove.
+/// Returns a remedy for a person: it affects the whole host, and a measurement of one stream would not prove it.
 fn longer_turns(after: &Snapshot) -> Remedy {
     let what = "let a softirq work longer before it gives way: twice the packets and the time";
     let now = |name: &str| after.levels.get(name).copied();
@@ -177,7 +179,7 @@ mod tests {
         finding.evidence.iter().map(|it| it.counter.as_str()).collect()
     }
 
-    /// Both processors took packets; the second's softirq ran for so many ticks of a second.
+    /// Both processors received packets; the second's softirq ran for `ticks` of a second's hundred.
     fn busy(ticks: u64, counters: &[(&str, u64)]) -> Snapshot {
         let all = [
             ("NET_RX/cpu0", 40),

@@ -1,8 +1,8 @@
-//! What a blocked reader waited for, a disk or memory that had gone to swap; and how full what it needs was.
+//! Cause of a blocked reader, a disk or swapped memory, and the fill levels of its resources.
 //!
-//! The kernel says of a thread that it is blocked, and not by what. Beside that it counts how long anything of the host waited for
-//! disks and for memory (`/proc/pressure`), what came from swap (`pswpin`), and for the thread itself how often it waited for a page
-//! that had to be read (`majflt`).
+//! The kernel reports that a thread is blocked, and not by what. It also counts the time in which any task of the
+//! host waited for disks and for memory (`/proc/pressure`), pages read from swap (`pswpin`), and for the thread
+//! itself the number of pages that had to be read (`majflt`).
 
 use ledger::Stage;
 
@@ -11,14 +11,15 @@ use crate::finding::{Evidence, Finding, Level};
 use crate::rules::evidence;
 use crate::snapshot::{Owner, Snapshot, Thread};
 
-/// A thread that is blocked between two snapshots makes the pressure go on all the time; less than so much of it was another's.
+/// Minimum pressure for a blocked reader: a thread that is blocked between two snapshots causes pressure all the
+/// time; less was another's.
 const PRESSING: f64 = 0.2;
 
 const DISK: &str = "pressure:io_some_us";
 const MEMORY: &str = "pressure:memory_some_us";
 const FROM_SWAP: &str = "pswpin";
 
-/// Says more of a cause, where the kernel tells more: of a thread that was blocked, by what.
+/// Refines the cause of a blocked thread, where the kernel reports more.
 pub(crate) fn told_apart(
     cause: Cause,
     before: &Snapshot,
@@ -28,7 +29,7 @@ pub(crate) fn told_apart(
     if cause != Cause::Blocked {
         return cause;
     }
-    // A page that comes from swap comes from a disk, too: so this first.
+    // A page from swap comes from a disk, too: so this first.
     let waits_for_pages = major_faults(owners) > 0 || is_pressing(before, after, MEMORY);
     if after.rise(before, FROM_SWAP) > 0 && waits_for_pages {
         Cause::BlockedBySwap
@@ -39,7 +40,7 @@ pub(crate) fn told_apart(
     }
 }
 
-/// Returns by which counts a blocked reader's cause is known.
+/// Returns the counters that show a blocked reader's cause.
 pub(crate) fn evidence_of(
     cause: Cause,
     before: &Snapshot,
@@ -63,14 +64,14 @@ fn is_pressing(before: &Snapshot, after: &Snapshot, name: &str) -> bool {
     share >= PRESSING
 }
 
-/// Of the thread that waited most often.
+/// Returns the major faults of the thread that waited most often.
 fn major_faults((before, after): (&Owner, &Owner)) -> u64 {
     let then = |thread: &Thread| before.threads.iter().find(|it| it.tid == thread.tid);
     let rise = |now: &Thread| Some(now.major_faults.saturating_sub(then(now)?.major_faults));
     after.threads.iter().filter_map(rise).max().unwrap_or(0)
 }
 
-/// What stands beside a loss of a stage, and how much it may be.
+/// Levels that belong to a loss of a stage, with their limits.
 const MEMORIES: &[(Stage, &[(&str, &str)])] = &[
     (Stage::ReceiverUdpMemory, &[("UDP mem", "net.ipv4.udp_mem")]),
     (
@@ -78,11 +79,11 @@ const MEMORIES: &[(Stage, &[(&str, &str)])] = &[
         &[("FRAG memory", "net.ipv4.ipfrag_high_thresh"), ("FRAG6 memory", "net.ipv6.ip6frag_high_thresh")],
     ),
 ];
-/// Names of the room on a disk and of its size in a snapshot: the place where it is mounted follows.
+/// Prefix of the names of the free space on a disk in a snapshot; the mount point follows.
 const DISK_FREE: &str = "disk_free_bytes:";
 const DISK_SIZE: &str = "disk_size_bytes:";
 
-/// Adds how full the memory of a stage, or the disk of a blocked reader, was when the snapshot was taken.
+/// Adds the fill level of a stage's memory, or of a blocked reader's disk, at the time of the snapshot.
 pub(crate) fn add_levels(findings: &mut [Finding], after: &Snapshot) {
     let value = |name: &str| after.levels.get(name).copied();
     for finding in findings {
@@ -98,7 +99,7 @@ pub(crate) fn add_levels(findings: &mut [Finding], after: &Snapshot) {
     }
 }
 
-/// Returns what is in use of the disks that blocked readers have files on.
+/// Returns the used space of the disks on which blocked readers have files.
 fn disks(snapshot: &Snapshot) -> impl Iterator<Item = Level> {
     let free = snapshot.levels.iter().filter_map(|(name, free)| Some((name.strip_prefix(DISK_FREE)?, *free)));
     free.filter_map(|(mount, free)| {
@@ -107,7 +108,7 @@ fn disks(snapshot: &Snapshot) -> impl Iterator<Item = Level> {
     })
 }
 
-/// Names the room on a disk and its size, for the levels of a snapshot.
+/// Returns the free space on a disk and its size as levels of a snapshot.
 #[must_use]
 pub fn disk_levels(mount: &str, free_bytes: u64, size_bytes: u64) -> [(String, u64); 2] {
     [(format!("{DISK_FREE}{mount}"), free_bytes), (format!("{DISK_SIZE}{mount}"), size_bytes)]
@@ -124,7 +125,7 @@ mod tests {
         Owner { pid: 3, name: "reader".to_owned(), threads: vec![thread] }
     }
 
-    /// A second in which a reader that was blocked in both snapshots lost nine.
+    /// Returns a second in which a reader that was blocked in both snapshots lost nine datagrams.
     fn blocked(major_faults: u64, counters: &[(&str, u64)], levels: &[(String, u64)]) -> Losses {
         let socket = |drops, faults| Socket {
             cookie: 1,

@@ -1,8 +1,8 @@
 //! Tunables of a host, read while losses are watched, and the changes of them that would help.
 //!
-//! A finding says where datagrams were lost; here is found which queue of a device, which setting of a namespace or which threads
-//! of a process that comes down to. Values follow from the largest loss in one snapshot, and have a bound: who needs more than
-//! that loses for another reason.
+//! A finding has the place of a loss; this module finds the queue of a device, the setting of a namespace or the
+//! threads of a process behind it. Values follow from the largest loss in one snapshot, and have a bound: a reader
+//! that needs more loses for another reason.
 
 use std::collections::BTreeMap;
 
@@ -13,47 +13,48 @@ use crate::finding::Place;
 use crate::rules::sum;
 use crate::{Change, ThreadNice};
 
-/// What can be changed, at one moment.
+/// State of everything that can be changed, at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tunables {
-    /// The queue disciplines of the network namespace.
+    /// Queue disciplines of the network namespace.
     pub queues: Vec<Queue>,
-    /// Its network devices, by their names.
+    /// Network devices of the namespace, by their names.
     pub devices: BTreeMap<String, Device>,
     /// `net.ipv4.conf.all.rp_filter`; `None` where it cannot be read.
     pub reverse_path_all: Option<u64>,
-    /// How many packets came by which no way led back (`TcpExtIPReversePathFilter`).
+    /// Number of packets without a reverse path (`TcpExtIPReversePathFilter`).
     pub reverse_path_refused: u64,
-    /// What waits for fragments: of IPv4, and of IPv6.
+    /// Reassembly of fragments: of IPv4, and of IPv6.
     pub reassembly: [Reassembly; 2],
-    /// What all UDP sockets of the host may hold; `None` where that cannot be read, as in other namespaces than the first.
+    /// Memory limit of all UDP sockets of the host; `None` where it cannot be read, as in namespaces other than the
+    /// first.
     pub udp_memory: Option<UdpMemory>,
-    /// The processes that own sockets which lost for want of a processor.
+    /// Processes that own sockets which lost for lack of a processor.
     pub processes: BTreeMap<u32, Threads>,
 }
 
 /// A queue discipline.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Queue {
-    /// The device before which it stands.
+    /// Device that it belongs to.
     pub device: String,
-    /// Its own number; 0 for those that the kernel set up by itself.
+    /// Number of the discipline; 0 for those that the kernel set up itself.
     pub handle: u32,
-    /// The root, or the class of another one.
+    /// Number of its parent: the root, or the class of another one.
     pub parent: u32,
     /// `pfifo`, `tbf`, ….
     pub kind: String,
-    /// What it dropped; wraps.
+    /// Number of dropped packets; wraps.
     pub drops: u32,
-    /// What it let through.
+    /// Number of bytes sent.
     pub sent_bytes: u64,
-    /// What it let through; wraps.
+    /// Number of packets sent; wraps.
     pub sent_packets: u32,
-    /// What it holds at most; `None` where that cannot be changed and taken back.
+    /// Limit; `None` where it cannot be changed and undone.
     pub limit: Option<Limit>,
 }
 
-/// What a queue discipline holds at most.
+/// Limit of a queue discipline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
     /// Packets.
@@ -65,73 +66,75 @@ pub enum Limit {
 /// A network device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Device {
-    /// What it is, where its driver says so: `tun`, `veth`.
+    /// Kind of device, where its driver reports it: `tun`, `veth`.
     pub kind: Option<String>,
     /// `txqueuelen`.
     pub queue_packets: u32,
-    /// What came in.
+    /// Number of packets received.
     pub received_packets: u64,
-    /// What went out.
+    /// Number of packets sent.
     pub sent_packets: u64,
-    /// What was to go out, and was dropped.
+    /// Number of outgoing packets dropped.
     pub sent_dropped: u64,
     /// `net.ipv4.conf.DEVICE.rp_filter`.
     pub reverse_path: Option<u64>,
 }
 
-/// What waits for fragments, of one version of IP.
+/// Reassembly of fragments of one version of IP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reassembly {
-    /// Fragments that came (`IpReasmReqds`).
+    /// Number of fragments received (`IpReasmReqds`).
     pub received: u64,
-    /// What was given up (`IpReasmFails`).
+    /// Number of failures (`IpReasmFails`).
     pub failed: u64,
-    /// What waits holds so much memory.
+    /// Memory of waiting fragments, in bytes.
     pub memory_bytes: u64,
-    /// From so much on, nothing is taken: `net.ipv4.ipfrag_high_thresh`.
+    /// Memory at which no fragment is accepted, in bytes: `net.ipv4.ipfrag_high_thresh`.
     pub high_bytes: Option<u64>,
 }
 
-/// What all UDP sockets of the host may hold together.
+/// Memory limit of all UDP sockets of the host together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UdpMemory {
-    /// `net.ipv4.udp_mem`: low, pressure, high; nothing is taken beyond the last.
+    /// `net.ipv4.udp_mem`: low, pressure, high; nothing is accepted beyond the last.
     pub limit_pages: Vec<u64>,
-    /// What memory the host has.
+    /// Memory of the host, in pages.
     pub host_pages: u64,
-    /// How large a page is.
+    /// Size of a page, in bytes.
     pub page_bytes: u64,
 }
 
-/// The threads of a process.
+/// Threads of a process.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Threads {
-    /// When it was started, in the kernel's ticks.
+    /// Start time, in the kernel's ticks.
     pub started: u64,
-    /// Those whose nice value counts, which it does in ordinary classes of scheduling.
+    /// Threads in ordinary scheduling classes, where the nice value has an effect.
     pub ordinary: Vec<ThreadNice>,
 }
 
-/// The settings of [`Reassembly::high_bytes`].
+/// Names of the settings of [`Reassembly::high_bytes`].
 pub const FRAGMENT_MEMORY: [&str; 2] = ["net.ipv4.ipfrag_high_thresh", "net.ipv6.ip6frag_high_thresh"];
 
-/// How many packets wait for a processor at most.
+/// Name of the setting of a processor's maximum backlog, in packets.
 pub(crate) const BACKLOG: &str = "net.core.netdev_max_backlog";
 
-/// The setting of [`UdpMemory::limit_pages`].
+/// Name of the setting of [`UdpMemory::limit_pages`].
 pub const UDP_MEMORY: &str = "net.ipv4.udp_mem";
-/// Sockets are never allowed more than an eighth of the host's memory: it is the kernel's, and is not swapped.
+/// Divisor for the share of the host's memory that sockets are allowed at most: it is the kernel's, and is not
+/// swapped.
 const UDP_SHARE: u64 = 8;
 
-/// No queue is made longer than this: at 10 Gbit/s it is a tenth of a second of full packets, at less more.
+/// Maximum length of a queue: at 10 Gbit/s it is a tenth of a second of full packets, at lower rates more.
 const MOST_PACKETS: u64 = 100_000;
-/// The same in bytes.
+/// Maximum length of a queue in bytes.
 const MOST_BYTES: u64 = 1 << 27;
-/// No more memory is given to what waits for fragments.
+/// Maximum memory for waiting fragments, in bytes.
 const MOST_FRAGMENT_BYTES: u64 = 1 << 28;
-/// A packet of Ethernet, where the queue has let nothing through to tell.
+/// Size of an Ethernet packet, used if the queue has sent none.
 const PACKET_BYTES: u64 = 1_514;
-/// A starved reader runs before what has no priority, and behind what has one of real time: it cannot stop a host.
+/// Nice value of a starved reader: it runs before ordinary threads, and after those of real time: it cannot stall a
+/// host.
 const NICE: i32 = -10;
 
 /// Snapshots of the tunables, in the order of time.
@@ -139,7 +142,7 @@ const NICE: i32 = -10;
 pub(crate) struct Snapshots<'a>(pub(crate) &'a [Tunables]);
 
 impl Snapshots<'_> {
-    /// Returns what would help against losses at a stage and place, the likeliest first.
+    /// Returns changes that would help against losses at a stage and place, the most likely first.
     pub(crate) fn changes(self, stage: Stage, place: &Place, lost: u64) -> Vec<Change> {
         match (stage, place) {
             (Stage::SenderQdisc, Place::Device(device)) => self.longer_queue(device).into_iter().collect(),
@@ -151,8 +154,8 @@ impl Snapshots<'_> {
         }
     }
 
-    /// Returns how much passed where losses at a stage and place are counted, in the same unit; `None` where what readers were given
-    /// tells it.
+    /// Returns the traffic at the place where losses at a stage are counted, in the same unit; `None` where the
+    /// datagrams delivered to readers are that count.
     pub(crate) fn passed(self, stage: Stage, place: &Place) -> Option<u64> {
         let rise = |of: &dyn Fn(&Tunables) -> u64| self.total(&|now, then| of(now).saturating_sub(of(then)));
         match (stage, place) {
@@ -168,7 +171,8 @@ impl Snapshots<'_> {
         }
     }
 
-    /// Returns what lets a process's threads run before others; `None` where they do so already, or are not to be seen.
+    /// Returns a change that lets a process's threads run before others; `None` where they do so already, or cannot
+    /// be seen.
     pub(crate) fn niceness(self, pid: u32) -> Option<Change> {
         let process = self.0.last()?.processes.get(&pid)?;
         let is_wanted = process.ordinary.iter().any(|thread| thread.nice > NICE);
@@ -176,7 +180,7 @@ impl Snapshots<'_> {
         is_wanted.then_some(Change::Niceness { pid, started, nice: NICE, before })
     }
 
-    /// The queue that drops, which may be within another: those around it count its drops, too.
+    /// Lengthens the queue that drops, which may be within another: outer ones count its drops, too.
     fn longer_queue(self, device: &str) -> Option<Change> {
         let last = self.0.last()?;
         let here = || last.queues.iter().filter(|queue| queue.device == device);
@@ -185,7 +189,7 @@ impl Snapshots<'_> {
         };
         let drops = |queue: &&Queue| self.total(&|now, then| rise_of(now, then, queue).drops);
         let leaf = here().filter(|queue| !has_inner(queue) && drops(queue) > 0).max_by_key(drops)?;
-        // As long as the device says.
+        // Its limit is the device's length.
         if leaf.kind == "pfifo_fast" {
             return self.transmit_queue(
                 device,
@@ -210,7 +214,7 @@ impl Snapshots<'_> {
         Some(Change::QueueLimit { device, kind, handle, parent, limit, before: now })
     }
 
-    /// The ring of a TUN device is as long as its queue; of a card's the driver decides.
+    /// Lengthens the ring of a TUN device, which has the length of its queue; a card's is set by its driver.
     fn longer_ring(self, device: &str) -> Option<Change> {
         let is_tun = self.0.last()?.devices.get(device)?.kind.as_deref() == Some("tun");
         let dropped = |now: &Tunables, then: &Tunables| {
@@ -226,9 +230,10 @@ impl Snapshots<'_> {
         Some(Change::TransmitQueue { device: device.to_owned(), packets, before })
     }
 
-    /// Loosely, any way back will do. Of the two settings of a device, its own and that of all, the kernel takes the larger one.
+    /// Loosens the reverse path filter: any way back is then accepted. The kernel uses the larger of two settings,
+    /// the device's own and that of all.
     ///
-    /// The count is not of a device: that by which most came stands first.
+    /// The counter is not per device: the one that received most comes first.
     fn looser_reverse_path(self) -> Vec<Change> {
         const STRICT: u64 = 1;
         const LOOSE: u64 = 2;
@@ -254,14 +259,15 @@ impl Snapshots<'_> {
         strict.into_iter().map(change).collect()
     }
 
-    /// Nothing is taken while what waits holds too much; where it holds little, fragments are missing, and memory helps nobody.
+    /// Raises the memory for fragments if none are accepted because waiting ones hold too much; if they hold little,
+    /// fragments are missing, and memory does not help.
     fn more_fragment_memory(self) -> Vec<Change> {
         let of = |(version, name): (usize, &&str)| {
             let at = |it: &Tunables| it.reassembly[version];
             let failed = self.most(&|now, then| at(now).failed.saturating_sub(at(then).failed));
             let high = at(self.0.last()?).high_bytes?;
             let held = self.0.iter().map(|it| at(it).memory_bytes).max()?;
-            // Between two snapshots it may have held a bit more.
+            // Between two snapshots it may have held a little more.
             let is_short = failed > 0 && held >= high / 4 * 3;
             let value = larger(high, failed.saturating_mul(DATAGRAM_BYTES), MOST_FRAGMENT_BYTES)?;
             is_short.then(|| Change::Sysctl { name: (*name).to_owned(), value, before: Some(high) })
@@ -269,7 +275,7 @@ impl Snapshots<'_> {
         FRAGMENT_MEMORY.iter().enumerate().filter_map(of).collect()
     }
 
-    /// All three limits are raised alike; other namespaces than the first do not have them.
+    /// Raises the memory of UDP, all three limits alike; namespaces other than the first do not have them.
     fn more_udp_memory(self, lost: u64) -> Option<Change> {
         let UdpMemory { limit_pages, host_pages, page_bytes } = self.0.last()?.udp_memory.clone()?;
         let now = *limit_pages.last()?;
@@ -304,40 +310,41 @@ fn rise_of(now: &Tunables, then: &Tunables, queue: &Queue) -> Rise {
             == (&queue.device, &queue.kind, queue.handle, queue.parent)
     };
     let of = |snapshot: &Tunables| snapshot.queues.iter().find(is_it).cloned();
-    // One that has come meanwhile has no past to compare with.
+    // A new queue has no earlier counts.
     of(now).zip(of(then)).map_or_else(Rise::default, |(now, then)| Rise {
-        // Those that begin anew, as when somebody sets the queue up again, count nothing.
+        // Counters that were reset, as by setting up the queue again, count nothing.
         drops: now.drops.saturating_sub(then.drops).into(),
         sent_bytes: now.sent_bytes.saturating_sub(then.sent_bytes),
         sent_packets: now.sent_packets.saturating_sub(then.sent_packets).into(),
     })
 }
 
-/// The discipline's part of the number of a class.
+/// Returns the discipline's part of the number of a class.
 const fn major(handle: u32) -> u32 {
     handle >> 16
 }
 
-/// Returns twice as much, or what there is and what was lost, rounded up; `None` where that would not be more.
+/// Returns twice as much, or the sum of the current value and the loss, rounded up; `None` where that would not be
+/// more.
 fn larger(now: u64, lost: u64, most: u64) -> Option<u64> {
     let wanted = now.saturating_add(lost).max(now.saturating_mul(2)).max(1);
     let rounded = wanted.checked_next_power_of_two().unwrap_or(most).min(most);
     (rounded > now).then_some(rounded)
 }
 
-/// Tells whether a plan may set this number of `sysctl`: there are few, and no other is ever set or taken back.
+/// Returns whether a plan may set this number of `sysctl`: there are few, and no other is ever set or restored.
 #[must_use]
 pub fn is_number_of_plans(name: &str) -> bool {
     name == BACKLOG || FRAGMENT_MEMORY.contains(&name) || is_reverse_path(name)
 }
 
-/// Tells whether a plan may set these numbers of `sysctl`.
+/// Returns whether a plan may set these numbers of `sysctl`.
 #[must_use]
 pub fn are_numbers_of_plans(name: &str) -> bool {
     name == UDP_MEMORY
 }
 
-/// Tells whether it is `rp_filter` of one device, written as [`device_setting`] does.
+/// Returns whether it is `rp_filter` of one device, written as [`device_setting`] does.
 fn is_reverse_path(name: &str) -> bool {
     let between = |start: &str, end: &str| name.strip_prefix(start)?.strip_suffix(end);
     let device = between("net.ipv4.conf.", ".rp_filter").or_else(|| between("net/ipv4/conf/", "/rp_filter"));
@@ -347,7 +354,7 @@ fn is_reverse_path(name: &str) -> bool {
     })
 }
 
-/// Returns the name of a setting of a device, as `sysctl` takes it: with slashes where the device's has dots in it.
+/// Returns the `sysctl` name of a device's setting: with slashes if the device's name has a dot.
 #[must_use]
 pub fn device_setting(path: &str, device: &str, setting: &str) -> String {
     if device.contains('.') {
@@ -403,7 +410,7 @@ mod tests {
             let limit = Some(Limit::Packets(10));
             vec![queue("htb", 0x1_0000, ROOT, outer, None), queue("pfifo", 0x2_0000, 0x1_0001, inner, limit)]
         };
-        // Of 10, 90 and 40 in a snapshot the 90 with the ten that it holds, rounded up.
+        // The largest of 10, 90 and 40 in a snapshot is 90, plus the current ten, rounded up.
         let snapshots = [at(5, 5), at(15, 15), at(105, 105), at(145, 145)];
         assert_eq!(limits(&of_queues(&snapshots)), [("pfifo", 128, 10)]);
         assert_eq!(of_queues(&[at(5, 5), at(9, 5)]), [], "it is not the one within");
@@ -472,7 +479,7 @@ mod tests {
         let loose =
             |name: &str, before| Change::Sysctl { name: name.to_owned(), value: 2, before: Some(before) };
         let (a, b) = ("net.ipv4.conf.a.rp_filter", "net/ipv4/conf/b.7/rp_filter");
-        // All are strict that are not loose, and that by which nothing came is not the one.
+        // All that are not loose are strict, and a device that received nothing is not the one.
         assert_eq!(of(&[snapshot(0, 0, 1), snapshot(5, 9, 1)]), [loose(b, 0), loose(a, 1)]);
         assert_eq!(of(&[snapshot(0, 0, 0), snapshot(5, 9, 0)]), [loose(a, 1)]);
         assert_eq!(of(&[snapshot(5, 0, 1), snapshot(5, 9, 1)]), [], "it was something else");
@@ -488,7 +495,7 @@ mod tests {
             changes(Stage::ReceiverReassembly, &Place::Namespace, &[snapshot(0, 0), snapshot(50, held)])
         };
         let name = "net.ipv6.ip6frag_high_thresh".to_owned();
-        // Fifty of 2,304 bytes.
+        // Fifty datagrams of 2,304 bytes.
         let expected = Change::Sysctl { name, value: 262_144, before: Some(20_000) };
         assert_eq!(of(15_000), [expected]);
         assert_eq!(of(14_999), [], "some are missing");
@@ -506,7 +513,7 @@ mod tests {
             let (values, before) = (values.to_vec(), before.to_vec());
             [Change::SysctlNumbers { name: "net.ipv4.udp_mem".to_owned(), values, before }]
         };
-        // A thousand of 2,304 bytes, with the 100 that there are, rounded up.
+        // A thousand datagrams of 2,304 bytes, plus the current 100 pages, rounded up.
         assert_eq!(of(&[50, 75, 100], 1 << 20), to(&[512, 768, 1_024], &[50, 75, 100]));
         assert_eq!(of(&[50, 75, 100], 1_600), to(&[100, 150, 200], &[50, 75, 100]));
         assert_eq!(of(&[50, 75, 200], 1_600), []);

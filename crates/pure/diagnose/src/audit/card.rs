@@ -1,69 +1,69 @@
-//! How network cards are set, against what they had no room for.
+//! Settings of network cards, judged by the packets for which they had no room.
 //!
-//! A ring is not too small because another number is customary, but because packets came and found no room in it. What no
-//! driver reports is said once for all of them.
+//! A ring is too small because packets found no room in it, not because another size is customary. Settings that no
+//! driver reports are listed once for all interfaces.
 
 use super::{Check, Facts, Interface, Judgement};
 use crate::Remedy;
 
-/// How an interface's card is set; what its driver does not tell is not there.
+/// Settings of an interface's card; those that its driver does not report are absent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Card {
-    /// Where it puts what comes until the host takes it.
+    /// Receive ring.
     pub ring: Option<Ring>,
-    /// How long it waits before it tells the host.
+    /// Interrupt coalescing.
     pub coalescing: Option<Coalescing>,
-    /// Over how many queues it spreads what comes.
+    /// Receive queues.
     pub channels: Option<Channels>,
     /// Flow control of its link.
     pub pause: Option<Pause>,
-    /// How many packets came and found no room, since the link was made.
+    /// Number of packets dropped for lack of room since the link came up.
     pub had_no_room: Option<u64>,
 }
 
-/// A ring for what comes.
+/// Receive ring of a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ring {
-    /// How many pieces it has.
+    /// Number of entries.
     pub entries: u32,
-    /// How many it may have.
+    /// Maximum number of entries.
     pub most: u32,
 }
 
-/// How long a card waits before it tells of packets.
+/// Interrupt coalescing: the delay before a card signals packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Coalescing {
-    /// At most so many microseconds; 0 does not count.
+    /// Maximum delay in microseconds; 0 is no limit.
     pub microseconds: u32,
-    /// At most so many packets; 0 does not count.
+    /// Maximum number of packets; 0 is no limit.
     pub packets: u32,
-    /// The driver chooses both by what comes.
+    /// True if the driver adapts both to the traffic.
     pub is_adaptive: bool,
 }
 
-/// Queues for what comes.
+/// Receive queues of a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Channels {
-    /// How many are in use.
+    /// Number of queues in use.
     pub count: u32,
-    /// How many there may be.
+    /// Maximum number of queues.
     pub most: u32,
-    /// For both ways, and not for receiving only.
+    /// True if the queues are for both directions, not only for receiving.
     pub is_combined: bool,
 }
 
 /// Flow control (IEEE 802.3x).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pause {
-    /// Both ends agree about it.
+    /// True if both ends negotiated it.
     pub is_negotiated: bool,
-    /// The card pauses when it is asked to.
+    /// True if the card pauses on request.
     pub obeys: bool,
-    /// The card asks the other end to pause.
+    /// True if the card requests pauses of the other end.
     pub asks: bool,
 }
 
-/// What a datagram carries that fills a packet of 1,500 bytes.
+/// Payload of a datagram that fills a packet of 1,500 bytes.
 const DATAGRAM_BYTES: f64 = 1_472.0;
 
 pub(super) fn settings(facts: &Facts) -> Vec<Check> {
@@ -75,7 +75,7 @@ pub(super) fn settings(facts: &Facts) -> Vec<Check> {
     reported.chain(not_reported(outside())).collect()
 }
 
-/// One check for all settings that no driver reports.
+/// Returns one check for all settings that no driver reports.
 fn not_reported<'a>(interfaces: impl Iterator<Item = &'a Interface>) -> Option<Check> {
     type Has = fn(&Card) -> bool;
     const PARTS: [(&str, Has); 4] = [
@@ -160,7 +160,7 @@ fn coalescing(interface: &Interface, facts: &Facts) -> Option<Check> {
         let why = "how much room the ring has for what comes meanwhile is not told";
         return Some(Check::new(CHECK, Judgement::NotSeen, live, why));
     };
-    // The other half is for what comes until the host has answered.
+    // The other half is for packets that arrive until the host responds.
     let room = f64::from(ring.entries) / 2.0;
     let per_second = facts.load.bytes_per_second / DATAGRAM_BYTES;
     let is_bounded = packets > 0 && f64::from(packets) <= room;
@@ -178,7 +178,8 @@ fn coalescing(interface: &Interface, facts: &Facts) -> Option<Check> {
     Some(Check::new(CHECK, Judgement::Warn, live, why).recommending(format!("{shorter} µs"), [remedy]))
 }
 
-/// Never wrong by itself: it loses nothing on the link, and makes all of a sender's streams wait for one slow reader.
+/// Checks flow control. It is no fault as such: it loses nothing on the link, and makes all of a sender's streams
+/// wait for one slow reader.
 fn pause(interface: &Interface) -> Option<Check> {
     let pause = interface.card.pause?;
     let word = |is_on| if is_on { "on" } else { "off" };
@@ -269,7 +270,7 @@ mod tests {
             let ring = Some(Ring { entries: 512, most: 512 });
             of(Card { coalescing, ring, ..Card::default() }, "card-coalescing")
         };
-        // 256 of 849,184 datagrams a second come in 301.5 µs.
+        // At 849,184 datagrams a second 256 arrive in 301.5 µs.
         assert_eq!(judge(301, 0, false).judgement, Judgement::Ok);
         let long = judge(302, 0, false);
         assert_eq!((long.judgement, long.recommended.as_deref()), (Judgement::Warn, Some("301 µs")));

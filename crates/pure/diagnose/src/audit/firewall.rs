@@ -1,45 +1,45 @@
-//! Firewalls: where rules stand, and whether one that drops has done so.
+//! Firewalls: chains with rules, and rules that have dropped packets.
 //!
-//! Rules are no fault by themselves, and are only listed. A rule that drops and has counted something may have taken a
-//! stream; if it names UDP it has taken datagrams.
+//! Rules are no fault as such, and are only listed. A rule that drops and has counted packets may have dropped a
+//! stream; if it matches UDP it has dropped datagrams.
 
 use super::{Check, Facts, Judgement};
 use crate::Remedy;
 
-/// What is to be seen of this network namespace's firewall.
+/// Visible part of the firewall of this network namespace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Firewall {
-    /// The chains of nftables, with what `iptables` writes there; `None` where they cannot be listed.
+    /// Chains of nftables, including those written by `iptables`; `None` where they cannot be listed.
     pub chains: Option<Vec<Chain>>,
-    /// The tables of the older iptables, whose rules are not to be seen here; `None` where they cannot be listed.
+    /// Tables of the older iptables, whose rules cannot be seen here; `None` where they cannot be listed.
     pub older_tables: Option<Vec<String>>,
-    /// Why chains cannot be listed.
+    /// Reason why chains cannot be listed.
     pub unseen: String,
 }
 
-/// A chain of rules.
+/// Chain of rules.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Chain {
-    /// Its family, table and name, as `nft` takes them.
+    /// Family, table and name, as `nft` takes them.
     pub name: String,
-    /// Where packets come by, such as `input`; `None` if only other chains lead here.
+    /// Hook of the chain, such as `input`; `None` if only other chains jump to it.
     pub hook: Option<String>,
-    /// What no rule takes is dropped.
+    /// True if its policy drops packets that no rule accepts.
     pub drops_the_rest: bool,
-    /// How many rules it has.
+    /// Number of rules.
     pub rules: u64,
-    /// Those of them that drop or reject, and may concern UDP.
+    /// Rules that drop or reject, and may match UDP.
     pub drops: Vec<DropRule>,
 }
 
-/// A rule that drops or rejects.
+/// Rule that drops or rejects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DropRule {
-    /// Its number, as `nft -a` tells it.
+    /// Handle of the rule, as in `nft -a`.
     pub handle: u64,
-    /// It is about UDP, and not about anything.
+    /// True if it matches UDP explicitly.
     pub names_udp: bool,
-    /// How many packets it took, if it counts.
+    /// Number of packets it matched, if it counts.
     pub packets: Option<u64>,
 }
 

@@ -1,7 +1,8 @@
-//! Groups: who has joined which, and whether somebody asks for it.
+//! Groups: memberships of the interfaces, and the presence of a querier.
 //!
-//! A switch that snoops sends a group to ports from which it heard somebody join, and forgets them unless they say so
-//! again, which they do only when a querier asks. Without a querier groups end some minutes after they began.
+//! A switch that snoops sends a group to ports on which it received a membership report, and removes them unless the
+//! report is repeated, which hosts do only when a querier asks. Without a querier groups end some minutes after they
+//! began.
 
 use super::{Check, Facts, Interface, Judgement};
 use crate::Remedy;
@@ -9,34 +10,34 @@ use crate::Remedy;
 /// Groups that were joined on an interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Groups {
-    /// The version of IGMP that is spoken there; `None` without IPv4.
+    /// IGMP version in use; `None` without IPv4.
     pub igmp_version: Option<u8>,
-    /// The version that is forced (`force_igmp_version`); 0 is none.
+    /// Forced version (`force_igmp_version`); 0 is none.
     pub forced_version: u64,
-    /// Their addresses, without those that every host has joined.
+    /// Addresses of the groups, without those that every host has joined.
     pub joined: Vec<String>,
 }
 
-/// A bridge of this host, which is a switch.
+/// Bridge of this host, which is a switch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Bridge {
-    /// Its name.
+    /// Name of the bridge.
     pub name: String,
-    /// It listens who joined.
+    /// True if it snoops membership reports.
     pub snoops: bool,
-    /// It asks who joined, if nobody else does.
+    /// True if it is a querier when there is no other.
     pub queries: bool,
-    /// Whether somebody asks, as far as the kernel tells.
+    /// True if there is a querier, as far as the kernel reports.
     pub has_querier: Option<bool>,
-    /// How many ports it has.
+    /// Number of ports.
     pub ports: usize,
-    /// The groups beyond the link that are known to be joined over it; `None` where that is not known.
+    /// Groups beyond link-local scope that are known to be joined on it; `None` where that is unknown.
     pub joined: Option<Vec<String>>,
 }
 
 pub(super) fn memberships(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "group-membership";
-    /// More of them help nobody on a screen.
+    /// Maximum number of groups shown: a longer list does not help on a screen.
     const SHOWN: usize = 4;
     let outside = facts.interfaces.iter().filter(|it| !it.is_loopback && it.takes_groups);
     let one = |interface: &Interface| {
@@ -73,13 +74,13 @@ pub(super) fn queriers(facts: &Facts) -> Vec<Check> {
 const CHECK: &str = "group-querier";
 const WHY: &str = "a switch that snoops forgets who joined unless a querier asks for it again, and the group ends there: after 260 s as a rule";
 
-/// Returns the version of a querier that was heard: only of an older one a host keeps a trace.
+/// Returns the IGMP version of a querier that was received: a host keeps it only for an older one.
 fn heard(interface: &Interface) -> Option<u8> {
     let groups = interface.groups.as_ref()?;
     groups.igmp_version.filter(|version| *version < 3 && groups.forced_version == 0)
 }
 
-/// One for all links where nothing is to be seen.
+/// Returns one check for all links without visible groups.
 fn not_seen(names: &[&str]) -> Option<Check> {
     let first = names.first()?;
     let why = format!(
@@ -99,7 +100,7 @@ fn bridge(bridge: &Bridge) -> Check {
         (false, ..) => return found(Judgement::Ok, "does not snoop: groups go to every port"),
         (true, true, _) => return found(Judgement::Ok, "snoops, and asks if nobody else does"),
         (true, false, Some(true)) => return found(Judgement::Ok, "snoops, and somebody asks"),
-        // Such as the bridge of containers of which none runs.
+        // Such as the bridge of containers of which none is running.
         (true, false, _) if *ports == 0 => {
             return found(Judgement::Ok, "snoops and does not ask; it has no ports, so nothing goes over it");
         }
@@ -108,13 +109,15 @@ fn bridge(bridge: &Bridge) -> Check {
             (Judgement::Warn, "snoops and does not ask; whether another does this kernel does not tell")
         }
     };
-    // What it was not asked about for some minutes it has forgotten itself: so nothing is known to be lost, and it may be.
+    // The bridge itself forgets groups that no querier asked about for some minutes: so no loss is known, but one is
+    // possible.
     let (judgement, joined) = match joined.as_deref() {
         None => (Judgement::Warn, "; what is joined over it the kernel does not tell".to_owned()),
         Some([]) => (Judgement::Warn, "; no group beyond the link is known to be joined over it".to_owned()),
         Some(groups) => (judgement, format!("; joined over it: {}", groups.len())),
     };
-    // Measured with Linux 6.18: of 500 datagrams of a group all came to a port where nobody had joined, with a querier none.
+    // Measured with Linux 6.18: of 500 datagrams of a group all reached a port that had not joined it, with a querier
+    // none.
     let why = format!("{WHY}; this bridge itself sends groups to every port meanwhile, asked for or not");
     let set = |setting: &str, value: u8| format!("ip link set dev {name} type bridge {setting} {value}");
     let remedies = [
@@ -146,7 +149,7 @@ mod tests {
         assert_eq!((checks.len(), checks[1].judgement), (2, Judgement::NotSeen));
     }
 
-    /// A bridge with a port that snoops, where nobody asks; and over it these groups are joined.
+    /// Returns a bridge with a port that snoops, without a querier; and these groups are joined on it.
     fn joined(groups: &[&str]) -> Bridge {
         let joined = Some(groups.iter().map(|group| (*group).to_owned()).collect());
         let (name, has_querier) = ("br0".to_owned(), Some(false));

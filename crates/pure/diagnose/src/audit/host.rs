@@ -5,7 +5,7 @@ use units::text::exact_size;
 use super::{Check, Disk, Facts, Judgement};
 use crate::Remedy;
 
-/// Beyond this the time of samples means little across hosts.
+/// Maximum error of the clock beyond which the times of samples are hardly comparable across hosts.
 const LARGE_ERROR_MS: u128 = 100;
 
 pub(super) fn clock(facts: &Facts) -> Vec<Check> {
@@ -68,7 +68,7 @@ pub(super) fn memory_and_disks(facts: &Facts) -> Vec<Check> {
 const WHY_SWAP: &str = "a reader whose memory is on the disk pauses for it in the middle of a burst";
 
 fn disk(disk: &Disk) -> Check {
-    /// From here on file systems look longer for room.
+    /// Used share from which file systems search longer for space.
     const FULL: f64 = 0.8;
     const VERY_FULL: f64 = 0.95;
     let judgement = match disk.used_share {
@@ -86,7 +86,7 @@ fn disk(disk: &Disk) -> Check {
 }
 
 pub(super) fn pressure(facts: &Facts) -> Vec<Check> {
-    /// A tenth of the time is felt.
+    /// Percentage that is noticeable: a tenth of the time.
     const HIGH_PERCENT: f64 = 10.0;
     if facts.pressure.is_empty() {
         return vec![Check::not_seen("pressure", "this kernel has no /proc/pressure (PSI)")];
@@ -106,10 +106,10 @@ pub(super) fn pressure(facts: &Facts) -> Vec<Check> {
     facts.pressure.iter().map(one).collect()
 }
 
-/// A log file that a program writes while it should read is the fault of a disk that is busy now.
+/// Checks for a busy disk, which stalls a program that writes a log file while it should read.
 pub(super) fn disk_stall(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "disk-stall";
-    /// A tenth of the time is felt.
+    /// Percentage that is noticeable: a tenth of the time.
     const HIGH_PERCENT: f64 = 10.0;
     const SHOWN: usize = 4;
     let Some(percent) = facts.waiting_for_disks_percent else {

@@ -5,14 +5,14 @@ use units::text::exact_size;
 use super::{Check, Facts, Interface, Judgement, interface_setting};
 use crate::Remedy;
 
-/// A datagram of 1,472 bytes takes 2,304 of a receive buffer. Source: measured, Linux 6.18.
+/// Ratio of receive-buffer memory to payload: a datagram of 1,472 bytes takes 2,304. Source: measured, Linux 6.18.
 const OVERHEAD: f64 = 2_304.0 / 1_472.0;
-/// Larger buffers only hide that a reader is too slow.
+/// Maximum recommended buffer: a larger one only hides that a reader is too slow.
 const MAX_BUFFER_BYTES: u64 = 1 << 30;
-/// A page of memory, as `udp_mem` counts.
+/// Size of a page, the unit of `udp_mem`.
 const PAGE_BYTES: u64 = 4_096;
 
-/// Returns the receive buffer that holds what comes in the longest pause, as asked for: the kernel doubles it.
+/// Returns the receive buffer for the data of the longest pause, as a program requests it: the kernel doubles it.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
 fn needed_bytes(facts: &Facts) -> u64 {
     let pause = facts.load.longest_pause.as_secs_f64();
@@ -30,7 +30,7 @@ fn why_so_large(facts: &Facts) -> String {
     )
 }
 
-/// A rate in words.
+/// Returns a rate as text.
 pub(super) fn rate(bits_per_second: f64) -> String {
     let units = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];
     let unit = units.into_iter().find(|(size, _)| bits_per_second >= *size);
@@ -51,7 +51,7 @@ pub(super) fn receive_buffer_limit(facts: &Facts) -> Vec<Check> {
 
 pub(super) fn send_buffer_limit(facts: &Facts) -> Vec<Check> {
     const NAME: &str = "net.core.wmem_max";
-    // Senders are not read by anybody who pauses; a tenth of it holds what a queue behind the socket does not take at once.
+    // A sender has no reader that pauses; a tenth of it holds what the queue behind the socket does not take at once.
     let needed = (needed_bytes(facts) / 10).max(1 << 16).next_power_of_two();
     limit(facts, "send-buffer-limit", NAME, needed, "programs get no larger send buffer by asking")
 }
@@ -64,7 +64,7 @@ fn limit(facts: &Facts, check: &'static str, name: &str, needed: u64, what: &str
     if now >= needed {
         return vec![Check::new(check, Judgement::Ok, exact_size(now), why)];
     }
-    // A quarter of it is lost in the first pause, whatever the program asks for.
+    // Three quarters of the data are lost in the first pause, independent of the program's request.
     let judgement = if now < needed / 4 { Judgement::Fail } else { Judgement::Warn };
     let remedy = Remedy::by_sysctl("a higher limit", name, needed, Some(now));
     vec![Check::new(check, judgement, exact_size(now), why).recommending(exact_size(needed), [remedy])]
@@ -76,7 +76,7 @@ pub(super) fn receive_buffer_default(facts: &Facts) -> Vec<Check> {
     let Some(now) = facts.setting(NAME) else {
         return vec![Check::not_seen(CHECK, "net.core.rmem_default cannot be read here")];
     };
-    // This one is as the kernel counts: not doubled.
+    // This one is in the kernel's units: not doubled.
     let needed = 2 * needed_bytes(facts);
     let why = format!("programs that ask for no receive buffer have this; {}", why_so_large(facts));
     if now >= needed {
@@ -86,7 +86,7 @@ pub(super) fn receive_buffer_default(facts: &Facts) -> Vec<Check> {
     vec![Check::new(CHECK, Judgement::Warn, exact_size(now), why).recommending(exact_size(needed), [remedy])]
 }
 
-/// Returns how many bytes pages are: where there is no limit, more than there are.
+/// Returns the size of a number of pages, in bytes: an unlimited number saturates.
 const fn pages(count: u64) -> u64 {
     count.saturating_mul(PAGE_BYTES)
 }
@@ -122,7 +122,7 @@ pub(super) fn backlog(facts: &Facts) -> Vec<Check> {
             let remedy = Remedy::by_sysctl("twice as long a backlog", NAME, longer, Some(now));
             vec![check.recommending(longer.to_string(), [remedy])]
         }
-        // In network namespaces but the first, and in many containers, there is no such setting.
+        // In network namespaces other than the first, and in many containers, this setting does not exist.
         None if dropped > 0 => {
             vec![check.recommending(
                 "twice what it is",
@@ -135,7 +135,7 @@ pub(super) fn backlog(facts: &Facts) -> Vec<Check> {
 
 pub(super) fn softirq_budget(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "softirq-budget";
-    /// Once a second all the time is no accident.
+    /// Rate per second from which losses are no accident.
     const OFTEN_PER_SECOND: f64 = 1.0;
     let squeezed = facts.counted("softnet_time_squeeze");
     let Some(uptime) = facts.uptime.filter(|it| !it.is_zero()) else {
@@ -165,7 +165,7 @@ pub(super) fn reverse_path(facts: &Facts) -> Vec<Check> {
     let why = "a strict filter drops what comes by another interface than the way back leads: groups on a second network";
     let one = |interface: &Interface| {
         let own = of(&interface.name)?;
-        // The kernel takes the larger of the two.
+        // The kernel uses the larger of the two.
         let live = format!("{}: {}", interface.name, own.max(all));
         if own.max(all) != STRICT {
             return Some(Check::new(CHECK, Judgement::Ok, live, why));
@@ -286,7 +286,7 @@ pub(super) fn reassembly(facts: &Facts) -> Vec<Check> {
 
 pub(super) fn card(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "card";
-    /// The columns of `/proc/net/dev` that a full ring moves.
+    /// Columns of `/proc/net/dev` that a full ring increases.
     const COLUMNS: [&str; 3] = ["rx_drop", "rx_fifo", "rx_errs"];
     let one = |interface: &Interface| {
         let count = |column: &&str| facts.counters.get(&format!("{column}/{}", interface.name)).copied();
@@ -315,7 +315,7 @@ mod tests {
     use crate::audit::Load;
     use core::time::Duration;
 
-    /// 1 Gbit/s and 10 ms: 1.25 MB, with overhead 1.96 MB, half of which is asked for, rounded up: 1 MiB.
+    /// Returns 1 Gbit/s and 10 ms: 1.25 MB, with overhead 1.96 MB, half of which is requested, rounded up: 1 MiB.
     fn facts() -> Facts {
         let load = Load {
             bytes_per_second: 125e6,

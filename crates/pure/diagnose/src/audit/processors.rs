@@ -1,29 +1,29 @@
-//! Processors that are kept free for readers, and interrupts that disturb them there.
+//! Processors that are reserved for readers, and interrupts that disturb them there.
 
 use std::collections::BTreeSet;
 
 use super::{Check, Facts, Interface, Judgement};
 use crate::Remedy;
 
-/// The processors of a host, by their numbers.
+/// Processors of a host, by their numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Processors {
-    /// Those that run.
+    /// Processors that are online.
     pub online: BTreeSet<u32>,
-    /// Those on which nothing runs but what is put there (`isolcpus=`).
+    /// Processors without tasks except those pinned to them (`isolcpus=`).
     pub isolated: BTreeSet<u32>,
-    /// Those without a regular tick (`nohz_full=`).
+    /// Processors without a regular tick (`nohz_full=`).
     pub without_ticks: BTreeSet<u32>,
 }
 
-/// An interrupt of a card.
+/// Interrupt of a card.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Interrupt {
-    /// Its number.
+    /// Number of the interrupt.
     pub number: u32,
-    /// The processors that may take it.
+    /// Processors that may handle it.
     pub allowed: BTreeSet<u32>,
-    /// Those that do.
+    /// Processors that handle it.
     pub taken_by: BTreeSet<u32>,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn interrupts(facts: &Facts) -> Vec<Check> {
 
 const CHECK: &str = "interrupt-affinity";
 
-/// Virtual interfaces have no interrupts, and nothing is said of them.
+/// Checks the interrupts of an interface; virtual ones have none, and no check.
 fn of_interface(interface: &Interface, processors: &Processors) -> Option<Check> {
     let interrupts = interface.interrupts.as_ref().filter(|it| !it.is_empty())?;
     let taken_by: BTreeSet<u32> = interrupts.iter().flat_map(|it| &it.taken_by).copied().collect();
@@ -92,7 +92,7 @@ fn of_interface(interface: &Interface, processors: &Processors) -> Option<Check>
     Some(check.recommending(format!("on {}", list(&others)), [remedy]))
 }
 
-/// Numbers as the kernel lists them: `0-3,8`.
+/// Returns numbers as the kernel lists them: `0-3,8`.
 fn list(set: &BTreeSet<u32>) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &number in set {

@@ -1,16 +1,16 @@
-//! The queue before a link, in which what programs send waits for the card: what finds no room there was never on the network.
+//! Transmit queue of a link: packets that find no room in it were never on the network.
 
 use super::{Check, Facts, Interface, Judgement};
 use crate::Remedy;
 
-/// A queue before a link.
+/// Queue of a link.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Queue {
-    /// Its discipline; `noqueue` is none.
+    /// Queue discipline; `noqueue` is none.
     pub discipline: String,
-    /// The link's `txqueuelen`, in packets: some disciplines keep to it.
+    /// `txqueuelen` of the link, in packets: the limit of some disciplines.
     pub packets: u32,
-    /// What it dropped, where that can be read.
+    /// Number of dropped packets, where that can be read.
     pub drops: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ fn of_interface(interface: &Interface, queue: &Queue) -> Option<Check> {
     let check = Check::new(CHECK, Judgement::Warn, live, why);
     let slower =
         Remedy::by_hand("send no faster than the link carries, evenly: without bursts no queue is needed");
-    // The only ones that keep to the link's number.
+    // The only ones that use the link's number.
     if !matches!(discipline.as_str(), "pfifo_fast" | "pfifo") || *packets == 0 {
         let larger = Remedy::by_hand(&format!(
             "or a higher limit of the queue: `tc -s qdisc show dev {name}` tells it"

@@ -1,7 +1,7 @@
-//! TCP, which streams are compared with and share the network with: the settings listed in Petri 2007.
+//! Settings of TCP, the reference for streams and a user of the same network: those listed in Petri 2007.
 //!
-//! A connection carries no more than a window in a round trip. The kernel's limits of buffers are judged against rate × round trip
-//! where that is known; where it is not, the check reports what they suffice for.
+//! A connection carries at most one window per round trip. The kernel's buffer limits are judged against rate × round
+//! trip where that is known; elsewhere the check reports the rate they suffice for.
 
 use core::time::Duration;
 
@@ -11,20 +11,21 @@ use super::network::rate;
 use super::{Check, Facts, Judgement};
 use crate::Remedy;
 
-/// How TCP is set; what cannot be read is not there.
+/// Settings of TCP; those that cannot be read are absent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tcp {
-    /// `tcp_rmem`: least, at first and at most.
+    /// `tcp_rmem`: minimum, default and maximum.
     pub receive_bytes: Option<[u64; 3]>,
-    /// `tcp_wmem`.
+    /// `tcp_wmem`: minimum, default and maximum.
     pub send_bytes: Option<[u64; 3]>,
-    /// The congestion control of new connections.
+    /// Congestion control of new connections.
     pub congestion_control: Option<String>,
-    /// Those that there are.
+    /// Available congestion controls.
     pub congestion_controls: Option<String>,
 }
 
-/// Half of a buffer is window, the other half is for the kernel's overhead. Source: Linux, `tcp_adv_win_scale` of 1 and
+/// Bytes of buffer per byte of window; the other half is for the kernel's overhead. Source: Linux,
+/// `tcp_adv_win_scale` of 1 and `tcp_sndbuf_expand`.
 /// `tcp_sndbuf_expand`.
 const BUFFER_BYTES_A_BYTE: f64 = 2.0;
 
@@ -36,7 +37,7 @@ pub(super) fn buffers(facts: &Facts) -> Vec<Check> {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
 fn buffer(facts: &Facts, name: &str, now: Option<[u64; 3]>) -> Check {
     const CHECK: &str = "tcp-buffers";
-    /// Larger ones only make a queue of the network longer.
+    /// Maximum recommended buffer: larger ones only lengthen a queue in the network.
     const MOST_BYTES: f64 = (1_u64 << 30) as f64;
     let Some([least, first, most]) = now else {
         return Check::not_seen(CHECK, &format!("{name} cannot be read here"));
@@ -78,7 +79,7 @@ pub(super) fn options(facts: &Facts) -> Vec<Check> {
 }
 
 fn window_scaling(facts: &Facts) -> Check {
-    /// What the header has room for (RFC 9293 §3.1).
+    /// Largest window that the header can carry (RFC 9293 §3.1).
     const LARGEST_WINDOW: f64 = 65_535.0;
     let load = &facts.load;
     let without_is_enough =
@@ -94,9 +95,9 @@ fn selective_acknowledgement(facts: &Facts) -> Check {
 }
 
 fn timestamps(facts: &Facts) -> Check {
-    /// Sequence numbers count bytes in 32 bits.
+    /// Number of bytes after which sequence numbers of 32 bits wrap.
     const AROUND_BYTES: f64 = 4_294_967_296.0;
-    /// For so long an old segment may be on its way (RFC 9293 §3.4.1).
+    /// Maximum time that an old segment is in flight (RFC 9293 §3.4.1).
     const SEGMENT_LIFE_S: f64 = 120.0;
     let seconds = AROUND_BYTES / facts.load.bytes_per_second.max(1.0);
     let why = format!(
@@ -105,7 +106,7 @@ fn timestamps(facts: &Facts) -> Check {
     option(facts, "tcp-timestamps", "net.ipv4.tcp_timestamps", &why, seconds >= SEGMENT_LIFE_S)
 }
 
-/// Judges an option of TCP that should be switched on, unless without it is enough.
+/// Checks an option of TCP that should be switched on, unless it is not needed.
 fn option(facts: &Facts, check: &'static str, name: &str, why: &str, without_is_enough: bool) -> Check {
     match facts.setting(name) {
         None => Check::not_seen(check, &format!("{name} cannot be read here")),
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
     use crate::audit::Load;
 
-    /// 10 Gbit/s and, as in Petri 2007, 20 ms: 25 MB on their way, 50 MB of buffer.
+    /// Returns 10 Gbit/s and, as in Petri 2007, 20 ms: 25 MB in flight, 50 MB of buffer.
     fn facts(round_trip: Option<Duration>) -> Facts {
         let load = Load { bytes_per_second: 1.25e9, origin: "as asked", round_trip, ..Load::default() };
         Facts { load, ..Facts::default() }
