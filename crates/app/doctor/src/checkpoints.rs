@@ -1,4 +1,4 @@
-//! Checkpoints on the way through this network namespace, and what is missing between them.
+//! Checkpoints on the path through this network namespace, and holes between them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,23 +15,23 @@ use crate::watcher::Wanted;
 #[derive(Debug)]
 pub struct Checkpoints {
     kernel: bpf::Checkpoints,
-    /// The number of this namespace; `None` where it cannot be seen, and then all are taken.
+    /// Number of this namespace; `None` where it cannot be seen, and then all are taken.
     namespace: Option<u32>,
     trail: Trail,
     passed: BTreeMap<Passage, Passed>,
     counted: Counted,
     /// Events that were overlooked until the last snapshot.
     overlooked: Overlooked,
-    /// Until then what is missing may have passed unseen.
+    /// End of the time in which missing numbers may have passed unseen.
     doubts_until: Instant,
-    /// Numbers that were missing, and may have passed unseen.
+    /// Number of missing datagrams that may have passed unseen.
     doubtful: u64,
 }
 
-/// Numbers are missed when the next one passes: what was not seen shows a little later.
+/// Duration of doubt after overlooked packets: a hole shows only when the next number passes.
 const DOUBT: Duration = Duration::from_secs(1);
 
-/// What came in at this host, as the programs counted it and as the kernel did, at one moment.
+/// Packets received by this host, as the programs counted them and as the kernel did, at one moment.
 #[derive(Clone, Debug)]
 struct Counted {
     seen: u64,
@@ -39,14 +39,15 @@ struct Counted {
 }
 
 impl Checkpoints {
-    /// Begins to watch what passes.
+    /// Starts to watch passing datagrams.
     ///
     /// # Errors
-    /// [`HookError`]: mostly that this process may not.
+    /// [`HookError`]: mostly that this process has no permission.
     pub fn begin(wanted: &Wanted, profiles: &[Profile]) -> Result<Self, HookError> {
         let kernel = bpf::Checkpoints::load(&wanted.few_ports(), profiles)?;
         let unknown = |error: io::Error| HookError::Refused(error.to_string());
-        // First what was seen: what comes in between the two is counted by both from now on, or by the kernel only before.
+        // The seen count first: packets between the two reads are then counted by both from now on, or by the kernel
+        // only before.
         let seen = kernel.received().map_err(unknown)?;
         let by_processors = counters::received_by_processors().map_err(unknown)?;
         let namespace = sys::process::network_namespace();
@@ -62,9 +63,9 @@ impl Checkpoints {
         })
     }
 
-    /// Collects what there is; before drop events are, so that whatever is missing because it was dropped has its event.
+    /// Collects the passed numbers; before the drop events, so that every dropped datagram has its event.
     pub(crate) fn collect(&mut self, now: Instant) {
-        // First what has passed: what jumps after that is known then.
+        // The passed numbers first: they are then known for later jumps.
         if self.trail.is_due(now) {
             self.collect_what_passed();
         }
@@ -75,7 +76,7 @@ impl Checkpoints {
         }
     }
 
-    /// Takes the drop events of this namespace that came meanwhile; returns what is missing for good, as events.
+    /// Takes new drop events of this namespace; returns datagrams that are finally missing, as events.
     pub(crate) fn settle(&mut self, now: Instant, events: &[DropEvent]) -> io::Result<Vec<DropEvent>> {
         self.trail.explain(events);
         if !self.trail.is_due(now) {
@@ -90,20 +91,20 @@ impl Checkpoints {
         Ok(self.trail.settle(now, &self.passed))
     }
 
-    /// Ends: returns all that is missing.
+    /// Ends and returns everything that is missing.
     pub(crate) fn finish(&mut self) -> Vec<DropEvent> {
         self.collect_what_passed();
         self.trail.finish(&self.passed)
     }
 
-    /// Returns what has passed where in this namespace, as far as it was collected.
+    /// Returns the numbers passed in this namespace, as far as they were collected.
     #[must_use]
     pub const fn passed(&self) -> &BTreeMap<Passage, Passed> {
         &self.passed
     }
 
-    /// Counts numbers that were missing where they should have come in, and are not reported as lost: the programs did not see
-    /// everything that came in then.
+    /// Returns the count of numbers that were missing at reception and are not reported as lost: the programs did not
+    /// see every packet then.
     #[must_use]
     pub const fn doubtful(&self) -> u64 {
         self.doubtful
@@ -114,9 +115,9 @@ impl Checkpoints {
         self.passed.retain(|passage, _| is_here(self.namespace, passage));
     }
 
-    /// Tells whether something may have passed unseen since the last time.
+    /// Returns whether something may have passed unseen since the last call.
     fn has_overlooked(&mut self) -> io::Result<bool> {
-        // First what the kernel counted: what comes in between the two is rather seen than missed.
+        // The kernel's count first: packets between the two reads then count as seen rather than missed.
         let by_processors = counters::received_by_processors()?;
         let seen = self.kernel.received()?;
         let overlooked = self.kernel.overlooked()?;

@@ -1,4 +1,4 @@
-//! The kernel's drop events, of this network namespace.
+//! Drop events of the kernel for this network namespace.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,32 +13,32 @@ use units::Instant;
 
 use crate::watcher::Wanted;
 
-/// Drop events as they come, of this network namespace only.
+/// Reader of drop events of this network namespace only.
 #[derive(Debug)]
 pub struct Drops {
     hook: Hook,
-    /// The number of this namespace; `None` where it cannot be seen, and then all are taken.
+    /// Number of this namespace; `None` where it cannot be seen, and then all are taken.
     namespace: Option<u32>,
-    /// Those of this namespace.
+    /// Addresses of this namespace.
     addresses: BTreeSet<IpAddr>,
-    /// What was collected and not taken yet.
+    /// Events that were collected and not taken yet.
     events: Vec<DropEvent>,
-    /// Each drop of a stream of ours has its number and its stage: every event that is not missed is reported.
+    /// True if each drop of our streams has its number and its stage: every event that is not missed is reported.
     names_all: bool,
     /// Events that were missed until the last snapshot.
     unseen: Unseen,
-    /// Until then something that was missed may be missing.
+    /// End of the time in which a missed event may be absent.
     doubts_until: Instant,
 }
 
-/// So long after a missed event, reports count as incomplete: longer than publishers wait from one tally to the next.
+/// Time after a missed event in which reports count as incomplete: longer than publishers wait between tallies.
 const DOUBT: Duration = Duration::from_secs(2);
 
 impl Drops {
-    /// Begins to watch what the kernel frees unread.
+    /// Starts to watch datagrams that the kernel frees unread.
     ///
     /// # Errors
-    /// [`HookError`]: mostly that this process may not.
+    /// [`HookError`]: mostly that this process has no permission.
     pub fn begin(wanted: &Wanted, profiles: &[Profile]) -> Result<Self, HookError> {
         let ports = wanted.few_ports();
         let is_of_ours = ports.is_empty() && profiles.contains(&Profile::TALLYCAST);
@@ -54,13 +54,13 @@ impl Drops {
         })
     }
 
-    /// Tells whether places in the kernel have names: without `CAP_SYSLOG` they have none.
+    /// Returns whether places in the kernel have names: without `CAP_SYSLOG` they have none.
     #[must_use]
     pub fn has_locations(&self) -> bool {
         self.hook.has_locations()
     }
 
-    /// Collects what there is, and returns it: the hook has room for so much only.
+    /// Collects the available events and returns them: the hook's buffer is limited.
     pub(crate) fn collect(&mut self) -> io::Result<&[DropEvent]> {
         let before = self.events.len();
         self.hook.drain(&mut self.events)?;
@@ -74,12 +74,12 @@ impl Drops {
         Ok(&self.events[before..])
     }
 
-    /// Adds what is missing at checkpoints.
+    /// Adds holes at checkpoints.
     pub(crate) fn add(&mut self, holes: Vec<DropEvent>) {
         self.events.extend(holes);
     }
 
-    /// Tells whether every datagram of our streams that the kernel dropped here of late is reported.
+    /// Returns whether every recent drop of our streams' datagrams by this kernel is reported.
     pub(crate) fn sees_all(&mut self, now: Instant) -> io::Result<bool> {
         let unseen = self.unseen()?;
         if std::mem::replace(&mut self.unseen, unseen) != unseen {
@@ -88,7 +88,7 @@ impl Drops {
         Ok(self.names_all && now >= self.doubts_until)
     }
 
-    /// Where the kernel had let go of the namespace already, addresses tell.
+    /// Returns whether an event is of this namespace; if the kernel had released it already, by its addresses.
     fn is_here(&self, event: &DropEvent) -> bool {
         let is_ours = |address: IpAddr| address.is_multicast() || self.addresses.contains(&address);
         match (event.namespace, self.namespace) {
@@ -102,7 +102,7 @@ impl Drops {
         }
     }
 
-    /// Takes all that was collected.
+    /// Takes all collected events.
     pub(crate) fn take(&mut self) -> Vec<DropEvent> {
         std::mem::take(&mut self.events)
     }

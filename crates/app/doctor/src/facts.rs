@@ -1,4 +1,5 @@
-//! Facts for an audit, as the kernel shows them without privilege: of the host here, of its cards and links in the modules below.
+//! Facts for an audit, as the kernel shows them without privilege: of the host here, of its cards and links in the
+//! modules below.
 
 mod card;
 mod firewall;
@@ -17,21 +18,21 @@ use diagnose::audit::{
 use groups::Joined;
 use sys::{Link, Qdisc, QdiscPlace, clock, counters, host, levels, process, processors};
 
-/// What is audited for.
+/// Load that a host is audited for.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Wishes {
-    /// Payload in a second; `None` takes what the fastest link carries.
+    /// Payload in bytes per second; `None` means the rate of the fastest link.
     pub bytes_per_second: Option<f64>,
-    /// How long a reader may not come to read.
+    /// Longest time in which a reader does not read.
     pub longest_pause: Duration,
-    /// How long to the other end and back, where that is known.
+    /// Round-trip time to the other end, where it is known.
     pub round_trip: Option<Duration>,
 }
 
-/// Where an archive or a log may lie.
+/// Paths that may have an archive or a log.
 const PATHS: [&str; 5] = ["/", "/var", "/home", "/tmp", "."];
 
-/// What the audit asks of `/proc/sys`; those of interfaces are added.
+/// Settings of `/proc/sys` that the audit reads; those of interfaces are added.
 const SETTINGS: [&str; 12] = [
     "net.core.rmem_max",
     "net.core.rmem_default",
@@ -110,7 +111,7 @@ fn interfaces(only: &BTreeSet<String>, links: &[Link]) -> Vec<Interface> {
             mtu: it.mtu,
             bits_per_second: of_system(&it.name, "speed").and_then(|text| link_speed(&text)),
             is_loopback: it.loopback,
-            // Where links cannot be listed, nothing says otherwise.
+            // Where links cannot be listed, it is assumed.
             takes_groups: link.is_none_or(|link| link.takes_groups),
             card: card::of(&it, link),
             is_bridged: link.is_some_and(|link| groups::bridge_of(link, links).is_some()),
@@ -123,12 +124,12 @@ fn interfaces(only: &BTreeSet<String>, links: &[Link]) -> Vec<Interface> {
     all.map(one).collect()
 }
 
-/// In Mbit/s; −1 where the driver does not know.
+/// Parses a link speed in Mbit/s; −1 where the driver does not know.
 fn link_speed(text: &str) -> Option<u64> {
     text.trim().parse::<u64>().ok().and_then(|megabits| megabits.checked_mul(1_000_000))
 }
 
-/// Three numbers of pages; the last is the limit.
+/// Parses three numbers of pages; the last is the limit.
 fn udp_memory_limit(text: &str) -> Option<(String, u64)> {
     let limit = text.split_whitespace().nth(2)?.parse().ok()?;
     Some(("net.ipv4.udp_mem.max".to_owned(), limit))
@@ -138,7 +139,7 @@ fn first_seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.split_whitespace().next()?.parse().ok()?).ok()
 }
 
-/// Looks for 224.0.0.0/4 among routes: destination and mask in hexadecimal, as they lie in memory.
+/// Searches for 224.0.0.0/4 among routes: destination and mask in hexadecimal, in memory byte order.
 fn has_multicast_route(text: &str) -> bool {
     text.lines().skip(1).any(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -146,7 +147,7 @@ fn has_multicast_route(text: &str) -> bool {
     })
 }
 
-/// In kB.
+/// Parses the used swap, in kB.
 fn swap_used(text: &str) -> Option<u64> {
     let kilobytes = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -155,7 +156,7 @@ fn swap_used(text: &str) -> Option<u64> {
     kilobytes("SwapTotal:")?.saturating_sub(kilobytes("SwapFree:")?).checked_mul(1_024)
 }
 
-/// Returns the queue before a link, with the drops of its root, which are those of all below it.
+/// Returns the queue of a link, with the drops of its root, which include all below it.
 fn queue(link: &Link, qdiscs: Option<&[Qdisc]>) -> Option<Queue> {
     let is_root = |it: &&Qdisc| it.device == link.index && it.place() == QdiscPlace::Root;
     Some(Queue {
@@ -181,7 +182,7 @@ fn processors() -> Option<Processors> {
     Some(Processors { online, isolated, without_ticks: processors::without_ticks() })
 }
 
-/// Links that the kernel makes of others, or of nothing, have a kind and no interrupts.
+/// Returns the interrupts of an interface. Virtual links have a kind and no interrupts.
 fn interrupts(interface: &sys::Interface, link: Option<&Link>) -> Option<Vec<Interrupt>> {
     if link.is_some_and(|link| link.kind.is_some()) {
         return Some(Vec::new());
@@ -215,13 +216,13 @@ fn guest() -> Option<String> {
     }
 }
 
-/// Each disk once, whatever is asked for on it.
+/// Returns the disks of the paths, each once.
 fn disks() -> Vec<Disk> {
     let mut seen = BTreeSet::new();
     let of = |path: &&str| {
         let stat = rustix::fs::statvfs(*path).ok()?;
         let (blocks, free) = (stat.f_blocks, stat.f_bavail);
-        // Of what users may take: the rest is root's.
+        // Of the blocks available to users: the rest is reserved for root.
         let used = blocks.saturating_sub(stat.f_bfree);
         let is_new = blocks > 0 && seen.insert((stat.f_fsid, blocks, free));
         is_new
@@ -230,7 +231,7 @@ fn disks() -> Vec<Disk> {
     PATHS.iter().filter_map(of).collect()
 }
 
-/// Returns how much of a time something waited, for what can be waited for.
+/// Returns the share of time in which a task waited, for each resource.
 fn pressure(time: &str) -> BTreeMap<String, f64> {
     let of = |what: &str| {
         let text = fs::read_to_string(format!("/proc/pressure/{what}")).ok()?;
@@ -239,12 +240,12 @@ fn pressure(time: &str) -> BTreeMap<String, f64> {
     ["cpu", "io", "memory"].into_iter().filter_map(of).collect()
 }
 
-/// `some avg10=0.02 avg60=0.37 …`.
+/// Parses `some avg10=0.02 avg60=0.37 …`.
 fn average(text: &str, time: &str) -> Option<f64> {
     levels::pressure(text, time)?.parse().ok()
 }
 
-/// Reads a text as each of the kernel's that are read here, for the fuzzers.
+/// Parses a text as each of the kernel's formats that are read here, for the fuzzers.
 pub fn read_text(text: &str) {
     let _ = (link_speed(text), udp_memory_limit(text), first_seconds(text));
     let _ = (has_multicast_route(text), swap_used(text), average(text, "avg10="));

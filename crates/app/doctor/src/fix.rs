@@ -1,4 +1,4 @@
-//! Changing this host, and taking it back.
+//! Changes of this host, and their undo.
 
 mod queues;
 mod threads;
@@ -9,10 +9,10 @@ use std::os::fd::OwnedFd;
 use diagnose::Change;
 use sys::{Buffer, MemInfo, host, process};
 
-/// Why a change was not made, or not taken back.
+/// Reason why a change was not made, or not undone.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// This process may not.
+    /// This process has no permission.
     #[error(
         "not permitted: run it as root (queues and settings take CAP_NET_ADMIN, a socket's buffer the right to trace its process, too, threads CAP_SYS_NICE)"
     )]
@@ -20,28 +20,28 @@ pub enum ChangeError {
     /// The kernel grants less.
     #[error("the kernel grants {granted} of {asked} bytes; run it as root, or raise net.core.rmem_max")]
     Clamped {
-        /// As asked for.
+        /// Requested size, in bytes.
         asked: u64,
-        /// As given.
+        /// Granted size, in bytes.
         granted: u64,
     },
-    /// Somebody has changed it since.
+    /// The value was changed by others since.
     #[error("{what} is {now} and not {expected}: somebody has changed it since, so it is left alone")]
     ChangedSince {
-        /// What.
+        /// Name of the value.
         what: String,
-        /// What it is.
+        /// Current value.
         now: i64,
-        /// What it was left at.
+        /// Value that this program left.
         expected: i64,
     },
-    /// It cannot be done by this program.
+    /// This program cannot make the change.
     #[error("this is for a person to do: {0}")]
     ByHand(String),
-    /// The process, the socket, the device or its queue is not there any more.
+    /// The process, the socket, the device or its queue no longer exists.
     #[error("it is not there any more: there is nothing to change")]
     Gone,
-    /// The kernel says otherwise.
+    /// The kernel returned another error.
     #[error("the kernel does not do it")]
     Kernel(#[source] io::Error),
 }
@@ -68,7 +68,7 @@ impl ChangeError {
 /// Makes a change.
 ///
 /// # Errors
-/// [`ChangeError`]; then it is as it was.
+/// [`ChangeError`]; then nothing has changed.
 pub fn apply(change: &Change) -> Result<(), ChangeError> {
     match change {
         Change::Sysctl { name, value, before } => set_sysctl(name, *value, *before),
@@ -95,10 +95,10 @@ pub fn apply(change: &Change) -> Result<(), ChangeError> {
     }
 }
 
-/// Takes a change back.
+/// Undoes a change.
 ///
 /// # Errors
-/// [`ChangeError`]; [`ChangeError::Gone`] if what was changed does not exist any more.
+/// [`ChangeError`]; [`ChangeError::Gone`] if the subject of the change no longer exists.
 pub fn take_back(change: &Change) -> Result<(), ChangeError> {
     match change {
         Change::Sysctl { name, value, before } => {
@@ -124,7 +124,7 @@ pub fn take_back(change: &Change) -> Result<(), ChangeError> {
     }
 }
 
-/// Sets a number that is still what it was left at.
+/// Sets a number if it still has the value that was left.
 fn set_sysctl(name: &str, value: u64, expected: Option<u64>) -> Result<(), ChangeError> {
     let now = host::sysctl(name)?;
     if now == value {
@@ -136,7 +136,7 @@ fn set_sysctl(name: &str, value: u64, expected: Option<u64>) -> Result<(), Chang
     Ok(host::set_sysctl(name, value)?)
 }
 
-/// Sets numbers that are still what they were left at.
+/// Sets numbers if they still have the values that were left.
 fn set_numbers(name: &str, values: &[u64], expected: &[u64]) -> Result<(), ChangeError> {
     let now = host::sysctl_numbers(name)?;
     if now == values {
@@ -151,7 +151,7 @@ fn set_numbers(name: &str, values: &[u64], expected: &[u64]) -> Result<(), Chang
     }
 }
 
-/// Sets a buffer that is still what it was left at; returns what was granted, as it would be asked for.
+/// Sets a buffer if it still has the size that was left; returns the granted size, as it would be requested.
 fn set_buffer(socket: &OwnedFd, asked_bytes: u64, expected: u64) -> Result<u64, ChangeError> {
     let now = u64::from(MemInfo::of(socket)?.buffer_bytes) / 2;
     if now == asked_bytes {
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(own(), 300_000);
         take_back(&larger).unwrap();
         assert_eq!(own(), before);
-        // The program itself asks for another one.
+        // The program itself requests another size.
         Buffer::ask_receive(&socket, 50_000).unwrap();
         assert!(matches!(take_back(&larger), Err(ChangeError::ChangedSince { now: 50_000, .. })));
         assert_eq!(own(), 100_000);

@@ -1,7 +1,7 @@
-//! What the doctor changed: written down before it is done, so that it can be taken back whatever happens.
+//! Journal of the doctor's changes: written before each change, so that it can always be undone.
 //!
-//! What stands there is done by a process with rights. So only a journal of its own is trusted (`sys::trust`), and of that only what
-//! the doctor changes.
+//! Its entries are executed by a process with privileges. So only a journal of its own is trusted (`sys::trust`), and
+//! only entries that the doctor can make.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sys::trust::{self, Purpose, TrustError};
 use units::WallTime;
 
-/// The journal: a file of JSON objects, one a line, that is only ever appended to.
+/// Journal: a file of JSON objects, one per line, that is only ever appended to.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
@@ -21,20 +21,20 @@ pub struct Journal {
     entries: Vec<Entry>,
 }
 
-/// A change and what became of it.
+/// Change and its state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Its number in the journal, from 1.
+    /// Number of the entry in the journal, from 1.
     pub number: u64,
-    /// When it was written down.
+    /// Time of the entry.
     pub at: WallTime,
-    /// What was changed.
+    /// Change that was made.
     pub change: Change,
-    /// It has been taken back, or was not done.
+    /// True if it has been undone, or was not made.
     pub is_over: bool,
 }
 
-/// Why the journal cannot be used.
+/// Reason why the journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// It cannot be opened or written.
@@ -42,18 +42,18 @@ pub enum JournalError {
         "the journal {path} cannot be used, and without it nothing is changed; `--journal FILE` names another"
     )]
     File {
-        /// Where it lies.
+        /// Path of the journal.
         path: PathBuf,
-        /// Why not.
+        /// Error of the system.
         #[source]
         error: io::Error,
     },
-    /// Somebody else could have written it.
+    /// Another user could have written it.
     #[error("the journal {path} is not trusted, and nothing is done: {error}")]
     Distrusted {
-        /// Where it lies.
+        /// Path of the journal.
         path: PathBuf,
-        /// Why not, and what to do.
+        /// Reason, with its remedy.
         error: TrustError,
     },
     /// A line names a setting that the doctor never changes.
@@ -61,25 +61,25 @@ pub enum JournalError {
         "line {line} of the journal {path} names {name}, which the doctor never changes: nothing is done\nfind out who wrote it, and take the line out"
     )]
     NotOurs {
-        /// Where it lies.
+        /// Path of the journal.
         path: PathBuf,
-        /// Which line, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// The setting.
+        /// Name of the setting.
         name: String,
     },
-    /// A line is not one of ours.
+    /// A line is no valid entry.
     #[error("line {line} of the journal {path} is not understood; examine it before you change anything")]
     Line {
-        /// Where it lies.
+        /// Path of the journal.
         path: PathBuf,
-        /// Which line, from 1.
+        /// Number of the line, from 1.
         line: usize,
     },
 }
 
 impl Journal {
-    /// Returns where the journal of this user lies: `$XDG_STATE_HOME/tallycast/doctor.jsonl`.
+    /// Returns the path of this user's journal: `$XDG_STATE_HOME/tallycast/doctor.jsonl`.
     #[must_use]
     pub fn default_path() -> PathBuf {
         let folder = std::env::var_os("XDG_STATE_HOME").filter(|it| !it.is_empty()).map(PathBuf::from);
@@ -88,7 +88,7 @@ impl Journal {
         folder.join("tallycast/doctor.jsonl")
     }
 
-    /// Opens the journal, or begins one; it must be this user's own, or root's, and nobody else may be able to write there.
+    /// Opens the journal, or creates it; it must be this user's own, or root's, and not writable by others.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -112,19 +112,19 @@ impl Journal {
                 return Err(JournalError::NotOurs { path: path.to_owned(), line: index + 1, name });
             }
         }
-        // Whoever wrote the last line did not come to its end, and so not to the change.
+        // The last write was interrupted, so its change was not made.
         if !cut.is_empty() {
             file.set_len((text.len() - cut.len()) as u64).map_err(failed)?;
         }
         Ok(Self { file, path: path.to_owned(), entries })
     }
 
-    /// Returns what has been changed and not taken back, in the order in which it was done.
+    /// Returns the changes that have been made and not undone, in the order in which they were made.
     pub fn open_entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
         self.entries.iter().filter(|entry| !entry.is_over)
     }
 
-    /// Writes down that a change is about to be made; returns its number.
+    /// Records that a change is about to be made; returns its number.
     ///
     /// # Errors
     /// If it cannot be written to the disk: then the change must not be made.
@@ -135,7 +135,7 @@ impl Journal {
         Ok(number)
     }
 
-    /// Writes down that a change was taken back, or not made.
+    /// Records that a change was undone, or not made.
     ///
     /// # Errors
     /// If it cannot be written to the disk.
@@ -157,7 +157,7 @@ impl Journal {
     }
 }
 
-/// Returns what a change is of that the doctor never makes.
+/// Returns the subject of an entry's change if the doctor never makes it.
 fn not_ours(entry: Option<&Entry>) -> Option<Subject> {
     entry.filter(|entry| !entry.change.is_of_plans()).map(|entry| entry.change.subject())
 }

@@ -1,14 +1,15 @@
-//! A finding as an object: `docs/doctor.md`.
+//! JSON objects of findings and checks: `docs/doctor.md`.
 
 use diagnose::audit::Check;
 use diagnose::{Datagrams, Evidence, Finding, Level, Place, Remedy, Unplaced};
 use serde_json::{Value, json};
 
-/// What was seen: counters and other processes' sockets, or single datagrams, too.
+/// Level of observation: counters and other processes' sockets, or single datagrams, too.
 const BY_COUNTERS: &str = "T1";
 const BY_EVENTS: &str = "T3";
 
-/// Returns a finding as an object; `not_observed` is what its snapshot could not put down to any socket, where no events show more.
+/// Returns a finding as an object; `not_observed` is the count of its snapshot that belongs to no known socket, where
+/// no events show more.
 #[must_use]
 pub fn finding_json(finding: &Finding, not_observed: u64) -> Value {
     let (mut port, mut reader, mut place) = (Value::Null, Value::Null, json!("namespace"));
@@ -92,9 +93,9 @@ pub fn check_json(check: &Check) -> Value {
     })
 }
 
-/// As in the account.
+/// Name of the stage, as in the account.
 pub const UNEXPLAINED: &str = "unexplained";
-/// Why of what the kernel freed at a place that no table has.
+/// Explanation of drops at a place that no table has.
 pub const UNKNOWN_REASON: &str =
     "the kernel freed them for a reason that is not known here; please report its name";
 
@@ -102,7 +103,8 @@ fn evidence_json(evidence: &[Evidence]) -> Vec<Value> {
     evidence.iter().map(|it| json!({ "counter": it.counter, "rise": it.rise })).collect()
 }
 
-/// Streams and incarnations have 64 bits, more than a number in JSON keeps: they are written in hexadecimal.
+/// Returns datagrams as objects. Streams and incarnations have 64 bits, more than a JSON number keeps: they are
+/// written in hexadecimal.
 fn datagrams_json(datagrams: &Datagrams) -> Value {
     let hex = |number: u64| format!("{number:016x}");
     let numbers: Vec<_> = datagrams.numbers.iter().map(|range| json!([range.start, range.end - 1])).collect();

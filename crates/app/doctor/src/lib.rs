@@ -1,7 +1,7 @@
-//! The doctor: where datagrams die on a host, by the kernel's own evidence, and what helps.
+//! Doctor: places where a host loses datagrams, by the kernel's own evidence, and remedies.
 //!
-//! It gathers what `sys` can see, and lets `diagnose` judge. A [`Watcher`] takes snapshots of the host and reports what was
-//! lost since; it needs no privilege, sees the sockets of every program, and changes nothing.
+//! It reads the host by `sys`, and judges by `diagnose`. A [`Watcher`] takes snapshots of the host and reports losses
+//! between them; it needs no privilege, sees the sockets of every program, and changes nothing.
 
 mod checkpoints;
 mod drops;
@@ -36,13 +36,13 @@ pub use watcher::{Seen, Wanted, Watcher};
 
 #[doc(hidden)]
 pub mod fuzz {
-    //! What reads texts of others, for the fuzzers.
+    //! Parsers of foreign texts, for the fuzzers.
     pub use crate::facts::{read_rules, read_text};
 }
 
 use std::collections::BTreeSet;
 
-/// Judges how this host is set up; with `interfaces`, only these of its interfaces.
+/// Audits this host; with `interfaces`, only these of its interfaces.
 #[must_use]
 pub fn audit(wishes: &Wishes, interfaces: &BTreeSet<String>) -> Vec<Check> {
     diagnose::audit::audit(&facts::facts(wishes, interfaces))

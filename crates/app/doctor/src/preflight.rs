@@ -1,4 +1,4 @@
-//! Probes to a group and to other hosts, and theirs to this one.
+//! Exchange of probes with a group and with other hosts.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -15,25 +15,25 @@ use sys::{
 };
 use units::Instant;
 
-/// The group to test, and the host that tests it.
+/// Group to test, and the host that tests it.
 #[derive(Clone, Debug)]
 pub struct PreflightOptions {
-    /// The group, and the port that is reserved for probes.
+    /// Address of the group, and the port that is reserved for probes.
     pub group: SocketAddr,
-    /// Where the group is joined and sent to; without it the kernel follows its routes.
+    /// Interface for joining and sending; without it the kernel follows its routes.
     pub interface: Option<Interface>,
-    /// The TTL of probes: how many routers they may pass, plus one.
+    /// TTL of probes: one more than the number of routers that they may pass.
     pub ttl: u8,
-    /// The name of this host.
+    /// Name of this host.
     pub station: String,
-    /// Hosts that are sent unicast probes from the beginning, whether they are heard or not.
+    /// Hosts that are sent unicast probes from the start, even before they are received.
     pub hosts: Vec<IpAddr>,
 }
 
-/// A preflight while it runs.
+/// Running preflight.
 pub struct Preflight {
     options: PreflightOptions,
-    /// Names this run.
+    /// Identity of this run.
     id: u64,
     group: ReceiveSocket,
     direct: ReceiveSocket,
@@ -43,28 +43,28 @@ pub struct Preflight {
     peers: Peers,
     largest_bytes: usize,
     next_probe: Instant,
-    /// How many probes were sent to the group.
+    /// Number of probes sent to the group.
     said: u64,
-    /// How many probes were sent to each host.
+    /// Number of probes sent to each host.
     said_directly: BTreeMap<SocketAddr, u64>,
-    /// Why probes to the group did not leave, the first time.
+    /// First error of sending probes to the group.
     refused: Option<String>,
 }
 
-/// A host that was heard for the first time.
+/// Host that was received for the first time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Newcomer {
-    /// Its name.
+    /// Name of the host.
     pub station: String,
-    /// Its address.
+    /// Address of the host.
     pub address: IpAddr,
 }
 
-/// The interval between probes.
+/// Interval between probes.
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
-/// Every so many probes to the group one is as large as the interface takes.
+/// Interval of large probes to the group: one in five has the maximum size of the interface.
 const LARGE_EVERY: u64 = 5;
-/// A probe has room for reports on that many others; with more hosts each hears of some.
+/// Maximum number of reception reports in a probe; with more hosts each gets some.
 const MAX_HEARD: usize = 12;
 const MAX_STATION_LETTERS: usize = 64;
 const BUFFER_BYTES: usize = 1 << 20;
@@ -75,7 +75,7 @@ impl Preflight {
     /// Joins the group.
     ///
     /// # Errors
-    /// [`OpenError`] with the way out, or what else the kernel says.
+    /// [`OpenError`] with its remedy, or another error of the kernel.
     pub fn begin(options: PreflightOptions) -> Result<Self, PreflightError> {
         let PreflightOptions { group: at, interface, ttl, .. } = &options;
         let receive = |address| ReceiveOptions {
@@ -85,7 +85,8 @@ impl Preflight {
         let group = ReceiveSocket::open(&receive(*at))?;
         let any: IpAddr =
             if at.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        // At this port others can send unicast probes without having heard this host; if it is taken, they must hear it.
+        // At this port others can send unicast probes before receiving this host; if it is taken, they must receive
+        // it first.
         let known = ReceiveSocket::open(&receive((any, answer_port(*at)).into()));
         let direct = known.or_else(|_| ReceiveSocket::open(&receive((any, 0).into())))?;
         let out = SendSocket::open(&SendOptions {
@@ -120,10 +121,10 @@ impl Preflight {
         })
     }
 
-    /// Sends and receives probes until the next is due; returns the hosts that were heard for the first time.
+    /// Sends and receives probes until the next is due; returns the hosts that were received for the first time.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn step(&mut self) -> io::Result<Vec<Newcomer>> {
         let now = clock::monotonic();
         if now >= self.next_probe {
@@ -140,13 +141,13 @@ impl Preflight {
         Ok(newcomers)
     }
 
-    /// Judges what was heard until now.
+    /// Checks the reception so far.
     #[must_use]
     pub fn judge(&self) -> Vec<Check> {
         self.peers.judge(clock::monotonic(), self.largest_bytes as u64)
     }
 
-    /// Returns why probes to the group did not leave this host, if any did not.
+    /// Returns the first error of sending probes to the group, if there was one.
     #[must_use]
     pub fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
@@ -172,7 +173,7 @@ impl Preflight {
             let number = self.said_directly.entry(host).or_default();
             let probe = Probe { number: *number, ..probe.clone() };
             *number += 1;
-            // Whether it arrives is reported by the other.
+            // The other host reports whether it arrives.
             self.out.send_batch(&[&encode(&probe, 0)], host);
         }
     }
@@ -211,27 +212,27 @@ impl Preflight {
     }
 }
 
-/// Why a preflight is impossible.
+/// Reason why a preflight is impossible.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PreflightError {
     /// A socket could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The kernel refused something else.
+    /// The kernel refused another operation.
     #[error("the path to the group cannot be tested: {0}")]
     System(#[from] io::Error),
 }
 
-/// The largest payload of a UDP datagram over IPv4.
+/// Largest payload of a UDP datagram over IPv4, in bytes.
 const MAX_PAYLOAD_BYTES: usize = 65_507;
 
-/// The port of unicast probes: the one beside the group's.
+/// Returns the port of unicast probes: the one next to the group's.
 const fn answer_port(group: SocketAddr) -> u16 {
     group.port().wrapping_add(1)
 }
 
-/// Writes a probe, filled up with spaces to so many bytes.
+/// Encodes a probe, padded with spaces to `size_bytes`.
 fn encode(probe: &Probe, size_bytes: usize) -> Vec<u8> {
     let hex = |id: u64| format!("{id:016x}");
     let heard = |it: &Heard| json!([hex(it.host), it.by_group, it.directly, it.largest_bytes]);
@@ -249,7 +250,7 @@ fn encode(probe: &Probe, size_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-/// Reads a probe; `None` for any other datagram.
+/// Decodes a probe; `None` for any other datagram.
 fn decode(bytes: &[u8]) -> Option<Probe> {
     let object: Value = serde_json::from_slice(bytes).ok()?;
     let hex = |value: &Value| u64::from_str_radix(value.as_str()?, 16).ok();
@@ -266,7 +267,7 @@ fn decode(bytes: &[u8]) -> Option<Probe> {
     };
     Some(Probe {
         sender: hex(&object["whose"])?,
-        // It is shown in a terminal.
+        // Control characters are removed, because it is shown in a terminal.
         station: object["station"]
             .as_str()?
             .chars()
@@ -325,7 +326,7 @@ mod tests {
     fn two_on_one_host_hear_each_other() {
         let lo = Interface::find("lo").unwrap();
         let group = Ipv4Addr::new(239, 84, 200, 1);
-        // A member of the group keeps the port from everybody else.
+        // A member of the group occupies the port.
         let member = ReceiveSocket::open(&ReceiveOptions {
             interface: Some(lo.clone()),
             ..ReceiveOptions::at((group, 0).into(), BUFFER_BYTES)

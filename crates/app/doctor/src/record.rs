@@ -1,7 +1,7 @@
-//! Event files: what a watch saw, snapshot by snapshot, so that it can be judged again elsewhere.
+//! Event files: the snapshots and events of a watch, so that it can be evaluated again elsewhere.
 //!
-//! JSON, one object per line: first what the file is, then snapshots, each with its drop events. Of a snapshot's counters only those
-//! stand there that changed. `docs/formats/doctor-events.md` is the manual.
+//! JSON, one object per line: first the kind of file, then snapshots, each with its drop events. A snapshot has only
+//! the counters that changed. `docs/formats/doctor-events.md` is the manual.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,68 +17,68 @@ use units::Instant;
 
 use crate::watcher::{Seen, Wanted};
 
-/// What the first line says.
+/// Name of the format in the first line.
 const FORMAT: &str = "tallycast doctor events";
 const VERSION: u64 = 1;
 
-/// Writes an event file.
+/// Writer of an event file.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     output: BufWriter<File>,
-    /// As they were in the last snapshot.
+    /// Counters of the last snapshot.
     counters: BTreeMap<String, u64>,
 }
 
-/// Judges an event file again.
+/// Evaluation of an event file.
 pub struct Replay {
     lines: Lines,
     counters: BTreeMap<String, u64>,
     wanted: Wanted,
     watch: Watch,
-    /// What the file says of itself.
+    /// Header of the file.
     pub about: About,
 }
 
-/// What an event file says of itself.
+/// Header of an event file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct About {
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
-    /// Whether single datagrams are in it.
+    /// True if the file has single datagrams.
     pub names_datagrams: bool,
 }
 
-/// Why an event file cannot be read.
+/// Reason why an event file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// It cannot be opened or read.
     #[error("the event file cannot be read")]
     File(#[from] io::Error),
-    /// It is none, or of a later version.
+    /// It is no event file, or one of a later version.
     #[error("this is no event file of version {VERSION}: `tallycast doctor watch --record FILE` writes one")]
     NotOne,
-    /// A line is not understood.
+    /// A line is invalid.
     #[error(
         "line {0} of the event file is not understood: it was changed or damaged; what stands before it was judged"
     )]
     Line(usize),
-    /// A line, or what a snapshot has to keep of those before, is longer than any host's.
+    /// A line, or the counters kept from earlier snapshots, is longer than any host's.
     #[error("line {0} of the event file says more than {LONGEST} bytes: no host has so much to say at once")]
     TooLong(usize),
 }
 
-/// A snapshot of ten thousand sockets takes some three million bytes.
+/// Maximum size of a line, in bytes. A snapshot of ten thousand sockets takes some three million.
 const LONGEST: usize = 1 << 25;
 
-/// The lines of a file, each of a size that can be held.
+/// Lines of a file, each of a size that can be held.
 struct Lines {
     input: Box<dyn BufRead>,
-    /// How many were read.
+    /// Number of lines read.
     count: usize,
 }
 
 impl Lines {
-    /// Returns the next one, which is none if it is no text; `None` at the end.
+    /// Returns the next line, or none if it is no text; `None` at the end.
     fn next(&mut self) -> Result<Option<String>, ReplayError> {
         let mut bytes = Vec::new();
         let most = LONGEST as u64 + 1;
@@ -94,10 +94,10 @@ impl Lines {
 }
 
 impl Recorder {
-    /// Begins a file with the first snapshot.
+    /// Creates a file with the first snapshot.
     ///
     /// # Errors
-    /// If it cannot be written; an old file of that name is written over.
+    /// If it cannot be written; an existing file of that name is overwritten.
     pub(crate) fn begin(
         path: &Path,
         wanted: &Wanted,
@@ -119,10 +119,10 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Writes a snapshot, and what was dropped before it.
+    /// Writes a snapshot, and the drops before it.
     ///
     /// # Errors
-    /// If it cannot be written, as to a full disk; what was written before is there.
+    /// If it cannot be written, as to a full disk; earlier snapshots stay in the file.
     pub(crate) fn write_snapshot(
         &mut self,
         snapshot: &Snapshot,
@@ -143,15 +143,15 @@ impl Replay {
     /// Opens an event file.
     ///
     /// # Errors
-    /// [`ReplayError`].
+    /// [`ReplayError`] if it cannot be read or is none.
     pub fn open(path: &Path) -> Result<Self, ReplayError> {
         Self::read(BufReader::new(File::open(path)?))
     }
 
-    /// Reads an event file from anywhere.
+    /// Reads an event file from any input.
     ///
     /// # Errors
-    /// [`ReplayError`].
+    /// [`ReplayError`] if it cannot be read or is none.
     pub fn read(input: impl BufRead + 'static) -> Result<Self, ReplayError> {
         let mut lines = Lines { input: Box::new(input), count: 0 };
         let head = match lines.next() {
@@ -177,10 +177,10 @@ impl Replay {
         Ok(Self { lines, counters, wanted, watch: Watch::begin(first), about })
     }
 
-    /// Judges the next snapshot; `None` at the end.
+    /// Evaluates the next snapshot; `None` at the end.
     ///
     /// # Errors
-    /// [`ReplayError`]; what was judged before stands.
+    /// [`ReplayError`]; earlier results stay valid.
     pub fn next_snapshot(&mut self) -> Result<Option<Seen>, ReplayError> {
         let Some(line) = self.lines.next()? else { return Ok(None) };
         let number = self.lines.count;
@@ -199,7 +199,7 @@ impl Replay {
         Ok(Some(Seen { losses, time, recording_failed: None }))
     }
 
-    /// Ends: returns what was seen and is not reported yet.
+    /// Ends and returns losses that were not reported yet.
     pub fn finish(&mut self) -> Losses {
         self.watch.finish()
     }
@@ -223,14 +223,15 @@ fn snapshot_json(snapshot: &Snapshot, before: &BTreeMap<String, u64>) -> Value {
     })
 }
 
-/// What a reader would refuse is left out: a driver that counts backwards from zero.
+/// Returns the changed counters. Values that a reader would refuse are left out: a driver that counts backwards from
+/// zero.
 fn changed(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> Map<String, Value> {
     let changed =
         now.iter().filter(|(name, number)| before.get(*name) != Some(number) && **number < MAX_COUNT);
     changed.map(|(name, number)| (name.clone(), json!(number))).collect()
 }
 
-/// Takes in numbers by name; `None` for what is no such thing.
+/// Adds numbers by name; `None` if the value is no such object.
 fn take_numbers(numbers: &Value, all: &mut BTreeMap<String, u64>) -> Option<()> {
     for (name, number) in numbers.as_object()? {
         all.insert(name.clone(), count_of(number)?);
@@ -252,7 +253,8 @@ fn socket_json(socket: &Socket) -> Value {
     })
 }
 
-/// Major faults are left out where there were none, as in files from before they were recorded.
+/// Returns a thread as an object. Major faults are left out where there were none, as in files from before they were
+/// recorded.
 fn thread_json(thread: &Thread) -> Value {
     let Thread { tid, ran_ns, waited_ns, major_faults, is_blocked } = *thread;
     match major_faults {
@@ -285,7 +287,7 @@ fn event_json(event: &DropEvent) -> Value {
     })
 }
 
-/// Reads a snapshot and its events; `None` for any other line.
+/// Parses a snapshot and its events; `None` for any other line.
 fn read_line(line: &str, counters: &mut BTreeMap<String, u64>) -> Option<(Snapshot, Option<Observed>)> {
     let value: Value = serde_json::from_str(line).ok()?;
     let snapshot = read_snapshot(&value["look"], counters)?;
@@ -302,7 +304,7 @@ fn read_snapshot(value: &Value, counters: &mut BTreeMap<String, u64>) -> Option<
         counters.remove(name.as_str()?);
     }
     let mut levels = BTreeMap::new();
-    // Where nothing rose that they explain there are none, nor in files of doctors that did not know them.
+    // Levels are absent if no counter rose that they explain, and in files of older doctors.
     if !value["levels"].is_null() {
         take_numbers(&value["levels"], &mut levels)?;
     }
@@ -378,7 +380,7 @@ fn read_event(value: &Value) -> Option<DropEvent> {
     })
 }
 
-/// No counter of this world is larger: sums of a few smaller ones do not overflow.
+/// Maximum of a counter: sums of a few smaller ones do not overflow.
 const MAX_COUNT: u64 = 1 << 56;
 
 fn count_of(value: &Value) -> Option<u64> {
@@ -394,7 +396,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Two snapshots of a socket that dropped nine, each named.
+    /// Records two snapshots of a socket that dropped nine datagrams, each named.
     fn recorded(path: &Path) {
         let socket = |drops| Socket {
             cookie: 7,

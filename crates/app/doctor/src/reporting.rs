@@ -1,4 +1,4 @@
-//! Reports of drops to the accounts of this host: which of their datagrams the kernel freed.
+//! Reports of drops to the accounts of this host: their datagrams that the kernel freed.
 
 use std::io;
 use std::path::Path;
@@ -10,14 +10,14 @@ use units::Instant;
 
 pub use ring::shared::CreateError as ReportError;
 
-/// Reports to every process of this host the drops of streams that it reads or publishes.
+/// Reporter to every process of this host, for drops of streams that it reads or publishes.
 pub(crate) struct Reporter {
     board: DropBoard,
     notices: Notices,
     next_scope: Instant,
 }
 
-/// How often it is reported whether the drops are complete.
+/// Interval at which it is reported whether the drops are complete.
 const SCOPE_INTERVAL: Duration = Duration::from_millis(250);
 
 impl Reporter {
@@ -32,7 +32,7 @@ impl Reporter {
         }
     }
 
-    /// Reports from time to time whether the drops are complete; after what was seen until now.
+    /// Reports at intervals whether the drops are complete; after the events seen so far.
     pub(crate) fn report_scope(
         &mut self,
         now: Instant,

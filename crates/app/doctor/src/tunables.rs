@@ -1,4 +1,4 @@
-//! What of this host can be changed, as it is at this moment.
+//! Tunables of this host, as they are at this moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,8 @@ use diagnose::{ThreadNice, tunables};
 use sys::counters::{self, Counters};
 use sys::{Link, QdiscLimit, host, levels, process};
 
-/// Reads the tunables of this host, and the threads of these processes; what this user may not see is left out.
+/// Reads the tunables of this host, and the threads of these processes; those that this user may not see are left
+/// out.
 ///
 /// Cost: about half a millisecond, and a file for each thread.
 #[must_use]
@@ -95,7 +96,7 @@ mod tests {
         assert!(seen.devices["lo"].queue_packets > 0);
         assert!(seen.reverse_path_all.is_some() && seen.devices["lo"].reverse_path.is_some());
         assert!(seen.reassembly[0].high_bytes.is_some_and(|bytes| bytes > 0));
-        // Other namespaces than the first do not have the setting.
+        // Namespaces other than the first do not have the setting.
         assert!(seen.udp_memory.is_none_or(|it| it.limit_pages.len() == 3 && it.host_pages > 0));
         let threads = &seen.processes[&own];
         assert!(threads.started > 0 && threads.ordinary.iter().any(|thread| thread.tid == own));

@@ -1,4 +1,4 @@
-//! Snapshots of a host again and again, and reports of what was lost in between.
+//! Repeated snapshots of a host, and reports of the losses between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,16 +17,17 @@ use crate::drops::Drops;
 use crate::record::Recorder;
 use crate::reporting::{ReportError, Reporter};
 
-/// Which sockets are watched: those that have one of the ports, or are one of the processes'; all of them if neither is named.
+/// Sockets to be watched: those that have one of the ports, or belong to one of the processes; all of them if neither
+/// is given.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
-    /// The ports they are bound to.
+    /// Ports they are bound to.
     pub ports: BTreeSet<u16>,
-    /// The processes that have them open.
+    /// Processes that have them open.
     pub pids: BTreeSet<u32>,
 }
 
-/// Watches this host for losses.
+/// Watch of this host for losses.
 pub struct Watcher {
     wanted: Wanted,
     known: Known,
@@ -34,15 +35,15 @@ pub struct Watcher {
     unread: Vec<&'static str>,
     drops: Option<Drops>,
     checkpoints: Option<Checkpoints>,
-    /// Only losses of these streams are reported; of all that is watched, if none is named.
+    /// Streams whose losses are reported; all watched ones if `None`.
     streams: Option<BTreeSet<u64>>,
     reporter: Option<Reporter>,
     recorder: Option<Recorder>,
 }
 
-/// What need not be looked up for every snapshot.
+/// Facts that need not be read for every snapshot.
 struct Known {
-    /// Whose sockets are, by their inodes; `None` for those that this user may not see.
+    /// Owners of sockets, by their inodes; `None` for those that this user may not see.
     owners: BTreeMap<u32, Option<Process>>,
     devices: DeviceCounters,
 }
@@ -50,18 +51,19 @@ struct Known {
 /// Losses between two snapshots.
 #[derive(Debug)]
 pub struct Seen {
-    /// What was lost, of sockets only those that are watched.
+    /// Losses, of sockets only those that are watched.
     pub losses: Losses,
-    /// How long ago the snapshot before was taken.
+    /// Time since the snapshot before.
     pub time: Duration,
-    /// Why the event file ends here, if it does.
+    /// Error that ended the event file, if there was one.
     pub recording_failed: Option<io::Error>,
 }
 
-/// The programs in the kernel take no more ports.
+/// Maximum number of ports in the kernel's programs.
 const MAX_PORTS: usize = 8;
 
-/// The hook has room for some ten thousand runs, and for some hundred trains of 64 KiB.
+/// Interval of collecting events: the hook has room for some ten thousand runs, and for some hundred trains of 64
+/// KiB.
 const COLLECTS_EVERY: Duration = Duration::from_millis(20);
 
 impl Watcher {
@@ -85,12 +87,12 @@ impl Watcher {
             reporter: None,
             recorder: None,
         };
-        // What was freed before the first snapshot is counted in it.
+        // Datagrams freed before the first snapshot are counted in it.
         watcher.observe()?;
         Ok(watcher)
     }
 
-    /// Writes what is seen from now on to an event file, too.
+    /// Also writes everything from now on to an event file.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -100,25 +102,25 @@ impl Watcher {
         Ok(())
     }
 
-    /// Reports from now on what is missing at checkpoints, too: what drop events name is not missing, so without them there is
-    /// nothing to report.
+    /// Also reports holes at checkpoints from now on. A datagram with a drop event is not missing there, so without
+    /// drop events nothing is reported.
     pub fn watch_checkpoints(&mut self, checkpoints: Checkpoints) {
         self.checkpoints = Some(checkpoints).filter(|_| self.drops.is_some());
     }
 
-    /// Returns the checkpoints, where they are watched.
+    /// Returns the checkpoints, if they are watched.
     #[must_use]
     pub const fn checkpoints(&self) -> Option<&Checkpoints> {
         self.checkpoints.as_ref()
     }
 
-    /// Reports from now on losses of these streams only, and by drop events only: counters cover others, too.
+    /// Reports losses of these streams only from now on, and by drop events only: counters cover others, too.
     pub fn want_streams(&mut self, streams: BTreeSet<u64>) {
         self.streams = Some(streams);
     }
 
-    /// Reports to the accounts of this host's processes from now on which of their datagrams were dropped, by a board in the directory
-    /// of their shared memory. Without drop events there is nothing to report.
+    /// Reports dropped datagrams to the accounts of this host's processes from now on, by a board in the directory of
+    /// their shared memory. Without drop events nothing is reported.
     ///
     /// # Errors
     /// [`ReportError`]: mostly that another doctor does so.
@@ -129,13 +131,13 @@ impl Watcher {
         Ok(())
     }
 
-    /// Tells whether drops are reported to the accounts of this host's processes.
+    /// Returns whether drops are reported to the accounts of this host's processes.
     #[must_use]
     pub const fn reports_to_accounts(&self) -> bool {
         self.reporter.is_some()
     }
 
-    /// Returns which of the kernel's files cannot be read here: what they count is not seen.
+    /// Returns the kernel's files that cannot be read here: their counters are not seen.
     #[must_use]
     pub fn unread(&self) -> &[&'static str] {
         &self.unread
@@ -147,26 +149,26 @@ impl Watcher {
         &self.watch.last().sockets
     }
 
-    /// Returns the name of a device of this namespace, or its number where it has gone.
+    /// Returns the name of a device of this namespace, or its number if it no longer exists.
     #[must_use]
     pub fn device(&self, number: u32) -> String {
         self.watch.last().devices.get(&number).map_or_else(|| format!("device {number}"), Clone::clone)
     }
 
-    /// Counts the sockets that are watched.
+    /// Returns the number of watched sockets.
     #[must_use]
     pub fn sockets(&self) -> usize {
         self.watch.last().sockets.iter().filter(|socket| self.wanted.has_socket(socket)).count()
     }
 
-    /// Takes a snapshot each `interval` and hands over what was lost: as many times as given, or until `wait`, which waits at most so
-    /// long, returns `false`.
+    /// Takes a snapshot each `interval` and passes on the losses: the given number of times, or until `wait`, which
+    /// waits at most for its argument, returns `false`.
     ///
-    /// Whether to stop is asked before a snapshot, and one more is taken then: what is lost during a snapshot that had begun is
+    /// The stop is checked before a snapshot, and one more is taken then: losses during a snapshot that had begun are
     /// reported by the next.
     ///
     /// # Errors
-    /// What `report` says, and if the kernel does not list its sockets, or hand events over, any more.
+    /// The error of `report`, and if the kernel no longer lists its sockets or delivers events.
     pub fn watch_until_stopped<E: From<io::Error>>(
         &mut self,
         (interval, snapshots): (Duration, Option<u64>),
@@ -184,11 +186,11 @@ impl Watcher {
         Ok(())
     }
 
-    /// Waits until the next snapshot, by a function that waits at most so long and returns whether to go on; collects drop events
-    /// meanwhile. Returns the function's last answer.
+    /// Waits until the next snapshot, by a function that waits at most for its argument and returns whether to
+    /// continue; collects drop events meanwhile. Returns the function's last result.
     ///
     /// # Errors
-    /// If the kernel does not hand events over any more.
+    /// If the kernel no longer delivers events.
     pub fn wait(&mut self, time: Duration, mut wait: impl FnMut(Duration) -> bool) -> io::Result<bool> {
         let until = clock::monotonic() + time;
         loop {
@@ -202,7 +204,7 @@ impl Watcher {
         }
     }
 
-    /// Collects drop events, and what is missing, and reports them at once: accounts wait for two seconds.
+    /// Collects drop events and holes, and reports them at once: accounts wait for two seconds.
     fn collect(&mut self) -> io::Result<()> {
         let Some(drops) = &mut self.drops else { return Ok(()) };
         let now = clock::monotonic();
@@ -228,20 +230,20 @@ impl Watcher {
         }
     }
 
-    /// Takes a snapshot, and returns what was lost since the last one.
+    /// Takes a snapshot, and returns the losses since the last one.
     ///
     /// # Errors
-    /// If the kernel does not list its sockets any more.
+    /// If the kernel no longer lists its sockets.
     pub fn take_snapshot(&mut self) -> io::Result<Seen> {
         let (after, unread) = take_snapshot(&self.wanted, Some(self.watch.last()), &mut self.known)?;
         let time = after.at.since(self.watch.last().at);
-        // After the counters: what they counted has its event now.
+        // After the counters: every counted datagram has its event now.
         let observed = self.observe()?;
         let recording =
             self.recorder.as_mut().map(|recorder| recorder.write_snapshot(&after, observed.as_ref()));
         let recording_failed = recording.and_then(Result::err);
         if recording_failed.is_some() {
-            // The file has what was written until now; watching goes on.
+            // The file keeps earlier snapshots; watching continues.
             self.recorder = None;
         }
         let mut losses = self.watch.compare(after, observed);
@@ -250,7 +252,7 @@ impl Watcher {
         Ok(Seen { losses, time, recording_failed })
     }
 
-    /// Ends: returns what was seen and is not reported yet.
+    /// Ends and returns losses that were not reported yet.
     pub fn finish(&mut self) -> Seen {
         let mut losses = Losses::default();
         let mut recording_failed = None;
@@ -274,10 +276,10 @@ impl Watcher {
         }
     }
 
-    /// Returns what the hook in the kernel could not see or say so far; `None` without one.
+    /// Returns the events that the hook in the kernel could not see or deliver so far; `None` without a hook.
     ///
     /// # Errors
-    /// If the kernel does not hand over its counts.
+    /// If the kernel does not deliver its counts.
     pub fn unseen(&self) -> io::Result<Option<bpf::Unseen>> {
         self.drops.as_ref().map(Drops::unseen).transpose()
     }
@@ -287,7 +289,7 @@ impl Watcher {
         Ok(self.take_events())
     }
 
-    /// Takes what was collected and is of what is watched.
+    /// Takes the collected events of watched sockets and streams.
     fn take_events(&mut self) -> Option<Observed> {
         let drops = self.drops.as_mut()?;
         let (wanted, sockets) = (&self.wanted, &self.watch.last().sockets);
@@ -310,15 +312,16 @@ impl Watcher {
 }
 
 impl Wanted {
-    /// Tells whether nothing in particular is watched.
+    /// Returns whether everything is watched.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.ports.is_empty() && self.pids.is_empty()
     }
 
-    /// Returns the ports that the programs in the kernel watch; none, which means all, where they are not known or too many.
+    /// Returns the ports that the programs in the kernel watch; empty, which means all, where they are unknown or too
+    /// many.
     pub(crate) fn few_ports(&self) -> Vec<u16> {
-        // Of a process its sockets' ports may change meanwhile.
+        // The ports of a process's sockets may change meanwhile.
         let is_of_few = self.pids.is_empty() && self.ports.len() <= MAX_PORTS;
         self.ports.iter().copied().filter(|_| is_of_few).collect()
     }
@@ -333,14 +336,14 @@ impl Wanted {
         self.has(socket.local, socket.owner.as_ref().map(|owner| owner.pid))
     }
 
-    /// What is counted for all sockets together may be theirs.
+    /// Returns whether a finding is of watched sockets; a counter of all sockets together may be.
     pub(crate) fn has_finding(&self, finding: &Finding) -> bool {
         let Place::Socket { local, owner, .. } = &finding.place else { return true };
         self.has(*local, owner.as_ref().map(|(pid, _)| *pid))
     }
 }
 
-/// Leaves of losses what drop events name: what is counted beyond is of other streams.
+/// Keeps only losses that drop events name: other counts belong to other streams.
 fn leave_what_is_named(losses: &mut Losses) {
     losses.not_observed = 0;
     for finding in &mut losses.findings {
@@ -350,8 +353,9 @@ fn leave_what_is_named(losses: &mut Losses) {
     losses.findings.retain(|finding| finding.count > 0);
 }
 
-/// Takes a snapshot: sockets, then counts, then sockets again, so that what a socket dropped for certain between two snapshots is a part of
-/// what was counted between them. Before them what only explains: of what a driver had no room for the device has all then.
+/// Takes a snapshot: sockets, then counters, then sockets again, so that the certain drops of a socket between two
+/// snapshots are a part of the counters' rise between them. Before them the counters that only explain: the device
+/// has counted all packets for which its driver had no room by then.
 fn take_snapshot(
     wanted: &Wanted,
     before: Option<&Snapshot>,
@@ -375,7 +379,7 @@ fn take_snapshot(
     owners.retain(|inode, _| inodes.contains(inode));
     let new: BTreeSet<u32> = inodes.into_iter().filter(|inode| !owners.contains_key(inode)).collect();
     if !new.is_empty() {
-        // To look through every process's files takes milliseconds: once for each socket.
+        // Searching every process's files takes milliseconds: once for each socket.
         let found = process::owners(&new);
         owners.extend(new.iter().map(|inode| (*inode, found.get(inode).cloned())));
     }
@@ -415,7 +419,7 @@ fn take_snapshot(
     Ok((snapshot, unread))
 }
 
-/// Returns the drops of a queue as a counter of its device; those within another are counted there.
+/// Returns the drops of a queue as a counter of its device; inner queues are counted by the outer one.
 fn drops_of_queue(qdisc: &Qdisc, devices: &BTreeMap<u32, String>) -> Option<(String, u64)> {
     let name = match qdisc.place() {
         QdiscPlace::Root => "qdisc_drops",
@@ -436,7 +440,7 @@ fn with_owner(socket: sys::UdpSocket, owners: &BTreeMap<u32, Option<Process>>) -
     }
 }
 
-/// Returns what the threads of a process did so far: nothing of one that has ended.
+/// Returns the activity of a process's threads so far; nothing for one that has ended.
 fn threads_of(pid: u32) -> Vec<Thread> {
     let threads = process::threads(pid).unwrap_or_default().into_iter();
     let thread = |it: process::ThreadTimes| Thread {
@@ -455,7 +459,7 @@ mod tests {
     use std::cell::Cell;
     use std::net::UdpSocket;
 
-    /// Loses something at a socket of this process that nobody reads; returns how much it has lost so far.
+    /// Loses datagrams at a socket of this process that is never read; returns its number of losses so far.
     fn lose(reader: &UdpSocket) -> u64 {
         let before = sys::MemInfo::of(reader).unwrap().drops;
         let writer = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -471,7 +475,7 @@ mod tests {
         of_sockets.map(|it| it.count).sum()
     }
 
-    /// A watcher of one socket, and the socket.
+    /// Returns a watcher of one socket, and the socket.
     fn watching() -> (Watcher, UdpSocket) {
         let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
         let wanted = Wanted { ports: [reader.local_addr().unwrap().port()].into(), pids: BTreeSet::new() };
@@ -485,7 +489,7 @@ mod tests {
         let wait = |_| !is_stopped.get();
         let report = |_: &mut Watcher, seen: Seen| -> io::Result<()> {
             reported.set(reported.get() + counted(&seen));
-            // The counters have been read: the stop comes while this snapshot is not through yet, and so does a loss.
+            // The counters have been read: the stop and a loss come before this snapshot is complete.
             if !is_stopped.replace(true) {
                 lost.set(lose(&reader));
             }

@@ -1,6 +1,7 @@
-//! What others wrote, damaged some thousand ways: event files are judged or refused, texts say something or nothing, and nothing panics.
+//! Damaged foreign files, in some thousand ways: event files are evaluated or refused, texts are parsed or ignored,
+//! and nothing panics.
 //!
-//! Seeds are fixed: what fails once fails again.
+//! Seeds are fixed: a failure can be repeated.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 
@@ -9,8 +10,9 @@ use std::io::{Cursor, Read};
 use doctor::{Losses, Replay, ReplayError, finding_json, fuzz, unplaced_json};
 use units::Random;
 
-/// Two sockets, one of which drops in each snapshot; datagrams that events name, in one piece and in fragments; counters that go.
-/// The last two snapshots are of a doctor that also reads counters which explain losses: the others lack them.
+/// Two sockets, one of which drops in each snapshot; datagrams named by events, whole and in fragments; counters that
+/// disappear. The last two snapshots are of a doctor that also reads counters which explain losses: the others lack
+/// them.
 const EVENTS: &str = include_str!("events.jsonl");
 
 /// Returns a line of it, counted from 0.
@@ -18,7 +20,7 @@ fn line(index: usize) -> &'static str {
     EVENTS.lines().nth(index).unwrap()
 }
 
-/// Replays to the end or to the first line that is refused; returns what was lost, as it is reported.
+/// Replays to the end or to the first refused line; returns the losses, as they are reported.
 fn replayed(file: Vec<u8>) -> Result<Vec<serde_json::Value>, ReplayError> {
     let mut replay = Replay::read(Cursor::new(file))?;
     let mut reported = Vec::new();
@@ -34,7 +36,7 @@ fn replayed(file: Vec<u8>) -> Result<Vec<serde_json::Value>, ReplayError> {
     Ok(reported)
 }
 
-/// Changes a text in one of the ways that hurt most: a byte, a number, a piece that is gone, doubled, or elsewhere.
+/// Damages a text in one of several ways: a byte, a number, a part removed, doubled or moved.
 fn damage(text: &mut Vec<u8>, random: &mut Random) {
     const NUMBERS: [&str; 8] = [
         "0",
@@ -165,7 +167,7 @@ fn counters_that_never_end_are_refused_in_bounded_memory() {
     assert!(matches!(refused, ReplayError::TooLong(33..=34)), "{refused:?}");
 }
 
-/// A file that is made while it is read.
+/// File that is generated while it is read.
 struct Lines {
     lines: Box<dyn Iterator<Item = String>>,
     line: Cursor<Vec<u8>>,

@@ -1,7 +1,7 @@
 //! Rules of the firewall, as `nft` lists them for root; listing them changes nothing.
 //!
-//! Users may not list rules. The program is asked for by its path, since root asks, and only where the kernel's part is there
-//! already: to ask would load it.
+//! Users may not list rules. The program is called by its path, since root calls it, and only if the kernel's part is
+//! loaded already: the call would load it.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use diagnose::audit::{Chain, DropRule, Firewall};
 use serde_json::Value;
 
-/// Where distributions put it.
+/// Paths of the program in distributions.
 const PROGRAMS: [&str; 3] = ["/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft"];
 
 pub(super) fn firewall() -> Firewall {
@@ -31,7 +31,7 @@ fn chains() -> Result<Vec<Chain>, &'static str> {
         return Ok(Vec::new());
     }
     let program = PROGRAMS.iter().find(|path| Path::new(path).exists()).ok_or("there is no `nft` to ask")?;
-    // Without the contents of sets, which may be many.
+    // Without the contents of sets, which may be large.
     let output = Command::new(program)
         .args(["--json", "--terse", "list", "ruleset"])
         .stdin(Stdio::null())
@@ -43,7 +43,7 @@ fn chains() -> Result<Vec<Chain>, &'static str> {
     read_rules(&text.stdout).ok_or("`nft` answered in a form that is not known here")
 }
 
-/// Whether the kernel has nftables now; a module that is not loaded has no rules.
+/// Returns whether the kernel has nftables now; a module that is not loaded has no rules.
 fn is_loaded() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let modules = fs::read_dir(format!("/lib/modules/{}/kernel/net/netfilter", release.trim()));
@@ -53,7 +53,7 @@ fn is_loaded() -> bool {
     !is_module || loaded.lines().any(|line| line.starts_with("nf_tables "))
 }
 
-/// Reads what `nft --json list ruleset` wrote (`libnftables-json(5)`); `None` if it is no such list.
+/// Parses the output of `nft --json list ruleset` (`libnftables-json(5)`); `None` if it is no such list.
 pub fn read_rules(text: &[u8]) -> Option<Vec<Chain>> {
     let list: Value = serde_json::from_slice(text).ok()?;
     let objects = list["nftables"].as_array()?;
@@ -85,7 +85,7 @@ fn name_of(value: &Value, chain: &str) -> Option<String> {
     Some(format!("{} {} {}", word("family")?, word("table")?, word(chain)?))
 }
 
-/// Reads a rule that drops or rejects and may concern UDP.
+/// Parses a rule that drops or rejects and may match UDP.
 fn read_drop(rule: &Value) -> Option<DropRule> {
     let statements = rule["expr"].as_array()?;
     let has = |name: &str| statements.iter().find_map(|statement| statement.get(name));
@@ -101,7 +101,7 @@ fn read_drop(rule: &Value) -> Option<DropRule> {
     })
 }
 
-/// What a condition says of the protocol.
+/// Relation of a condition to UDP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum About {
     Udp,
@@ -126,12 +126,12 @@ fn about(condition: &Value) -> About {
     }
 }
 
-/// Whether a value says all that it holds: a set by its name does not.
+/// Returns whether a value is complete: the name of a set is not.
 fn is_list(value: &Value) -> bool {
     value["set"].is_array() || value.as_str().is_some_and(|word| !word.starts_with('@'))
 }
 
-/// Whether a value is this word, or a set that has it.
+/// Returns whether a value is this word, or a set that has it.
 fn names(value: &Value, word: &str) -> bool {
     value == word || value["set"].as_array().is_some_and(|set| set.iter().any(|it| it == word))
 }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use units::Random;
 
-    /// As nft 1.0.6 writes it.
+    /// Output of nft 1.0.6.
     const RULES: &str = r#"{"nftables": [{"metainfo": {"version": "1.0.6", "json_schema_version": 1}},
         {"table": {"family": "inet", "name": "filter", "handle": 1}},
         {"chain": {"family": "inet", "table": "filter", "name": "input", "handle": 1, "type": "filter", "hook": "input", "prio": 0, "policy": "drop"}},

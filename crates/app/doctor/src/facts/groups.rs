@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use diagnose::audit::{Bridge, Groups, Interface, interface_setting};
 use sys::{Link, Memberships, host};
 
-/// Returns what was joined on an interface.
+/// Returns the groups joined on an interface.
 pub(super) fn of(interface: &sys::Interface, all: &BTreeMap<u32, Memberships>) -> Groups {
     let memberships = all.get(&interface.index).cloned().unwrap_or_default();
     let forced = host::sysctl(&interface_setting(&interface.name, "force_igmp_version"));
@@ -18,7 +18,8 @@ pub(super) fn of(interface: &sys::Interface, all: &BTreeMap<u32, Memberships>) -
     }
 }
 
-/// Of IPv4 the group of all hosts, of IPv6 those that leave neither the host nor the link: the kernel joins them by itself.
+/// Returns whether every host joins a group: of IPv4 that of all hosts, of IPv6 those of host and link scope, which
+/// the kernel joins itself.
 fn is_everybodys(group: IpAddr) -> bool {
     const SCOPE_OF_LINK: u8 = 2;
     match group {
@@ -27,7 +28,7 @@ fn is_everybodys(group: IpAddr) -> bool {
     }
 }
 
-/// Whether routers pass a group on, and bridges only to those who joined.
+/// Returns whether routers forward a group, and bridges only to members.
 fn is_routed(group: IpAddr) -> bool {
     match group {
         IpAddr::V4(group) => group.is_multicast() && group.octets()[..3] != [224, 0, 0],
@@ -35,16 +36,16 @@ fn is_routed(group: IpAddr) -> bool {
     }
 }
 
-/// What of groups bridges are judged by.
+/// Group memberships by which bridges are checked.
 pub(super) struct Joined<'a> {
-    /// By the interfaces' numbers.
+    /// Memberships by the interfaces' numbers.
     pub(super) memberships: &'a BTreeMap<u32, Memberships>,
-    /// What bridges know, by their numbers; `None` where the kernel does not tell.
+    /// Groups that bridges know, by their numbers; `None` where the kernel does not report them.
     pub(super) over_bridges: Option<&'a BTreeMap<u32, BTreeSet<IpAddr>>>,
 }
 
 impl Joined<'_> {
-    /// Returns what is joined over a bridge: behind its ports, at them, or by this host.
+    /// Returns the groups joined on a bridge: behind its ports, at them, or by this host.
     fn over(&self, bridge: &Link, ports: &[&Link]) -> Option<Vec<String>> {
         let behind = self.over_bridges?.get(&bridge.index).into_iter().flatten();
         let links = ports.iter().copied().chain([bridge]);
@@ -110,7 +111,7 @@ mod tests {
         let interfaces = [Interface { name: "br0".to_owned(), ..Interface::default() }];
         let groups = |of: &[&str]| of.iter().map(|it| it.parse().unwrap()).collect::<Vec<IpAddr>>();
         let of = |of: &[&str]| Memberships { groups: groups(of), ..Memberships::default() };
-        // Names of the link, routers and everybody are no streams; what another link has joined is not here.
+        // Groups of link scope, routers and all hosts are no streams; memberships of another link do not count here.
         let memberships = BTreeMap::from([
             (1, of(&["224.0.0.1", "224.0.0.251", "ff02::fb", "239.84.0.1"])),
             (2, of(&["ff15::7"])),

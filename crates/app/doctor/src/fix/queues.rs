@@ -1,4 +1,4 @@
-//! Queues of devices: what their disciplines hold, and how long they are.
+//! Queues of devices: the limits of their disciplines, and their lengths.
 
 use sys::{Qdisc, QdiscLimit};
 
@@ -6,15 +6,15 @@ use super::ChangeError;
 
 /// A queue discipline.
 pub(super) struct At<'a> {
-    /// The device before which it stands.
+    /// Device that it belongs to.
     pub(super) device: &'a str,
-    /// Its own number.
+    /// Number of the discipline.
     pub(super) handle: u32,
-    /// The root, or the class of another one.
+    /// Number of its parent: the root, or the class of another one.
     pub(super) parent: u32,
 }
 
-/// Sets the limit of a queue discipline that is still what it was left at.
+/// Sets the limit of a queue discipline if it still has the value that was left.
 pub(super) fn set_limit(at: &At<'_>, limit: u32, expected: u32) -> Result<(), ChangeError> {
     let queue = find(at)?;
     let now = queue.limit.as_ref().map(QdiscLimit::value).ok_or(ChangeError::Gone)?;
@@ -34,7 +34,7 @@ fn find(at: &At<'_>) -> Result<Qdisc, ChangeError> {
     sys::qdiscs()?.into_iter().find(is_it).ok_or(ChangeError::Gone)
 }
 
-/// Sets how long the queue of a device is, which is still what it was left at.
+/// Sets the length of a device's queue if it still has the value that was left.
 pub(super) fn set_transmit_queue(device: &str, packets: u32, expected: u32) -> Result<(), ChangeError> {
     let (index, now) = index(device)?;
     if now == packets {
@@ -46,7 +46,7 @@ pub(super) fn set_transmit_queue(device: &str, packets: u32, expected: u32) -> R
     Ok(sys::set_queue_packets(index, packets)?)
 }
 
-/// Returns the number of a device, and how long its queue is.
+/// Returns the number of a device, and the length of its queue.
 fn index(device: &str) -> Result<(u32, u32), ChangeError> {
     let link = sys::links()?.into_iter().find(|link| link.name == device).ok_or(ChangeError::Gone)?;
     Ok((link.index, link.queue_packets))
@@ -72,7 +72,7 @@ mod tests {
     struct Namespace(String);
 
     impl Namespace {
-        /// Makes it, or says why not.
+        /// Creates it, or prints why that is impossible.
         fn new() -> Option<Self> {
             let namespace = Self(format!("tallycast-fix-{}", std::process::id()));
             let is_made = run(&format!("ip netns add {}", namespace.0))
@@ -115,7 +115,7 @@ mod tests {
         let changed = namespace.set_limit(10, 64).unwrap_err();
         assert!(matches!(changed, ChangeError::ChangedSince { now: 99, expected: 64, .. }), "{changed:?}");
         namespace.set_limit(10, 99).unwrap();
-        // Another one at its place is not the one that was changed.
+        // A new one in its place is not the one that was changed.
         assert!(namespace.run("tc qdisc replace dev q0 root handle 8: pfifo limit 64"));
         assert!(matches!(namespace.set_limit(10, 64), Err(ChangeError::Gone)));
     }

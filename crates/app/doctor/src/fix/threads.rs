@@ -8,11 +8,11 @@ use sys::{process, scheduling};
 
 use super::ChangeError;
 
-/// A process, told from those that had its number before or will have it.
+/// Process, distinguished from earlier and later ones with its pid.
 #[derive(Clone, Copy)]
 pub(super) struct Process {
     pub(super) pid: u32,
-    /// When it was started, in the kernel's ticks.
+    /// Start time, in the kernel's ticks.
     pub(super) started: u64,
 }
 
@@ -27,7 +27,7 @@ impl Process {
     }
 }
 
-/// Sets the nice value of threads that are still what they were; one that has ended needs none, nor one that is more urgent.
+/// Sets the nice value of threads that still have the earlier one; threads that ended or are more urgent are skipped.
 pub(super) fn set(process: Process, nice: i32, before: &[ThreadNice]) -> Result<(), ChangeError> {
     let now = process.threads()?;
     let still_there =
@@ -37,7 +37,7 @@ pub(super) fn set(process: Process, nice: i32, before: &[ThreadNice]) -> Result<
     }
     for (thread, now) in still_there() {
         if let Err(error) = set_one(thread.tid, nice) {
-            // As it was: those that were done go back.
+            // Undo: the threads already set are restored.
             let done = before.iter().filter(|it| it.nice > nice).take_while(|it| it.tid != thread.tid);
             done.chain([&ThreadNice { tid: thread.tid, nice: now }])
                 .try_for_each(|it| set_one(it.tid, it.nice))?;
@@ -47,7 +47,7 @@ pub(super) fn set(process: Process, nice: i32, before: &[ThreadNice]) -> Result<
     Ok(())
 }
 
-/// Gives threads back what they had, and those that came since what the process's first one had, from which they have it.
+/// Restores the nice values of threads; newer threads get that of the process's first one, which they inherited.
 pub(super) fn take_back(process: Process, nice: i32, before: &[ThreadNice]) -> Result<(), ChangeError> {
     let now = process.threads()?;
     let had = |tid: u32| before.iter().find(|it| it.tid == tid);
@@ -67,7 +67,7 @@ pub(super) fn take_back(process: Process, nice: i32, before: &[ThreadNice]) -> R
     Ok(())
 }
 
-/// One that ends meanwhile is no failure.
+/// Sets one thread; a thread that ends meanwhile is no failure.
 fn set_one(tid: u32, nice: i32) -> io::Result<()> {
     match scheduling::set_nice(tid, nice) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use std::process::{Child, Command, Stdio};
 
-    /// A process of one thread, which waits until it is ended.
+    /// Process of one thread, which sleeps until it is killed.
     struct Sleeper(Child);
 
     impl Sleeper {
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(scheduling::nice(tid).unwrap(), first - 1);
         take_back(process, first - 1, &before).unwrap();
         assert_eq!(scheduling::nice(tid).unwrap(), first);
-        // Somebody else gives it another one.
+        // Another program sets another value.
         set(process, first - 1, &before).unwrap();
         scheduling::set_nice(tid, first + 3).unwrap();
         assert!(matches!(take_back(process, first - 1, &before), Err(ChangeError::ChangedSince { .. })));
@@ -145,7 +145,7 @@ mod tests {
         let sleeper = Sleeper::new();
         let process = sleeper.process();
         let first = scheduling::nice(process.pid).unwrap();
-        // As if its only thread had come since.
+        // As if its only thread had started since.
         scheduling::set_nice(process.pid, first + 1).unwrap();
         let gone = [ThreadNice { tid: u32::MAX, nice: first + 2 }];
         take_back(process, first + 1, &gone).unwrap();
