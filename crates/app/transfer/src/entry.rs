@@ -1,30 +1,30 @@
-//! What is offered: a file or a directory, by a name that can only be below the receiver's directory.
+//! Offered entry: a file or a directory, with a path that can only be below the receiver's directory.
 
 use serde::{Deserialize, Serialize};
 
 use crate::store::PARTIAL_FOLDER;
 
-/// The longest name of a file or directory within another, as file systems have it. Units: bytes.
+/// Maximum length of the name of a file or directory within another, as file systems have it. Units: bytes.
 const MAX_NAME_BYTES: usize = 255;
-/// The longest path. Units: bytes.
+/// Maximum length of a path. Units: bytes.
 const MAX_PATH_BYTES: usize = 4_096;
 
-/// A file or directory that is offered.
+/// File or directory that is offered.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its path below the receiver's directory, parts divided by `/`.
+    /// Path below the receiver's directory, parts divided by `/`.
     pub path: String,
-    /// What it is.
+    /// Kind of entry.
     pub kind: Kind,
-    /// Its size; 0 for a directory. Units: bytes.
+    /// Size; 0 for a directory. Units: bytes.
     pub bytes: u64,
-    /// When it was last changed, since 1970. Units: nanoseconds.
+    /// Time of the last change, since 1970. Units: nanoseconds.
     pub modified_ns: u64,
-    /// Who may do what with it, as `chmod` has it; no more than the lower nine bits are kept.
+    /// Permissions, as in `chmod`; only the lower nine bits are kept.
     pub mode: u32,
 }
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -34,13 +34,13 @@ pub enum Kind {
     Directory,
 }
 
-/// Why a path is not taken.
+/// Reason why a path is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the name `{path}` is refused: {reason}")]
 pub struct UnsafeName {
-    /// As offered, what cannot be printed left out.
+    /// Offered path, without unprintable characters.
     pub path: String,
-    /// What is wrong with it.
+    /// Fault of the path.
     pub reason: &'static str,
 }
 
@@ -48,7 +48,7 @@ impl Entry {
     /// Returns the parts of the path, each a name within the one before.
     ///
     /// # Errors
-    /// [`UnsafeName`] if it could lead anywhere but below the receiver's directory.
+    /// [`UnsafeName`] if it could lead out of the receiver's directory.
     pub fn parts(&self) -> Result<Vec<&str>, UnsafeName> {
         let unsafe_name = |reason| {
             let path = self.path.chars().filter(|letter| !letter.is_control()).take(200).collect();
@@ -74,7 +74,7 @@ impl Entry {
         Ok(parts)
     }
 
-    /// Returns the name under which it is kept until it is whole: the same for the same state of the same file.
+    /// Returns the name of the partial file: the same for the same state of the same file.
     pub(crate) fn key(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.path.as_bytes());

@@ -1,18 +1,18 @@
-//! Why a transfer ends before its end.
+//! Failures of a transfer.
 
 use std::io;
 
-/// Why a transfer ends before its end.
+/// Reason why a transfer ends early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The connection broke: it is worth trying again.
+    /// The connection broke: another attempt may succeed.
     #[error("the connection broke: {0}")]
     Connection(#[source] io::Error),
-    /// The other end says why it cannot go on.
+    /// The other end reported a failure.
     #[error("the other end reports: {0}")]
     Peer(String),
-    /// The other end does not keep to the protocol: not one of ours, or one that lies.
+    /// The other end violates the protocol: a foreign program, or a faulty one.
     #[error("the other end violates the protocol: {0}")]
     Protocol(String),
     /// The two ends are of different versions.
@@ -20,34 +20,34 @@ pub enum Failure {
         "the other end speaks version {0} of the protocol, this one version 1\nuse the same release at both ends"
     )]
     Version(u32),
-    /// The receiver's directory cannot take it.
+    /// The receiver's directory cannot store it.
     #[error("{path}: {error}")]
     Store {
-        /// Where.
+        /// Path of the file.
         path: String,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
-    /// There is not enough room for what is offered.
+    /// There is not enough space for the offered files.
     #[error("not enough space in {path}: {needed_bytes} bytes needed, {free_bytes} free")]
     Room {
-        /// What is to come. Units: bytes.
+        /// Size of the files still to come. Units: bytes.
         needed_bytes: u64,
-        /// What is free. Units: bytes.
+        /// Free space. Units: bytes.
         free_bytes: u64,
-        /// Where.
+        /// Path of the directory.
         path: String,
     },
-    /// Somebody wished to end.
+    /// The transfer was stopped on request.
     #[error("stopped")]
     Stopped,
-    /// A newer connection brings the same file: the older one is taken for dead.
+    /// A newer connection transfers the same file: the older one is considered dead.
     #[error("a newer connection transfers the same file")]
     TakenOver,
 }
 
 impl Failure {
-    /// Tells whether another connection may succeed where this one did not.
+    /// Returns whether another connection may succeed where this one did not.
     #[must_use]
     pub const fn is_worth_another_try(&self) -> bool {
         matches!(self, Self::Connection(_))

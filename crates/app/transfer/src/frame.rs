@@ -1,8 +1,8 @@
-//! What goes over the connection: words as JSON, data as it is.
+//! Frames of the connection: messages as JSON, data as binary.
 //!
-//! A frame is a kind of one byte, a length of four (big-endian), and so many bytes. A word is one JSON object. Data has
-//! the CRC-64/NVME of what follows it in its first eight bytes (big-endian): BLAKE3 judges a file as a whole, this
-//! says at once that something was damaged on the way.
+//! A frame is a kind of one byte, a length of four bytes (big-endian), and the content of that length. A message is
+//! one JSON object. Data begin with the CRC-64/NVME of their content in eight bytes (big-endian): BLAKE3 verifies a
+//! file as a whole, the CRC detects damage in transit at once.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -10,98 +10,98 @@ use serde::{Deserialize, Serialize};
 use crate::entry::Entry;
 use crate::failure::Failure;
 
-/// The most that comes in one frame of data. Units: bytes.
+/// Maximum size of the content of a data frame. Units: bytes.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
-/// The most that a word may have. Units: bytes.
+/// Maximum size of a message. Units: bytes.
 const MAX_WORD_BYTES: u32 = 4 << 20;
-/// Entries or answers in one word.
+/// Maximum number of entries or answers in one message.
 pub(crate) const LISTED_TOGETHER: usize = 256;
-/// Kind and length.
+/// Size of kind and length. Units: bytes.
 pub(crate) const HEADER_BYTES: usize = 5;
-/// In front of data.
+/// Size of the CRC in front of data. Units: bytes.
 pub(crate) const CRC_BYTES: usize = 8;
 
 const WORD: u8 = 1;
 const DATA: u8 = 2;
 
-/// What a sender says.
+/// Message of a sender.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FromSender {
-    /// The first word.
+    /// First message.
     Hello {
         protocol: String,
         version: u32,
-        /// It understands `busy`, which came after version 1 began.
+        /// True if it understands `busy`, which was added after version 1.
         #[serde(default)]
         hears_busy: bool,
     },
-    /// Some of what is offered; `last` ends the list.
+    /// Part of the list of offered entries; `last` ends the list.
     Entries { entries: Vec<Entry>, last: bool },
-    /// A file begins, or goes on from a byte.
+    /// A file begins, or continues from a byte.
     Start { index: u64, from: u64 },
-    /// A file ends, and what the whole of it hashes to.
+    /// A file ends, with the hash of the whole.
     End { index: u64, blake3: String },
-    /// What is in its place already is the same.
+    /// The file in its place is the same.
     Same { index: u64 },
-    /// A file does not come after all.
+    /// A file will not come after all.
     Skip { index: u64, reason: String },
     /// Everything was sent.
     Done,
-    /// It cannot go on.
+    /// The sender ends with a failure.
     Fail { reason: String },
 }
 
-/// What a receiver says.
+/// Message of a receiver.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FromReceiver {
-    /// What it has of some entries, in their order.
+    /// State of some entries, in their order.
     Answers { answers: Vec<Answer> },
-    /// A file is whole, and in its place.
+    /// A file is complete, and in its place.
     Verified { index: u64 },
-    /// A file arrived whole and hashes to something else: it must come again.
+    /// A file arrived complete with a wrong hash: it must come again.
     Damaged { index: u64 },
-    /// A file is not taken.
+    /// A file is not accepted.
     Refused { index: u64, reason: String },
-    /// It still reads what it has of the entries: nothing else is to be concluded from its silence.
+    /// The receiver still reads its part of the entries: its silence means nothing else.
     Busy,
     /// Everything that was sent is on the disk.
     Finished,
-    /// It cannot go on.
+    /// The receiver ends with a failure.
     Fail { reason: String },
 }
 
-/// What a receiver has of an entry.
+/// State of an entry at the receiver.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
-    /// So many bytes of it, which hash to this.
+    /// Number of bytes that it has, and their hash.
     Has { bytes: u64, blake3: String },
-    /// A file of this size, or a directory, is in its place and hashes to this.
+    /// A file of this size, or a directory, is in its place and has this hash.
     IsThere { blake3: String, may_be_replaced: bool },
-    /// Nothing of it.
+    /// It has nothing of the entry.
     Nothing,
-    /// It will not take it.
+    /// It refuses the entry.
     Refuses { reason: String },
 }
 
-/// A frame that arrived.
+/// Frame that was received.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Frame<W> {
     Word(W),
-    /// Data that are what was sent, in the buffer that was given.
+    /// Verified data, in the given buffer.
     Data,
 }
 
-/// Returns a word's frame.
+/// Returns the frame of a message.
 pub(crate) fn word_frame(word: &impl Serialize) -> Vec<u8> {
     let text = serde_json::to_vec(word).expect("words are plain data");
     let length = u32::try_from(text.len()).expect("words are short");
     [&[WORD][..], &length.to_be_bytes(), &text].concat()
 }
 
-/// Fills in what stands in front of data: `piece` begins with room for it.
+/// Fills in the header and CRC of data: `piece` begins with room for them.
 pub(crate) fn seal_data(piece: &mut [u8]) {
     let crc = checksum(&piece[HEADER_BYTES + CRC_BYTES..]);
     let length = u32::try_from(piece.len() - HEADER_BYTES).expect("pieces are short");
@@ -110,10 +110,10 @@ pub(crate) fn seal_data(piece: &mut [u8]) {
     piece[HEADER_BYTES..HEADER_BYTES + CRC_BYTES].copy_from_slice(&crc.to_be_bytes());
 }
 
-/// Returns how many bytes follow a header.
+/// Returns the number of bytes that follow a header.
 ///
 /// # Errors
-/// If nothing of ours begins so.
+/// If the header is invalid.
 pub(crate) fn length(header: [u8; HEADER_BYTES]) -> Result<usize, Failure> {
     let [kind, length @ ..] = header;
     let length = u32::from_be_bytes(length);
@@ -128,10 +128,10 @@ pub(crate) fn length(header: [u8; HEADER_BYTES]) -> Result<usize, Failure> {
     Ok(length as usize)
 }
 
-/// Reads what follows a header; data are left in `body` without what stands in front of them.
+/// Reads the content behind a header; data are left in `body` without their CRC.
 ///
 /// # Errors
-/// If it makes no sense, or was damaged.
+/// If it is invalid, or was damaged.
 pub(crate) fn read<W: DeserializeOwned>(kind: u8, body: &mut Vec<u8>) -> Result<Frame<W>, Failure> {
     if kind == WORD {
         let word = serde_json::from_slice(body);
@@ -141,7 +141,7 @@ pub(crate) fn read<W: DeserializeOwned>(kind: u8, body: &mut Vec<u8>) -> Result<
     }
     let (crc, data) = body.split_first_chunk::<CRC_BYTES>().ok_or_else(|| Failure::protocol("no data"))?;
     if u64::from_be_bytes(*crc) != checksum(data) {
-        // Not a lie but a fault of the way, so another connection may do better.
+        // No violation but damage on the path, so another connection may succeed.
         let damaged = std::io::Error::new(std::io::ErrorKind::InvalidData, "data were damaged in transit");
         return Err(Failure::Connection(damaged));
     }

@@ -1,4 +1,4 @@
-//! The connection as both ends use it: frames in, frames out, and the wish to end seen while waiting.
+//! Connection as both ends use it: frames in, frames out, and a check of the stop request while waiting.
 
 use std::io::{Error, ErrorKind, Read, Write};
 
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::frame::{self, Frame, HEADER_BYTES};
 use crate::patience::Pulse;
 
-/// A connection and the wish to end.
+/// Connection with a stop request.
 pub(crate) struct Line<'a, C> {
     pub(crate) connection: &'a C,
     pub(crate) stop: &'a (dyn Fn() -> bool + Sync),
@@ -44,7 +44,7 @@ where
         Ok(())
     }
 
-    /// Waits for the next frame; what follows its header is left in `body`.
+    /// Waits for the next frame; the content behind its header is left in `body`.
     pub(crate) fn hear<W: DeserializeOwned>(&self, body: &mut Vec<u8>) -> Result<Frame<W>, Failure> {
         let mut header = [0; HEADER_BYTES];
         self.read_exact(&mut header)?;
@@ -53,7 +53,7 @@ where
         frame::read(header[0], body)
     }
 
-    /// Waits for a word where no data may come.
+    /// Waits for a message where no data may come.
     pub(crate) fn hear_word<W: DeserializeOwned>(&self, body: &mut Vec<u8>) -> Result<W, Failure> {
         match self.hear(body)? {
             Frame::Word(word) => Ok(word),
@@ -63,7 +63,7 @@ where
 
     fn read_exact(&self, mut out: &mut [u8]) -> Result<(), Failure> {
         while !out.is_empty() {
-            // Asked each time: a peer that always has something to say must not keep this end from ending.
+            // Checked each time: a peer that sends without pause must not keep this end from stopping.
             if (self.stop)() {
                 return Err(Failure::Stopped);
             }
@@ -83,7 +83,7 @@ where
         Ok(())
     }
 
-    /// A time that is over is no failure, only a moment to ask whether to go on.
+    /// Ignores a timeout, which is no failure but an occasion to check the stop request.
     fn look_again(&self, error: Error) -> Result<(), Failure> {
         match error.kind() {
             ErrorKind::TimedOut | ErrorKind::WouldBlock | ErrorKind::Interrupted if (self.stop)() => {

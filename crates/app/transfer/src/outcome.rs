@@ -1,45 +1,45 @@
-//! What became of what was offered.
+//! Outcomes of the offered entries.
 
-/// What became of an entry.
+/// Outcome of an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It came, and is what was sent.
+    /// It arrived, and equals what was sent.
     Delivered,
-    /// It was there before, and is what would have been sent.
+    /// It was there before, and equals what would have been sent.
     AlreadyThere,
-    /// It was not taken, or did not come.
+    /// It was refused, or did not arrive: the reason.
     Refused(String),
 }
 
 /// The account of a transfer: offered = delivered + already there + refused + missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Files and directories that were offered.
+    /// Number of files and directories offered.
     pub offered: u64,
-    /// Their bytes.
+    /// Size of the offered entries, in bytes.
     pub offered_bytes: u64,
-    /// Those that came.
+    /// Number of entries that arrived.
     pub delivered: u64,
-    /// Their bytes, of which some may have come over an earlier connection.
+    /// Size of the delivered entries, in bytes, of which some may have come over an earlier connection.
     pub delivered_bytes: u64,
-    /// Those that were there before.
+    /// Number of entries that were there before.
     pub already_there: u64,
-    /// Their bytes.
+    /// Size of the entries that were there before, in bytes.
     pub already_there_bytes: u64,
-    /// Those that were not taken, or did not come.
+    /// Number of entries that were refused, or did not arrive.
     pub refused: u64,
-    /// Their bytes.
+    /// Size of the refused entries, in bytes.
     pub refused_bytes: u64,
 }
 
 impl Tally {
-    /// Returns what has not come to an end yet.
+    /// Returns the number of entries without an outcome yet.
     #[must_use]
     pub const fn missing(&self) -> u64 {
         self.offered - self.delivered - self.already_there - self.refused
     }
 
-    /// Returns the bytes of what has not come to an end yet.
+    /// Returns the size of the entries without an outcome yet, in bytes.
     #[must_use]
     pub const fn missing_bytes(&self) -> u64 {
         self.offered_bytes - self.delivered_bytes - self.already_there_bytes - self.refused_bytes
@@ -61,43 +61,43 @@ impl Tally {
     }
 }
 
-/// What happens while a transfer goes on.
+/// Event of a running transfer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notice<'a> {
     /// The list is known.
     Listed {
-        /// Files and directories in it.
+        /// Number of files and directories in it.
         entries: u64,
-        /// Their bytes.
+        /// Size of the entries, in bytes.
         bytes: u64,
     },
-    /// What is there already is read again, to know that it is right.
+    /// An existing file is read to verify it.
     Checking {
-        /// Which file.
+        /// Path of the file.
         path: &'a str,
     },
-    /// A file begins, or goes on.
+    /// A file begins, or continues.
     Began {
-        /// Which.
+        /// Path of the file.
         path: &'a str,
-        /// From which byte on.
+        /// First byte that is sent.
         from: u64,
-        /// Its size. Units: bytes.
+        /// Size of the file. Units: bytes.
         bytes: u64,
     },
-    /// Data moved.
+    /// Data were transferred.
     Moved {
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// An entry came to its end.
+    /// An entry has its outcome.
     Ended {
-        /// Which.
+        /// Path of the entry.
         path: &'a str,
-        /// Its size. Units: bytes.
+        /// Size of the entry. Units: bytes.
         bytes: u64,
-        /// How.
+        /// Outcome of the entry.
         outcome: &'a Outcome,
     },
 }

@@ -1,19 +1,19 @@
-//! How long an end goes on when nothing gets through.
+//! Time limit for a connection that carries nothing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long to wait while nothing gets through.
+/// Time limit of a connection, and a measure of its progress.
 #[derive(Clone, Copy)]
 pub struct Patience<'a> {
-    /// After so long without anything the connection counts as broken.
+    /// Time without progress after which the connection counts as broken.
     pub at_most: Duration,
-    /// Returns a number that changes whenever the connection has carried something, in either direction. Without it only
-    /// what is heard counts, so a long way behind a large buffer would look as if nothing moved.
+    /// Returns a number that changes whenever the connection has carried something, in either direction. Without it
+    /// only received frames count, so a slow path behind a large buffer would seem to make no progress.
     pub carried: &'a (dyn Fn() -> u64 + Sync),
 }
 
-/// When something last got through, by the word of whoever moves it.
+/// Time of the last progress, as reported by the code that moves data.
 pub(crate) struct Pulse<'a> {
     patience: Option<Patience<'a>>,
     last: Mutex<Beat>,
@@ -25,19 +25,19 @@ struct Beat {
 }
 
 impl<'a> Pulse<'a> {
-    /// Begins to measure; without patience it never runs out.
+    /// Starts to measure; without a time limit it never expires.
     pub(crate) fn new(patience: Option<Patience<'a>>) -> Self {
         Self { patience, last: Mutex::new(Beat { at: Instant::now(), carried: 0 }) }
     }
 
-    /// Takes note that something was heard, or that this end is at work and keeps the other waiting.
+    /// Records that something was received, or that this end is at work and keeps the other waiting.
     pub(crate) fn beat(&self) {
         if self.patience.is_some() {
             self.last().at = Instant::now();
         }
     }
 
-    /// Returns the patience that has run out, if it has.
+    /// Returns the time limit if it has expired.
     pub(crate) fn over(&self) -> Option<Duration> {
         let patience = self.patience?;
         let carried = (patience.carried)();

@@ -1,4 +1,4 @@
-//! The receiving end: says what it has, takes the rest, and keeps what is whole.
+//! Receiving end: reports its state, takes the rest, and keeps complete files.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -19,28 +19,28 @@ use crate::patience::Pulse;
 use crate::send::PROTOCOL;
 use crate::store::{InPlace, Part, Store};
 
-/// How often a sender that waits for answers is told that this end is at work: several times within any patience that
-/// a person would set.
+/// Interval of `busy` messages to a sender that waits for answers: several within any time limit that a person would
+/// set.
 const BUSY_EVERY: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_millis(500) };
-/// How often it is looked whether the disk has everything.
+/// Interval of checks whether the disk has everything.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Where what arrives is put.
+/// Target of received files.
 #[derive(Debug)]
 pub enum Whereto {
-    /// Into a directory.
+    /// A directory.
     Directory(Store),
-    /// Nowhere: it is verified and forgotten, for measuring.
+    /// None: files are verified and discarded, for measuring.
     Nowhere,
 }
 
-/// Takes what senders bring, one connection at a time or several.
+/// Receiver of files from senders, over one connection at a time or several.
 #[derive(Debug)]
 pub struct Receiver {
     whereto: Whereto,
 }
 
-/// One connection's work.
+/// Work of one connection.
 struct Session<'s, C> {
     whereto: &'s Whereto,
     line: Line<'s, C>,
@@ -48,41 +48,41 @@ struct Session<'s, C> {
     tally: &'s mut Tally,
     awaited: Vec<Awaited>,
     current: Option<Current<'s>>,
-    /// When the sender last heard that this end is busy, if it understands that.
+    /// Time of the last `busy` message, if the sender understands it.
     told: Option<Instant>,
 }
 
-/// An entry that was offered.
+/// Entry that was offered.
 struct Awaited {
     entry: Entry,
-    /// What is there of it and what that hashes to, so far as it may go on from there.
+    /// Size of the existing part and its hash, up to the point from which it may continue.
     has: Option<(u64, Hasher)>,
     is_in_place: bool,
     is_over: bool,
 }
 
-/// The file that arrives now.
+/// File that is arriving now.
 struct Current<'s> {
     index: usize,
     part: Option<Part<'s>>,
     hasher: Hasher,
     bytes: u64,
-    /// Why it is not taken; what comes of it is dropped.
+    /// Reason why it is refused; its data are dropped.
     refused: Option<String>,
 }
 
 impl Receiver {
-    /// Makes a receiver.
+    /// Creates a receiver.
     #[must_use]
     pub const fn new(whereto: Whereto) -> Self {
         Self { whereto }
     }
 
-    /// Takes what one connection brings; what is in `tally` at the end is its account. Reads of the connection must time
-    /// out now and then, so that `stop` is asked.
+    /// Receives the files of one connection; `tally` has its account at the end. Reads of the connection must time
+    /// out now and then, so that `stop` is checked.
     ///
     /// # Errors
-    /// [`Failure`]; what had arrived whole stays, and what had arrived in part is gone on with.
+    /// [`Failure`]; complete files stay, and partial ones are continued later.
     pub fn receive<C>(
         &self,
         connection: &C,
@@ -102,7 +102,7 @@ impl Receiver {
         if let Err(failure) = &outcome
             && !matches!(failure, Failure::Connection(_) | Failure::Peer(_))
         {
-            // What cannot be said any more is seen by the end of the connection.
+            // If it cannot be sent any more, the other end sees the end of the connection.
             drop(line.say(&FromReceiver::Fail { reason: failure.to_string() }));
         }
         outcome
@@ -175,18 +175,18 @@ where
         }
     }
 
-    /// Waits for the next frame, and gives up if a newer connection brings what arrives now.
+    /// Waits for the next frame, and gives up if a newer connection transfers the current file.
     fn hear(&self, body: &mut Vec<u8>) -> Result<Frame<FromSender>, Failure> {
         let Some(part) = self.current.as_ref().and_then(|current| current.part.as_ref()) else {
             return self.line.hear(body);
         };
-        // Asked where the wish to end is: whenever nothing comes for a while.
+        // Checked together with the stop request: whenever nothing arrives for a while.
         let stops = || part.is_taken_over() || (self.line.stop)();
         let heard = Line { stop: &stops, ..self.line }.hear(body);
         if part.is_taken_over() { Err(Failure::TakenOver) } else { heard }
     }
 
-    /// Says what is there of each entry.
+    /// Returns the state of each entry.
     fn look_at(&mut self, entries: Vec<Entry>) -> Result<Vec<Answer>, Failure> {
         let mut names = BTreeSet::new();
         let mut answers = Vec::with_capacity(entries.len());
@@ -276,7 +276,7 @@ where
         Ok(hasher)
     }
 
-    /// Tells the sender now and then that this end is at work before it answers.
+    /// Tells the sender at intervals that this end is at work before it answers.
     fn tell_busy(&mut self) -> Result<(), Failure> {
         let Some(told) = &mut self.told else { return Ok(()) };
         if told.elapsed() < BUSY_EVERY {
@@ -286,7 +286,7 @@ where
         self.line.say(&FromReceiver::Busy)
     }
 
-    /// Refuses all of it now rather than a part of it later.
+    /// Refuses all of it now if the space is too small, rather than a part of it later.
     fn look_for_room(&self) -> Result<(), Failure> {
         let Whereto::Directory(store) = self.whereto else { return Ok(()) };
         let is_to_come = |awaited: &&Awaited| !awaited.is_over && !awaited.is_in_place;
@@ -426,14 +426,14 @@ where
 
     fn finish(&mut self) -> Result<(), Failure> {
         if let Whereto::Directory(store) = self.whereto {
-            // A slow disk may take longer to write what it still holds in memory than a sender waits for a word.
+            // A slow disk may take longer to write its cached data than a sender waits for a message.
             let synced = meanwhile(|| store.sync(), LOOK, || self.tell_busy())?;
             synced.map_err(|error| Failure::Store { path: store.path().display().to_string(), error })?;
         }
         self.line.say(&FromReceiver::Finished)
     }
 
-    /// Returns the place of an entry that may begin or end now.
+    /// Returns the position of an entry that may begin or end now.
     fn expected(&self, index: u64) -> Result<usize, Failure> {
         let number = usize::try_from(index).ok().filter(|number| *number < self.awaited.len());
         let number = number.filter(|number| !self.awaited[*number].is_over);
@@ -449,7 +449,7 @@ where
     }
 }
 
-/// Does something that takes its time, and tells every so often that it is at work.
+/// Does something slow, and reports at intervals that it is at work.
 fn meanwhile<T: Send>(
     work: impl FnOnce() -> T + Send,
     every: Duration,
@@ -457,7 +457,7 @@ fn meanwhile<T: Send>(
 ) -> Result<T, Failure> {
     let (done, outcome) = channel();
     std::thread::scope(|scope| {
-        // The other end of the channel is there as long as the scope.
+        // The other end of the channel exists until the scope ends.
         scope.spawn(move || drop(done.send(work())));
         loop {
             match outcome.recv_timeout(every) {
@@ -471,13 +471,13 @@ fn meanwhile<T: Send>(
     })
 }
 
-/// Tells whether a place is taken, rather than that the disk fails.
+/// Returns whether the error is about a path, rather than a failure of the disk.
 fn is_about_the_place(error: &io::Error) -> bool {
     let is_taken = matches!(
         error.kind(),
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory
     );
-    // A symbolic link where a directory is to be.
+    // A symbolic link in the place of a directory.
     is_taken || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
@@ -492,7 +492,7 @@ mod tests {
     #[test]
     fn work_that_takes_its_time_is_told_of_until_it_is_done() {
         let (tell, told) = channel();
-        // It ends once it was told of three times.
+        // It ends after three reports.
         let work = move || told.iter().take(3).sum::<u32>();
         let mut count = 0;
         let outcome = meanwhile(work, Duration::ZERO, || {

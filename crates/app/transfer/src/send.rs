@@ -1,4 +1,4 @@
-//! The sending end: offers what it has, sends what the other end lacks, and says what each file hashes to.
+//! Sending end: offers its entries, sends those that the other end lacks, and the hash of each file.
 
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,12 +17,12 @@ use crate::listing::{Listing, Reading};
 use crate::outcome::{Notice, Outcome, Tally};
 use crate::patience::{Patience, Pulse};
 
-/// What the first word says besides the version.
+/// Name of the protocol in the first message.
 pub(crate) const PROTOCOL: &str = "tallycast transfer";
-/// How often a file may arrive damaged before it is given up.
+/// Maximum number of times that a file arrives damaged before it is given up.
 const TRIES: u8 = 3;
 
-/// Brings a listing to a receiver, over as many connections as it takes.
+/// Sender of a listing to a receiver, over one connection or several.
 #[derive(Debug)]
 pub struct Sender {
     listing: Listing,
@@ -37,18 +37,18 @@ struct EntryProgress {
     times_damaged: u8,
 }
 
-/// One connection's work: which entries are offered over it, and what is heard meanwhile.
+/// Work of one connection: the entries offered over it, and the messages received meanwhile.
 struct Session<'s, C> {
     line: Line<'s, C>,
     inbox: Inbox<Result<FromReceiver, Failure>>,
     notice: &'s mut dyn FnMut(Notice<'_>),
-    /// The entries offered over this connection, by their place in the list.
+    /// Entries offered over this connection, by their position in the list.
     offered: Vec<usize>,
     is_finished: bool,
 }
 
 impl Sender {
-    /// Makes a sender of what a listing has.
+    /// Creates a sender of a listing.
     #[must_use]
     pub fn new(listing: Listing) -> Self {
         let mut tally = Tally::default();
@@ -57,23 +57,23 @@ impl Sender {
         Self { listing, progress, tally }
     }
 
-    /// Returns the account so far.
+    /// Returns the current account.
     #[must_use]
     pub const fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Returns what has not come to its end, with its size.
+    /// Returns the entries without an outcome, with their sizes.
     pub fn missing(&self) -> impl Iterator<Item = &Entry> {
         let both = self.listing.entries.iter().zip(&self.progress);
         both.filter(|(_, progress)| progress.outcome.is_none()).map(|(entry, _)| entry)
     }
 
-    /// Sends over a connection what has not come to its end yet. Reads of the connection must time out now and then, so
-    /// that `stop` is asked.
+    /// Sends the entries without an outcome over a connection. Reads of the connection must time out now and then, so
+    /// that `stop` is checked.
     ///
     /// # Errors
-    /// [`Failure`]; where [it is worth it](Failure::is_worth_another_try), go on over another connection.
+    /// [`Failure`]; where [it is worth it](Failure::is_worth_another_try), continue over another connection.
     pub fn send<C>(
         &mut self,
         connection: &C,
@@ -87,7 +87,8 @@ impl Sender {
         self.send_within(connection, None, stop, notice)
     }
 
-    /// Does the same, and takes the connection for broken once nothing has got through for the time that is given.
+    /// Sends as [`send`](Self::send) does, and considers the connection broken once it has carried nothing for the
+    /// given time.
     ///
     /// # Errors
     /// As for [`send`](Self::send).
@@ -130,7 +131,7 @@ impl Sender {
             if let Err(failure) = &outcome
                 && !failure.is_worth_another_try()
             {
-                // What cannot be said any more is seen by the end of the connection.
+                // If it cannot be sent any more, the other end sees the end of the connection.
                 drop(line.say(&FromSender::Fail { reason: failure.to_string() }));
             }
             is_over.store(true, Ordering::Relaxed);
@@ -180,7 +181,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends one entry as far as it is needed; returns what became of it where that is known at once.
+    /// Sends one entry as far as it is needed; returns its outcome if it is known at once.
     fn send_one<C>(
         &mut self,
         session: &mut Session<'_, C>,
@@ -247,7 +248,7 @@ impl Sender {
         Ok(None)
     }
 
-    /// Sends what is left of a file; returns why not all of it came, if so.
+    /// Sends the rest of a file; returns the reason if not all of it was sent.
     fn send_data<C>(
         &mut self,
         session: &mut Session<'_, C>,
@@ -278,7 +279,7 @@ impl Sender {
         Ok(None)
     }
 
-    /// Hashes the beginning of a file; a shorter one hashes to something else, which is what is asked.
+    /// Hashes the beginning of a file; a shorter one has another hash, which is the point of the comparison.
     fn hash_of<C>(
         &mut self,
         session: &mut Session<'_, C>,
@@ -299,14 +300,14 @@ impl Sender {
             let Ok(count @ 1..) = reading.read(&mut piece[..most]) else { break };
             hasher.update(&piece[..count]);
             left -= count as u64;
-            // The other end has nothing to say until this one has looked.
+            // The other end has nothing to send until this one has hashed the file.
             session.line.pulse.beat();
             self.take_news(session)?;
         }
         Ok(hasher)
     }
 
-    /// Takes what the receiver has said meanwhile.
+    /// Takes the messages of the receiver that have arrived.
     fn take_news<C>(&mut self, session: &mut Session<'_, C>) -> Result<(), Failure> {
         loop {
             match session.inbox.try_recv() {
@@ -354,7 +355,7 @@ impl Sender {
 }
 
 impl<C> Session<'_, C> {
-    /// Returns why it ended: what the receiver said last tells more than that it is gone.
+    /// Returns the failure: the receiver's last message is more informative than the end of the connection.
     fn why(&self, failure: Failure) -> Failure {
         if !failure.is_worth_another_try() {
             return failure;

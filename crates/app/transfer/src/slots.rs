@@ -1,26 +1,26 @@
 //! Slots of senders that transfer at once: a bounded number, shared among neighbours.
 //!
-//! A slot is for a sender that transfers something. One that offers nothing in time loses it. Where all are taken, a
-//! newcomer gets that of a neighbour who has more of them than the newcomer's and has not offered anything, or that of
-//! a sender for which nothing has moved for long; otherwise it has to come again.
+//! A slot is for a sender that transfers something. One that offers nothing in time loses it. If all are taken, a
+//! newcomer gets that of a neighbour with more slots than the newcomer's that has not offered anything, or that of a
+//! sender without progress for long; otherwise it has to try again.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// A sender that has offered nothing for so long after it connected loses its slot. The list is the first that it says,
-/// and that of a million entries takes less over 10 Mbit/s.
+/// Time within which a sender must offer something after it connected, or it loses its slot. The list is its first
+/// message, and that of a million entries takes less over 10 Mbit/s.
 const OFFERS_WITHIN: Duration = Duration::from_secs(120);
-/// A sender that holds a slot for so long without having offered anything gives way to others.
+/// Time after which a sender that has a slot and has offered nothing gives way to others.
 const GIVES_WAY_UNOFFERED: Duration = Duration::from_secs(2);
-/// A sender for which nothing has moved for so long gives way to others, and may go on later where it was: files are
-/// mostly written out, and looked through again at the other end, in less.
+/// Time without progress after which a sender gives way to others, and may continue later where it was: files are
+/// mostly written out, and verified at the other end, in less.
 const GIVES_WAY_IDLE: Duration = Duration::from_secs(30);
 
 /// Identifies a sender's slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SlotId(u64);
 
-/// The slots of senders from neighbours `S`.
+/// Slots of senders from neighbours `S`.
 #[derive(Debug)]
 pub struct Slots<S> {
     most: usize,
@@ -32,11 +32,11 @@ pub struct Slots<S> {
 struct Holder<S> {
     source: S,
     has_offered: bool,
-    /// When something last moved, or it came.
+    /// Time of the last progress, or of connecting.
     moved: Instant,
 }
 
-/// What a newcomer gets.
+/// Result of a newcomer's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
     /// A slot that was free.
@@ -45,15 +45,15 @@ pub enum Taken {
     InsteadOf {
         /// The newcomer's slot.
         slot: SlotId,
-        /// The one that gives way.
+        /// Slot of the sender that gives way.
         gone: SlotId,
     },
-    /// None.
+    /// No slot is available.
     Full,
 }
 
 impl<S: Copy + Ord> Slots<S> {
-    /// Makes a table of `most` slots.
+    /// Creates a table of `most` slots.
     #[must_use]
     pub const fn new(most: usize) -> Self {
         Self { most, next: 0, holders: BTreeMap::new() }
@@ -69,14 +69,14 @@ impl<S: Copy + Ord> Slots<S> {
         Taken::InsteadOf { slot: self.hold(now, source), gone }
     }
 
-    /// Takes note that a sender has offered something.
+    /// Records that a sender has offered something.
     pub fn offered(&mut self, now: Instant, slot: SlotId) {
         if let Some(holder) = self.holders.get_mut(&slot) {
             (holder.has_offered, holder.moved) = (true, now);
         }
     }
 
-    /// Takes note that something moved.
+    /// Records that a sender made progress.
     pub fn moved(&mut self, now: Instant, slot: SlotId) {
         if let Some(holder) = self.holders.get_mut(&slot) {
             holder.moved = now;
@@ -105,8 +105,8 @@ impl<S: Copy + Ord> Slots<S> {
         slot
     }
 
-    /// Returns the slot that gives way to a newcomer: of the neighbour that has most of those that may, the one for
-    /// which nothing has moved for longest.
+    /// Returns the slot that gives way to a newcomer: of the neighbour with most of those that may, the one without
+    /// progress for longest.
     fn gives_way(&self, now: Instant, source: S) -> Option<SlotId> {
         let held = |source: S| self.holders.values().filter(|holder| holder.source == source).count();
         let own = held(source);
@@ -127,7 +127,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Slots that are all taken by one neighbour.
+    /// Returns slots that are all taken by one neighbour.
     fn full(start: Instant, most: usize) -> (Slots<u8>, Vec<SlotId>) {
         let mut slots = Slots::new(most);
         let mut take = |_| match slots.take(start, 1) {
@@ -157,7 +157,7 @@ mod tests {
         let soon = start + GIVES_WAY_UNOFFERED;
         assert_eq!(slots.take(soon - MS, 2), Taken::Full, "it may still be about to offer something");
         assert!(matches!(slots.take(soon, 2), Taken::InsteadOf { gone, .. } if ids[1..].contains(&gone)));
-        // Two of one against one of the other: none has a right to another's slot.
+        // Two of one against one of the other: neither has a right to another's slot.
         assert_eq!(slots.take(soon, 2), Taken::Full);
         assert_eq!(slots.take(soon, 1), Taken::Full);
         assert!(matches!(slots.take(soon, 3), Taken::InsteadOf { .. }), "two against none");

@@ -1,7 +1,7 @@
-//! The directory that takes what arrives.
+//! Directory for received files.
 //!
-//! Whatever a path says, nothing outside is touched: each part of it is opened within the one before, and symbolic
-//! links are not followed. What is not whole yet lies in a folder of its own, locked by who writes it.
+//! No path can reach outside the directory: each part of it is opened within the one before, and symbolic links are
+//! not followed. Incomplete files are in a folder of their own, locked by their writers.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes, Permissions, TryLockError};
@@ -18,23 +18,23 @@ use rustix::io::Errno;
 
 use crate::entry::{Entry, Kind};
 
-/// The folder for what is not whole yet, in the receiver's directory.
+/// Name of the folder for incomplete files, in the receiver's directory.
 pub const PARTIAL_FOLDER: &str = ".tallycast-partial";
-/// The pause between two looks at what somebody else holds.
+/// Pause between two checks of a file that another process holds.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The directory that takes what arrives, shared by all connections that bring something.
+/// Directory for received files, shared by all connections.
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
     root_folder: OwnedFd,
     may_replace: bool,
-    /// What is being received in this process: key, and whether its connection is to give it up.
+    /// Files being received in this process: key, and whether the connection must give it up.
     busy: Mutex<BTreeMap<String, Arc<AtomicBool>>>,
     freed: Condvar,
 }
 
-/// What is in an entry's place.
+/// Content of an entry's place.
 #[derive(Debug)]
 pub(crate) enum InPlace {
     Nothing,
@@ -44,7 +44,7 @@ pub(crate) enum InPlace {
     Other(String),
 }
 
-/// A file that is not whole yet, held by one connection.
+/// Incomplete file, held by one connection.
 pub(crate) struct Part<'a> {
     store: &'a Store,
     key: String,
@@ -53,10 +53,10 @@ pub(crate) struct Part<'a> {
 }
 
 impl Store {
-    /// Opens a directory, making it if it is not there. Unless files `may_replace` others, those that are there stay.
+    /// Opens a directory, creating it if needed. Unless files `may_replace` others, existing ones stay.
     ///
     /// # Errors
-    /// If it cannot be made or written.
+    /// If it cannot be created or written.
     pub fn open(root: &Path, may_replace: bool) -> io::Result<Self> {
         fs::create_dir_all(root)?;
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
@@ -65,32 +65,33 @@ impl Store {
         Ok(Self { root: root.to_owned(), root_folder, may_replace, busy, freed })
     }
 
-    /// Returns how much more fits in. Units: bytes.
+    /// Returns the free space. Units: bytes.
     ///
     /// # Errors
-    /// If the system does not say.
+    /// If the system does not report it.
     pub fn free_bytes(&self) -> io::Result<u64> {
         let stat = rustix::fs::fstatvfs(&self.root_folder)?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    /// Returns its path, for people.
+    /// Returns its path, for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// Tells whether files may replace others.
+    /// Returns whether files may replace others.
     pub(crate) const fn may_replace(&self) -> bool {
         self.may_replace
     }
 
-    /// Looks at what is in an entry's place.
+    /// Examines an entry's place.
     pub(crate) fn in_place(&self, parts: &[&str]) -> io::Result<InPlace> {
         let folder = match self.folder_of(parts, false) {
             Ok(folder) => folder,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(InPlace::Nothing),
-            // That says nothing of the place: the transfer ends, and goes on when there are files to be had again.
+            // That says nothing about the place: the transfer ends, and continues when descriptors are available
+            // again.
             Err(error) if is_out_of_descriptors(&error) => return Err(error),
             Err(error) => return Ok(InPlace::Other(error.to_string())),
         };
@@ -112,7 +113,7 @@ impl Store {
         }
     }
 
-    /// Opens what is there of a file that is not whole yet, to look at it.
+    /// Opens the existing part of an incomplete file for reading.
     pub(crate) fn partial(&self, entry: &Entry) -> io::Result<Option<File>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(self.partial_folder()?, entry.key(), flags, Mode::empty()) {
@@ -122,10 +123,10 @@ impl Store {
         }
     }
 
-    /// Takes a file that is not whole yet for oneself. A connection of this process that holds it is taken for dead.
+    /// Claims an incomplete file. A connection of this process that holds it is considered dead.
     ///
     /// # Errors
-    /// `ResourceBusy` if another process holds it, or `should_stop` says so while waiting.
+    /// `ResourceBusy` if another process holds it, or if `should_stop` returns true while waiting.
     pub(crate) fn claim(&self, entry: &Entry, should_stop: &dyn Fn() -> bool) -> io::Result<Part<'_>> {
         let key = entry.key();
         let is_taken_over = Arc::new(AtomicBool::new(false));
@@ -149,18 +150,18 @@ impl Store {
         Ok(Part { store: self, key, file, is_taken_over })
     }
 
-    /// Makes a directory, and those above it.
+    /// Creates a directory with its parents.
     pub(crate) fn make_directory(&self, parts: &[&str]) -> io::Result<()> {
         let folder = self.folder_of(parts, true)?;
         open_folder(&folder, parts[parts.len() - 1], true).map(drop)
     }
 
-    /// Writes everything that arrived to the disk.
+    /// Syncs all received files to the disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.root_folder)?)
     }
 
-    /// Opens the directory that an entry lies in, each part within the one before.
+    /// Opens the directory of an entry, each part within the one before.
     fn folder_of(&self, parts: &[&str], makes: bool) -> io::Result<OwnedFd> {
         let mut folder = self.root_folder.try_clone()?;
         for part in &parts[..parts.len() - 1] {
@@ -174,18 +175,18 @@ impl Store {
     }
 }
 
-/// Tells whether this process or this host has as many files open as it may.
+/// Returns whether this process or this host has reached its limit of open files.
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 impl Part<'_> {
-    /// Tells whether a newer connection wants it.
+    /// Returns whether a newer connection claims it.
     pub(crate) fn is_taken_over(&self) -> bool {
         self.is_taken_over.load(Ordering::Relaxed)
     }
 
-    /// Puts the file, which is whole now, in its place.
+    /// Moves the complete file to its place.
     ///
     /// # Errors
     /// `AlreadyExists` if something is there that may not be replaced.
@@ -199,7 +200,7 @@ impl Part<'_> {
             return Ok(rustix::fs::renameat(&partial, self.key.as_str(), &folder, name)?);
         }
         match rustix::fs::renameat_with(&partial, self.key.as_str(), &folder, name, RenameFlags::NOREPLACE) {
-            // Not every file system knows it.
+            // Not every file system supports it.
             Err(Errno::INVAL) if rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).is_err() => {
                 Ok(rustix::fs::renameat(&partial, self.key.as_str(), &folder, name)?)
             }
@@ -208,7 +209,7 @@ impl Part<'_> {
         }
     }
 
-    /// Throws it away.
+    /// Removes the file.
     pub(crate) fn discard(self) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(self.store.partial_folder()?, self.key.as_str(), AtFlags::empty())?)
     }
@@ -216,18 +217,18 @@ impl Part<'_> {
 
 impl Drop for Part<'_> {
     fn drop(&mut self) {
-        // Closing the file would do so too, a little later.
+        // Closing the file would unlock it too, a little later.
         drop(self.file.unlock());
         let mut busy = self.store.busy.lock().unwrap_or_else(PoisonError::into_inner);
         busy.remove(&self.key);
-        // The folder goes when nothing is left in it; nobody claims anything in it meanwhile.
+        // The folder is removed when it is empty; no file in it can be claimed meanwhile.
         let _ = rustix::fs::unlinkat(&self.store.root_folder, PARTIAL_FOLDER, AtFlags::REMOVEDIR);
         self.store.freed.notify_all();
     }
 }
 
 impl Kind {
-    /// Returns what it hashes to while nothing of it is there.
+    /// Returns the hash of an empty file.
     pub(crate) fn empty_hash() -> String {
         blake3::hash(&[]).to_hex().to_string()
     }
@@ -275,7 +276,7 @@ mod tests {
             drop(older);
             newer.join().unwrap().unwrap();
         });
-        // Another process is one that opened the directory for itself.
+        // Another process is represented by a store that opened the directory separately.
         let other = Store::open(folder.path(), true).unwrap();
         let held = store.claim(&entry, &|| false).unwrap();
         let error = other.claim(&entry, &|| false).map(drop).unwrap_err();

@@ -1,4 +1,4 @@
-//! Transfers over connections within the process: whole, cut off at any byte, with ends that lie.
+//! Transfers over connections within the process: complete, cut off at any byte, and with faulty peers.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use units::Random;
 use crate::frame::{Answer, Frame, FromReceiver, FromSender, HEADER_BYTES, word_frame};
 use crate::*;
 
-/// A connection that breaks once so many bytes were written to it.
+/// Connection that breaks after a number of written bytes.
 struct Cut {
     stream: UnixStream,
     left: AtomicI64,
@@ -60,7 +60,8 @@ fn into(folder: &Path, may_replace: bool) -> Receiver {
     Receiver::new(Whereto::Directory(Store::open(folder, may_replace).expect("it can be written")))
 }
 
-/// One connection's transfer: how each end saw it, what the receiver counted, and how many bytes of data moved.
+/// Returns the result of one connection's transfer: each end's outcome, the receiver's account, and the number of
+/// data bytes moved.
 fn transfer(
     sender: &mut Sender,
     receiver: &Receiver,
@@ -91,7 +92,7 @@ fn some_bytes(seed: u64, count: usize) -> Vec<u8> {
     (0..count.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes()).take(count).collect()
 }
 
-/// A directory with a few files of all sizes; returns its path and its own name.
+/// Creates a directory with a few files of all sizes; returns its path and its own name.
 fn tree(within: &Path) -> PathBuf {
     let top = within.join("shot-7");
     fs::create_dir_all(top.join("empty/very")).unwrap();
@@ -126,7 +127,7 @@ fn a_directory_arrives_as_it_was() {
     let modified = |path: PathBuf| fs::metadata(path).unwrap().modified().unwrap();
     assert_eq!(modified(to.path().join("shot-7/raw/large.bin")), modified(top.join("raw/large.bin")));
     assert!(!to.path().join(PARTIAL_FOLDER).exists());
-    // Once more: nothing moves.
+    // Once more: nothing is transferred.
     let mut again = Sender::new(Listing::of(&[top]).unwrap());
     let (sent, received, tally, moved) = transfer(&mut again, &receiver, (i64::MAX, i64::MAX));
     assert!(sent.is_ok() && received.is_ok());
@@ -134,8 +135,7 @@ fn a_directory_arrives_as_it_was() {
     assert_eq!(again.tally(), tally);
 }
 
-/// Both directions break at bytes of chance's choice, and both ends forget what they knew; what came in part is gone on
-/// with.
+/// Both directions break at random bytes, and both ends lose their state; partial files are continued.
 #[test]
 fn whatever_breaks_is_gone_on_with() {
     for seed in 0..40 {
@@ -145,10 +145,10 @@ fn whatever_breaks_is_gone_on_with() {
         let (mut total, mut tries) = (0, 0);
         let mut sender = Sender::new(Listing::of(std::slice::from_ref(&top)).unwrap());
         loop {
-            // Ever later, so that it comes to an end.
+            // Later each time, so that it completes.
             let cut = |random: &mut Random| (random.below(1 << (12 + tries)) + 1).cast_signed();
             let cuts = (cut(&mut random), cut(&mut random));
-            // A receiver that was killed is another one, and sometimes a sender is, too.
+            // A killed receiver is replaced by a new one, and sometimes a sender is, too.
             let receiver = into(to.path(), false);
             if random.below(2) == 0 {
                 sender = Sender::new(Listing::of(std::slice::from_ref(&top)).unwrap());
@@ -164,7 +164,7 @@ fn whatever_breaks_is_gone_on_with() {
         assert_eq!(sender.tally().missing(), 0, "seed {seed}");
         fs::remove_file(top.join("link")).unwrap();
         assert_eq!(names_and_bytes(&to.path().join("shot-7")), names_and_bytes(&top), "seed {seed}");
-        // Each break costs at most the piece that was on its way.
+        // Each break costs at most the piece in flight.
         assert!(total <= 3_500_004 + tries * (1 << 20), "seed {seed}: {total} bytes in {tries} tries");
     }
 }
@@ -203,7 +203,7 @@ fn memory_goes_nowhere_and_is_verified() {
     assert_eq!((tally.delivered_bytes, moved), (10_000_001, 10_000_001));
 }
 
-/// What a receiver answers to frames that somebody wrote by hand: its failure, what it kept, and what it said.
+/// Returns a receiver's reaction to handwritten frames: its failure, the account, and its messages.
 fn tell(receiver: &Receiver, frames: &[Vec<u8>]) -> (Result<(), Failure>, Tally, String) {
     let (near, far) = pair();
     let mut tally = Tally::default();
@@ -211,13 +211,13 @@ fn tell(receiver: &Receiver, frames: &[Vec<u8>]) -> (Result<(), Failure>, Tally,
         let tally = &mut tally;
         let receiving =
             scope.spawn(move || receiver.receive(&Cut::never(far), &|| false, tally, &mut |_| {}));
-        // One that closed already has heard enough.
+        // A receiver that has closed already needs no more frames.
         let _ = (&near).write_all(&frames.concat());
         near.shutdown(std::net::Shutdown::Write).unwrap();
         receiving.join().expect("it does not panic")
     });
     let mut said = Vec::new();
-    // A reset comes behind what was said.
+    // A reset follows its messages.
     let _ = (&near).read_to_end(&mut said);
     (outcome, tally, String::from_utf8_lossy(&said).into_owned())
 }
@@ -298,7 +298,7 @@ fn a_sender_that_lies_gets_nothing_into_its_place() {
     assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1, "nothing beside the directory");
 }
 
-/// A peer that never stops talking does not keep a receiver from ending.
+/// A peer that sends without pause does not keep a receiver from ending.
 #[test]
 fn a_receiver_ends_when_it_is_wished_however_much_there_is_to_hear() {
     let to = tempfile::tempdir().unwrap();
@@ -323,7 +323,7 @@ fn a_receiver_ends_when_it_is_wished_however_much_there_is_to_hear() {
         near.shutdown(std::net::Shutdown::Both).unwrap();
         outcome
     });
-    // Where the disk is smaller than what was offered it is refused at once.
+    // If the disk is smaller than the offered size it is refused at once.
     assert!(matches!(outcome, Err(Failure::Stopped | Failure::Room { .. })), "{outcome:?}");
     assert_eq!(tally.missing(), 1);
 }
@@ -338,7 +338,7 @@ fn a_sender_gives_up_a_receiver_that_says_nothing_for_as_long_as_its_patience() 
     let from = tempfile::tempdir().unwrap();
     let mut sender = offering(from.path());
     let (near, _far) = pair();
-    // So often the way carries something after all, each time within the patience.
+    // The number of times that the path carries something after all, each within the time limit.
     let left = AtomicI64::new(20);
     let carried = || left.fetch_sub(1, Ordering::Relaxed).max(0).unsigned_abs();
     let patience = Patience { at_most: Duration::from_millis(30), carried: &carried };
@@ -366,14 +366,14 @@ fn a_receiver_that_looks_through_what_it_has_says_so_to_senders_that_understand_
         assert!(outcome.is_ok(), "{outcome:?}");
         assert_eq!((said.contains("busy"), tally.already_there), (is_told, 1), "{said}");
     }
-    // And a whole transfer is none the worse for it.
+    // A whole transfer still succeeds.
     let mut sender = offering(from.path());
     let (sent, received, tally, _) = transfer(&mut sender, &into(to.path(), false), (i64::MAX, i64::MAX));
     assert!(sent.is_ok() && received.is_ok(), "{sent:?} {received:?}");
     assert_eq!((tally.already_there, sender.tally().already_there), (1, 1));
 }
 
-/// Whole streams of frames with bytes turned: an end, and nothing outside the directory.
+/// Whole streams of frames with changed bytes: the receiver ends, and nothing outside the directory changes.
 #[test]
 fn nothing_that_arrives_breaks_a_receiver() {
     let to = tempfile::tempdir().unwrap();
@@ -421,7 +421,7 @@ fn a_receiver_that_lies_is_left() {
     }
 }
 
-/// A file that is half there because its sender is silent comes over a second connection.
+/// A partial file of a silent sender comes over a second connection.
 #[test]
 fn a_newer_connection_goes_on_with_what_an_older_one_holds() {
     let to = tempfile::tempdir().unwrap();
