@@ -36,8 +36,7 @@ use stream::{Failure, StreamRecorder};
 
 /// Time between attempts to write to a full disk.
 const SPACE_RETRY: Duration = Duration::from_secs(1);
-/// Divisor of a small disk's capacity that gives the space which is enough to record on: 64 MiB may be more than it ever has
-/// free.
+/// Share of a small disk that is enough to record on, as a divisor: 64 MiB may be more than it ever has free.
 const ENOUGH_OF_SMALL_DISK: u64 = 20;
 /// Maximum number of notices kept for a driver that does not fetch them; the oldest are dropped.
 const MAX_NOTICES: usize = 1_024;
