@@ -1,83 +1,83 @@
-//! Which columns of a table are channels, and which ones are the time and the sample index.
+//! Choice of a table's columns: channels, time and sample index.
 
 use sample::Channel;
 
 use crate::grid::nanos_per_unit;
 use crate::{FileOptions, TimeColumn};
 
-/// Times from here on are moments in UTC, smaller ones count from the beginning of the recording.
+/// Earliest time that is taken for a moment in UTC; smaller times count from the beginning of the recording.
 ///
 /// Units: nanoseconds since 1970; the beginning of the year 2000. No recording lasts 30 years.
 const EARLIEST_MOMENT_NS: i128 = 946_684_800_000_000_000;
 
-/// Says why columns cannot be chosen as asked.
+/// Reason why columns cannot be chosen as requested.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ColumnError {
-    /// A column that is not there.
+    /// The column does not exist.
     #[error("unknown column `{asked}`; the columns are {present}")]
     NoColumn {
-        /// The one asked for.
+        /// Requested column.
         asked: String,
-        /// Those that are there.
+        /// Existing columns.
         present: String,
     },
-    /// A time in a unit that is none.
+    /// The unit of a time column is unknown.
     #[error("unknown unit `{unit}` of the time column `{column}`; use s, ms, us or ns")]
     TimeUnit {
-        /// The column.
+        /// Name of the column.
         column: String,
-        /// Its unit.
+        /// Unit in its heading.
         unit: String,
     },
-    /// Nothing is left to be a channel.
+    /// No column is left for a channel.
     #[error("the table has a time column but no values\nkeep the time as a channel with --time none")]
     NoChannels,
-    /// Neither a time column nor a rate.
+    /// There is neither a time column nor a rate.
     #[error(
         "the table has no time column, so its rate is unknown\nset it with --rate, or name the column with --time"
     )]
     NoRate,
 }
 
-/// The columns before the channels in what the archive writes (`docs/formats/archive.md`, "Exports").
+/// Columns before the channels in the archive's exports (`docs/formats/archive.md`, "Exports").
 const LEADING: [&str; 2] = [INDEX, TIME];
 const INDEX: &str = "index";
 const TIME: &str = "time_ns";
-/// What the archive puts before the name of a channel that would hide one of those.
+/// Prefix that the archive gives to a channel whose name equals one of those.
 const ESCAPE: &str = "channel:";
 
-/// The choice.
+/// Chosen columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
-    /// Where the time is, and how many nanoseconds its unit has.
+    /// Column of the time, and its unit in nanoseconds.
     pub(crate) time: Option<(usize, i128)>,
-    /// Where the sample index is: in a column `index` beside the times `time_ns`, and nowhere else.
+    /// Column of the sample index: only a column `index` together with times `time_ns`.
     pub(crate) index: Option<usize>,
-    /// Where the channels are.
+    /// Columns of the channels.
     pub(crate) channels: Vec<usize>,
 }
 
 impl Chosen {
-    /// Tells whether a row that lacks a value is a sample of which that element never came.
+    /// Returns whether a row that lacks a value is a sample of which that element never arrived.
     ///
-    /// Only where rows say which samples they are: then what is missing is known to be.
+    /// Only if rows have their sample index: then missing elements are known to be missing.
     pub(crate) const fn is_recorded(&self) -> bool {
         self.index.is_some()
     }
 }
 
-/// Tells whether a column of this name is one of those before the channels in what the archive writes.
+/// Returns whether a column has the name of one before the channels in the archive's exports.
 pub(crate) fn is_leading(column: &str) -> bool {
     LEADING.contains(&column)
 }
 
-/// Returns the name of the channel in a column of this name.
+/// Returns the name of the channel in a column with this heading.
 pub(crate) fn channel_name(column: &str) -> &str {
     column.strip_prefix(ESCAPE).filter(|name| is_leading(name)).unwrap_or(column)
 }
 
-/// Chooses by what was asked for and by the headings.
+/// Chooses columns by the options and by the headings.
 pub(crate) fn choose(headings: &[Channel], options: &FileOptions) -> Result<Chosen, ColumnError> {
     let time = match &options.time {
         TimeColumn::None => None,
@@ -120,7 +120,7 @@ fn is_time(heading: &Channel) -> bool {
     ["t", "time", "timestamp"].contains(&name.as_str()) || in_nanos(&name)
 }
 
-/// Names that carry their unit, as our own archive writes them.
+/// Returns whether a name contains its unit, as in our own archive.
 fn in_nanos(name: &str) -> bool {
     ["t_ns", "time_ns", "timestamp_ns"].contains(&name)
 }

@@ -1,8 +1,8 @@
-//! Tables in CSV: a header with units if there is one, a time column if there is one.
+//! CSV tables, with an optional header with units and an optional time column.
 //!
-//! Comma, semicolon or tab, whichever the first line has most of; `#` begins a comment. With a time column
-//! the rate is read off it, and a longer step is a hole of the recording; without one the rate must be given.
-//! A column of sample indices, as the archive exports it, tells the holes exactly.
+//! The delimiter is comma, semicolon or tab, the most frequent one in the first line; `#` begins a comment. With a
+//! time column the rate is derived from it, and a longer step is a hole of the recording; without one the rate must
+//! be given. A column of sample indices, as the archive exports it, gives the holes exactly.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -20,10 +20,10 @@ use crate::piece::samples_at_once;
 use crate::{ColumnError, Description, FileOptions, GridError, HoleKind, NanPolicy, NumberError};
 use crate::{Piece, Source, SourceError, Timing};
 
-/// As much of the first line is looked at for the delimiter: all of it, unless the file is no text.
+/// Maximum size of the first line that is searched for the delimiter: all of it, unless the file is no text.
 const MAX_FIRST_LINE_BYTES: u64 = 1 << 20;
 
-/// A CSV file being played.
+/// CSV file being played.
 pub struct CsvTable {
     description: Description,
     layout: Layout,
@@ -31,63 +31,63 @@ pub struct CsvTable {
     records: csv::Reader<File>,
     record: StringRecord,
     grid: Option<Grid>,
-    /// Samples missing before what comes next.
+    /// Number of samples missing before the next ones.
     hole_left: u64,
-    /// `record` is read but not yet handed over.
+    /// True if `record` was read but not yet returned.
     record_waits: bool,
-    /// What went wrong behind samples that were handed over first.
+    /// Error behind samples that were returned first.
     failure: Option<CsvError>,
     buffer: Vec<u8>,
 }
 
-/// Says what is wrong with a CSV file, and where.
+/// Error of a CSV file, with its line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CsvError {
-    /// A line with more or fewer fields than the first.
+    /// A line has more or fewer fields than the first.
     #[error("line {line} has {found} fields, the first line has {expected}")]
     Ragged {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// Its fields.
+        /// Number of its fields.
         found: usize,
-        /// The first line's.
+        /// Number of fields in the first line.
         expected: usize,
     },
-    /// A field that is no element.
+    /// A field is no valid element.
     #[error("line {line}, column `{column}`: {source}")]
     Field {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// The column's heading.
+        /// Heading of the column.
         column: String,
-        /// What is wrong with it.
+        /// Error of the field.
         source: NumberError,
     },
-    /// A time or an index that does not fit the grid.
+    /// A time or an index does not fit the grid.
     #[error("line {line}: {source}")]
     Time {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// Error of the grid.
         source: GridError,
     },
-    /// The times of the first rows give no rate.
+    /// The rate cannot be derived from the times of the first rows.
     #[error(transparent)]
     Rate(#[from] GridError),
-    /// The columns cannot be chosen as asked.
+    /// The columns cannot be chosen as requested.
     #[error(transparent)]
     Columns(#[from] ColumnError),
-    /// No line of values.
+    /// There is no line of values.
     #[error("the table has no line of values")]
     Empty,
-    /// Not UTF-8.
+    /// A line is not UTF-8.
     #[error("line {line} is not UTF-8 text\nconvert the file, for example with iconv -f LATIN1 -t UTF-8")]
     Encoding {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: u64,
     },
-    /// Not to be read at all.
+    /// The text cannot be parsed at all.
     #[error("the text cannot be read: {0}")]
     Text(#[from] csv::Error),
     /// The file cannot be read.
@@ -95,7 +95,7 @@ pub enum CsvError {
     Io(#[from] std::io::Error),
 }
 
-/// How the file is laid out.
+/// Layout of the file.
 struct Layout {
     path: PathBuf,
     delimiter: u8,
@@ -105,10 +105,10 @@ struct Layout {
 }
 
 impl CsvTable {
-    /// Opens a file and reads what its first lines tell.
+    /// Opens a file and reads its layout from the first lines.
     ///
     /// # Errors
-    /// [`SourceError::Csv`], [`SourceError::Schema`].
+    /// [`SourceError::Csv`], [`SourceError::Schema`] if the file or its channels are invalid.
     pub fn open(path: &Path, name: StreamName, options: &FileOptions) -> Result<Self, SourceError> {
         let layout = Layout::read(path, options)?;
         let times = layout.first_times()?;
@@ -157,8 +157,8 @@ impl CsvTable {
         Ok(())
     }
 
-    /// Tells whether the record is a sample that was recorded in part: it is left out, for what it lacks must not
-    /// be made up.
+    /// Returns whether the record is a sample that was recorded in part: it is left out, because missing elements
+    /// must not be invented.
     fn lacks_an_element(&self) -> bool {
         let as_nan = self.nan.fills(self.description.schema.dtype);
         let Chosen { channels, .. } = &self.layout.chosen;
@@ -246,7 +246,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Opens the file before its first line of values.
+    /// Opens the file at its first line of values.
     fn records(&self) -> Result<csv::Reader<File>, CsvError> {
         Ok(csv::ReaderBuilder::new()
             .delimiter(self.delimiter)
@@ -294,7 +294,7 @@ impl Layout {
         self.chosen.index.map(|_| Grid::by_index()).or(self.chosen.time.map(|_| Grid::by_time(rate)))
     }
 
-    /// Reads the times of as many rows as the rate is read from; none without a time column.
+    /// Reads the times of the rows from which the rate is derived; empty without a time column.
     fn first_times(&self) -> Result<Vec<Timed>, CsvError> {
         let mut rows = Vec::new();
         let Some((place, nanos_per_unit)) = self.chosen.time else { return Ok(rows) };
@@ -310,10 +310,10 @@ impl Layout {
         Ok(rows)
     }
 
-    /// Returns the line a record stands in, counted from 1.
+    /// Returns the number of the line that has a record, from 1.
     ///
-    /// The reader's own position is that of the blank and comment lines it skipped before the record. Cost:
-    /// reads the file again from there, which only a message is worth.
+    /// The reader's own position is that of the blank and comment lines skipped before the record. Cost: reads the
+    /// file again from there, which is acceptable for an error message only.
     fn line_of(&self, record: &StringRecord) -> u64 {
         let Some(position) = record.position() else { return 0 };
         let skipped = File::open(&self.path).and_then(|mut file| {
@@ -349,7 +349,7 @@ fn delimiter_of(path: &Path) -> Result<u8, CsvError> {
     Ok([b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b','))
 }
 
-/// Finds the first line that is not UTF-8. Cost: reads the file again, which only a message is worth.
+/// Finds the first line that is not UTF-8. Cost: reads the file again, which is acceptable for an error message only.
 fn first_foreign_line(path: &Path) -> CsvError {
     let file = match File::open(path) {
         Ok(file) => file,

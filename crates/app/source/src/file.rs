@@ -1,4 +1,4 @@
-//! Files of samples: chooses the reader, and puts the file's name into every message.
+//! Files of samples: chooses the reader, and adds the file's path to every error.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,68 +14,68 @@ use crate::{
 };
 use crate::{SourceError, Wav};
 
-/// What the user says about a file beyond what it says itself.
+/// Options of a file, in addition to its content.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct FileOptions {
-    /// The stream's name; the file's name without its ending otherwise.
+    /// Name of the stream; by default the file's name without its extension.
     pub name: Option<StreamName>,
-    /// Samples per second, over what the file says.
+    /// Samples per second, which override the file's rate.
     pub rate: Option<SampleRate>,
-    /// The elements' type, where the file leaves it open: in text, and as float in Parquet.
+    /// Type of the elements, if the file does not fix it: in text, and as float in Parquet.
     pub dtype: Option<Dtype>,
-    /// Which column of a table is the time.
+    /// Time column of a table.
     pub time: TimeColumn,
-    /// Which columns of a table are channels; all but the time where empty.
+    /// Columns of a table that become channels; if empty, all but the time.
     pub columns: Vec<String>,
-    /// Whether values that are not finite numbers pass.
+    /// Policy for values that are not finite numbers.
     pub nan: NanPolicy,
 }
 
-/// Which column of a table is the time.
+/// Time column of a table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum TimeColumn {
-    /// The first called `t`, `time`, `timestamp`, or one of them with `_ns`, if there is one.
+    /// First column named `t`, `time`, `timestamp`, or one of them with `_ns`, if there is one.
     #[default]
     Auto,
-    /// This one.
+    /// Column with this name.
     Named(String),
-    /// None; a column that looks like one is a channel.
+    /// No time column; a column that looks like one is a channel.
     None,
 }
 
-/// Says why a file is not opened.
+/// Reason why a file cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The system refuses.
+    /// The system refused to open it.
     #[error("cannot be opened: {0}")]
     Io(#[from] std::io::Error),
-    /// Nothing in it.
+    /// The file is empty.
     #[error("the file is empty")]
     Empty,
-    /// Neither name nor content tells what it is.
+    /// The type is not recognised by name or content.
     #[error("unknown file type by name and content\nsupported are .wav .csv .tsv .parquet and .npy")]
     UnknownKind,
-    /// Columns were chosen where there are none.
+    /// Columns were chosen in a file without columns.
     #[error("{0} file has no columns to choose\nomit --columns and --time; they apply to CSV and Parquet")]
     NotTable(&'static str),
-    /// The name makes no stream name.
+    /// The file's name is no valid stream name.
     #[error("its name cannot be a stream name: {0}\nchoose one")]
     Name(#[from] SchemaError),
 }
 
-/// A file being played; every error names it.
+/// File being played; every error has its path.
 pub struct FileSource {
     path: PathBuf,
     inner: Box<dyn Source>,
 }
 
-/// Opens a WAV, CSV, Parquet or NPY file, told by its name or, failing that, by its first bytes.
+/// Opens a WAV, CSV, Parquet or NPY file, recognised by its extension or else by its first bytes.
 ///
-/// An NPY file with a TOML file of the same name beside it is a described recording.
+/// An NPY file with a TOML file of the same name next to it is a described recording.
 ///
 /// # Errors
-/// [`SourceError::File`] with what the reader says.
+/// [`SourceError::File`] with the error of the reader.
 pub fn open_file(path: impl AsRef<Path>, options: &FileOptions) -> Result<FileSource, SourceError> {
     let path = path.as_ref();
     match open_inner(path, options) {
@@ -85,7 +85,7 @@ pub fn open_file(path: impl AsRef<Path>, options: &FileOptions) -> Result<FileSo
 }
 
 impl FileSource {
-    /// Returns the file's path.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -124,7 +124,7 @@ fn open_inner(path: &Path, options: &FileOptions) -> Result<Box<dyn Source>, Sou
         None => name_of(path)?,
     };
     check_columns(&kind, options)?;
-    // Text is looked at where it is read, so that the message has the line.
+    // Text is checked where it is read, so that the error has the line.
     Ok(match kind {
         Kind::Csv => Box::new(CsvTable::open(path, name, options)?),
         Kind::Wav => finite(Box::new(Wav::open(path, name, options)?), options.nan),
@@ -177,7 +177,7 @@ fn name_of(path: &Path) -> Result<StreamName, OpenError> {
     Ok(as_word(&stem).parse()?)
 }
 
-/// Replaces what cannot stand in a stream's name.
+/// Replaces characters that are not allowed in a stream's name.
 pub(crate) fn as_word(text: &str) -> String {
     text.chars().map(|c| if c.is_alphanumeric() || "_-.".contains(c) { c } else { '_' }).collect()
 }

@@ -1,4 +1,4 @@
-//! Refuses what is not a finite number, with its place, in sources that hand their bytes over as they are.
+//! Check for finite numbers in sources that return their bytes unparsed.
 
 use std::num::NonZeroU64;
 
@@ -6,31 +6,31 @@ use sample::Dtype;
 
 use crate::{Description, NanPolicy, Piece, Source, SourceError};
 
-/// Says which element is not a finite number.
+/// Error: an element is not a finite number.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[error(
     "sample {sample}, channel `{channel}`: {value} is not a finite number\naccept such values with --allow-nan"
 )]
 pub struct NotFinite {
-    /// Counted from 0, holes included.
+    /// Index of the sample, from 0, holes included.
     pub sample: u64,
-    /// The channel's name.
+    /// Name of the channel.
     pub channel: String,
-    /// What is there.
+    /// Value of the element.
     pub value: f64,
 }
 
-/// A source whose samples are looked at before they are handed over.
+/// Source whose samples are checked before they are returned.
 struct Finite {
     source: Box<dyn Source>,
     description: Description,
     /// Index of the next sample.
     position: u64,
-    /// What was found behind samples that were handed over first.
+    /// Element found behind samples that were returned first.
     found: Option<NotFinite>,
 }
 
-/// Lets only finite numbers of a source pass, unless the policy allows others or its type has no others.
+/// Wraps a source so that only finite numbers pass, unless the policy allows others or its type has no others.
 #[must_use]
 pub fn finite(source: Box<dyn Source>, policy: NanPolicy) -> Box<dyn Source> {
     if policy == NanPolicy::Allow || part_bytes(source.description().schema.dtype).is_none() {
@@ -83,7 +83,7 @@ impl Source for Finite {
     }
 }
 
-/// Returns the size of the floats that elements of a type are made of; `None` if they are not.
+/// Returns the size of the floats in an element of a type; `None` for other types.
 const fn part_bytes(dtype: Dtype) -> Option<usize> {
     match dtype {
         Dtype::F4 | Dtype::C8 => Some(4),
@@ -92,7 +92,7 @@ const fn part_bytes(dtype: Dtype) -> Option<usize> {
     }
 }
 
-/// Finds the first float that is none, with the byte where it begins.
+/// Finds the first float that is not finite, with the offset of its first byte.
 fn first_not_finite(bytes: &[u8], dtype: Dtype) -> Option<(usize, f64)> {
     let size = part_bytes(dtype)?;
     let value = |part: &[u8]| match size {

@@ -1,74 +1,74 @@
-//! The rows of a table on a regular grid of samples: which rate it has, and where samples are missing.
+//! Regular grid of a table's rows: sample rate and missing samples.
 //!
-//! Files often carry a time for every row and no rate. The rate is read off the first rows and brought to
-//! the number a person would have written; then every step between rows is either one sample or a hole.
-//! Times that do not advance by about a sample are refused: a stream has one rate. Where rows carry their
-//! sample index as well, that tells the holes, exactly, and the times tell no more than the rate.
+//! Files often have a time for every row and no rate. The rate is derived from the first rows and rounded to the
+//! number a person would have written; then every step between rows is either one sample or a hole. Times that do not
+//! advance by about a sample are refused: a stream has one rate. If rows also have their sample index, the holes
+//! follow from it exactly, and the times give only the rate.
 
 use units::SampleRate;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
-/// How many rows the rate is read from: enough that times in milliseconds give 360 Hz and not 333.
+/// Number of rows from which the rate is derived: enough that times in milliseconds give 360 Hz and not 333.
 pub(crate) const ROWS_FOR_RATE: usize = 4_096;
 
-/// Steps shorter than this share of a sample are no step.
+/// Shortest valid step, as a share of a sample.
 const SHORTEST_STEP_SAMPLES: f64 = 0.5;
 
-/// So few rows may have more holes than usual steps: they tell nothing against a rate that was asked for.
+/// Number of rows up to which holes may outnumber usual steps: they are no evidence against a requested rate.
 const ROWS_FOR_DOUBT: usize = 10;
 
-/// Rates that differ by less than this share may be the same one: two rows at 360 Hz in whole milliseconds are
-/// 3 ms apart. What differs more would make holes of what is none.
+/// Relative difference below which rates may be the same: two rows at 360 Hz in whole milliseconds are 3 ms apart. A
+/// larger difference would produce false holes.
 const SAME_RATE: f64 = 0.1;
 
-/// Says why times make no regular grid.
+/// Reason why times are no regular grid.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GridError {
-    /// Too few rows to have a distance.
+    /// There are too few rows for a step.
     #[error("the rate cannot be determined from one row\nset it with --rate")]
     OneRow,
-    /// Time stands still or goes back.
+    /// The time does not advance.
     #[error(
         "its time is {step_ns} ns after the row before, less than half a sample at {rate} samples per second\n\
          the column is not a regular clock: ignore it with --time none and set --rate"
     )]
     NoStep {
-        /// From the row before to this one.
+        /// Step from the row before to this one.
         step_ns: i128,
-        /// The rate of the grid.
+        /// Rate of the grid.
         rate: SampleRate,
     },
-    /// The rows' distance is no rate that can be told.
+    /// The rate cannot be determined from the steps.
     #[error("the rate cannot be determined: the times of the first rows do not advance\nset it with --rate")]
     NoRate,
-    /// A rate that was asked for and is not that of the times.
+    /// The requested rate is not that of the times.
     #[error(
         "its times advance at {found} samples per second, not at {asked}\n\
          omit --rate; to play the rows at {asked} regardless of their times: --time none --columns …"
     )]
     OtherRate {
-        /// As asked for.
+        /// Requested rate.
         asked: SampleRate,
-        /// As the times tell.
+        /// Rate of the times.
         found: SampleRate,
     },
-    /// A text that is no time.
+    /// The text is no time.
     #[error("`{0}` is not a time in decimal digits\nignore the column with --time none and set --rate")]
     NotTime(String),
-    /// A sample index that does not rise.
+    /// The sample index does not rise.
     #[error(
         "its sample index is {index}, the row before has {previous}\n\
          to play the rows one after the other: --time none --rate RATE --columns …"
     )]
     IndexStep {
-        /// Of this row.
+        /// Index of this row.
         index: i128,
-        /// Of the row before.
+        /// Index of the row before.
         previous: i128,
     },
-    /// A text that is no sample index.
+    /// The text is no sample index.
     #[error(
         "`{0}` is not a sample index\n\
          to play the rows one after the other: --time none --rate RATE --columns …"
@@ -76,14 +76,14 @@ pub enum GridError {
     NotIndex(String),
 }
 
-/// The grid, going along the rows.
+/// Grid with the position of the current row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
     by: By,
     previous: Option<i128>,
 }
 
-/// What tells a row's place on the grid.
+/// Quantity that determines a row's place on the grid.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Time(SampleRate),
@@ -91,20 +91,20 @@ enum By {
 }
 
 impl Grid {
-    /// Begins a grid on which rows lie by their times.
+    /// Starts a grid on which rows are placed by their times.
     pub(crate) const fn by_time(rate: SampleRate) -> Self {
         Self { by: By::Time(rate), previous: None }
     }
 
-    /// Begins a grid on which rows lie by their sample indices.
+    /// Starts a grid on which rows are placed by their sample indices.
     pub(crate) const fn by_index() -> Self {
         Self { by: By::Index, previous: None }
     }
 
-    /// Takes the next row's time, or its index; returns how many samples are missing before it.
+    /// Takes the next row's time, or its index; returns the number of samples missing before it.
     ///
-    /// Steps of time are measured from row to row, not from the beginning: a device whose clock is a little off
-    /// its nominal rate must not seem to lose a sample every hour.
+    /// Steps of time are measured from row to row, not from the beginning: a device whose clock deviates slightly
+    /// from its nominal rate must not appear to lose a sample every hour.
     ///
     /// Units: nanoseconds, or samples.
     pub(crate) fn hole_before(&mut self, place: i128) -> Result<u64, GridError> {
@@ -124,7 +124,7 @@ impl Grid {
     }
 }
 
-/// When a row was taken, and which sample it is; its number where no column tells.
+/// Time of a row and its sample index; without an index column, the number of the row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timed {
     pub(crate) index: u64,
@@ -138,9 +138,10 @@ pub(crate) fn samples_between(rate: SampleRate, nanos: i128) -> i128 {
     samples.saturating_add(per_nanos / 2).div_euclid(per_nanos)
 }
 
-/// Returns the rate that was asked for, unless the times of the first rows tell another, or else theirs.
+/// Returns the requested rate, unless the times of the first rows contradict it; without a request, their rate.
 ///
-/// Times whose rate cannot be told leave the choice to whoever asks; without a time column there are none.
+/// If the rate of the times cannot be determined, the requested one is accepted; without a time column there are no
+/// times.
 pub(crate) fn rate_over(rows: &[Timed], asked: Option<SampleRate>) -> Result<SampleRate, GridError> {
     let Some(asked) = asked else { return rate_of(rows) };
     let other = |found: &SampleRate| (found.as_hz() / asked.as_hz() - 1.0).abs() > SAME_RATE;
@@ -151,11 +152,11 @@ pub(crate) fn rate_over(rows: &[Timed], asked: Option<SampleRate>) -> Result<Sam
     }
 }
 
-/// Reads the rate off the times of the first rows.
+/// Derives the rate from the times of the first rows.
 ///
-/// The usual period of a sample is the median of the steps between rows, so holes do not disturb it. The span of
-/// all usual steps gives a rate that is as uncertain as their periods differ, over that span; within it the
-/// roundest number is taken, of the rate in hertz or of the period in seconds.
+/// The usual period of a sample is the median of the steps between rows, so holes do not disturb it. The span of all
+/// usual steps gives a rate whose uncertainty is the spread of their periods over that span; within it the roundest
+/// number is taken, of the rate in hertz or of the period in seconds.
 pub(crate) fn rate_of(rows: &[Timed]) -> Result<SampleRate, GridError> {
     let mut steps: Vec<Step> = rows.windows(2).filter_map(|pair| Step::between(pair[0], pair[1])).collect();
     if steps.is_empty() {
@@ -172,18 +173,18 @@ pub(crate) fn rate_of(rows: &[Timed]) -> Result<SampleRate, GridError> {
     let span = to_f64(steps.iter().map(|step| step.nanos).sum());
     let samples = to_f64(steps.iter().map(|step| step.samples).sum());
     let spread = steps[steps.len() - 1].period_ns() - steps[0].period_ns();
-    // Equal steps are still rounded to a nanosecond.
+    // Equal steps have a rounding error of a nanosecond.
     roundest(samples * 1e9 / span, (spread + 1.0) / span).ok_or(GridError::NoRate)
 }
 
-/// From one row to the next.
+/// Step from one row to the next.
 struct Step {
     nanos: i128,
     samples: i128,
 }
 
 impl Step {
-    /// Returns `None` where the index does not rise: what is wrong with it is told when the row is played.
+    /// Returns the step; `None` if the index does not rise: that error is reported when the row is played.
     fn between(before: Timed, behind: Timed) -> Option<Self> {
         let samples = i128::from(behind.index) - i128::from(before.index);
         (samples > 0).then_some(Self { nanos: behind.time_ns - before.time_ns, samples })
@@ -205,7 +206,7 @@ fn roundest(rate: f64, tolerance: f64) -> Option<SampleRate> {
     })
 }
 
-/// Rounds to significant digits; returns the value and the fraction it exactly is.
+/// Rounds to significant digits; returns the value and its exact fraction.
 fn rounded(value: f64, digits: i32) -> Option<(f64, u64, u64)> {
     #[expect(clippy::cast_possible_truncation, reason = "the exponent of a finite float is small")]
     let decimals = digits - 1 - value.log10().floor() as i32;
@@ -232,7 +233,7 @@ const fn to_f64(count: i128) -> f64 {
     count as f64
 }
 
-/// Reads a decimal number of some unit of time as nanoseconds, exactly, cutting what is below one.
+/// Parses a decimal number in a unit of time as nanoseconds, exactly, and cuts fractions of one.
 ///
 /// Units: `nanos_per_unit` is a power of ten. Absolute times in nanoseconds have more digits than a float.
 pub(crate) fn parse_time(text: &str, nanos_per_unit: i128) -> Result<i128, GridError> {
@@ -242,7 +243,7 @@ pub(crate) fn parse_time(text: &str, nanos_per_unit: i128) -> Result<i128, GridE
     let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
     let plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if digits.len() < 2 && whole.is_empty() || whole.len() > 20 || !plain(whole) || !plain(decimals) {
-        // Exponents are rare and never absolute times: a float holds them.
+        // Exponents are rare and never absolute times: a float is precise enough.
         let value: f64 = bare.parse().map_err(|_| not_time())?;
         let nanos = value * to_f64(nanos_per_unit);
         #[expect(clippy::cast_possible_truncation, reason = "checked to be far inside the range")]
@@ -258,12 +259,12 @@ pub(crate) fn parse_time(text: &str, nanos_per_unit: i128) -> Result<i128, GridE
     Ok(if negative { -nanos } else { nanos })
 }
 
-/// Reads a sample index.
+/// Parses a sample index.
 pub(crate) fn parse_index(text: &str) -> Result<u64, GridError> {
     text.trim().parse().map_err(|_| GridError::NotIndex(text.to_owned()))
 }
 
-/// Returns the unit of a heading such as `time [ms]` in nanoseconds; seconds where it says nothing.
+/// Returns the unit of a heading such as `time [ms]` in nanoseconds; seconds if it has none.
 pub(crate) fn nanos_per_unit(unit: &str) -> Option<i128> {
     match unit {
         "" | "s" | "sec" => Some(NANOS_PER_SECOND),
@@ -282,7 +283,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Times of a rate, written with so many nanoseconds of resolution.
+    /// Returns times at a rate, written with a resolution in nanoseconds.
     fn times(rate_hz: f64, count: u32, resolution_ns: f64) -> Vec<i128> {
         #[expect(clippy::cast_possible_truncation, reason = "small")]
         (0..count)
@@ -290,7 +291,7 @@ mod tests {
             .collect()
     }
 
-    /// The rate that the times of consecutive rows tell.
+    /// Returns the rate derived from the times of consecutive rows.
     fn rate_told(times_ns: &[i128]) -> Result<SampleRate, GridError> {
         let rows = (0..).zip(times_ns).map(|(index, time_ns)| Timed { index, time_ns: *time_ns });
         rate_of(&rows.collect::<Vec<_>>())

@@ -1,9 +1,9 @@
-//! This host, live: CPU time by class, interfaces, UDP counters, pressure.
+//! Live data of this host: CPU time by class, interfaces, UDP counters, pressure.
 //!
-//! The kernel keeps running totals; a sample is what they grew by since the sample before, per second or in
-//! percent. Reading happens when a sample is asked for, so a caller that comes late leaves holes
-//! ([`HoleKind::Missing`]) instead of invented values. The four files are read by plain text functions: they
-//! name their own columns, and a damaged line is told with its file.
+//! The kernel has running totals; a sample is their increase since the sample before, per second or in percent. The
+//! files are read when a sample is requested, so a late caller leaves holes ([`HoleKind::Missing`]) instead of
+//! invented values. The four files are parsed by functions of text: the column names are in the text, and an error of
+//! a damaged line names its file.
 //!
 //! Source: Linux, `Documentation/filesystems/proc.rst`, `Documentation/accounting/psi.rst`; RFC 4113 (UDP).
 
@@ -17,15 +17,15 @@ use units::SampleRate;
 use crate::file::as_word;
 use crate::{Description, HoleKind, Piece, Source, SourceError, Timing};
 
-/// How often the host is read unless the user says otherwise.
+/// Default rate of reading the host.
 ///
 /// Units: samples per second. The kernel counts CPU time in hundredths of a second, so faster reading shows steps.
 pub const DEFAULT_RATE_HZ: u32 = 10;
 
-/// The classes of CPU time, in the order of `/proc/stat`. What guests use is part of `user`.
+/// Classes of CPU time, in the order of `/proc/stat`. The time of guests is part of `user`.
 const CPU_CLASSES: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
 
-/// The counters of an interface: name, unit, and place among the sixteen columns of `/proc/net/dev`.
+/// Counters of an interface: name, unit, and position among the sixteen columns of `/proc/net/dev`.
 const INTERFACE_COUNTERS: [(&str, &str, usize); 8] = [
     ("rx_bytes", "B/s", 0),
     ("rx_packets", "1/s", 1),
@@ -37,7 +37,7 @@ const INTERFACE_COUNTERS: [(&str, &str, usize); 8] = [
     ("tx_drops", "1/s", 11),
 ];
 
-/// The counters of UDP, by the kernel's own names.
+/// Counters of UDP, by the kernel's own names.
 const UDP_COUNTERS: [&str; 8] = [
     "InDatagrams",
     "OutDatagrams",
@@ -49,11 +49,11 @@ const UDP_COUNTERS: [&str; 8] = [
     "MemErrors",
 ];
 
-/// The pressures: resource, and whether some or all tasks waited for it.
+/// Pressures: resource, and whether some or all tasks waited for it.
 const PRESSURES: [(&str, &str); 5] =
     [("cpu", "some"), ("memory", "some"), ("memory", "full"), ("io", "some"), ("io", "full")];
 
-/// What of this host is looked at.
+/// Part of this host to be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Probe {
     /// Shares of CPU time by class, in percent over all CPUs.
@@ -62,48 +62,48 @@ pub enum Probe {
     Interface(String),
     /// The kernel's UDP counters, per second.
     Udp,
-    /// The share of time in which tasks waited for CPU, memory or disk, in percent.
+    /// Share of time in which tasks waited for CPU, memory or disk, in percent.
     Pressure,
 }
 
-/// A live view of this host.
+/// Live source of this host's counters.
 pub struct Host {
     probe: Probe,
-    /// `/proc`, or a folder like it.
+    /// `/proc`, or a folder with the same files.
     root: PathBuf,
     description: Description,
     read_at: Instant,
     totals: Vec<u64>,
     values: Vec<f64>,
-    /// Samples nobody came for were told, and the present one is yet to be read.
+    /// True if samples that were not requested in time were reported, and the current one is yet to be read.
     hole_told: bool,
     buffer: Vec<u8>,
 }
 
-/// Says why this host cannot be read.
+/// Reason why this host cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
     /// A file of the kernel cannot be read.
     #[error("{path} cannot be read: {source}")]
     Io {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// A file of the kernel is not what its documentation says.
+    /// A file of the kernel does not follow its documentation.
     #[error("{file} has no {what} that can be read")]
     Unreadable {
-        /// The file.
+        /// Name of the file.
         file: &'static str,
-        /// What was looked for.
+        /// Content that is missing.
         what: String,
     },
 }
 
 impl Probe {
-    /// Returns what can be looked at here: CPU and UDP, each interface, and pressure where the kernel has it.
+    /// Returns the available probes: CPU and UDP, each interface, and pressure where the kernel has it.
     #[must_use]
     pub fn all() -> Vec<Self> {
         Self::all_in(Path::new("/proc"))
@@ -122,7 +122,7 @@ impl Probe {
     /// Returns the stream name: `host/cpu`, `host/net/eth0`, `host/udp`, `host/pressure`.
     ///
     /// # Panics
-    /// Never: what cannot stand in a name is replaced, and the kernel's interface names are short.
+    /// Never: characters that are not allowed in a name are replaced, and the kernel's interface names are short.
     #[must_use]
     pub fn stream_name(&self) -> StreamName {
         let name = match self {
@@ -134,10 +134,10 @@ impl Probe {
         name.parse().expect("words of a name with `/` between them")
     }
 
-    /// Begins to look.
+    /// Opens the probe with a first reading.
     ///
     /// # Errors
-    /// [`SourceError::Host`] if the kernel's files are not there.
+    /// [`SourceError::Host`] if the kernel's files do not exist.
     pub fn open(&self, rate: SampleRate) -> Result<Host, SourceError> {
         self.open_in(PathBuf::from("/proc"), rate)
     }
@@ -190,7 +190,7 @@ impl Probe {
         }
     }
 
-    /// Turns what the totals grew by into values; `None` where nothing was counted yet.
+    /// Converts increases of the totals to values; `None` if nothing was counted yet.
     #[expect(clippy::cast_precision_loss, reason = "growth within a sample's period")]
     fn values(&self, growth: &[u64], seconds: f64) -> Option<Vec<f64>> {
         let share = match self {
@@ -209,7 +209,7 @@ impl Host {
         let seconds = now.duration_since(self.read_at).as_secs_f64();
         let growth: Vec<u64> =
             totals.iter().zip(&self.totals).map(|(now, before)| growth(*now, *before)).collect();
-        // Asked again within one tick of the kernel's clock: nothing was counted, so nothing is known to have changed.
+        // Requested again within one tick of the kernel's clock: nothing was counted, so no change is known.
         if let Some(values) = self.probe.values(&growth, seconds) {
             self.values = values;
             self.totals = totals;
@@ -226,7 +226,7 @@ impl Source for Host {
 
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError> {
         let missed = at_most.get() - 1;
-        // A caller that takes whatever there is has not come late.
+        // A caller that takes every available sample is not late.
         if missed > 0 && at_most != NonZeroU64::MAX && !std::mem::take(&mut self.hole_told) {
             self.hole_told = true;
             return Ok(Piece::Hole { samples: missed, why: HoleKind::Missing });
@@ -240,7 +240,7 @@ impl Source for Host {
     }
 }
 
-/// Returns what a counter grew by; one that fell was begun anew.
+/// Returns the increase of a counter; one that fell was reset.
 const fn growth(now: u64, before: u64) -> u64 {
     if now < before { now } else { now - before }
 }
@@ -271,7 +271,7 @@ fn interface_totals(text: &str, name: &str) -> Result<Vec<u64>, HostError> {
     Ok(INTERFACE_COUNTERS.iter().map(|(.., column)| columns[*column]).collect())
 }
 
-/// Reads the two lines of UDP: one of names, one of numbers. Names an old kernel lacks count as zero.
+/// Parses the two lines of UDP: one of names, one of numbers. Names an old kernel lacks count as zero.
 fn udp_totals(text: &str) -> Result<Vec<u64>, HostError> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
     let (names, values) = (lines.next(), lines.next().and_then(numbers));
@@ -286,7 +286,7 @@ fn udp_totals(text: &str) -> Result<Vec<u64>, HostError> {
     Ok(UDP_COUNTERS.iter().map(value).collect())
 }
 
-/// Reads the total time, in microseconds, that `some` or `full` waited. A line that is not there counts as zero.
+/// Parses the total time, in microseconds, that `some` or `full` waited. A missing line counts as zero.
 fn stalled_micros(text: &str, who: &str) -> Result<u64, HostError> {
     let unreadable = || HostError::Unreadable { file: "/proc/pressure", what: format!("total of `{who}`") };
     let Some(line) = text.lines().find(|line| line.split_whitespace().next() == Some(who)) else {
@@ -346,7 +346,7 @@ UdpLite: InDatagrams\nUdpLite: 0
         assert_eq!(super::growth(3, 10), 3, "the interface was made anew");
     }
 
-    /// A folder like `/proc`, with a number to be put into its UDP counter.
+    /// Creates a folder like `/proc`, with a number for its UDP counter.
     fn proc(received: u64) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("net")).unwrap();

@@ -1,8 +1,8 @@
-//! Where samples come from: recorded signals, files, standard input, this host, and test waveforms.
+//! Sources of samples: recorded signals, files, standard input, this host, and test waveforms.
 //!
-//! A [`Source`] is pulled: it says what its samples mean and then hands over runs of them, or says that a
-//! run is missing and why. It knows nothing of networks and owns no thread. Whoever publishes asks a
-//! [`Player`] what to send at a given moment; the player keeps the true rate without drift or bursts.
+//! A [`Source`] is pulled: it describes its samples and then returns runs of them, or reports that a run is missing
+//! and why. It knows nothing of networks and owns no thread. A publishing program asks a [`Player`] what to send at a
+//! given moment; the player keeps the true rate without drift or bursts.
 //!
 //! Start with [`Source`] and [`Player`]; [`open_file`] and [`signals::open`] make the common ones.
 

@@ -1,8 +1,8 @@
-//! Lines of numbers from standard input or anything else that is read: one line, one sample.
+//! Lines of numbers from standard input or any other reader: one line, one sample.
 //!
-//! Values stand apart by commas, semicolons, spaces or tabs; blank lines and `#` comments are skipped; the
-//! first line may name the channels (`current [A], voltage [V]` or `a b`). Lines arrive by themselves, so the
-//! rate is what the user says it is and the system's clock stamps them.
+//! Values are separated by commas, semicolons, spaces or tabs; blank lines and `#` comments are skipped; the first
+//! line may name the channels (`current [A], voltage [V]` or `a b`). Lines arrive in real time, so the user gives the
+//! rate and the system's clock stamps them.
 
 use std::io::{BufRead, BufReader, Read};
 use std::num::NonZeroU64;
@@ -14,82 +14,82 @@ use crate::numbers::{heading, numbered_channels, push_text};
 use crate::piece::samples_at_once;
 use crate::{Description, NanPolicy, NumberError, Piece, Source, SourceError, Timing};
 
-/// The longest line: 4,096 channels of 200 digits. Longer ones are binary data, not lines.
+/// Maximum length of a line, in bytes: 4,096 channels of 200 digits. Longer ones are binary data, not lines.
 const MAX_LINE_BYTES: u64 = 1 << 20;
 
-/// What the user says about the lines.
+/// Options of the lines.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinesOptions {
-    /// The stream's name.
+    /// Name of the stream.
     pub name: StreamName,
     /// Samples per second.
     pub rate: SampleRate,
-    /// The elements' type; `f8` unless said otherwise.
+    /// Type of the elements; `f8` by default.
     pub dtype: Dtype,
-    /// The channels; by default the first line tells.
+    /// Channels; by default those of the first line.
     pub channels: Option<Vec<Channel>>,
-    /// Whether values that are not finite numbers pass.
+    /// Policy for values that are not finite numbers.
     pub nan: NanPolicy,
 }
 
-/// A reader of lines.
+/// Source that reads lines.
 pub struct Lines<R> {
     reader: BufReader<R>,
     description: Description,
     nan: NanPolicy,
     line: String,
     line_number: u64,
-    /// The first line was needed to know the channels and is yet to be handed over.
+    /// True if the first line was needed for the channels and is yet to be returned.
     first_waits: bool,
     failure: Option<LinesError>,
     buffer: Vec<u8>,
 }
 
-/// Says what is wrong with a line.
+/// Error of a line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinesError {
     /// The input ended before a line of values.
     #[error("the input ended before the first line of values")]
     Empty,
-    /// A line with more or fewer values than there are channels.
+    /// A line has more or fewer values than there are channels.
     #[error("line {line} has {found} values, expected {expected}")]
     Ragged {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// Its values.
+        /// Number of its values.
         found: usize,
-        /// The channels.
+        /// Number of channels.
         expected: usize,
     },
-    /// A value that is no element.
+    /// A value is no valid element.
     #[error("line {line}, value {value}: {source}")]
     Value {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// Counted from 1.
+        /// Number of the value, from 1.
         value: usize,
-        /// What is wrong with it.
+        /// Error of the value.
         source: NumberError,
     },
-    /// A line without end.
+    /// A line is too long.
     #[error("line {line} is longer than 1 MiB\nfor binary input set --dtype and --channels")]
     TooLong {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: u64,
     },
     /// The input cannot be read, or is not UTF-8.
     #[error("reading line {line} failed: {source}")]
     Io {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
 }
 
 impl LinesOptions {
-    /// Makes the options that need no choice: floats, channels from the first line, NaN refused.
+    /// Creates options with defaults: floats, channels from the first line, NaN refused.
     #[must_use]
     pub const fn new(name: StreamName, rate: SampleRate) -> Self {
         Self { name, rate, dtype: Dtype::F8, channels: None, nan: NanPolicy::Refuse }
@@ -97,10 +97,10 @@ impl LinesOptions {
 }
 
 impl<R: Read + Send> Lines<R> {
-    /// Reads the first line, which tells the channels unless they are given; waits for it.
+    /// Waits for the first line, which gives the channels unless they are set.
     ///
     /// # Errors
-    /// [`SourceError::Lines`], [`SourceError::Schema`].
+    /// [`SourceError::Lines`], [`SourceError::Schema`] if the first line or the channels are invalid.
     pub fn open(input: R, options: &LinesOptions) -> Result<Self, SourceError> {
         let schema = Schema::new(options.dtype, options.rate, vec![Channel::new("ch0", "")])?;
         let description =
@@ -133,7 +133,7 @@ impl<R: Read + Send> Lines<R> {
         Ok(options.channels.clone().unwrap_or(found))
     }
 
-    /// Reads the next line that has something in it; `false` at the end.
+    /// Reads the next line that is not blank; `false` at the end.
     fn read_line(&mut self) -> Result<bool, LinesError> {
         loop {
             self.line.clear();
@@ -167,7 +167,7 @@ impl<R: Read + Send> Lines<R> {
         Ok(())
     }
 
-    /// Takes lines until `count` samples, the end, or until the next line would have to be waited for.
+    /// Takes lines until there are `count` samples, until the end, or until the next line is not available yet.
     fn fill(&mut self, count: usize) -> Result<(), LinesError> {
         for _ in 0..count {
             if !std::mem::take(&mut self.first_waits) && !self.read_line()? {
@@ -209,7 +209,7 @@ fn values(line: &str) -> impl Iterator<Item = &str> {
     parts.map(str::trim).filter(move |part| separated || !part.is_empty())
 }
 
-/// Splits a first line of names; without commas, white space inside a unit's brackets does not part.
+/// Splits a first line of names; without commas, white space inside a unit's brackets does not separate.
 fn headings(line: &str) -> Vec<Channel> {
     let mut parts: Vec<String> = Vec::new();
     for part in values(line) {
@@ -280,7 +280,7 @@ mod tests {
         assert!(error.to_string().contains("line 1 is longer than 1 MiB"), "{error}");
     }
 
-    /// Gives one line a call, as a terminal does.
+    /// Reader that returns one line per call, as a terminal does.
     struct Terminal(Vec<&'static [u8]>);
 
     impl Read for Terminal {

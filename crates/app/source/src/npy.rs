@@ -1,7 +1,7 @@
-//! Arrays in NumPy's NPY format: a short header and the elements as they lie in memory.
+//! Arrays in NumPy's NPY format: a short header and the elements in memory order.
 //!
-//! Reads versions 1 to 3, little-endian, C order, shapes `[samples]` and `[samples, channels]`; refuses the
-//! rest with the call that converts it. This is the array alone; [`crate::Recording`] gives it rate and units.
+//! Reads versions 1 to 3, little-endian, C order, shapes `[samples]` and `[samples, channels]`; other arrays are
+//! refused with the call that converts them. This is the array alone; [`crate::Recording`] adds rate and units.
 //!
 //! Source: NumPy Enhancement Proposal 1 and the documentation of `numpy.lib.format`.
 
@@ -10,15 +10,16 @@ use std::io::{self, Read, Seek, SeekFrom};
 use sample::{Dtype, MAX_ELEMENTS_PER_SAMPLE};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// NumPy pads headers to 64 bytes and writes a few hundred at most; structured types write more, which are refused.
+/// Maximum size of a header. NumPy pads headers to 64 bytes and writes a few hundred at most; structured types have
+/// more, and are refused.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 
-/// What an array is read from.
+/// Reader of an array.
 pub trait ReadSeek: Read + Seek + Send {}
 
 impl<R: Read + Seek + Send> ReadSeek for R {}
 
-/// An open array, read row by row.
+/// Open array, read row by row.
 pub struct NpyArray {
     reader: Box<dyn ReadSeek>,
     dtype: Dtype,
@@ -28,56 +29,56 @@ pub struct NpyArray {
     next_row: u64,
 }
 
-/// Says why a file is not an array that can be a recording.
+/// Reason why a file is not an array that can be a recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NpyError {
     /// The first bytes are not those of the format.
     #[error("this is not an NPY file: it does not begin with \\x93NUMPY")]
     NotNpy,
-    /// A version that did not exist when this was written.
+    /// The version is later than this program.
     #[error("NPY version {major}.{minor} is unknown; versions 1 to 3 are read")]
     Version {
-        /// Before the point.
+        /// Major version.
         major: u8,
-        /// Behind the point.
+        /// Minor version.
         minor: u8,
     },
-    /// A header that cannot be read.
+    /// The header cannot be parsed.
     #[error("the NPY header is damaged: {0}")]
     Header(&'static str),
-    /// A type that streams do not have.
+    /// The element type is not supported by streams.
     #[error(
         "arrays of type `{0}` cannot be streamed\nconvert with array.astype('<f4'), or another of \
          i1 i2 i4 i8 u1 u2 u4 u8 f4 f8 c8 c16 b1"
     )]
     Type(String),
-    /// The other byte order.
+    /// The array is big-endian.
     #[error("`{0}` is big-endian\nconvert with array.astype(array.dtype.newbyteorder('<'))")]
     BigEndian(String),
-    /// Columns one behind the other.
+    /// The array is stored by columns.
     #[error("the array is in Fortran order\nsave numpy.ascontiguousarray(array) instead")]
     FortranOrder,
-    /// Neither one nor two dimensions.
+    /// The array has neither one nor two dimensions.
     #[error("an array of shape {0} is neither [samples] nor [samples, channels]\nreshape it before saving")]
     Dimensions(String),
-    /// No samples at all.
+    /// The array has no samples.
     #[error("the array of shape {0} is empty")]
     Empty(String),
     /// The file ends early.
     #[error("the file ends at byte {size_bytes}, but its header promises {promised_bytes}: it is truncated")]
     Truncated {
-        /// How large the file is.
+        /// Size of the file.
         size_bytes: u64,
-        /// How large it should be.
+        /// Size according to its header.
         promised_bytes: u64,
     },
-    /// The file goes on behind the array.
+    /// The file continues behind the array.
     #[error("{extra_bytes} bytes follow the array, from byte {promised_bytes} on; save one array per file")]
     Trailing {
-        /// Where the array ends.
+        /// Size according to its header.
         promised_bytes: u64,
-        /// What follows.
+        /// Size of the rest.
         extra_bytes: u64,
     },
     /// The file cannot be read.
@@ -109,19 +110,19 @@ impl NpyArray {
         self.dtype
     }
 
-    /// Returns how many rows, that is samples, there are.
+    /// Returns the number of rows, that is samples.
     #[must_use]
     pub const fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Returns how many elements a row has.
+    /// Returns the number of elements in a row.
     #[must_use]
     pub const fn columns(&self) -> u32 {
         self.columns
     }
 
-    /// Replaces the content of `out` by the next rows, `count` of them or what is left.
+    /// Replaces the content of `out` by the next rows, `count` of them or all that are left.
     ///
     /// # Errors
     /// [`NpyError::Io`]; also when the file shrank since it was opened.
@@ -134,10 +135,10 @@ impl NpyArray {
         Ok(())
     }
 
-    /// Passes over the next rows, `count` of them or what is left.
+    /// Skips the next rows, `count` of them or all that are left.
     ///
     /// # Errors
-    /// [`NpyError::Io`].
+    /// [`NpyError::Io`] if the file cannot be read.
     pub fn pass_rows(&mut self, count: u64) -> Result<(), NpyError> {
         if count > 0 {
             self.next_row += count.min(self.rows - self.next_row);
@@ -150,7 +151,7 @@ impl NpyArray {
     /// Goes back to the first row.
     ///
     /// # Errors
-    /// [`NpyError::Io`].
+    /// [`NpyError::Io`] if the file cannot be read.
     pub fn rewind(&mut self) -> Result<(), NpyError> {
         self.reader.seek(SeekFrom::Start(self.data_offset))?;
         self.next_row = 0;
@@ -205,7 +206,7 @@ fn read_header(reader: &mut dyn ReadSeek) -> Result<String, NpyError> {
     String::from_utf8(text).map_err(|_| NpyError::Header("it is not text"))
 }
 
-/// Returns what follows behind a key of the header, which is written as a Python dictionary.
+/// Returns the text behind a key of the header, which is written as a Python dictionary.
 fn field<'a>(header: &'a str, key: &str) -> Result<&'a str, NpyError> {
     let missing = NpyError::Header("descr, fortran_order or shape is missing");
     let after_key = ['\'', '"'].iter().find_map(|quote| {
@@ -271,7 +272,7 @@ pub(crate) mod tests {
     use super::*;
     use std::io::Cursor;
 
-    /// Makes a file as NumPy writes it: header padded with spaces to 64 bytes, closed by a line feed.
+    /// Returns a file as NumPy writes it: header padded with spaces to 64 bytes, closed by a line feed.
     pub(crate) fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
         let dictionary = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
         file(1, &dictionary, data)
@@ -298,7 +299,7 @@ pub(crate) mod tests {
         open(bytes).err().expect("the file is refused")
     }
 
-    /// What `numpy.save(file, numpy.array([[1, -2], [300, 4]], dtype='<i2'))` wrote, byte by byte.
+    /// Output of `numpy.save(file, numpy.array([[1, -2], [300, 4]], dtype='<i2'))`, byte by byte.
     const GOLDEN: &[u8] =
         b"\x93NUMPY\x01\x00\x76\x00{'descr': '<i2', 'fortran_order': False, 'shape': (2, 2), }\
         \x20                                                         \n\

@@ -1,50 +1,50 @@
-//! Numbers written as text, and values in general, as little-endian elements of a dtype.
+//! Conversion of numbers in text, and of values, to little-endian elements of a dtype.
 
 use sample::{Channel, Dtype};
 
-/// Whether values that are not finite numbers are let through.
+/// Policy for values that are not finite numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum NanPolicy {
     /// NaN, infinities and empty fields are errors with their place.
     #[default]
     Refuse,
-    /// They pass, an empty field as NaN. Integers have none and still refuse.
+    /// They are accepted, an empty field as NaN. Integers have none and still refuse.
     Allow,
 }
 
 impl NanPolicy {
-    /// Tells whether an element that is missing passes as NaN, which only floats have.
+    /// Returns whether a missing element is accepted as NaN, which only floats have.
     pub(crate) fn fills(self, dtype: Dtype) -> bool {
         self == Self::Allow && matches!(dtype, Dtype::F4 | Dtype::F8)
     }
 }
 
-/// Says why a text is no element.
+/// Reason why a text is no element.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NumberError {
-    /// Nothing between two separators.
+    /// There is nothing between two separators.
     #[error("a value is missing\nallow holes as NaN with --allow-nan, or fill them in the file")]
     Empty,
-    /// NaN or an infinity.
+    /// The text is NaN or an infinity.
     #[error("`{0}` is not a finite number\naccept such values with --allow-nan")]
     NotFinite(String),
-    /// Not a number of this type.
+    /// The text is no number of this type.
     #[error("`{text}` is not a number of type {dtype}")]
     NotNumber {
-        /// As written.
+        /// Text of the field.
         text: String,
-        /// What it should be.
+        /// Expected type.
         dtype: Dtype,
     },
-    /// A type that has no written form here.
+    /// The type cannot be read from text.
     #[error("{0} elements cannot be read from text; choose a real type such as f8, or use an NPY file")]
     NoTextForm(Dtype),
 }
 
-/// Appends the element that a text says.
+/// Appends the element that a text represents.
 ///
-/// Integers are read as integers, so that 64-bit ones keep every digit.
+/// Integers are parsed as integers, so that 64-bit ones keep every digit.
 pub(crate) fn push_text(
     text: &str,
     dtype: Dtype,
@@ -87,7 +87,7 @@ fn float(text: &str, dtype: Dtype, policy: NanPolicy) -> Result<f64, NumberError
         return Ok(f64::NAN);
     }
     let value: f64 = text.parse().map_err(|_| NumberError::NotNumber { text: text.to_owned(), dtype })?;
-    // A number beyond what the type holds becomes an infinity, which is as little a measured value.
+    // A number beyond the range of the type becomes an infinity, which is no measured value either.
     #[expect(clippy::cast_possible_truncation, reason = "the question is whether the narrow type holds it")]
     let fits = if dtype == Dtype::F4 { (value as f32).is_finite() } else { value.is_finite() };
     if policy == NanPolicy::Refuse && !fits {
@@ -96,7 +96,7 @@ fn float(text: &str, dtype: Dtype, policy: NanPolicy) -> Result<f64, NumberError
     Ok(value)
 }
 
-/// Appends a value as an element; integers are rounded and held at the ends of their range.
+/// Appends a value as an element; integers are rounded and clamped to their range.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -126,10 +126,10 @@ pub(crate) fn push_f64(value: f64, dtype: Dtype, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads a heading such as `current [A]` or `pressure (hPa)` as a channel's name and unit.
+/// Parses a heading such as `current [A]` or `pressure (hPa)` as a channel's name and unit.
 ///
-/// A number in brackets is no unit: `image[3]` is an element of an array. A heading without a name gives the
-/// channel of that place its number.
+/// A number in brackets is no unit: `image[3]` is an element of an array. A heading without a name gives the channel
+/// its number as name.
 pub(crate) fn heading(text: &str, index: usize) -> Channel {
     let text = text.trim();
     let split = |open: char, close: char| {
@@ -141,12 +141,12 @@ pub(crate) fn heading(text: &str, index: usize) -> Channel {
     if name.is_empty() { numbered(index) } else { Channel::new(name, unit) }
 }
 
-/// Names a channel that has only its place.
+/// Returns a channel named by its number.
 pub(crate) fn numbered(index: usize) -> Channel {
     Channel::new(format!("ch{index}"), "")
 }
 
-/// Makes channels that have only their places.
+/// Returns channels named by their numbers.
 pub(crate) fn numbered_channels(count: usize) -> Vec<Channel> {
     (0..count).map(numbered).collect()
 }

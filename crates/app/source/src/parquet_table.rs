@@ -1,10 +1,10 @@
-//! Tables in Parquet: numeric columns, read batch by batch through the crate's column readers.
+//! Parquet tables: numeric columns, read batch by batch through the crate's column readers.
 //!
-//! The crate's Arrow layer is not used: a sample needs its values side by side, which is neither Arrow's
-//! order nor Parquet's, so every value is moved once either way. With a time column the rate is read off it
-//! and a longer step is a hole; without one the rate must be given. What the archive writes also carries the
-//! stream's description and the index of every sample: those then tell rate, channels and holes, exactly.
-//! Snappy, zstd, lz4 and gzip are read.
+//! The crate's Arrow layer is not used: a sample needs its values side by side, which is neither Arrow's order nor
+//! Parquet's, so every value is moved once in any case. With a time column the rate is derived from it and a longer
+//! step is a hole; without one the rate must be given. Tables of the archive also have the stream's description and
+//! the index of every sample: those then give rate, channels and holes exactly. Snappy, zstd, lz4 and gzip are
+//! supported.
 
 mod described;
 mod layout;
@@ -34,145 +34,145 @@ use crate::{SourceError, Timing};
 use layout::{Column, check_flat, common_dtype, heading_of, parts_of, timestamp_unit};
 use values::Values;
 
-/// A Parquet file being played.
+/// Parquet file being played.
 pub struct ParquetTable {
     description: Description,
     file: SerializedFileReader<File>,
     columns: Vec<Column>,
     places: Places,
     nan: NanPolicy,
-    /// Which row group comes next, and the readers of the present one.
+    /// Number of the next row group, and the readers of the current one.
     next_group: usize,
     readers: Vec<ColumnReader>,
     rows_left: usize,
-    /// Rows of the file before the present batch.
+    /// Number of rows of the file before the current batch.
     rows_before: u64,
     batch: Batch,
-    /// What is still to be handed over of the batch.
+    /// Runs of the batch that are still to be returned.
     runs: VecDeque<Run>,
-    /// Samples missing behind the last run.
+    /// Number of samples missing behind the last run.
     missing: u64,
 }
 
-/// Says what is wrong with a Parquet file, and where.
+/// Error of a Parquet file, with its place.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParquetError {
-    /// Not Parquet, damaged, truncated, or compressed in a way that is not read.
+    /// The file is not Parquet, damaged, truncated, or compressed with an unsupported codec.
     #[error("not readable as Parquet: {0}\nif it is compressed with brotli, write it with zstd")]
     Format(#[from] CrateError),
-    /// A column that is not numbers.
+    /// A column has no single numbers.
     #[error("column `{column}` holds {holds}, not single numbers\nchoose other columns with --columns")]
     NotNumbers {
-        /// The column.
+        /// Name of the column.
         column: String,
-        /// What it holds.
+        /// Its content.
         holds: String,
     },
-    /// 64-bit integers beside something else.
+    /// 64-bit integers cannot be combined with another type.
     #[error(
         "columns `{first}` ({first_dtype}) and `{second}` ({second_dtype}) have no common type that keeps \
          every digit\nchoose columns of one type with --columns, or accept the loss with --dtype f8"
     )]
     Mixed {
-        /// A column.
+        /// Name of a column.
         first: String,
-        /// Its type.
+        /// Type of that column.
         first_dtype: Dtype,
-        /// Another.
+        /// Name of the other column.
         second: String,
-        /// Its type.
+        /// Type of the other column.
         second_dtype: Dtype,
     },
-    /// Another type was asked for.
+    /// Another type was requested.
     #[error("the columns are {actual}, not {asked}\nomit --dtype, or use f4 or f8")]
     WrongDtype {
-        /// What they are.
+        /// Type of the columns.
         actual: Dtype,
-        /// What was asked for.
+        /// Requested type.
         asked: Dtype,
     },
-    /// A value that is missing or not finite.
+    /// A value is missing or not finite.
     #[error(
         "row {row}, column `{column}`: {what}\naccept it as NaN with --allow-nan, which needs float columns"
     )]
     Value {
-        /// Counted from 0.
+        /// Number of the row, from 0.
         row: u64,
-        /// The column.
+        /// Name of the column.
         column: String,
-        /// What is there instead of a value.
+        /// Content in place of a value.
         what: &'static str,
     },
-    /// A time or an index that does not fit the grid.
+    /// A time or an index does not fit the grid.
     #[error("row {row}: {source}")]
     Time {
-        /// Counted from 0.
+        /// Number of the row, from 0.
         row: u64,
-        /// What is wrong with it.
+        /// Error of the grid.
         source: GridError,
     },
-    /// The times of the first rows give no rate.
+    /// The rate cannot be derived from the times of the first rows.
     #[error(transparent)]
     Rate(#[from] GridError),
-    /// The columns cannot be chosen as asked.
+    /// The columns cannot be chosen as requested.
     #[error(transparent)]
     Columns(#[from] ColumnError),
-    /// No rows.
+    /// There are no rows.
     #[error("the table has no rows")]
     Empty,
-    /// An archive's table that does not say what it holds.
+    /// The description in an archive's table cannot be read.
     #[error(
         "its metadata `tallycast.description` cannot be read: {0}\n\
          export it again, or write the table without that entry and set --rate"
     )]
     Description(#[from] serde_json::Error),
-    /// An archive's table from a later version.
+    /// An archive's table has a later version.
     #[error(
         "its metadata `tallycast.description` has version {0}, this program reads 1\nuse a newer tallycast"
     )]
     LaterDescription(u64),
-    /// Rows of a list column that differ in length.
+    /// Rows of a list column differ in length.
     #[error("column `{column}` has the shape {shape:?} by its description, but rows of another shape")]
     Shape {
-        /// The column.
+        /// Name of the column.
         column: String,
-        /// What a row should be.
+        /// Shape of a row according to the description.
         shape: Vec<u32>,
     },
 }
 
-/// The columns that tell where the rows lie.
+/// Columns that determine the places of the rows.
 #[derive(Clone, Copy)]
 struct Places {
     time: Option<TimeColumn>,
-    /// Which leaf column has the sample indices.
+    /// Number of the leaf column with the sample indices.
     index: Option<usize>,
     grid: Option<Grid>,
 }
 
-/// The column that is the time.
+/// Time column.
 #[derive(Clone, Copy)]
 struct TimeColumn {
     leaf: usize,
     nanos_per_unit: i128,
 }
 
-/// Rows that are read and not yet handed over.
+/// Rows that were read and are not yet returned.
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
-    /// Which rows lack an element.
+    /// Flags of the rows that lack an element.
     partial: Vec<bool>,
 }
 
-/// Rows of a batch that follow each other, and the samples missing before them.
+/// Consecutive rows of a batch, and the number of samples missing before them.
 struct Run {
     hole_before: u64,
     rows: Range<usize>,
 }
 
-/// Refuses a footer with a negative offset or size: the library panics on one.
+/// Rejects a footer with a negative offset or size: the library panics on one.
 fn check_places(metadata: &ParquetMetaData) -> Result<(), CrateError> {
     for chunk in metadata.row_groups().iter().flat_map(RowGroupMetaData::columns) {
         let first = chunk.dictionary_page_offset().unwrap_or(0);
@@ -190,7 +190,7 @@ impl ParquetTable {
     /// Opens a file and reads its footer and its first times.
     ///
     /// # Errors
-    /// [`SourceError::Parquet`], [`SourceError::Schema`].
+    /// [`SourceError::Parquet`], [`SourceError::Schema`] if the file or its channels are invalid.
     pub fn open(path: &Path, name: StreamName, options: &FileOptions) -> Result<Self, SourceError> {
         let opened = File::open(path).map_err(crate::OpenError::from)?;
         let file = SerializedFileReader::new(opened).map_err(ParquetError::from)?;
@@ -210,7 +210,7 @@ impl ParquetTable {
         let dtype = common_dtype(&columns, options.dtype)?;
         let times = places.first_times(&file)?;
         let rate = match (&described, options.rate) {
-            // What the recording was declared to be is not put in doubt by how its clock went.
+            // The declared rate of a recording is not called into question by its clock.
             (Some(described), None) => described.rate,
             (_, asked) => rate_over(&times, asked).map_err(ParquetError::from)?,
         };
@@ -254,7 +254,7 @@ impl ParquetTable {
         Ok(true)
     }
 
-    /// Tells what is missing behind the last row, once.
+    /// Reports the samples missing behind the last row, once.
     fn end(&mut self) -> bool {
         let hole_before = std::mem::take(&mut self.missing);
         if hole_before > 0 {
@@ -272,7 +272,7 @@ impl ParquetTable {
         Ok(())
     }
 
-    /// Reads every column and puts its elements where they belong in the rows.
+    /// Reads every column and copies its elements to their places in the rows.
     fn place_rows(&mut self, count: usize) -> Result<(), ParquetError> {
         let schema = &self.description.schema;
         let (row_bytes, (part, _)) = (schema.sample_bytes(), parts_of(schema.dtype));
@@ -310,8 +310,8 @@ impl ParquetTable {
         Ok(())
     }
 
-    /// Finds the rows that follow each other. One that lacks an element is left out whole: what it lacks must not
-    /// be made up.
+    /// Finds the consecutive rows. A row that lacks an element is left out whole: missing elements must not be
+    /// invented.
     fn find_runs(&mut self) -> Result<(), ParquetError> {
         let rows = self.batch.partial.len();
         let holes = match self.readers.get_mut(self.columns.len()) {
@@ -391,17 +391,17 @@ impl Places {
         Ok(Self { time, index: chosen.index, grid: None })
     }
 
-    /// Begins at the first row.
+    /// Starts at the first row.
     fn begin(&mut self, rate: units::SampleRate) {
         self.grid = self.index.map(|_| Grid::by_index()).or(self.time.map(|_| Grid::by_time(rate)));
     }
 
-    /// Returns the leaf column that tells the holes.
+    /// Returns the leaf column from which the holes follow.
     fn leaf(&self) -> Option<usize> {
         self.index.or(self.time.map(|time| time.leaf))
     }
 
-    /// Reads the times of as many rows of the first group as the rate is read from.
+    /// Reads the times of the rows in the first group from which the rate is derived.
     fn first_times(&self, file: &SerializedFileReader<File>) -> Result<Vec<Timed>, ParquetError> {
         let Some(time) = self.time else { return Ok(Vec::new()) };
         let group = file.get_row_group(0)?;
@@ -414,7 +414,7 @@ impl Places {
         Ok(indices.into_iter().zip(times).map(|(index, time_ns)| Timed { index, time_ns }).collect())
     }
 
-    /// Returns the samples missing before each of the next rows.
+    /// Returns the number of samples missing before each of the next rows.
     fn holes(
         &mut self,
         reader: &mut ColumnReader,
@@ -454,7 +454,7 @@ fn read_indices(reader: &mut ColumnReader, count: usize, rows_before: u64) -> Re
     all_told(indices, rows_before, || GridError::NotIndex("null, negative or no integer".to_owned()))
 }
 
-/// Refuses the first row that has no place, by its number.
+/// Returns the places of all rows, or the number of the first row without one as an error.
 fn all_told<T>(
     told: Vec<Option<T>>,
     rows_before: u64,

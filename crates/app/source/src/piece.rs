@@ -1,4 +1,4 @@
-//! The contract between whatever acquires samples and whoever publishes them.
+//! Contract between sources of samples and their publishers.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -7,86 +7,86 @@ use ledger::Stage;
 use sample::{Schema, SchemaError, StreamName};
 use units::WallTime;
 
-/// The most bytes a source hands over at once, however much is asked for.
+/// Maximum number of bytes that a source returns at once.
 ///
-/// Large enough that the cost of a call vanishes at a million samples per second, small enough to stay in
-/// a second-level cache. A single sample larger than that is still handed over whole.
+/// Large enough that the cost of a call vanishes at a million samples per second, small enough to stay in a
+/// second-level cache. A single sample larger than that is still returned whole.
 pub const MAX_PIECE_BYTES: usize = 256 * 1024;
 
-/// Something samples are pulled from.
+/// Source that samples are pulled from.
 pub trait Source: Send {
-    /// Returns what the samples are.
+    /// Returns the description of the samples.
     fn description(&self) -> &Description;
 
-    /// Hands over the next samples, or tells that some are missing.
+    /// Returns the next samples, or reports that some are missing.
     ///
-    /// Blocks only if the source is [`Timing::Live`]; then it returns with what has arrived instead of
-    /// waiting for `at_most`. After [`Piece::End`] every further call gives `End` again.
+    /// Blocks only if the source is [`Timing::Live`]; then it returns the samples that have arrived instead of
+    /// waiting for `at_most`. After [`Piece::End`] every further call returns `End` again.
     ///
     /// # Errors
-    /// What is wrong with the file, the device or the text, with its place; samples before it were handed over.
+    /// The error of the file, the device or the text, with its place; samples before it were returned.
     fn next(&mut self, at_most: NonZeroU64) -> Result<Piece<'_>, SourceError>;
 
     /// Goes back to the first sample.
     ///
     /// # Errors
-    /// [`SourceError::NotRepeatable`] if what was read is gone, and what the medium says.
+    /// [`SourceError::NotRepeatable`] if the input cannot be read again, and the error of the medium.
     fn rewind(&mut self) -> Result<(), SourceError> {
         Err(SourceError::NotRepeatable(self.description().name.clone()))
     }
 }
 
-/// What a source's samples are.
+/// Description of a source's samples.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Description {
-    /// The stream name to publish under unless the user chooses another.
+    /// Stream name to publish under unless the user chooses another.
     pub name: StreamName,
-    /// What the samples mean.
+    /// Schema of the samples.
     pub schema: Schema,
-    /// When the samples come to be.
+    /// Timing of the samples.
     pub timing: Timing,
-    /// How many samples there are from the beginning to the end, holes included, where that is known.
+    /// Number of samples from the beginning to the end, holes included, if it is known.
     pub samples: Option<u64>,
 }
 
-/// When a source's samples come to be, and so whose clock tells their time.
+/// Timing of a source's samples, and so the clock that stamps them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timing {
-    /// They exist already; a [`Player`](crate::Player) gives them out at their rate.
+    /// The samples exist already; a [`Player`](crate::Player) returns them at their rate.
     Recorded {
-        /// When the first was taken, where the recording tells.
+        /// Time of the first sample, if the recording has it.
         start: Option<WallTime>,
     },
-    /// They come to be when asked for, so they are asked for at their rate and stamped by the system's clock.
+    /// A sample is created on request, so samples are requested at their rate and stamped by the system's clock.
     OnDemand,
-    /// They arrive by themselves; `next` waits for them and the system's clock stamps them.
+    /// Samples arrive in real time; `next` waits for them and the system's clock stamps them.
     Live,
 }
 
-/// A run of consecutive samples, or the lack of one.
+/// Run of consecutive samples, or of missing ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Piece<'a> {
     /// Whole samples, little-endian; shape `[samples, elements per sample]`, row-major, never empty.
     Samples(&'a [u8]),
     /// Samples that the source does not have; at least one.
     Hole {
-        /// How many.
+        /// Number of missing samples.
         samples: u64,
-        /// Why.
+        /// Kind of the hole.
         why: HoleKind,
     },
-    /// There is no more.
+    /// End of the source.
     End,
 }
 
-/// Why a source lacks samples.
+/// Reason why a source lacks samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HoleKind {
     /// The recording itself has a hole.
     Recording,
-    /// The recording ended and begins again.
+    /// The recording ended and starts again.
     LoopSeam,
-    /// Nobody read the device in time.
+    /// The device was not read in time.
     Missing,
 }
 
@@ -110,55 +110,55 @@ impl HoleKind {
     }
 }
 
-/// Says why a source cannot go on.
+/// Reason why a source cannot continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// A source that cannot begin again was asked to.
+    /// The source cannot be read again.
     #[error("`{0}` cannot be read a second time; only files and waveforms can be repeated")]
     NotRepeatable(StreamName),
-    /// A source without a single sample was to be repeated.
+    /// A source to be repeated has no samples.
     #[error("`{0}` has no samples to repeat")]
     NothingToRepeat(StreamName),
-    /// A file that cannot be opened, or is none of the known kinds.
+    /// A file cannot be opened, or is of no known kind.
     #[error(transparent)]
     Open(#[from] crate::OpenError),
-    /// What is wrong with a file.
+    /// A file has an error.
     #[error("{}: {source}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error of its reader.
         source: Box<Self>,
     },
-    /// A name or schema the project cannot carry.
+    /// A name or schema is not supported.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// An NPY array.
+    /// Error of an NPY array.
     #[error(transparent)]
     Npy(#[from] crate::NpyError),
-    /// A recording with its description.
+    /// Error of a recording's description.
     #[error(transparent)]
     Recording(#[from] crate::RecordingError),
-    /// A WAV file.
+    /// Error of a WAV file.
     #[error(transparent)]
     Wav(#[from] crate::WavError),
-    /// A CSV file.
+    /// Error of a CSV file.
     #[error(transparent)]
     Csv(#[from] crate::CsvError),
-    /// A Parquet file.
+    /// Error of a Parquet file.
     #[error(transparent)]
     Parquet(#[from] crate::ParquetError),
-    /// Lines of numbers.
+    /// Error of lines of numbers.
     #[error(transparent)]
     Lines(#[from] crate::LinesError),
-    /// An element that is not a finite number.
+    /// An element is not a finite number.
     #[error(transparent)]
     NotFinite(#[from] crate::NotFinite),
-    /// Raw elements.
+    /// Error of raw elements.
     #[error(transparent)]
     Raw(#[from] crate::RawError),
-    /// This host's counters.
+    /// Error of this host's counters.
     #[error(transparent)]
     Host(#[from] crate::host::HostError),
 }
@@ -177,7 +177,7 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
-/// Returns how many samples to hand over at once: what is asked for within [`MAX_PIECE_BYTES`], at least one.
+/// Returns the number of samples to return at once: the requested number within [`MAX_PIECE_BYTES`], at least one.
 pub(crate) fn samples_at_once(at_most: NonZeroU64, sample_bytes: usize) -> usize {
     let fitting = (MAX_PIECE_BYTES / sample_bytes.max(1)).max(1);
     usize::try_from(at_most.get()).unwrap_or(usize::MAX).min(fitting)
@@ -185,7 +185,7 @@ pub(crate) fn samples_at_once(at_most: NonZeroU64, sample_bytes: usize) -> usize
 
 #[cfg(test)]
 pub(crate) mod testing {
-    //! What the tests of the readers share.
+    //! Shared functions of the readers' tests.
 
     use super::*;
 
@@ -194,7 +194,7 @@ pub(crate) mod testing {
         NonZeroU64::MAX
     }
 
-    /// A source's bytes, and its holes as (samples before it, its samples, why).
+    /// Bytes of a source, and its holes as (samples before it, its samples, kind).
     pub(crate) type Drained = (Vec<u8>, Vec<(u64, u64, HoleKind)>);
 
     /// Pulls a source to its end.
@@ -217,7 +217,7 @@ pub(crate) mod testing {
         Ok((bytes, holes))
     }
 
-    /// Reads elements as floats.
+    /// Decodes elements as floats.
     pub(crate) fn floats(source: &dyn Source, bytes: &[u8]) -> Vec<f64> {
         let dtype = source.description().schema.dtype;
         bytes.chunks(dtype.size_bytes()).map(|element| dtype.to_f64(element)).collect()

@@ -1,8 +1,8 @@
-//! How many samples are due when: a recording's own rate, kept without drift and without bursts.
+//! Timing of playback: a recording's own rate, kept without drift and without bursts.
 //!
-//! Pure arithmetic over elapsed time; whoever owns the clock asks. What is due is computed from the time
-//! since the beginning, never by adding up periods, so an error cannot grow. Someone who was held up gets
-//! at most [`Playback::burst`] samples at once and [`Playback::REST`] of rest before more.
+//! Pure arithmetic over elapsed time; the owner of the clock calls it. The due samples are computed from the time
+//! since the beginning, never by adding up periods, so an error cannot grow. A caller that was delayed gets at most
+//! [`Playback::burst`] samples at once and [`Playback::REST`] of rest before more.
 
 use core::fmt;
 use core::num::NonZeroU64;
@@ -13,17 +13,17 @@ use units::{RateError, SampleRate};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// How much faster than in reality a recording is played, as an exact fraction.
+/// Speed of playback relative to real time, as an exact fraction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Speed(SampleRate);
 
-/// Says that a text is no speed.
+/// Error: the text is not a speed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{text}` is not a speed; write 1 for true time, 10 for ten times as fast, 0.5 or 1/2 for half")]
 pub struct SpeedError {
-    /// The text.
+    /// Text of the speed.
     pub text: String,
-    /// What the reader of fractions said.
+    /// Error of parsing the fraction.
     pub source: RateError,
 }
 
@@ -36,7 +36,7 @@ impl Speed {
         SampleRate::new(numerator, denominator).map(Self)
     }
 
-    /// Returns true time.
+    /// Returns a speed of one, which is real time.
     ///
     /// # Panics
     /// Never: one is positive.
@@ -61,14 +61,14 @@ impl fmt::Display for Speed {
 impl FromStr for Speed {
     type Err = SpeedError;
 
-    /// Reads `1`, `0.5`, `10`, `3/2`; a trailing `x` is allowed.
+    /// Parses `1`, `0.5`, `10`, `3/2`; a trailing `x` is allowed.
     fn from_str(text: &str) -> Result<Self, SpeedError> {
         let bare = text.trim().trim_end_matches('x');
         bare.parse().map(Self).map_err(|source| SpeedError { text: text.to_owned(), source })
     }
 }
 
-/// A plan that tells how many samples are due at a given time.
+/// Plan that gives the number of samples due at a given time.
 ///
 /// Sample `n` is due once its period is over, so `rate × speed × elapsed` samples, rounded down, are due in
 /// all. Holes count like samples: they take their time too.
@@ -80,18 +80,18 @@ pub struct Playback {
 }
 
 impl Playback {
-    /// The shortest pause between two hand-overs.
+    /// Minimum pause between two hand-overs.
     ///
-    /// The sender joins blocks that are no more than 5 ms apart, so waking more often buys nothing.
+    /// The sender joins blocks that are no more than 5 ms apart, so waking more often has no benefit.
     pub const REST: Duration = Duration::from_millis(5);
 
-    /// The most time that is made up for at once.
+    /// Maximum delay that is caught up at once.
     ///
-    /// Ten pauses' worth: whoever was held up catches up at up to ten times the rate, and even a busy
-    /// machine that sleeps 50 ms instead of 5 keeps the true rate on average.
+    /// Ten pauses: a caller that was delayed catches up at up to ten times the rate, and even a busy machine that
+    /// sleeps 50 ms instead of 5 keeps the true rate on average.
     pub const BURST: Duration = Duration::from_millis(50);
 
-    /// Makes the plan for samples of a rate, played at a speed.
+    /// Creates the plan for samples of a rate, played at a speed.
     #[must_use]
     pub fn new(rate: SampleRate, speed: Speed) -> Self {
         let product = |a: u32, b: u32| {
@@ -103,7 +103,7 @@ impl Playback {
         }
     }
 
-    /// Returns how many samples to hand over now.
+    /// Returns the number of samples to hand over now.
     ///
     /// Units: `elapsed` since the beginning; `already` samples handed over since then. At most
     /// [`Playback::burst`], zero if nothing is due.
@@ -112,22 +112,22 @@ impl Playback {
         self.samples_by(elapsed).saturating_sub(already).min(self.burst())
     }
 
-    /// Returns how long to wait from `elapsed` on, when `already` samples have been handed over.
+    /// Returns the time to wait from `elapsed` on, when `already` samples have been handed over.
     ///
-    /// At least [`Playback::REST`], so that a late caller catches up in steps; longer where the next sample
-    /// is not due before.
+    /// At least [`Playback::REST`], so that a late caller catches up in steps; longer if the next sample is not due
+    /// before.
     #[must_use]
     pub fn next_due(&self, elapsed: Duration, already: u64) -> Duration {
         self.time_of(already.saturating_add(1)).saturating_sub(elapsed).max(Self::REST)
     }
 
-    /// Returns the most samples that are handed over at once.
+    /// Returns the maximum number of samples that are handed over at once.
     #[must_use]
     pub fn burst(&self) -> u64 {
         self.samples_by(Self::BURST).max(1)
     }
 
-    /// Returns how many samples are due by `elapsed`, whatever was handed over.
+    /// Returns the number of samples due by `elapsed`, independent of those already handed over.
     fn samples_by(&self, elapsed: Duration) -> u64 {
         // 64 bits of nanoseconds are 584 years; with a 64-bit numerator the product fits into 128 bits.
         let nanos = u128::from(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
@@ -153,7 +153,7 @@ mod tests {
         Playback::new(rate.parse().unwrap(), speed.parse().unwrap())
     }
 
-    /// Plays until `end`, waking `late` after every deadline; returns how many samples were handed over.
+    /// Plays until `end`, waking `late` after every deadline; returns the number of samples handed over.
     fn play(plan: Playback, end: Duration, late: Duration) -> u64 {
         let (mut elapsed, mut already) = (Duration::ZERO, 0);
         loop {

@@ -1,15 +1,15 @@
-//! A source on its plan: tells what to publish at a given moment, and when to ask again.
+//! Player of a source: the next thing to publish at a given moment, and the time of the next call.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::{Description, HoleKind, Piece, Playback, Source, SourceError, Speed, Timing};
 
-/// Gives a source's samples out at their true rate.
+/// Player that returns a source's samples at their true rate.
 ///
-/// Owns no clock: the caller says how much time has passed since it began. A [`Timing::Live`] source sets
-/// its own pace and is only passed on. A long hole is given out as it would have happened, a few samples at
-/// a time, so that readers see its end when it ends.
+/// Owns no clock: the caller passes the time since the beginning. A [`Timing::Live`] source sets its own pace and is
+/// only passed on. A long hole is returned as it would have happened, a few samples at a time, so that readers see
+/// its end when it ends.
 ///
 /// ```
 /// # use source::{Player, Speed, Step, Wave, WaveOptions, Shape};
@@ -31,54 +31,54 @@ pub struct Player<S> {
     source: S,
     playback: Playback,
     position: u64,
-    /// What may still be handed over before the next rest.
+    /// Number of samples that may still be returned before the next rest.
     allowance: u64,
-    /// When the rest is over, counted like `elapsed`.
+    /// End of the rest, counted like `elapsed`.
     rested: Duration,
 }
 
-/// What to do now.
+/// Next action of the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step<'a> {
     /// Publish these whole samples.
     Samples(&'a [u8]),
-    /// Tell readers that so many samples are missing.
+    /// Report to readers that samples are missing.
     Hole {
-        /// How many.
+        /// Number of missing samples.
         samples: u64,
-        /// Why.
+        /// Kind of the hole.
         why: HoleKind,
     },
-    /// Nothing is due for that long.
+    /// Wait for this time: nothing is due before.
     Wait(Duration),
-    /// There is no more.
+    /// End of the source.
     End,
 }
 
 impl<S: Source> Player<S> {
-    /// Puts a source on its plan.
+    /// Creates a player of a source at a speed.
     #[must_use]
     pub fn new(source: S, speed: Speed) -> Self {
         let playback = Playback::new(source.description().schema.rate, speed);
         Self { source, playback, position: 0, allowance: 0, rested: Duration::ZERO }
     }
 
-    /// Returns what the samples are.
+    /// Returns the description of the samples.
     #[must_use]
     pub fn description(&self) -> &Description {
         self.source.description()
     }
 
-    /// Returns how many samples have been given out, holes included: the index of the next one.
+    /// Returns the number of samples returned so far, holes included: the index of the next one.
     #[must_use]
     pub const fn position(&self) -> u64 {
         self.position
     }
 
-    /// Says what to do when `elapsed` has passed since the beginning.
+    /// Returns the next action when `elapsed` has passed since the beginning.
     ///
     /// # Errors
-    /// What the source says.
+    /// The error of the source.
     pub fn advance(&mut self, elapsed: Duration) -> Result<Step<'_>, SourceError> {
         let limit = if self.source.description().timing == Timing::Live {
             NonZeroU64::MAX
@@ -102,7 +102,7 @@ impl<S: Source> Player<S> {
         Ok(step)
     }
 
-    /// Returns how many samples may be handed over, or how long to wait.
+    /// Returns the number of samples that may be returned, or the time to wait as an error.
     fn allow(&mut self, elapsed: Duration) -> Result<NonZeroU64, Duration> {
         if self.allowance == 0 {
             if elapsed < self.rested {

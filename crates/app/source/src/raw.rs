@@ -1,7 +1,7 @@
-//! Raw little-endian elements from standard input or anything else that is read.
+//! Raw little-endian elements from standard input or any other reader.
 //!
-//! Nothing in the bytes tells what they are, so the schema must be said. They arrive by themselves; the
-//! system's clock stamps them.
+//! The bytes do not describe themselves, so the schema must be given. They arrive in real time; the system's clock
+//! stamps them.
 
 use std::io::{ErrorKind, Read};
 use std::num::NonZeroU64;
@@ -11,19 +11,19 @@ use sample::{Schema, StreamName};
 use crate::piece::samples_at_once;
 use crate::{Description, Piece, Source, SourceError, Timing};
 
-/// A reader of raw elements.
+/// Source that reads raw elements.
 pub struct Raw<R> {
     input: R,
     description: Description,
     offset: u64,
-    /// Bytes of a sample that is not whole yet, at the front of the buffer.
+    /// Number of bytes of an incomplete sample, at the front of the buffer.
     pending_bytes: usize,
-    /// Whole samples handed over by the last call, ahead of the pending bytes.
+    /// Number of bytes of whole samples returned by the last call, ahead of the pending bytes.
     given_bytes: usize,
     buffer: Vec<u8>,
 }
 
-/// Says what is wrong with raw input.
+/// Error of raw input.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RawError {
@@ -33,35 +33,35 @@ pub enum RawError {
          check --dtype and --channels, or why the input was truncated"
     )]
     Truncated {
-        /// Where it ends.
+        /// Size of the input.
         offset: u64,
-        /// What is there of the last sample.
+        /// Number of bytes of the last sample.
         have: usize,
-        /// What a sample has.
+        /// Size of a sample.
         need: usize,
     },
-    /// The input ends before it begins.
+    /// The input is empty.
     #[error("the input is empty")]
     Empty,
     /// The input cannot be read.
     #[error("reading at byte {offset} failed: {source}")]
     Io {
-        /// Where.
+        /// Offset at which reading failed.
         offset: u64,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
 }
 
 impl<R: Read + Send> Raw<R> {
-    /// Takes an input whose elements are those of `schema`.
+    /// Creates a source of an input whose elements are those of `schema`.
     #[must_use]
     pub const fn new(input: R, name: StreamName, schema: Schema) -> Self {
         let description = Description { name, schema, timing: Timing::Live, samples: None };
         Self { input, description, offset: 0, pending_bytes: 0, given_bytes: 0, buffer: Vec::new() }
     }
 
-    /// Reads until there is a whole sample; returns the bytes in the buffer, less than a sample at the end.
+    /// Reads until there is a whole sample; returns the number of bytes in the buffer, less than a sample at the end.
     fn fill(&mut self, sample_bytes: usize) -> Result<usize, RawError> {
         let mut filled = self.pending_bytes;
         while filled < sample_bytes {
@@ -112,7 +112,7 @@ mod tests {
     use crate::piece::testing::{drain, plenty};
     use sample::{Channel, Dtype};
 
-    /// Gives at most so many bytes a call, as a pipe does.
+    /// Reader that returns at most a number of bytes per call, as a pipe does.
     struct Pipe(&'static [u8], usize);
 
     impl Read for Pipe {

@@ -1,8 +1,8 @@
-//! A recorded signal: an NPY array with a small TOML file beside it that says what it is.
+//! Recorded signal: an NPY array with a small TOML file that describes it.
 //!
-//! The description tells rate, units, scale and origin, and where the recording has holes: pieces ("runs")
-//! that lie one behind the other in the array, each with its true start. `data/README.md` draws the format.
-//! A bare array is a recording too, once its rate is given.
+//! The description has rate, units, scale and origin, and the holes of the recording: contiguous parts ("runs") that
+//! follow each other in the array, each with its true start. `data/README.md` defines the format. A bare array is a
+//! recording too, once its rate is given.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -15,18 +15,18 @@ use crate::numbers::numbered_channels;
 use crate::piece::samples_at_once;
 use crate::{Description, HoleKind, NpyArray, Piece, Source, SourceError, Timing};
 
-/// The most runs a description may list: a hole every second for twelve days, and 64 MiB of text.
+/// Maximum number of runs in a description: a hole every second for twelve days, and 64 MiB of text.
 const MAX_RUNS: usize = 1 << 20;
 
-/// A recording being played.
+/// Recording being played.
 pub struct Recording {
     array: NpyArray,
     description: Description,
-    /// The runs, each with the samples missing before it; never empty.
+    /// Runs, each with the samples missing before it; never empty.
     runs: Vec<Run>,
-    /// Which run is being played.
+    /// Number of the run being played.
     run: usize,
-    /// What of its hole and of its rows is still to come, and which rows are to be passed over before.
+    /// Rest of its hole and of its rows, and the rows to be skipped before.
     hole_left: u64,
     rows_left: u64,
     passed: u64,
@@ -35,76 +35,76 @@ pub struct Recording {
 
 #[derive(Clone, Copy, Default)]
 struct Run {
-    /// Samples missing before it, those that were recorded in part among them.
+    /// Number of samples missing before it, those recorded in part included.
     hole_before: u64,
-    /// Rows of the array that hold those.
+    /// Number of rows of the array that hold those.
     passed: u64,
     rows: u64,
 }
 
-/// Says what is wrong with a recording's description.
+/// Error of a recording's description.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
-    /// The description is not what `data/README.md` draws.
+    /// The description does not follow `data/README.md`.
     #[error("the description beside the array cannot be read: {0}")]
     Toml(#[from] toml::de::Error),
-    /// A bare array without a rate.
+    /// A bare array has no rate.
     #[error(
         "an array has no rate of its own\nset it with --rate, or in a TOML file of the same name beside it"
     )]
     NoRate,
-    /// A rate that is none.
+    /// The rate is invalid.
     #[error("the rate in the description: {0}")]
     Rate(#[from] units::RateError),
-    /// Channels that are not those of the array.
+    /// The channels do not match the array.
     #[error("the channels of the description have {described} elements, the array has {columns} columns")]
     ChannelCount {
-        /// In the description: one for each channel, or as its shape says.
+        /// Number of elements in the description: one for each channel, or as its shape says.
         described: u64,
-        /// In the array.
+        /// Number of columns of the array.
         columns: u32,
     },
-    /// Runs that are not those of the array.
+    /// The runs do not match the array.
     #[error("the runs of the description have {described} samples, the array has {rows}")]
     RunRows {
-        /// In the description.
+        /// Number of samples in the description.
         described: u64,
-        /// In the array.
+        /// Number of rows of the array.
         rows: u64,
     },
-    /// A run that begins before its predecessor ends.
+    /// A run begins before its predecessor ends.
     #[error("run {index} begins at sample {start}, before the run ahead of it ends at {end}")]
     Overlap {
-        /// Which, from 0.
+        /// Number of the run, from 0.
         index: usize,
-        /// Where it begins.
+        /// Sample at which it begins.
         start: i128,
-        /// Where its predecessor ends.
+        /// Sample at which its predecessor ends.
         end: i128,
     },
-    /// Runs of which some have an index.
+    /// Only some of the runs have an index.
     #[error("only {with} of {runs} runs have a first_index\nset it in all of them, or in none")]
     SomeIndices {
-        /// How many have one.
+        /// Number of runs with an index.
         with: usize,
-        /// How many there are.
+        /// Number of runs.
         runs: usize,
     },
-    /// More runs than are sensible.
+    /// There are too many runs.
     #[error("a description lists at most {MAX_RUNS} runs, not {0}")]
     TooManyRuns(usize),
-    /// A dtype asked for that is not the array's.
+    /// The requested dtype is not that of the array.
     #[error("the array's elements are {actual}, not {asked}\nomit --dtype, or convert the array with astype")]
     WrongDtype {
-        /// What they are.
+        /// Type of the array.
         actual: Dtype,
-        /// What was asked for.
+        /// Requested type.
         asked: Dtype,
     },
 }
 
-/// The TOML file beside an array.
+/// TOML file that describes an array.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct Sidecar {
@@ -141,7 +141,7 @@ struct SidecarRun {
     rows: u64,
     start_ns: i64,
     first_index: Option<u64>,
-    /// Its rows lack elements: they are a hole.
+    /// True if its rows lack elements: they are a hole.
     #[serde(default)]
     partial: bool,
 }
@@ -154,7 +154,7 @@ impl Recording {
     /// Makes a recording of an array and its description.
     ///
     /// # Errors
-    /// [`SourceError::Recording`], [`SourceError::Schema`].
+    /// [`SourceError::Recording`], [`SourceError::Schema`] if the description or its channels are invalid.
     pub fn read(array: NpyArray, sidecar: &str, name: &StreamName) -> Result<Self, SourceError> {
         let sidecar: Sidecar = toml::from_str(sidecar).map_err(RecordingError::from)?;
         let rate: SampleRate = sidecar.rate.parse().map_err(RecordingError::from)?;
@@ -169,10 +169,10 @@ impl Recording {
         Ok(Self::new(array, name.clone(), schema, start.map(WallTime::from_nanos), runs))
     }
 
-    /// Makes a recording of an array that has no description.
+    /// Makes a recording of an array without a description.
     ///
     /// # Errors
-    /// [`SourceError::Schema`].
+    /// [`SourceError::Schema`] if it has too many columns.
     pub fn bare(array: NpyArray, rate: SampleRate, name: &StreamName) -> Result<Self, SourceError> {
         let schema = Schema::new(array.dtype(), rate, one_a_column(array.columns())?)?;
         let runs = vec![Run { rows: array.rows(), ..Run::default() }];
@@ -195,7 +195,7 @@ impl Recording {
         recording
     }
 
-    /// Plays at another rate than the recording's own, or checks that its elements are what was asked for.
+    /// Plays at another rate than the recording's own, or checks that its elements have the requested type.
     pub(crate) fn adjusted(
         mut self,
         rate: Option<SampleRate>,
@@ -253,7 +253,7 @@ fn channels_of(sidecar: &Sidecar, columns: u32) -> Result<Vec<Channel>, SourceEr
         return Ok(one_a_column(columns)?);
     }
     let channels: Vec<Channel> = sidecar.channels.iter().map(SidecarChannel::channel).collect();
-    // What goes beyond a sample is refused with the schema.
+    // More elements than a sample can have are refused with the schema.
     let elements = channels.iter().map(|channel| channel.elements().map_or(0, u64::from));
     let described = elements.sum();
     if described != u64::from(columns) {
@@ -269,17 +269,17 @@ impl SidecarChannel {
     }
 }
 
-/// Names the columns of an array that nobody has described.
+/// Returns one channel for each column of an array without a description.
 fn one_a_column(columns: u32) -> Result<Vec<Channel>, SchemaError> {
     let count = columns as usize;
-    // Looked at here, before a name is made for each.
+    // Checked here, before a name is made for each.
     if count > MAX_CHANNELS { Err(SchemaError::ChannelCount(count)) } else { Ok(numbered_channels(count)) }
 }
 
 /// Places the runs on the sample grid that begins with the first of them.
 ///
-/// Each start is rounded to the nearest sample of that one grid, so that errors do not add up. Where the runs have
-/// an index, that is their place, and exact.
+/// Each start is rounded to the nearest sample of that one grid, so that errors do not add up. If the runs have an
+/// index, that is their exact place.
 fn runs_of(sidecar: &Sidecar, rate: SampleRate, rows: u64) -> Result<Vec<Run>, RecordingError> {
     let Some(first) = sidecar.runs.first() else {
         return Ok(vec![Run { rows, ..Run::default() }]);
@@ -313,7 +313,7 @@ fn runs_of(sidecar: &Sidecar, rate: SampleRate, rows: u64) -> Result<Vec<Run>, R
         }
         end = start + i128::from(run.rows);
     }
-    // Samples recorded in part behind the last whole one.
+    // Samples recorded in part behind the last complete one.
     runs.extend((next.hole_before > 0).then_some(next));
     Ok(runs)
 }

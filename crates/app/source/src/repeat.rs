@@ -1,24 +1,24 @@
-//! A recording that begins again when it ends, with the seam said.
+//! Repetition of a source, with a hole at the seam.
 
 use std::num::NonZeroU64;
 
 use crate::{Description, HoleKind, Piece, Source, SourceError};
 
-/// Plays a source again and again.
+/// Source that plays another one repeatedly.
 ///
-/// The last and the first sample were never neighbours, so the seam is a hole of
-/// [`Repeat::SEAM_SAMPLES`]: readers see that the signal does not go on, and no line is drawn across.
+/// The last and the first sample were never neighbours, so the seam is a hole of [`Repeat::SEAM_SAMPLES`]: readers
+/// see that the signal does not continue, and no line is drawn across.
 pub struct Repeat<S> {
     source: S,
     description: Description,
-    /// Whether this pass has given samples yet; a pass without any would repeat for ever.
+    /// True if this pass has returned samples; a pass without any would repeat for ever.
     given: bool,
-    /// Whether the seam was told and the source is yet to begin again.
+    /// True if the seam was reported and the source is yet to be rewound.
     at_seam: bool,
 }
 
 impl<S: Source> Repeat<S> {
-    /// How many samples are missing at the seam: the least that is a hole.
+    /// Number of samples missing at the seam: the smallest hole.
     pub const SEAM_SAMPLES: u64 = 1;
 
     /// Repeats a source.

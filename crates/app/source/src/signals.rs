@@ -1,7 +1,7 @@
-//! The recorded signals by name: those that are shipped, and those that `cargo xtask data` brings.
+//! Recorded signals by name: the shipped ones, and those that `cargo xtask data` fetches.
 //!
-//! The shipped ones are part of the program, so that a demonstration works from any folder; the others are
-//! looked for in the folders of [`folders`]. `data/README.md` tells where each comes from and under which licence.
+//! The shipped ones are part of the program, so that a demonstration works in any folder; the others are searched in
+//! the folders of [`folders`]. `data/README.md` has the origin and licence of each.
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,20 @@ use sample::StreamName;
 
 use crate::{NpyArray, Recording, Source, SourceError, open_file};
 
-/// How far above the program's own place a `data/external` is looked for: a test's program lies three deep.
+/// Maximum number of folders above the program that are searched for `data/external`: a test's program is three
+/// levels deep.
 const MAX_ANCESTORS: usize = 6;
 
-/// One of the recorded signals.
+/// Recorded signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signal {
-    /// Its name, to be asked for.
+    /// Name of the signal.
     pub name: &'static str,
-    /// The stream name suggested for it.
+    /// Stream name suggested for it.
     pub stream: &'static str,
-    /// What it is, in one line.
+    /// Description in one line.
     pub about: &'static str,
-    /// Whether it is part of the program.
+    /// True if it is part of the program.
     pub shipped: bool,
 }
 
@@ -37,23 +38,23 @@ pub const CATALOGUE: [Signal; 7] = [
     fetched("sound", "signal/sound", "alarm clock, stereo, 6 s at 48 kHz"),
 ];
 
-/// Says why a signal cannot be had.
+/// Reason why a signal is not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignalError {
     /// No signal has this name.
     #[error("unknown recorded signal `{asked}`; known are {}", names())]
     Unknown {
-        /// The name asked for.
+        /// Requested name.
         asked: String,
     },
-    /// It was not brought yet.
+    /// The signal was not fetched yet.
     #[error(
         "the signal `{name}` is not on this machine: its licence does not allow shipping it\n\
          fetch it with `cargo xtask data`, or set its folder with TALLYCAST_DATA"
     )]
     NotFetched {
-        /// The signal.
+        /// Name of the signal.
         name: &'static str,
     },
     /// Its file is damaged.
@@ -75,13 +76,13 @@ const fn fetched(name: &'static str, stream: &'static str, about: &'static str) 
 }
 
 impl Signal {
-    /// Tells whether the signal can be opened here and now.
+    /// Returns whether the signal can be opened on this machine.
     #[must_use]
     pub fn is_present(&self) -> bool {
         self.shipped || self.path().is_some()
     }
 
-    /// Returns where a fetched signal lies, if it was fetched.
+    /// Returns the path of a fetched signal, if it was fetched.
     #[must_use]
     pub fn path(&self) -> Option<PathBuf> {
         let file = format!("{}.npy", self.name);
@@ -91,7 +92,7 @@ impl Signal {
     /// Opens the signal.
     ///
     /// # Errors
-    /// [`SignalError::NotFetched`], [`SignalError::Source`].
+    /// [`SignalError::NotFetched`] if it is not on this machine; [`SignalError::Source`] if its file is damaged.
     ///
     /// # Panics
     /// Never: the names in the catalogue are stream names.
@@ -112,16 +113,16 @@ impl Signal {
     }
 }
 
-/// Returns the signal of a name.
+/// Returns the signal with a name.
 ///
 /// # Errors
-/// [`SignalError::Unknown`] with the names there are.
+/// [`SignalError::Unknown`] with the known names.
 pub fn find(name: &str) -> Result<Signal, SignalError> {
     let found = CATALOGUE.into_iter().find(|signal| signal.name == name);
     found.ok_or_else(|| SignalError::Unknown { asked: name.to_owned() })
 }
 
-/// Opens the signal of a name.
+/// Opens the signal with a name.
 ///
 /// # Errors
 /// Every variant of [`SignalError`].
@@ -129,10 +130,10 @@ pub fn open(name: &str) -> Result<Box<dyn Source>, SignalError> {
     find(name)?.open()
 }
 
-/// Returns the folders where fetched signals are looked for, in this order.
+/// Returns the folders that are searched for fetched signals, in this order.
 ///
-/// `TALLYCAST_DATA` if it is set; `data/external` in the folders above the program, which is where
-/// `cargo xtask data` puts them; `share/tallycast` beside the program's folder.
+/// `TALLYCAST_DATA` if it is set; `data/external` in the folders above the program, where `cargo xtask data` puts
+/// them; `share/tallycast` next to the program's folder.
 #[must_use]
 pub fn folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =

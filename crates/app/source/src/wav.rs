@@ -1,4 +1,4 @@
-//! Sound in WAV files: integers of 8 to 32 bits and floats, as they are, with the scale to full scale beside.
+//! Sound in WAV files: integers of 8 to 32 bits and floats, unchanged, with the scale to full scale in the schema.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -13,7 +13,7 @@ use crate::numbers::numbered;
 use crate::piece::samples_at_once;
 use crate::{Description, FileOptions, Piece, Source, SourceError, Timing};
 
-/// A WAV file being played.
+/// WAV file being played.
 pub struct Wav {
     description: Description,
     reader: WavReader<BufReader<File>>,
@@ -22,42 +22,42 @@ pub struct Wav {
     buffer: Vec<u8>,
 }
 
-/// Says what is wrong with a WAV file.
+/// Error of a WAV file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WavError {
-    /// Not WAV, or a kind of it that is not read.
+    /// The file is not WAV, or of an unsupported kind.
     #[error("not a WAV file of integers or floats: {0}")]
     Format(hound::Error),
-    /// No samples.
+    /// The file has no samples.
     #[error("the file has no samples")]
     Empty,
     /// The file ends early.
     #[error("the file ends within sample {sample} of {promised}: it is truncated")]
     Truncated {
-        /// The sample that is not there, counted from 0.
+        /// Number of the first missing sample, from 0.
         sample: u64,
-        /// How many the header promises.
+        /// Number of samples according to the header.
         promised: u64,
     },
-    /// A rate of zero.
+    /// The rate is zero.
     #[error("the header's rate: {0}")]
     Rate(#[from] units::RateError),
-    /// Another type was asked for.
+    /// Another type was requested.
     #[error("the file's elements are {actual}, not {asked}\nomit --dtype: sound is published unchanged")]
     WrongDtype {
-        /// What they are.
+        /// Type of the file's elements.
         actual: Dtype,
-        /// What was asked for.
+        /// Requested type.
         asked: Dtype,
     },
 }
 
 impl Wav {
-    /// Opens a file, reads its header, and checks that the samples are all there.
+    /// Opens a file, reads its header, and checks that all samples are present.
     ///
     /// # Errors
-    /// [`SourceError::Wav`], [`SourceError::Schema`].
+    /// [`SourceError::Wav`], [`SourceError::Schema`] if the file or its channels are invalid.
     pub fn open(path: &Path, name: StreamName, options: &FileOptions) -> Result<Self, SourceError> {
         let reader = WavReader::open(path).map_err(WavError::Format)?;
         let spec = reader.spec();
@@ -135,7 +135,7 @@ impl Source for Wav {
     }
 }
 
-/// Checks that the file is as long as its header promises.
+/// Checks that the file is as long as its header says.
 fn check_length(path: &Path, promised: u64) -> Result<(), WavError> {
     let failed = |error| WavError::Format(hound::Error::IoError(error));
     let (offset, data_bytes, size_bytes) = data_chunk(path).map_err(failed)?;
@@ -146,7 +146,7 @@ fn check_length(path: &Path, promised: u64) -> Result<(), WavError> {
     Err(WavError::Truncated { sample: present_bytes / (data_bytes / promised).max(1), promised })
 }
 
-/// Finds the samples' chunk; returns where its content begins, the size it promises, and the file's.
+/// Finds the samples' chunk; returns the offset of its content, its size by the header, and the size of the file.
 ///
 /// Source: Multimedia Programming Interface and Data Specifications 1.0 (IBM, Microsoft, 1991), "RIFF".
 fn data_chunk(path: &Path) -> std::io::Result<(u64, u64, u64)> {
@@ -161,7 +161,7 @@ fn data_chunk(path: &Path) -> std::io::Result<(u64, u64, u64)> {
         if id == *b"data" {
             return Ok((file.stream_position()?, chunk_bytes, size_bytes));
         }
-        // Chunks begin at even places.
+        // Chunks begin at even offsets.
         file.seek(SeekFrom::Current(i64::try_from(chunk_bytes.next_multiple_of(2)).expect("33 bits")))?;
     }
 }
@@ -175,7 +175,7 @@ fn dtype_of(spec: WavSpec) -> Dtype {
     }
 }
 
-/// Names the channels as people do, and scales integers so that full scale is one.
+/// Returns the usual names of the channels, and scales integers so that full scale is one.
 fn channels_of(spec: WavSpec) -> Vec<Channel> {
     let scale = match spec.sample_format {
         SampleFormat::Float => 1.0,
@@ -196,7 +196,7 @@ mod tests {
     use crate::open_file;
     use crate::piece::testing::{drain, floats};
 
-    /// Two stereo samples of 16 bits at 48 kHz, byte by byte as the format says.
+    /// Two stereo samples of 16 bits at 48 kHz, byte by byte as in the specification.
     const GOLDEN: &[u8] = b"RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\x01\0\x02\0\x80\xbb\0\0\0\xee\x02\0\x04\0\x10\0\
         data\x08\0\0\0\x01\0\xff\xff\x00\x80\xff\x7f";
 

@@ -1,7 +1,7 @@
 //! Test waveforms of any type, rate and number of channels.
 //!
-//! Sample `n` is a function of `n` alone (noise apart, which is a function of its seed), so a day of a sine
-//! ends in phase to the bit. Channels are spread over one turn, so that they can be told apart.
+//! Sample `n` is a function of `n` alone (except noise, which is also a function of its seed), so a day of a sine
+//! ends in phase to the bit. The phases of channels are spread over one turn, so that they can be distinguished.
 
 use core::fmt;
 use core::str::FromStr;
@@ -15,33 +15,33 @@ use crate::numbers::{numbered_channels, push_f64};
 use crate::piece::samples_at_once;
 use crate::{Description, Piece, Source, SourceError, Timing};
 
-/// How many levels a staircase has.
+/// Number of levels of a staircase.
 const STEPS: f64 = 8.0;
-/// How far a chirp goes above the frequency it begins with.
+/// Ratio of the highest and the lowest frequency of a chirp.
 const CHIRP_FACTOR: f64 = 10.0;
-/// How many turns of its lowest frequency a chirp lasts before it begins again.
+/// Duration of a chirp, in turns of its lowest frequency.
 const CHIRP_TURNS: f64 = 10.0;
 
-/// The form of a waveform.
+/// Shape of a waveform.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// A sine.
     Sine,
-    /// A sine whose frequency rises tenfold, again and again.
+    /// A sine whose frequency rises tenfold, repeatedly.
     Chirp,
     /// A staircase of eight levels.
     Steps,
     /// Uniform noise.
     Noise,
-    /// A rise from the lowest to the highest value, then a fall at once.
+    /// A rise from the lowest to the highest value, then a drop.
     Ramp,
 }
 
 impl Shape {
-    /// Every shape.
+    /// All shapes.
     pub const ALL: [Self; 5] = [Self::Sine, Self::Chirp, Self::Steps, Self::Noise, Self::Ramp];
 
-    /// Returns the name, the same everywhere.
+    /// Returns the name, as used on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Says that a text names no waveform.
+/// Error: the text is not the name of a waveform.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{0}` is not a waveform; choose sine, chirp, steps, noise or ramp")]
 pub struct UnknownShape(pub String);
@@ -74,59 +74,59 @@ impl FromStr for Shape {
     }
 }
 
-/// What a waveform is to be.
+/// Options of a waveform.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WaveOptions {
-    /// The stream's name.
+    /// Name of the stream.
     pub name: StreamName,
-    /// The form.
+    /// Shape of the waveform.
     pub shape: Shape,
     /// Samples per second.
     pub rate: SampleRate,
-    /// How many channels.
+    /// Number of channels.
     pub channels: usize,
-    /// The elements' type.
+    /// Type of the elements.
     pub dtype: Dtype,
-    /// Turns per second; by default a hundredth of the rate, at most 1 Hz.
+    /// Frequency in turns per second; by default a hundredth of the rate, at most 1 Hz.
     pub frequency_hz: Option<f64>,
-    /// The highest value; by default 1 for floats and full scale for integers.
+    /// Highest value; by default 1 for floats and full scale for integers.
     pub amplitude: Option<f64>,
-    /// What noise begins with.
+    /// Seed of noise.
     pub seed: u64,
-    /// How many samples; without end by default.
+    /// Number of samples; without end by default.
     pub samples: Option<u64>,
 }
 
-/// Says why a waveform cannot be made.
+/// Reason why a waveform cannot be made.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaveError {
-    /// A frequency that the rate cannot show.
+    /// The frequency is too high for the rate.
     #[error(
         "invalid frequency {frequency_hz} Hz: it must be above 0 and at most half the rate of {rate} samples per second"
     )]
     Frequency {
-        /// As asked for.
+        /// Requested frequency.
         frequency_hz: f64,
-        /// The rate.
+        /// Sample rate.
         rate: SampleRate,
     },
-    /// An amplitude that is none.
+    /// The amplitude is invalid.
     #[error("invalid amplitude {0}: it must be a finite number above 0")]
     Amplitude(f64),
-    /// A schema the project cannot carry.
+    /// The schema is not supported.
     #[error(transparent)]
     Schema(#[from] SchemaError),
 }
 
-/// A waveform being made.
+/// Waveform being generated.
 pub struct Wave {
     description: Description,
     shape: Shape,
     /// Turns per sample in units of 2⁻⁶⁴ turns, so that multiplying by the index wraps as phases do.
     step: u64,
     amplitude: f64,
-    /// The middle of the type's range: zero, but for unsigned integers.
+    /// Middle of the type's range: zero, except for unsigned integers.
     middle: f64,
     seed: u64,
     noise: Random,
@@ -135,7 +135,7 @@ pub struct Wave {
 }
 
 impl WaveOptions {
-    /// Makes the options that need no choice: one channel of `f4`.
+    /// Creates options with defaults: one channel of `f4`.
     #[must_use]
     pub const fn new(name: StreamName, shape: Shape, rate: SampleRate) -> Self {
         Self {
@@ -151,7 +151,7 @@ impl WaveOptions {
         }
     }
 
-    /// Makes the waveform.
+    /// Creates the waveform.
     ///
     /// # Errors
     /// Every variant of [`WaveError`].
@@ -192,7 +192,7 @@ impl Wave {
         let (dtype, channels) =
             (self.description.schema.dtype, self.description.schema.channels.len() as u64);
         let spread = u64::MAX / channels;
-        // A chirp turns by its own law over a longer period; the others once a period.
+        // A chirp has a longer period with a phase law of its own; the others have one turn per period.
         let step = if self.shape == Shape::Chirp { chirp_step(self.step) } else { self.step };
         for index in self.next_index..self.next_index + count {
             let phase = step.wrapping_mul(index);
@@ -246,7 +246,7 @@ fn chirp_step(step: u64) -> u64 {
     (step as f64 / CHIRP_TURNS) as u64
 }
 
-/// Returns the value, −1 to 1, at a place in the period.
+/// Returns the value, −1 to 1, at a phase of the period.
 fn shape_at(shape: Shape, turns: f64) -> f64 {
     match shape {
         Shape::Sine => (turns * TAU).sin(),
@@ -260,7 +260,7 @@ fn shape_at(shape: Shape, turns: f64) -> f64 {
     }
 }
 
-/// Pushes floats directly: they are the case that must be fast.
+/// Appends floats directly: they are the case that must be fast.
 fn push_value(value: f64, dtype: Dtype, out: &mut Vec<u8>) {
     #[expect(clippy::cast_possible_truncation, reason = "what an f4 is")]
     match dtype {
@@ -339,7 +339,7 @@ mod tests {
             let highest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let expected = match dtype {
                 Dtype::Bool => (0.0, 1.0),
-                // A complex number reads as its magnitude.
+                // A complex number is read as its magnitude.
                 Dtype::C8 | Dtype::C16 => (1.0 / 7.0, 1.0),
                 _ => (middle - full_scale, middle + full_scale),
             };

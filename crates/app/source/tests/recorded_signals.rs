@@ -1,16 +1,16 @@
-//! The recorded signals are what `data/README.md` says: counts, rates, units, first values, holes.
+//! Recorded signals against `data/README.md`: counts, rates, units, first values, holes.
 //!
-//! Signals that are not shipped are tested where they were fetched; the others are told as skipped.
+//! Signals that are not shipped are tested if they were fetched; the others are reported as skipped.
 
 use std::num::NonZeroU64;
 
 use source::{HoleKind, Piece, Source, Timing, signals};
 
-/// What a signal holds.
+/// Content of a signal.
 struct Found {
     description: source::Description,
     bytes: Vec<u8>,
-    /// Samples before it, its samples.
+    /// Number of samples before a hole, and in it.
     holes: Vec<(u64, u64)>,
 }
 
@@ -41,7 +41,7 @@ fn read(name: &str) -> Option<Found> {
 }
 
 impl Found {
-    /// Returns rate, units, and the number of samples that are there.
+    /// Returns rate, units, and the number of samples present.
     fn summary(&self) -> (String, Vec<&str>, usize) {
         let schema = &self.description.schema;
         let units = schema.channels.iter().map(|channel| channel.unit.as_str()).collect();

@@ -1,10 +1,10 @@
-//! Small tables of every kind, and what is refused with its line.
+//! Small tables of every kind, and refused ones with the line of the error.
 
 use super::*;
 use crate::piece::testing::{drain, floats, plenty};
 use crate::{TimeColumn, open_file};
 
-/// Writes a table and opens it; the file exists as long as the first of the pair.
+/// Writes a table and opens it; the file exists until the first of the pair is dropped.
 fn table(
     text: &str,
     options: &FileOptions,
@@ -91,7 +91,7 @@ fn a_sample_that_was_recorded_in_part_is_left_out_whole() {
     let (_file, mut source) = table(text, &allowed).unwrap();
     let (bytes, holes) = drain(&mut source).unwrap();
     assert_eq!((bytes.len(), holes), (5 * 16, vec![hole(3, 1)]));
-    // Without an index nobody knows that the element never came.
+    // Without an index it is unknown that the element never arrived.
     assert!(refusal("t,a\n0,1\n1,\n", &FileOptions::default()).contains("a value is missing"));
 }
 
@@ -131,7 +131,7 @@ fn a_rate_that_the_times_contradict_is_refused() {
     let said = refusal(&text, &at("200"));
     assert!(said.contains("advance at 100 samples per second, not at 200"), "{said}");
     assert_eq!(table(&text, &at("101")).unwrap().1.description().schema.rate, "101".parse().unwrap());
-    // A few rows, which may be around a hole, tell nothing against it.
+    // A few rows, which may be around a hole, are no evidence against it.
     assert!(table("t,a\n0,1\n3,2\n", &at("200")).is_ok());
 }
 

@@ -1,7 +1,8 @@
-//! What a table of the archive says of itself: the description of its stream, in the file's metadata.
+//! Description of its stream in the metadata of an archive's table.
 //!
-//! Nobody else writes it, and other tools may have changed the columns since: whoever uses it looks whether a
-//! column is still what its channel says. The JSON is that of `stream.json`, drawn in `docs/formats/archive.md`.
+//! Only the archive writes it, and other tools may have changed the columns since: users of the description must
+//! check that a column still matches its channel. The JSON is that of `stream.json`, drawn in
+//! `docs/formats/archive.md`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use units::SampleRate;
 
 use super::ParquetError;
 
-/// Where the metadata have it.
+/// Key of the description in the metadata.
 const KEY: &str = "tallycast.description";
 const FORMAT: &str = "tallycast-stream";
 /// The only version so far.
@@ -48,7 +49,7 @@ struct DescribedChannel {
     offset: f64,
 }
 
-/// Reads the schema of the stream that a table was; `None` if it is not from an archive.
+/// Reads the schema of the table's stream; `None` if it is not from an archive.
 pub(super) fn schema_of(metadata: &FileMetaData) -> Result<Option<Schema>, ParquetError> {
     let pairs = metadata.key_value_metadata().into_iter().flatten();
     let Some(text) = pairs.filter(|pair| pair.key == KEY).find_map(|pair| pair.value.as_deref()) else {

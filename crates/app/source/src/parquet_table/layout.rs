@@ -1,7 +1,7 @@
-//! What the columns of a Parquet table are: names, types, and how the elements of a sample lie in them.
+//! Layout of a Parquet table: names and types of columns, and the order of a sample's elements in them.
 //!
-//! Single numbers are read from everybody's tables. Lists are arrays and complex numbers, which only the
-//! description of an archive's table tells apart; without one they are refused.
+//! Single numbers are read from any table. Lists are arrays or complex numbers, which only the description of an
+//! archive's table distinguishes; without one they are refused.
 
 use parquet::basic::{LogicalType, TimeUnit, Type as PhysicalType};
 use parquet::schema::types::ColumnDescriptor;
@@ -11,39 +11,39 @@ use super::ParquetError;
 use crate::columns::{channel_name, is_leading};
 use crate::numbers::heading;
 
-/// A column that becomes a channel.
+/// Column that becomes a channel.
 pub(super) struct Column {
-    /// Which of the file's leaf columns.
+    /// Number of the leaf column in the file.
     pub(super) leaf: usize,
     pub(super) name: String,
-    /// The type of its elements.
+    /// Type of its elements.
     pub(super) dtype: Dtype,
     pub(super) channel: Channel,
     pub(super) nesting: Nesting,
 }
 
-/// How the elements of a row lie in a column.
+/// Structure of a row's elements in a column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nesting {
-    /// Elements in one row.
+    /// Number of elements in one row.
     pub(super) elements: usize,
-    /// Numbers in one element: two where it is complex.
+    /// Number of numbers in one element: two if it is complex.
     pub(super) parts: usize,
-    /// Lists around a number.
+    /// Number of lists around a number.
     pub(super) lists: i16,
-    /// The level at which nothing is null.
+    /// Definition level at which nothing is null.
     pub(super) defined: i16,
 }
 
 impl Nesting {
-    /// Returns how many numbers a row has.
+    /// Returns the number of numbers in a row.
     pub(super) const fn row_numbers(self) -> usize {
         self.elements * self.parts
     }
 }
 
 impl Column {
-    /// Looks at a leaf column: described, if it is still what the description says, or of single numbers.
+    /// Examines a leaf column: described, if it still matches the description, or of single numbers.
     pub(super) fn new(
         leaf: usize,
         descriptor: &ColumnDescriptor,
@@ -65,19 +65,19 @@ impl Column {
     }
 }
 
-/// Returns the heading under which a column is chosen: of a described one its name as it stands.
+/// Returns the heading by which a column is chosen: for a described one its name unchanged.
 pub(super) fn heading_of(leaf: usize, descriptor: &ColumnDescriptor, described: Option<&Schema>) -> Channel {
     let name = column_name(descriptor);
     if described.is_some() { Channel::new(name, "") } else { heading(&name, leaf) }
 }
 
-/// Returns a column's name: of a list that of the list, not of what is in it.
+/// Returns a column's name: for a list that of the list, not of its content.
 fn column_name(descriptor: &ColumnDescriptor) -> String {
     let path = descriptor.path();
     if descriptor.max_rep_level() > 0 { path.parts()[0].clone() } else { path.string() }
 }
 
-/// Refuses lists and nested groups.
+/// Rejects lists and nested groups.
 pub(super) fn check_flat(descriptor: &ColumnDescriptor, name: &str) -> Result<(), ParquetError> {
     if descriptor.max_rep_level() > 0 || descriptor.max_def_level() > 1 {
         let (column, holds) = (name.to_owned(), "lists or nested groups".to_owned());
@@ -86,8 +86,8 @@ pub(super) fn check_flat(descriptor: &ColumnDescriptor, name: &str) -> Result<()
     Ok(())
 }
 
-/// Returns the channel that a column is by the description, and how its elements lie; `None` if it is not one, or
-/// not any more.
+/// Returns the channel of a column by the description, and the structure of its elements; `None` if it has none, or
+/// no longer matches.
 fn as_described<'a>(
     descriptor: &ColumnDescriptor,
     name: &str,
@@ -104,7 +104,7 @@ fn as_described<'a>(
     Some((channel, Nesting { elements, parts, lists, defined: descriptor.max_def_level() }))
 }
 
-/// Returns the type of the numbers that an element is made of, and how many they are.
+/// Returns the type of the numbers in an element, and their number.
 pub(super) const fn parts_of(dtype: Dtype) -> (Dtype, usize) {
     match dtype {
         Dtype::C8 => (Dtype::F4, 2),
@@ -113,7 +113,7 @@ pub(super) const fn parts_of(dtype: Dtype) -> (Dtype, usize) {
     }
 }
 
-/// Returns the dtype of the numbers in a column, or what it holds instead.
+/// Returns the dtype of the numbers in a column, or else a description of its content.
 fn number_dtype(column: &ColumnDescriptor) -> Result<Dtype, String> {
     let integer = match column.logical_type_ref() {
         None => None,
@@ -136,7 +136,7 @@ fn number_dtype(column: &ColumnDescriptor) -> Result<Dtype, String> {
     }
 }
 
-/// Returns the type that keeps every digit of all columns, or the one asked for.
+/// Returns the type that keeps every digit of all columns, or the requested one.
 pub(super) fn common_dtype(columns: &[Column], asked: Option<Dtype>) -> Result<Dtype, ParquetError> {
     let first = &columns[0];
     let other = columns.iter().find(|column| column.dtype != first.dtype);

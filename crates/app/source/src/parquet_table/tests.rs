@@ -1,4 +1,4 @@
-//! Small tables of every kind, written with the crate itself, and what is refused.
+//! Small tables of every kind, written with the crate itself, and refused ones.
 
 use super::*;
 use crate::open_file;
@@ -11,7 +11,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use std::sync::Arc;
 
-/// A column to write: values with definition levels where it is optional.
+/// Column to write: values with definition levels if it is optional.
 enum Content {
     Int32(Vec<i32>),
     Int64(Vec<i64>),
@@ -183,7 +183,7 @@ fn truncated_and_foreign_files_are_refused() {
     assert!(refusal(&empty, &at("1")).contains("no rows"));
 }
 
-/// A table as the archive writes it: samples 5, 6 and 9 of a scaled channel, and of a pair.
+/// Schema of a table of the archive: samples 5, 6 and 9 of a scaled channel, and of a pair.
 const RECORDED: &str = "message m { required int64 index (INTEGER(64, false)); required int64 time_ns; \
     optional int32 a; optional group pair (LIST) { repeated group list { optional int32 item; } } }";
 const DESCRIPTION: &str = r#"{"format": "tallycast-stream", "version": 1, "stream": "lab/probe", "dtype": "i32",
@@ -191,7 +191,7 @@ const DESCRIPTION: &str = r#"{"format": "tallycast-stream", "version": 1, "strea
         {"name": "a", "unit": "V", "shape": [], "scale": 0.5, "offset": 1.0},
         {"name": "pair", "unit": "", "shape": [2], "scale": 1.0, "offset": 0.0}]}"#;
 
-/// Writes that table; the pair's levels say how it lies.
+/// Writes that table; the pair's levels determine its structure.
 fn recorded(pair: [&[i16]; 2], description: Option<&str>) -> tempfile::NamedTempFile {
     let values = (0..pair[0].iter().filter(|level| **level == 3).count()).map(|value| value as i32);
     let columns = [

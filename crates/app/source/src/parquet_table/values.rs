@@ -1,4 +1,4 @@
-//! The values of one column, from Parquet's few physical types to elements of any dtype.
+//! Values of one column, from Parquet's few physical types to elements of any dtype.
 
 use parquet::column::reader::ColumnReader;
 use parquet::errors::ParquetError as CrateError;
@@ -17,7 +17,7 @@ pub(super) enum Values {
     Double(Vec<Option<f64>>),
 }
 
-/// Does the same with whatever the values are.
+/// Evaluates the same expression for every type of values.
 macro_rules! with_values {
     ($values:expr, $inner:ident => $do:expr) => {
         match $values {
@@ -40,7 +40,7 @@ impl Values {
 
     /// Reads exactly `count` values of a column of single numbers.
     pub(super) fn plain(reader: &mut ColumnReader, count: usize) -> Result<Self, ParquetError> {
-        // Whatever is not null has the highest level there is, which is 1 in a column that may hold nulls.
+        // A value that is not null has the highest level, which is 1 in a column that may hold nulls.
         let single = Nesting { elements: 1, parts: 1, lists: 0, defined: 1 };
         Ok(Self::read(reader, count, single)?.expect("single numbers are of one shape"))
     }
@@ -79,14 +79,14 @@ impl Values {
         with_values!(self, values => values.len())
     }
 
-    /// Returns where the nulls are.
+    /// Returns the positions of the nulls.
     pub(super) fn nulls(&self) -> Vec<usize> {
         with_values!(self, values => {
             values.iter().enumerate().filter(|(_, value)| value.is_none()).map(|(place, _)| place).collect()
         })
     }
 
-    /// Returns where the first value is that is not a finite number.
+    /// Returns the position of the first value that is not a finite number.
     pub(super) fn not_finite(&self) -> Option<usize> {
         match self {
             Self::Float(values) => values.iter().position(|value| value.is_some_and(|it| !it.is_finite())),
@@ -95,7 +95,7 @@ impl Values {
         }
     }
 
-    /// Returns the values as times, `None` where they are none. Units: nanoseconds.
+    /// Returns the values as times, `None` for invalid ones. Units: nanoseconds.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -116,7 +116,7 @@ impl Values {
         }
     }
 
-    /// Returns the values as sample indices, `None` where they are none.
+    /// Returns the values as sample indices, `None` for invalid ones.
     pub(super) fn indices(&self) -> Vec<Option<u64>> {
         match self {
             Self::Int32(values) => values.iter().map(|it| u64::try_from((*it)?).ok()).collect(),
@@ -125,7 +125,7 @@ impl Values {
         }
     }
 
-    /// Appends the values as elements: as they are where the types agree, else by way of a float.
+    /// Appends the values as elements: unchanged if the types agree, else converted through a float.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -181,10 +181,10 @@ impl Values {
     }
 }
 
-/// Brings what a column holds into rows of the same length; a complex number that is null counts as its two parts.
+/// Arranges a column's values in rows of the same length; a complex number that is null counts as its two parts.
 ///
-/// `None` if a row is not of the shape. Repetition levels say how many lists around a number go on from the number
-/// before it: none at the beginning of a row, all but the innermost at that of a complex number.
+/// `None` if a row has another shape. The repetition level of a number is the number of lists around it that continue
+/// from the number before it: none at the beginning of a row, all but the innermost at that of a complex number.
 /// Source: Dremel (Melnik et al. 2010, §4.1), as in Parquet's "Nested Encoding".
 fn regular<T: Copy>(values: Vec<Option<T>>, repetition: &[i16], nesting: Nesting) -> Option<Vec<Option<T>>> {
     if nesting.lists == 0 {
