@@ -63,12 +63,12 @@ fn mean_bytes((before, after): (&Snapshot, &Snapshot), names: [&str; 4]) -> u64 
 fn next_time(after: &Snapshot, socket: &Socket, wanted: u64) -> Remedy {
     let asks_for_none = after.settings.rmem_default_bytes == Some(u64::from(socket.buffer_bytes));
     if asks_for_none {
-        let what = "a larger receive buffer for programs that ask for none; start the reader again";
+        let what = "a larger receive buffer for programs that request none; start the reader again";
         return Remedy::by_sysctl(what, "net.core.rmem_default", wanted, after.settings.rmem_default_bytes);
     }
     // The kernel doubles the requested size.
     let asked = wanted / 2;
-    let what = format!("a larger receive buffer: let the reader ask for {asked} bytes (SO_RCVBUF)");
+    let what = format!("a larger receive buffer: let the reader request {asked} bytes (SO_RCVBUF)");
     match after.settings.rmem_max_bytes {
         Some(limit) if limit >= asked => Remedy::by_hand(&what),
         limit => Remedy::by_sysctl(&what, "net.core.rmem_max", asked, limit),

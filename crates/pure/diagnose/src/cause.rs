@@ -65,10 +65,10 @@ impl fmt::Display for Cause {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::TooSlow => "the reader ran all the time and could not keep up",
-            Self::Starved => "the reader could have run and had no processor",
+            Self::Starved => "the reader was runnable and had no processor",
             Self::Blocked => "the reader was blocked, as by a disk or by swapping",
             Self::BlockedByDisk => "the reader was blocked by a disk",
-            Self::BlockedBySwap => "the reader was blocked by its own memory, which had gone to swap",
+            Self::BlockedBySwap => "the reader was blocked by its own memory, which had been swapped out",
             Self::Burst => "the reader slept most of the time: bursts are larger than its buffer",
         })
     }

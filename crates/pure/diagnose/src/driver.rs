@@ -38,7 +38,7 @@ enum Kind {
 
 const NO_ROOM: &str =
     "the device had no room for them: its ring was full; packets of any protocol are counted";
-const LARGER_RING: &str = "make the ring larger (`ethtool -g DEVICE`, `-G DEVICE rx N`), let the card tell sooner what came (`ethtool -C DEVICE rx-usecs N`), or switch flow control on (`ethtool -A DEVICE rx on`)";
+const LARGER_RING: &str = "make the ring larger (`ethtool -g DEVICE`, `-G DEVICE rx N`), shorten the card's interrupt delay (`ethtool -C DEVICE rx-usecs N`), or switch flow control on (`ethtool -A DEVICE rx on`)";
 
 /// Meanings of names. Source: documentation and sources of the drivers in Linux 6.18 (`drivers/net/ethernet`,
 /// `veth.c`, `virtio_net.c`).

@@ -184,7 +184,7 @@ impl Peers {
             "group-joined",
             Judgement::Fail,
             "own probes to the group do not come back",
-            "this host did not join where it sends to, or a firewall of its own is in the way",
+            "this host did not join the group that it sends to, or its own firewall drops the probes",
         )
         .with_remedies([
             Remedy::by_hand("name the interface (`--interface`, `iface=` on the bus)"),
@@ -194,10 +194,10 @@ impl Peers {
 }
 
 fn nobody(time: Duration) -> Check {
-    let live = format!("nobody else was heard in {:.0} s", time.as_secs_f64());
-    let why = "one host alone cannot tell: the same command must run on another one at the same time; if it does, neither hears the other";
+    let live = format!("no other host was received in {:.0} s", time.as_secs_f64());
+    let why = "one host alone cannot test it: the same command must run on another one at the same time; if it does, neither receives the other";
     Check::new("company", Judgement::Fail, live, why).with_remedies([
-        Remedy::by_hand("run it there, too, and here with `--peer HOST`: what comes directly tells whether only the group is lost"),
+        Remedy::by_hand("run it there, too, and here with `--peer HOST`: unicast probes show whether only the group is lost"),
         Remedy::by_hand("between routed networks groups need more than one hop (`ttl=` on the bus) and a router that forwards them"),
     ])
 }
@@ -259,7 +259,7 @@ impl Peer {
         if group.stopped_before(direct) {
             let after = group.last_at.map_or(Duration::ZERO, |at| at.since(began));
             let live = format!(
-                "from {name} nothing by the group any more after {:.0} s, directly it goes on",
+                "from {name} nothing by the group after {:.0} s, while unicast continues",
                 after.as_secs_f64()
             );
             return Check::new("group-lasts", Judgement::Fail, live, FORGOTTEN).with_remedies(querier());
@@ -278,37 +278,36 @@ impl Peer {
     fn leaves(&self, began: Instant) -> Check {
         let name = self.name();
         let Some(Reported { heard, group_rose_at, direct_rose_at }) = self.reported else {
-            let live = format!("{name} does not say that it hears this host");
+            let live = format!("{name} does not report that it receives this host");
             if self.group.count + self.direct.count < ENOUGH {
                 return Check::new(
                     "group-leaves",
                     Judgement::NotSeen,
                     live,
-                    "it was not heard for long enough",
+                    "it was not received for long enough",
                 );
             }
             let why =
                 "its probes arrive here, and ours do not arrive there, neither by the group nor directly";
             return Check::new("group-leaves", Judgement::Fail, live, why).with_remedies([Remedy::by_hand(
-                "look for a firewall between the two, or a way that leads one way only",
+                "look for a firewall between the two, or a path that works in one direction only",
             )]);
         };
         if heard.by_group == 0 {
-            let live = format!("{name} hears nothing of this host by the group, {} directly", heard.directly);
+            let live =
+                format!("{name} receives nothing from this host by the group, {} directly", heard.directly);
             return Check::new("group-leaves", Judgement::Fail, live, NOT_BY_GROUP)
-                .with_remedies([Remedy::by_hand(
-                    "run the same there: it tells what that host can do about it",
-                )])
+                .with_remedies([Remedy::by_hand("run the same there: it reports remedies for that host")])
                 .with_remedies(querier());
         }
         if direct_rose_at.since(group_rose_at) > STOPPED {
             let live = format!(
-                "{name} hears nothing by the group any more after {:.0} s, directly it goes on",
+                "{name} receives nothing by the group after {:.0} s, while unicast continues",
                 group_rose_at.since(began).as_secs_f64()
             );
             return Check::new("group-lasts", Judgement::Fail, live, FORGOTTEN).with_remedies(querier());
         }
-        let live = format!("{name} hears this host by the group ({} probes)", heard.by_group);
+        let live = format!("{name} receives this host by the group ({} probes)", heard.by_group);
         Check::new("group-leaves", Judgement::Ok, live, "")
     }
 
@@ -323,7 +322,7 @@ impl Peer {
             checks.push(if largest >= sent {
                 Check::new("largest-datagram", Judgement::Ok, live, "")
             } else {
-                let why = "larger ones leave their host in one piece and do not come: something between has a smaller MTU";
+                let why = "larger ones leave their host unfragmented and do not arrive: a device between has a smaller MTU";
                 Check::new("largest-datagram", Judgement::Fail, live, why).with_remedies([
                     Remedy::by_hand("one MTU for all hosts and switches of the network"),
                     Remedy::by_hand(&format!("or datagrams that fit: `mtu={}` on the bus, which counts headers, too", largest + headers)),
@@ -340,15 +339,15 @@ impl Peer {
     }
 }
 
-const NOT_BY_GROUP: &str = "the two reach each other, but the group does not make the way: not joined on the interface where it comes in, \
-                            dropped by rp_filter or a firewall, or a switch that does not pass it on";
-const FORGOTTEN: &str = "a switch or bridge that snoops on IGMP forgets members that nobody asks: without a querier groups stop after some \
+const NOT_BY_GROUP: &str = "the two reach each other, but the group does not get through: not joined on the interface where it arrives, \
+                            dropped by rp_filter or a firewall, or not forwarded by a switch";
+const FORGOTTEN: &str = "a switch or bridge that snoops on IGMP forgets members without a querier: groups then stop after some \
                          minutes";
 
 fn not_here() -> [Remedy; 2] {
     [
         Remedy::by_hand(
-            "`tallycast doctor watch` tells what this host drops; `tallycast doctor audit` looks at rp_filter and interfaces",
+            "`tallycast doctor watch` reports what this host drops; `tallycast doctor audit` looks at rp_filter and interfaces",
         ),
         Remedy::by_hand("on the switch: IGMP snooping needs a querier, or must be off for this network"),
     ]
@@ -464,10 +463,7 @@ mod tests {
         assert_eq!(scene.judged(0), [("group-lasts", Judgement::Fail)]);
         assert_eq!(scene.judged(1), [("group-lasts", Judgement::Fail)]);
         let live = &scene.peers[0].judge(scene.now, 1_472)[1].live;
-        assert_eq!(
-            live,
-            "from daq-2 (10.0.0.2) nothing by the group any more after 4 s, directly it goes on"
-        );
+        assert_eq!(live, "from daq-2 (10.0.0.2) nothing by the group after 4 s, while unicast continues");
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl Field {
 /// Error: the text is not a profile.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "`{0}` is no profile: write `tallycast`, `rtp`, or where the number stands, as offset and size in bytes: \
+    "invalid profile `{0}`: write `tallycast`, `rtp`, or the place of the number, as offset and size in bytes: \
      `number=0:4`, `number=4:8,stream=0:4,order=big`"
 )]
 pub struct NoProfile(pub String);

@@ -17,8 +17,8 @@ pub(crate) struct Meaning {
 
 const NO_NEIGHBOUR: Meaning = Meaning {
     stage: Stage::SenderIp,
-    why: "the receiver's hardware address was not known: it did not answer, or too many waited for its answer",
-    remedy: "see whether the receiver is there (`ip neigh`); let datagrams wait longer for it (net.ipv4.neigh.DEVICE.unres_qlen_bytes), or give it a permanent entry (`ip neigh replace … nud permanent`)",
+    why: "the receiver's hardware address was not known: it did not answer, or too many datagrams waited for its answer",
+    remedy: "see whether the receiver is up (`ip neigh`); let datagrams wait longer for it (net.ipv4.neigh.DEVICE.unres_qlen_bytes), or give it a permanent entry (`ip neigh replace … nud permanent`)",
 };
 
 /// Meanings with their reasons, as the kernel names them without `SKB_DROP_REASON_`.
@@ -28,7 +28,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         &["IP_OUTNOROUTES", "BPF_CGROUP_EGRESS", "PKT_TOO_BIG"],
         Meaning {
             stage: Stage::SenderIp,
-            why: "the way out refused them: no route, a control group's program, or too large",
+            why: "the send path refused them: no route, a control group's program, or too large",
             remedy: "see route and interface (`ip route get ADDRESS`) and the datagrams' size (`mtu=` on the bus)",
         },
     ),
@@ -77,7 +77,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         &["IP_RPFILTER"],
         Meaning {
             stage: Stage::ReceiverIp,
-            why: "the way back to their sender leads over another interface (rp_filter)",
+            why: "the route back to their sender uses another interface (rp_filter)",
             remedy: "set net.ipv4.conf.INTERFACE.rp_filter and …conf.all.rp_filter to 2 or 0, or add a route to the sender",
         },
     ),
@@ -123,7 +123,7 @@ const REASONS: &[(&[&str], Meaning)] = &[
         &["NO_SOCKET"],
         Meaning {
             stage: Stage::ReceiverNoSocket,
-            why: "no socket was bound where they were sent to",
+            why: "no socket was bound to their destination",
             remedy: "start the reader first, and see that port and address are those it is bound to",
         },
     ),
@@ -157,18 +157,18 @@ const REASONS: &[(&[&str], Meaning)] = &[
 const FIREWALL: &str = "NETFILTER_DROP";
 const FIREWALL_OUT: Meaning = Meaning {
     stage: Stage::SenderIp,
-    why: "a firewall rule of this host dropped them on their way out",
+    why: "a firewall rule of this host dropped outgoing packets",
     remedy: "find the rule (`nft list ruleset`, `iptables -vnL OUTPUT`)",
 };
 const FIREWALL_IN: Meaning = Meaning {
     stage: Stage::ReceiverHook,
-    why: "a firewall rule of this host dropped them on their way in",
+    why: "a firewall rule of this host dropped incoming packets",
     remedy: "find the rule (`nft list ruleset`, `iptables -vnL INPUT`)",
 };
 
 const NOT_WANTED: Meaning = Meaning {
     stage: Stage::ReceiverIp,
-    why: "nobody had joined their group on the interface they came by, or their address is not this host's",
+    why: "their group was not joined on the interface where they arrived, or their address is not this host's",
     remedy: "let the reader join on that interface (`iface=` on the bus; `ip maddress` shows who joined where)",
 };
 const NO_MEMORY_FOR_FRAGMENTS: Meaning = Meaning {
@@ -185,26 +185,26 @@ const PROGRAM_ON_DEVICE: Meaning = Meaning {
 /// Meaning of a hole at a checkpoint without a drop event.
 const MISSING_BEHIND_QUEUE: Meaning = Meaning {
     stage: Stage::SenderQdisc,
-    why: "they came to the queue of the device they leave by, and not out of it",
+    why: "they entered the queue of the device they leave by, and did not leave it",
     remedy: "send at a lower rate, or make its limit larger (`tc -s qdisc` shows which)",
 };
 const NEVER_CAME: Meaning = Meaning {
     stage: Stage::Network,
-    why: "they never came in at this host: lost on the way, or at their sender after all that this host can see",
-    remedy: "let a doctor watch at the sender's host too (`doctor watch --checkpoints`): what leaves it whole is lost by what lies between; look there at switch counters, speeds that differ, flow control and MTU (`doctor preflight GROUP`)",
+    why: "they never arrived at this host: lost on the path, or at their sender after the last point that this host can see",
+    remedy: "let a doctor watch at the sender's host too (`doctor watch --checkpoints`): datagrams that leave it are lost between the hosts; look there at switch counters, speeds that differ, flow control and MTU (`doctor preflight GROUP`)",
 };
 
 /// Functions that discard packets without a route: one that discards (`blackhole`), or one whose device is down.
 const DISCARDED: [&str; 2] = ["dst_discard", "dst_discard_out"];
 const NO_WAY_OUT: Meaning = Meaning {
     stage: Stage::SenderIp,
-    why: "the route they were to leave by discards them: a blackhole, or its device went down",
+    why: "their outgoing route discards them: a blackhole, or its device went down",
     remedy: "see route and device (`ip route get ADDRESS`, `ip link`)",
 };
 const NO_WAY_IN: Meaning = Meaning {
     stage: Stage::ReceiverIp,
     why: "the route for their address discards them on this host: a blackhole, or its device went down",
-    remedy: "see the routes of this host for where they were sent to (`ip route get ADDRESS`, `ip route show type blackhole`)",
+    remedy: "see this host's route to their destination (`ip route get ADDRESS`, `ip route show type blackhole`)",
 };
 
 /// Functions of the kernel that free without a reason (`NOT_SPECIFIED`).

@@ -40,7 +40,7 @@ const RULES: &[Rule] = &[
         place: Where::Namespace,
         stage: Stage::SenderIp,
         unit: Unit::Packets,
-        why: "there is no route to where they were sent",
+        why: "there is no route to their destination",
         remedies: |_| {
             vec![Remedy::by_hand(
                 "add a route to the destination, or name the interface (`iface=` on the bus)",
@@ -55,7 +55,7 @@ const RULES: &[Rule] = &[
         why: "the queue discipline of the device they leave by had no room for them; packets of any protocol are counted",
         remedies: |_| {
             vec![
-                Remedy::by_hand("send at a lower rate: pace the sender below what the device carries"),
+                Remedy::by_hand("send at a lower rate: pace the sender below the rate of the device"),
                 Remedy::by_hand("make the limit of the queue larger (`tc -s qdisc` shows which)"),
             ]
         },
@@ -87,7 +87,7 @@ const RULES: &[Rule] = &[
         place: Where::Devices,
         stage: Stage::ReceiverNic,
         unit: Unit::Packets,
-        why: "the device had no room for them, or nobody wanted their protocol; packets of any protocol are counted",
+        why: "the device had no room for them, or no program receives their protocol; packets of any protocol are counted",
         remedies: |_| {
             vec![Remedy::by_hand(
                 "see which count rises (`ethtool -S`); make the ring larger (`ethtool -g`, `-G rx`), or switch flow control on (`ethtool -A`)",
@@ -107,7 +107,7 @@ const RULES: &[Rule] = &[
         place: Where::Namespace,
         stage: Stage::ReceiverIp,
         unit: Unit::Packets,
-        why: "the way back to their sender leads over another interface (rp_filter)",
+        why: "the route back to their sender uses another interface (rp_filter)",
         remedies: |_| {
             vec![Remedy::by_hand(
                 "set net.ipv4.conf.INTERFACE.rp_filter and …conf.all.rp_filter to 2 or 0, or add a route to the sender",
@@ -143,7 +143,7 @@ const RULES: &[Rule] = &[
         place: Where::Namespace,
         stage: Stage::ReceiverNoSocket,
         unit: Unit::Datagrams,
-        why: "no socket was bound where they were sent to",
+        why: "no socket was bound to their destination",
         remedies: |_| {
             vec![Remedy::by_hand(
                 "start the reader first, and see that port and address are those it is bound to",

@@ -115,7 +115,7 @@ fn say(finding: &mut Finding, processors: &[Processor<'_>], before: &Snapshot, a
     }
     if !squeezed.is_empty() {
         let numbers: Vec<&str> = squeezed.iter().map(|it| it.number()).collect();
-        let what = "its turn was over before its work was";
+        let what = "its turn ended before its work was done";
         finding.why =
             format!("{}; {what} (softnet_time_squeeze, processor {})", finding.why, numbers.join(", "));
         finding.remedies.push(longer_turns(after));
@@ -134,7 +134,7 @@ fn spread(has_others: bool, device: Option<&str>) -> Remedy {
             "spread what comes in over the other processors: several queues (`ethtool -L {device} combined N`), RPS (`echo MASK > /sys/class/net/{device}/queues/rx-0/rps_cpus`); keep the reader off this one"
         )
     } else {
-        "let fewer packets come, or each cost less: larger datagrams, trains (UDP_GRO), shorter firewall rule sets; every processor is busy with them".to_owned()
+        "reduce the number of packets or the cost of each: larger datagrams, trains (UDP_GRO), shorter firewall rule sets; every processor is busy with them".to_owned()
     })
 }
 
@@ -145,7 +145,7 @@ const BUDGET_TIME: &str = "net.core.netdev_budget_usecs";
 
 /// Returns a remedy for a person: it affects the whole host, and a measurement of one stream would not prove it.
 fn longer_turns(after: &Snapshot) -> Remedy {
-    let what = "let a softirq work longer before it gives way: twice the packets and the time";
+    let what = "let a softirq work longer before it yields: twice the packets and the time";
     let now = |name: &str| after.levels.get(name).copied();
     let Some((packets, time)) = now(BUDGET).zip(now(BUDGET_TIME)) else {
         return Remedy::by_hand(&format!(

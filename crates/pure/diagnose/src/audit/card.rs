@@ -91,7 +91,7 @@ fn not_reported<'a>(interfaces: impl Iterator<Item = &'a Interface>) -> Option<C
     };
     let list: Vec<String> = interfaces.filter_map(of).collect();
     let why = format!(
-        "the driver does not tell: {}; of a virtual card its host decides, and only the host can be asked",
+        "not reported by the driver: {}; the settings of a virtual card are those of its host, and can only be read there",
         list.join("; ")
     );
     (!list.is_empty()).then(|| Check::not_seen("card-settings", &why))
@@ -100,10 +100,10 @@ fn not_reported<'a>(interfaces: impl Iterator<Item = &'a Interface>) -> Option<C
 fn ring(interface: &Interface) -> Option<Check> {
     const CHECK: &str = "card-ring";
     let (name, ring) = (&interface.name, interface.card.ring?);
-    let why = "what comes while this ring is full is lost before the host sees it";
+    let why = "packets that arrive while this ring is full are lost before the host sees them";
     let Some(lost) = interface.card.had_no_room else {
         let live = format!("{name}: {} of {} entries", ring.entries, ring.most);
-        let why = "whether it was ever too small cannot be told: the link's counters cannot be read here";
+        let why = "it is unknown whether it was ever too small: the link's counters cannot be read here";
         return Some(Check::new(CHECK, Judgement::NotSeen, live, why));
     };
     let live = format!("{name}: {} of {} entries, {lost} found no room", ring.entries, ring.most);
@@ -113,14 +113,10 @@ fn ring(interface: &Interface) -> Option<Check> {
     let check = Check::new(CHECK, Judgement::Warn, live, why);
     let flow_control = interface.card.pause.filter(|pause| !pause.asks).map(|_| {
         let set = |value| format!("ethtool -A {name} tx {value}");
-        Remedy::by_command(
-            "let the card make the switch wait, if the switch does its part",
-            set("on"),
-            set("off"),
-        )
+        Remedy::by_command("let the card pause the switch, if the switch supports it", set("on"), set("off"))
     });
     if ring.entries >= ring.most {
-        let slower = Remedy::by_hand("it cannot be larger: spread what comes over more queues or links");
+        let slower = Remedy::by_hand("it is at its maximum: spread the traffic over more queues or links");
         return Some(check.recommending("another way", [slower].into_iter().chain(flow_control)));
     }
     let larger = ring.entries.saturating_mul(2).clamp(1, ring.most);
@@ -133,7 +129,7 @@ fn channels(interface: &Interface, facts: &Facts) -> Option<Check> {
     const CHECK: &str = "card-channels";
     let (name, channels) = (&interface.name, interface.card.channels?);
     let live = format!("{name}: {} of {} queues", channels.count, channels.most);
-    let why = "each queue has a ring and an interrupt of its own; more of them than processors help nobody";
+    let why = "each queue has its own ring and interrupt; more queues than processors have no benefit";
     let processors = facts.processors.as_ref().and_then(|it| u32::try_from(it.online.len()).ok());
     let useful = processors.map_or(channels.count, |count| channels.most.min(count));
     let lost = interface.card.had_no_room.unwrap_or(0);
@@ -154,10 +150,9 @@ fn coalescing(interface: &Interface, facts: &Facts) -> Option<Check> {
     let Coalescing { microseconds, packets, is_adaptive } = coalescing;
     let adaptive = if is_adaptive { ", adaptive" } else { "" };
     let live = format!("{name}: after {microseconds} µs or {packets} packets{adaptive}");
-    let why =
-        "while the card waits with its interrupt the ring fills; without any wait each packet may interrupt";
+    let why = "while the card delays its interrupt the ring fills; without a delay each packet may interrupt";
     let Some(ring) = interface.card.ring else {
-        let why = "how much room the ring has for what comes meanwhile is not told";
+        let why = "the driver does not report how much room the ring has meanwhile";
         return Some(Check::new(CHECK, Judgement::NotSeen, live, why));
     };
     // The other half is for packets that arrive until the host responds.
@@ -170,9 +165,9 @@ fn coalescing(interface: &Interface, facts: &Facts) -> Option<Check> {
     }
     let shorter = (room / per_second * 1e6).floor() as u32;
     let set = |microseconds| format!("ethtool -C {name} rx-usecs {microseconds}");
-    let remedy = Remedy::by_command("a shorter wait", set(shorter), set(microseconds));
+    let remedy = Remedy::by_command("a shorter delay", set(shorter), set(microseconds));
     let why = format!(
-        "{why}: {meanwhile:.0} datagrams come in that time ({}), and half the ring holds {room:.0}",
+        "{why}: {meanwhile:.0} datagrams arrive in that time ({}), and half the ring holds {room:.0}",
         facts.load.origin
     );
     Some(Check::new(CHECK, Judgement::Warn, live, why).recommending(format!("{shorter} µs"), [remedy]))
@@ -190,7 +185,7 @@ fn pause(interface: &Interface) -> Option<Check> {
         word(pause.obeys),
         word(pause.asks)
     );
-    let why = "802.3x makes a sender wait instead of losing, for all of its streams at once; it helps only if the switch does it, too";
+    let why = "802.3x makes a sender wait instead of losing, for all of its streams at once; it helps only if the switch supports it, too";
     Some(Check::new("card-pause", Judgement::Ok, live, why))
 }
 

@@ -58,7 +58,7 @@ pub(super) fn firewall(facts: &Facts) -> Vec<Check> {
 
 fn summary(chains: &[Chain]) -> Check {
     let why =
-        "what a rule drops is lost silently, unless the rule counts; that there are rules is nothing wrong";
+        "packets that a rule drops are lost silently, unless the rule counts; rules as such are no fault";
     let rules: u64 = chains.iter().map(|chain| chain.rules).sum();
     let uncounted = chains.iter().flat_map(|it| &it.drops).filter(|rule| rule.packets.is_none()).count();
     let hooked = chains.iter().filter_map(|chain| {
@@ -68,7 +68,7 @@ fn summary(chains: &[Chain]) -> Check {
     let hooked: Vec<String> = hooked.collect();
     let live = match (rules, hooked.is_empty()) {
         (0, true) => "no rules".to_owned(),
-        (_, true) => format!("{}, which nothing comes by", in_words(rules)),
+        (_, true) => format!("{}, without a hook for packets", in_words(rules)),
         _ => hooked.join("; "),
     };
     let live = match uncounted {
@@ -136,7 +136,7 @@ mod tests {
         let one = Chain { rules: 1, drops_the_rest: false, ..chain(&[]) };
         assert_eq!(judged(Some(vec![one]), None), ok("input: 1 rule"));
         let inner = Chain { hook: None, drops_the_rest: false, ..chain(&[]) };
-        assert_eq!(judged(Some(vec![inner]), None), ok("3 rules, which nothing comes by"));
+        assert_eq!(judged(Some(vec![inner]), None), ok("3 rules, without a hook for packets"));
         let silent = judged(Some(vec![chain(&[(true, None), (true, Some(0))])]), None);
         assert_eq!(silent, ok("input: 3 rules, drops the rest; 1 that drop and do not count"));
     }

@@ -42,14 +42,14 @@ pub(super) fn memberships(facts: &Facts) -> Vec<Check> {
     let outside = facts.interfaces.iter().filter(|it| !it.is_loopback && it.takes_groups);
     let one = |interface: &Interface| {
         let Some(groups) = &interface.groups else {
-            return Check::not_seen(CHECK, &format!("/proc/net/igmp tells nothing of {}", interface.name));
+            return Check::not_seen(CHECK, &format!("/proc/net/igmp has no entry for {}", interface.name));
         };
         let version = groups.igmp_version.map_or_else(String::new, |version| format!(", IGMPv{version}"));
         let shown = groups.joined.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
         let more = if groups.joined.len() > SHOWN { ", …" } else { "" };
         let list = if shown.is_empty() { String::new() } else { format!(" ({shown}{more})") };
         let live = format!("{}: {} joined{list}{version}", interface.name, groups.joined.len());
-        let why = "a group comes in by the interface it was joined on, and by no other; no counter moves for it elsewhere";
+        let why = "a group is received on the interface where it was joined, and on no other; no counter rises for it elsewhere";
         Check::new(CHECK, Judgement::Ok, live, why)
     };
     outside.map(one).collect()
@@ -64,7 +64,7 @@ pub(super) fn queriers(facts: &Facts) -> Vec<Check> {
     let (heard, not_heard): (Vec<_>, Vec<_>) =
         links.map(|it| (it, heard(it))).partition(|(_, it)| it.is_some());
     let heard = heard.into_iter().filter_map(|(interface, version)| {
-        let live = format!("{}: a querier of version {} was heard", interface.name, version?);
+        let live = format!("{}: a querier of version {} was received", interface.name, version?);
         Some(Check::new(CHECK, Judgement::Ok, live, WHY))
     });
     let names: Vec<&str> = not_heard.iter().map(|(it, _)| it.name.as_str()).collect();
@@ -72,7 +72,7 @@ pub(super) fn queriers(facts: &Facts) -> Vec<Check> {
 }
 
 const CHECK: &str = "group-querier";
-const WHY: &str = "a switch that snoops forgets who joined unless a querier asks for it again, and the group ends there: after 260 s as a rule";
+const WHY: &str = "a switch that snoops forgets members unless a querier asks for them again, and the group ends there: after 260 s as a rule";
 
 /// Returns the IGMP version of a querier that was received: a host keeps it only for an older one.
 fn heard(interface: &Interface) -> Option<u8> {
@@ -84,11 +84,11 @@ fn heard(interface: &Interface) -> Option<u8> {
 fn not_seen(names: &[&str]) -> Option<Check> {
     let first = names.first()?;
     let why = format!(
-        "whether switches behind {} snoop, and whether a querier asks, a host keeps no trace of; {WHY}",
+        "a host does not record whether switches behind {} snoop, or whether there is a querier; {WHY}",
         names.join(", ")
     );
     let look = Remedy::by_hand(&format!(
-        "two queries come in 250 s if somebody asks: timeout 260 tcpdump -ni {first} 'igmp[0] == 0x11'"
+        "two queries arrive in 250 s if there is a querier: timeout 260 tcpdump -ni {first} 'igmp[0] == 0x11'"
     ));
     Some(Check { remedies: vec![look], ..Check::not_seen(CHECK, &why) })
 }
@@ -98,31 +98,32 @@ fn bridge(bridge: &Bridge) -> Check {
     let found = |judgement, words: &str| Check::new(CHECK, judgement, format!("{name}: {words}"), WHY);
     let (judgement, words) = match (snoops, queries, has_querier) {
         (false, ..) => return found(Judgement::Ok, "does not snoop: groups go to every port"),
-        (true, true, _) => return found(Judgement::Ok, "snoops, and asks if nobody else does"),
-        (true, false, Some(true)) => return found(Judgement::Ok, "snoops, and somebody asks"),
+        (true, true, _) => return found(Judgement::Ok, "snoops, and is the querier if there is no other"),
+        (true, false, Some(true)) => return found(Judgement::Ok, "snoops, and there is a querier"),
         // Such as the bridge of containers of which none is running.
         (true, false, _) if *ports == 0 => {
-            return found(Judgement::Ok, "snoops and does not ask; it has no ports, so nothing goes over it");
+            return found(Judgement::Ok, "snoops and is no querier; it has no ports, so it carries nothing");
         }
-        (true, false, Some(false)) => (Judgement::Fail, "snoops, and nobody asks"),
-        (true, false, None) => {
-            (Judgement::Warn, "snoops and does not ask; whether another does this kernel does not tell")
-        }
+        (true, false, Some(false)) => (Judgement::Fail, "snoops, and there is no querier"),
+        (true, false, None) => (
+            Judgement::Warn,
+            "snoops and is no querier; this kernel does not report whether there is another",
+        ),
     };
     // The bridge itself forgets groups that no querier asked about for some minutes: so no loss is known, but one is
     // possible.
     let (judgement, joined) = match joined.as_deref() {
-        None => (Judgement::Warn, "; what is joined over it the kernel does not tell".to_owned()),
-        Some([]) => (Judgement::Warn, "; no group beyond the link is known to be joined over it".to_owned()),
-        Some(groups) => (judgement, format!("; joined over it: {}", groups.len())),
+        None => (Judgement::Warn, "; the kernel does not report the groups joined on it".to_owned()),
+        Some([]) => (Judgement::Warn, "; no group beyond the link is known to be joined on it".to_owned()),
+        Some(groups) => (judgement, format!("; groups joined on it: {}", groups.len())),
     };
     // Measured with Linux 6.18: of 500 datagrams of a group all reached a port that had not joined it, with a querier
     // none.
-    let why = format!("{WHY}; this bridge itself sends groups to every port meanwhile, asked for or not");
+    let why = format!("{WHY}; this bridge itself sends groups to every port meanwhile, joined or not");
     let set = |setting: &str, value: u8| format!("ip link set dev {name} type bridge {setting} {value}");
     let remedies = [
-        Remedy::by_command("let the bridge ask", set("mcast_querier", 1), set("mcast_querier", 0)),
-        Remedy::by_command("or let it not listen", set("mcast_snooping", 0), set("mcast_snooping", 1)),
+        Remedy::by_command("make the bridge a querier", set("mcast_querier", 1), set("mcast_querier", 0)),
+        Remedy::by_command("or switch snooping off", set("mcast_snooping", 0), set("mcast_snooping", 1)),
     ];
     Check::new(CHECK, judgement, format!("{name}: {words}{joined}"), why)
         .recommending("one querier", remedies)
@@ -165,12 +166,12 @@ mod tests {
         let (judgement, live, remedies) = judge(joined(&["239.84.0.1", "ff15::7"]));
         assert_eq!(
             (judgement, live.as_str()),
-            (Judgement::Fail, "br0: snoops, and nobody asks; joined over it: 2")
+            (Judgement::Fail, "br0: snoops, and there is no querier; groups joined on it: 2")
         );
         assert_eq!(remedies, 2);
         let (judgement, live, remedies) = judge(joined(&[]));
         assert_eq!((judgement, remedies), (Judgement::Warn, 2), "{live}");
-        assert!(live.ends_with("; no group beyond the link is known to be joined over it"), "{live}");
+        assert!(live.ends_with("; no group beyond the link is known to be joined on it"), "{live}");
         assert_eq!(judge(Bridge { joined: None, ..joined(&[]) }).0, Judgement::Warn);
         let (judgement, live, remedies) = judge(Bridge { ports: 0, ..joined(&["239.84.0.1"]) });
         assert_eq!((judgement, remedies), (Judgement::Ok, 0), "{live}");

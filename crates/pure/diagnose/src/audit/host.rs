@@ -11,10 +11,10 @@ const LARGE_ERROR_MS: u128 = 100;
 pub(super) fn clock(facts: &Facts) -> Vec<Check> {
     const CHECK: &str = "clock";
     let Some(clock) = facts.clock else {
-        return vec![Check::not_seen(CHECK, "the kernel does not tell how its clock is disciplined")];
+        return vec![Check::not_seen(CHECK, "the kernel does not report how its clock is disciplined")];
     };
     let error_ms = clock.max_error.as_millis();
-    let why = "samples carry this clock's time: across hosts it means no more than the clocks agree";
+    let why = "samples have this clock's time: across hosts it is only as accurate as the clocks agree";
     if clock.is_synchronised && error_ms <= LARGE_ERROR_MS {
         return vec![Check::new(CHECK, Judgement::Ok, format!("synchronised within {error_ms} ms"), why)];
     }
@@ -35,7 +35,7 @@ pub(super) fn frequency(facts: &Facts) -> Vec<Check> {
         )];
     }
     let live = facts.governors.join(", ");
-    let why = "a processor that is slow when a burst comes is fast when it is over";
+    let why = "a processor raises its frequency only after a burst has passed";
     if facts.governors.iter().all(|governor| governor != "powersave") {
         return vec![Check::new(CHECK, Judgement::Ok, live, why)];
     }
@@ -45,9 +45,8 @@ pub(super) fn frequency(facts: &Facts) -> Vec<Check> {
 }
 
 pub(super) fn guest(facts: &Facts) -> Vec<Check> {
-    let live =
-        facts.guest.clone().unwrap_or_else(|| "a machine of its own, as far as is to be seen".to_owned());
-    let why = "a guest shares processors and cards: what its host takes away is seen here as a pause, and what the host drops is not seen";
+    let live = facts.guest.clone().unwrap_or_else(|| "a physical machine, as far as can be seen".to_owned());
+    let why = "a guest shares processors and cards: time that its host takes is seen here as a pause, and packets that the host drops are not seen";
     vec![Check::new("guest", Judgement::Ok, live, why)]
 }
 
@@ -56,8 +55,9 @@ pub(super) fn memory_and_disks(facts: &Facts) -> Vec<Check> {
         None => Check::not_seen("swap", "/proc/meminfo cannot be read here"),
         Some(0) => Check::new("swap", Judgement::Ok, "none in use", WHY_SWAP),
         Some(used) => {
-            let remedy =
-                Remedy::by_hand("end what takes the memory, then `swapoff -a && swapon -a` brings it back");
+            let remedy = Remedy::by_hand(
+                "end the programs that use the memory, then `swapoff -a && swapon -a` brings it back",
+            );
             Check::new("swap", Judgement::Warn, format!("{} in use", exact_size(used)), WHY_SWAP)
                 .recommending("none in use", [remedy])
         }
@@ -77,7 +77,7 @@ fn disk(disk: &Disk) -> Check {
         _ => Judgement::Ok,
     };
     let live = format!("{} {:.0} % full", disk.path, 100.0 * disk.used_share);
-    let why = "file systems that are nearly full write slower, and an archive without room loses data";
+    let why = "file systems that are nearly full write slower, and an archive without space loses data";
     let check = Check::new("disk", judgement, live, why);
     if judgement == Judgement::Ok {
         return check;
@@ -99,7 +99,7 @@ pub(super) fn pressure(facts: &Facts) -> Vec<Check> {
             return check;
         }
         let remedy = Remedy::by_hand(
-            "find who takes it (`top`, `iotop`), and keep it away from the readers (another host, cgroups, isolated processors)",
+            "find the programs that use it (`top`, `iotop`), and keep them away from the readers (another host, cgroups, isolated processors)",
         );
         check.recommending("below 10 %", [remedy])
     };
@@ -119,11 +119,11 @@ pub(super) fn disk_stall(facts: &Facts) -> Vec<Check> {
     let shown = blocked.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = if blocked.len() > SHOWN { ", …" } else { "" };
     let who = match blocked.len() {
-        0 => "nobody is blocked this moment".to_owned(),
-        _ => format!("blocked this moment: {shown}{more}"),
+        0 => "no process is blocked at the moment".to_owned(),
+        _ => format!("blocked at the moment: {shown}{more}"),
     };
     let live = format!("{percent:.1} % of the last 10 s something waited for a disk; {who}");
-    let why = "who writes to a disk that is busy, if only a log, does not read meanwhile";
+    let why = "a reader that writes to a busy disk, even only a log, does not read meanwhile";
     if percent < HIGH_PERCENT || blocked.is_empty() {
         return vec![Check::new(CHECK, Judgement::Ok, live, why)];
     }
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(judge(Some(10.0), &[]).judgement, Judgement::Ok);
         let check = judge(Some(10.0), &["a[1]", "b[2]", "c[3]", "d[4]", "e[5]"]);
         assert_eq!(check.judgement, Judgement::Warn);
-        assert!(check.live.ends_with("blocked this moment: a[1], b[2], c[3], d[4], …"), "{}", check.live);
+        assert!(check.live.ends_with("blocked at the moment: a[1], b[2], c[3], d[4], …"), "{}", check.live);
     }
 
     #[test]

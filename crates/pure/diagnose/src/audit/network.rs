@@ -45,7 +45,7 @@ pub(super) fn receive_buffer_limit(facts: &Facts) -> Vec<Check> {
         "receive-buffer-limit",
         NAME,
         needed_bytes(facts),
-        "programs get no larger receive buffer by asking",
+        "programs cannot request a larger receive buffer",
     )
 }
 
@@ -53,7 +53,7 @@ pub(super) fn send_buffer_limit(facts: &Facts) -> Vec<Check> {
     const NAME: &str = "net.core.wmem_max";
     // A sender has no reader that pauses; a tenth of it holds what the queue behind the socket does not take at once.
     let needed = (needed_bytes(facts) / 10).max(1 << 16).next_power_of_two();
-    limit(facts, "send-buffer-limit", NAME, needed, "programs get no larger send buffer by asking")
+    limit(facts, "send-buffer-limit", NAME, needed, "programs cannot request a larger send buffer")
 }
 
 fn limit(facts: &Facts, check: &'static str, name: &str, needed: u64, what: &str) -> Vec<Check> {
@@ -78,11 +78,11 @@ pub(super) fn receive_buffer_default(facts: &Facts) -> Vec<Check> {
     };
     // This one is in the kernel's units: not doubled.
     let needed = 2 * needed_bytes(facts);
-    let why = format!("programs that ask for no receive buffer have this; {}", why_so_large(facts));
+    let why = format!("programs that request no receive buffer have this; {}", why_so_large(facts));
     if now >= needed {
         return vec![Check::new(CHECK, Judgement::Ok, exact_size(now), why)];
     }
-    let remedy = Remedy::by_sysctl("a larger buffer for programs that ask for none", NAME, needed, Some(now));
+    let remedy = Remedy::by_sysctl("a larger buffer for programs that request none", NAME, needed, Some(now));
     vec![Check::new(CHECK, Judgement::Warn, exact_size(now), why).recommending(exact_size(needed), [remedy])]
 }
 
@@ -98,14 +98,15 @@ pub(super) fn udp_memory(facts: &Facts) -> Vec<Check> {
         return vec![Check::not_seen(CHECK, "udp_mem or its use cannot be read here")];
     };
     let live = format!("{} of {} used", exact_size(pages(used)), exact_size(pages(most)));
-    let why = "beyond net.ipv4.udp_mem every socket of the host drops, and no counter of UDP moves";
+    let why = "beyond net.ipv4.udp_mem every socket of the host drops, and no counter of UDP rises";
     let judgement = if used as f64 > 0.75 * most as f64 { Judgement::Fail } else { Judgement::Ok };
     let check = Check::new(CHECK, judgement, live, why);
     if judgement == Judgement::Ok {
         return vec![check];
     }
-    let by_hand =
-        Remedy::by_hand("raise the third number of net.ipv4.udp_mem, or find who does not read (`ss -uanp`)");
+    let by_hand = Remedy::by_hand(
+        "raise the third number of net.ipv4.udp_mem, or find the program that does not read (`ss -uanp`)",
+    );
     vec![check.recommending(exact_size(pages(most).saturating_mul(2)), [by_hand])]
 }
 
@@ -114,7 +115,8 @@ pub(super) fn backlog(facts: &Facts) -> Vec<Check> {
     const NAME: &str = "net.core.netdev_max_backlog";
     let dropped = facts.counted("softnet_dropped");
     let live = format!("{dropped} dropped since the host was started");
-    let why = "packets wait here for their processor's softirq; what finds no room is lost before any socket";
+    let why =
+        "packets wait here for their processor's softirq; those without room are lost before any socket";
     let check = Check::new(CHECK, if dropped > 0 { Judgement::Warn } else { Judgement::Ok }, live, why);
     match facts.setting(NAME) {
         Some(now) if dropped > 0 => {
@@ -162,7 +164,7 @@ pub(super) fn reverse_path(facts: &Facts) -> Vec<Check> {
     let Some(all) = of("all") else {
         return vec![Check::not_seen(CHECK, "net.ipv4.conf.all.rp_filter cannot be read here")];
     };
-    let why = "a strict filter drops what comes by another interface than the way back leads: groups on a second network";
+    let why = "a strict filter drops packets that arrive on an interface other than that of the route back: groups on a second network";
     let one = |interface: &Interface| {
         let own = of(&interface.name)?;
         // The kernel uses the larger of the two.
@@ -183,7 +185,7 @@ pub(super) fn reverse_path(facts: &Facts) -> Vec<Check> {
 pub(super) fn interfaces(facts: &Facts) -> Vec<Check> {
     let outside: Vec<&Interface> = facts.interfaces.iter().filter(|it| !it.is_loopback).collect();
     if outside.is_empty() {
-        return vec![Check::not_seen("interfaces", "no interface but the loopback one is switched on")];
+        return vec![Check::not_seen("interfaces", "no interface but the loopback one is up")];
     }
     let mut checks = Vec::new();
     for interface in outside.iter().filter(|it| !it.takes_groups) {
@@ -193,8 +195,8 @@ pub(super) fn interfaces(facts: &Facts) -> Vec<Check> {
             Check::new(
                 "multicast-interface",
                 Judgement::Warn,
-                format!("{} takes no groups", interface.name),
-                "streams go to groups, which this interface neither sends nor receives",
+                format!("{} does not support groups", interface.name),
+                "streams are sent to groups, which this interface neither sends nor receives",
             )
             .recommending("multicast on", [remedy]),
         );
@@ -207,7 +209,7 @@ fn link_speed(outside: &[&Interface]) -> Check {
     const CHECK: &str = "link-speed";
     let known: Vec<u64> = outside.iter().filter_map(|it| it.bits_per_second).collect();
     let Some(first) = known.first() else {
-        return Check::not_seen(CHECK, "no driver tells what its link carries");
+        return Check::not_seen(CHECK, "no driver reports the rate of its link");
     };
     let one = |it: &&Interface| {
         let speed =
@@ -220,13 +222,13 @@ fn link_speed(outside: &[&Interface]) -> Check {
         return Check::new(CHECK, Judgement::Ok, live, why);
     }
     let remedy =
-        "let streams go by links of one speed (`iface=` on the bus), or pace senders below the slowest";
+        "let streams use links of one speed (`iface=` on the bus), or pace senders below the slowest";
     Check::new(CHECK, Judgement::Warn, live, why).recommending("one speed", [Remedy::by_hand(remedy)])
 }
 
 fn mtu(outside: &[&Interface]) -> Check {
     let list: Vec<String> = outside.iter().map(|it| format!("{} {}", it.name, it.mtu)).collect();
-    let why = "datagrams that fit into one interface's packets travel in fragments by another, and one lost fragment loses all: `tallycast bench -c HOST -u --probe-mtu` measures the way";
+    let why = "datagrams that fit into one interface's packets are fragmented on another, and one lost fragment loses all: `tallycast bench -c HOST -u --probe-mtu` measures the path";
     let least = outside.iter().map(|it| it.mtu).min().unwrap_or(0);
     let larger = || outside.iter().filter(|it| it.mtu > least);
     if larger().next().is_none() {
@@ -250,7 +252,7 @@ pub(super) fn multicast_route(facts: &Facts) -> Vec<Check> {
     let Some(has_route) = facts.has_multicast_route else {
         return vec![Check::not_seen(CHECK, "the table of routes cannot be read here")];
     };
-    let why = "without a route for groups they leave by the interface of the default route, whichever that is at the time";
+    let why = "without a route for groups they leave by the interface of the default route, which may change";
     let live = match (has_route, choices.as_slice()) {
         (true, _) => "groups have a route".to_owned(),
         (false, [only]) => format!("only {only} takes groups"),
@@ -296,13 +298,13 @@ pub(super) fn card(facts: &Facts) -> Vec<Check> {
             "{}: {} dropped, {} without room, {} wrong",
             interface.name, counts[0], counts[1], counts[2]
         );
-        let why = "what the card had no room for is lost before the host sees it";
+        let why = "packets for which the card had no room are lost before the host sees them";
         if lost == 0 {
             return Check::new(CHECK, Judgement::Ok, live, why);
         }
         let name = &interface.name;
         let remedy = Remedy::by_hand(&format!(
-            "see which count rises (`ethtool -S {name}`): `card-ring` tells of what found no room; errors are the cable's, the port's or the driver's"
+            "see which count rises (`ethtool -S {name}`): `card-ring` reports packets without room; errors are the cable's, the port's or the driver's"
         ));
         Check::new(CHECK, Judgement::Warn, live, why).recommending("none", [remedy])
     };

@@ -43,7 +43,7 @@ pub(super) fn isolation(facts: &Facts) -> Vec<Check> {
         words("isolated", isolated),
         words("without ticks", without_ticks)
     );
-    let why = "a reader that is put on an isolated processor waits for no other program; it is for streams that leave no time to spare";
+    let why = "a reader that is pinned to an isolated processor waits for no other program; this is for streams with strict deadlines";
     vec![Check::new(CHECK, Judgement::Ok, live, why)]
 }
 
@@ -52,7 +52,8 @@ pub(super) fn interrupts(facts: &Facts) -> Vec<Check> {
     let outside = || facts.interfaces.iter().filter(|it| !it.is_loopback);
     let unseen: Vec<&str> =
         outside().filter(|it| it.interrupts.is_none()).map(|it| it.name.as_str()).collect();
-    let why = format!("which processors take the interrupts of {} is not to be seen here", unseen.join(", "));
+    let why =
+        format!("the processors that handle the interrupts of {} cannot be seen here", unseen.join(", "));
     let not_seen = (!unseen.is_empty()).then(|| Check::not_seen(CHECK, &why));
     outside().filter_map(|it| of_interface(it, processors)).chain(not_seen).collect()
 }
@@ -64,7 +65,7 @@ fn of_interface(interface: &Interface, processors: &Processors) -> Option<Check>
     let interrupts = interface.interrupts.as_ref().filter(|it| !it.is_empty())?;
     let taken_by: BTreeSet<u32> = interrupts.iter().flat_map(|it| &it.taken_by).copied().collect();
     let live = format!("{}: interrupts on {}", interface.name, list(&taken_by));
-    let why = "an isolated processor that takes a card's interrupts is disturbed by every packet, also those for others";
+    let why = "an isolated processor that handles a card's interrupts is disturbed by every packet, also those for others";
     let is_wrong = |it: &&Interrupt| !it.taken_by.is_disjoint(&processors.isolated);
     let wrong: Vec<&Interrupt> = interrupts.iter().filter(is_wrong).collect();
     if wrong.is_empty() {
@@ -74,9 +75,8 @@ fn of_interface(interface: &Interface, processors: &Processors) -> Option<Check>
     let check = Check::new(CHECK, Judgement::Warn, live, why);
     let others = &processors.online - &processors.isolated;
     if others.is_empty() {
-        let remedy = Remedy::by_hand(
-            "leave a processor for the rest of the host (`isolcpus=` at the start of the kernel)",
-        );
+        let remedy =
+            Remedy::by_hand("leave a processor for the rest of the host (kernel parameter `isolcpus=`)");
         return Some(check.recommending("another processor", [remedy]));
     }
     let set = |to: &dyn Fn(&Interrupt) -> String| {
@@ -85,7 +85,7 @@ fn of_interface(interface: &Interface, processors: &Processors) -> Option<Check>
         each.collect::<Vec<_>>().join("; ")
     };
     let remedy = Remedy::by_command(
-        "let the other processors take them (`irqbalance`, where it runs, may choose again)",
+        "let the other processors handle them (`irqbalance`, where it runs, may choose again)",
         set(&|_| list(&others)),
         set(&|it| list(&it.allowed)),
     );

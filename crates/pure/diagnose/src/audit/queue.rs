@@ -19,14 +19,14 @@ const CHECK: &str = "send-queue";
 pub(super) fn send_queues(facts: &Facts) -> Vec<Check> {
     let outside = || facts.interfaces.iter().filter(|it| !it.is_loopback);
     let unseen: Vec<&str> = outside().filter(|it| it.queue.is_none()).map(|it| it.name.as_str()).collect();
-    let why = format!("which queue stands before {} cannot be read here", unseen.join(", "));
+    let why = format!("the queue of {} cannot be read here", unseen.join(", "));
     let not_seen = (!unseen.is_empty()).then(|| Check::not_seen(CHECK, &why));
     outside().filter_map(|it| of_interface(it, it.queue.as_ref()?)).chain(not_seen).collect()
 }
 
 fn of_interface(interface: &Interface, queue: &Queue) -> Option<Check> {
     let (name, Queue { discipline, packets, drops }) = (&interface.name, queue);
-    let why = "what finds no room here is dropped before it leaves; a sender is told only if it asks (`IP_RECVERR`)";
+    let why = "packets without room here are dropped before they leave; a sender gets an error only on request (`IP_RECVERR`)";
     if discipline == "noqueue" {
         return Some(Check::new(CHECK, Judgement::Ok, format!("{name}: no queue"), why));
     }
@@ -45,7 +45,7 @@ fn of_interface(interface: &Interface, queue: &Queue) -> Option<Check> {
     // The only ones that use the link's number.
     if !matches!(discipline.as_str(), "pfifo_fast" | "pfifo") || *packets == 0 {
         let larger = Remedy::by_hand(&format!(
-            "or a higher limit of the queue: `tc -s qdisc show dev {name}` tells it"
+            "or a higher limit of the queue: `tc -s qdisc show dev {name}` shows it"
         ));
         return Some(check.recommending("none dropped", [slower, larger]));
     }

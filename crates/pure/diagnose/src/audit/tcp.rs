@@ -51,12 +51,12 @@ fn buffer(facts: &Facts, name: &str, now: Option<[u64; 3]>) -> Check {
             exact_size(most),
             1_000.0 * suffices
         );
-        let why = "a connection carries half a buffer in a round trip, which is not known: `--round-trip 20ms` says it";
+        let why = "a connection carries half a buffer per round trip, which is not known: set it with `--round-trip 20ms`";
         return Check::new(CHECK, Judgement::NotSeen, live, why);
     };
     let live = format!("{name}: {} at most", exact_size(most));
     let why = format!(
-        "a connection carries half a buffer in a round trip: {said} ({}) × {} × 2",
+        "a connection carries half a buffer per round trip: {said} ({}) × {} × 2",
         load.origin,
         words(round_trip)
     );
@@ -84,13 +84,12 @@ fn window_scaling(facts: &Facts) -> Check {
     let load = &facts.load;
     let without_is_enough =
         load.round_trip.is_some_and(|it| load.bytes_per_second * it.as_secs_f64() <= LARGEST_WINDOW);
-    let why = "without it a connection carries 64 KiB in a round trip, whatever its buffers (RFC 7323)";
+    let why = "without it a connection carries 64 KiB per round trip, with buffers of any size (RFC 7323)";
     option(facts, "tcp-window-scaling", "net.ipv4.tcp_window_scaling", why, without_is_enough)
 }
 
 fn selective_acknowledgement(facts: &Facts) -> Check {
-    let why =
-        "without it a sender learns of one loss in a round trip, and sends again what had arrived (RFC 2018)";
+    let why = "without it a sender learns of one loss per round trip, and retransmits data that had arrived (RFC 2018)";
     option(facts, "tcp-sack", "net.ipv4.tcp_sack", why, false)
 }
 
@@ -101,7 +100,7 @@ fn timestamps(facts: &Facts) -> Check {
     const SEGMENT_LIFE_S: f64 = 120.0;
     let seconds = AROUND_BYTES / facts.load.bytes_per_second.max(1.0);
     let why = format!(
-        "sequence numbers come around in {seconds:.1} s: only timestamps tell an old segment from a new one within 120 s (RFC 7323)"
+        "sequence numbers wrap in {seconds:.1} s: only timestamps distinguish an old segment from a new one within 120 s (RFC 7323)"
     );
     option(facts, "tcp-timestamps", "net.ipv4.tcp_timestamps", &why, seconds >= SEGMENT_LIFE_S)
 }
@@ -126,13 +125,13 @@ pub(super) fn congestion_control(facts: &Facts) -> Vec<Check> {
     let Some(now) = &facts.tcp.congestion_control else {
         return vec![Check::not_seen(CHECK, "net.ipv4.tcp_congestion_control cannot be read here")];
     };
-    let others = facts.tcp.congestion_controls.as_deref().unwrap_or("no others that are told");
+    let others = facts.tcp.congestion_controls.as_deref().unwrap_or("no others reported");
     let metrics = match facts.setting("net.ipv4.tcp_no_metrics_save") {
-        Some(0) => "; each connection begins with what earlier ones found",
-        Some(_) => "; each connection begins anew",
+        Some(0) => "; each connection begins with the metrics of earlier ones",
+        Some(_) => "; each connection begins from scratch",
         None => "",
     };
-    let why = "it decides what one loss costs: which is best depends on the way, and `tallycast bench pingpong` measures each";
+    let why = "it determines the cost of a loss: which is best depends on the path, and `tallycast bench pingpong` measures each";
     vec![Check::new(CHECK, Judgement::Ok, format!("{now}, of {others}{metrics}"), why)]
 }
 
@@ -223,7 +222,7 @@ mod tests {
         };
         let reported =
             congestion_control(&Facts { tcp, ..with("net.ipv4.tcp_no_metrics_save", 1, facts(None)) });
-        assert_eq!(reported[0].live, "bbr, of reno bbr; each connection begins anew");
+        assert_eq!(reported[0].live, "bbr, of reno bbr; each connection begins from scratch");
         assert_eq!(reported[0].judgement, Judgement::Ok);
         assert_eq!(congestion_control(&facts(None))[0].judgement, Judgement::NotSeen);
     }
