@@ -1,4 +1,4 @@
-//! Writes a small archive with known content: what `tests/archive-readers` reads with other people's tools.
+//! Example that writes a small archive with known content, which `tests/archive-readers` reads with other tools.
 //!
 //!     cargo run -p archive --example sample_archive -- DIR
 //!
@@ -78,7 +78,7 @@ fn record(store: &Arc<dyn Store>, run: RunName) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Ten samples; in the block at 70 the image's last two elements of sample 73 never arrived.
+/// Returns ten samples; in the block at 70 the image's last two elements of sample 73 never arrived.
 fn block(name: &Arc<StreamName>, schema: &Arc<Schema>, first_index: u64) -> Block {
     let per_sample = u64::from(schema.elements_per_sample());
     let size = schema.dtype.size_bytes();

@@ -30,7 +30,7 @@ pub(crate) struct EpochContents {
     pub(crate) description: Arc<Description>,
     /// Readable segments in the order of the stream.
     pub(crate) segments: Vec<Segment>,
-    /// Segments that were stored and cannot be read any more.
+    /// Segments that were stored and can no longer be read.
     pub(crate) damaged: Vec<DamagedSegment>,
     /// Faults of the files as text, those of the damaged segments included.
     pub(crate) faults: Vec<String>,

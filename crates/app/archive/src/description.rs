@@ -44,7 +44,7 @@ pub enum DescriptionError {
     Version(u64),
     /// A member is absent or out of its range.
     #[error(
-        "the stream description is damaged at `{0}`\nrestore stream.json from the metadata of any segment beside it"
+        "the stream description is damaged at `{0}`\nrestore stream.json from the metadata of any segment in its folder"
     )]
     Member(&'static str),
 }

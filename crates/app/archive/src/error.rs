@@ -19,7 +19,7 @@ pub enum ArchiveError {
     #[error("{} is not a tallycast archive\nrecord one with: tallycast record --run NAME PATTERN", .0.display())]
     NoArchive(PathBuf),
     /// The folder has runs, and its mark is missing or damaged.
-    #[error("{} is missing or damaged, although recorded runs lie beside it\nrestore it from a copy, or record into this archive again, which rewrites it", .0.display())]
+    #[error("{} is missing or damaged, although its folder has recorded runs\nrestore it from a copy, or record into this archive again, which rewrites it", .0.display())]
     Unmarked(PathBuf),
     /// The archive is of a later version.
     #[error("the archive has format version {0}, this program reads up to 1\nuse a newer tallycast")]
@@ -70,7 +70,7 @@ pub enum ArchiveError {
         cause: DescriptionError,
     },
     /// A folder has samples and no description of them.
-    #[error("{} is missing, and no segment beside it can be read\nrestore either from a copy", .0.display())]
+    #[error("{} is missing, and no segment in its folder can be read\nrestore either from a copy", .0.display())]
     Undescribed(PathBuf),
     /// A gap map cannot be used.
     #[error("{}: {cause}", path.display())]

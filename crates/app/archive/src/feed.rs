@@ -69,7 +69,7 @@ impl Hole {
         Reasons { lost, unexplained, unsettled, reader_absent }
     }
 
-    /// Returns whether some of it was stored and cannot be read any more.
+    /// Returns whether some of it was stored and can no longer be read.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         self.gaps.iter().any(GapRecord::is_damage)

@@ -160,7 +160,7 @@ impl GapRecord {
         self.unsettled == 0
     }
 
-    /// Returns whether the record was made while reading, for samples that were stored and cannot be read any more.
+    /// Returns whether the record was made while reading, for samples that were stored and can no longer be read.
     #[must_use]
     pub const fn is_damage(&self) -> bool {
         self.key.session == 0

@@ -119,7 +119,7 @@ pub struct Index {
     pub ended: bool,
     /// Size of the index up to and including its last intact entry, in bytes; the rest was never acknowledged.
     pub intact_bytes: u64,
-    /// Number of damaged entries before that; their batches cannot be found any more.
+    /// Number of damaged entries before that; their batches can no longer be found.
     pub damaged: u32,
 }
 

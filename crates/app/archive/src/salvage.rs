@@ -46,7 +46,7 @@ pub(crate) struct Look<'a> {
 pub(crate) enum Tail {
     /// Ignore them: a recorder is at work there.
     Leave,
-    /// Accept intact ones: no recorder writes any more.
+    /// Accept intact ones: no recorder is writing.
     Take,
 }
 

@@ -93,9 +93,9 @@ fn load(wishes: &Wishes, interfaces: &[Interface]) -> Load {
     let fastest = interfaces.iter().filter_map(|it| it.bits_per_second).max();
     let (bytes_per_second, origin) = match (wishes.bytes_per_second, fastest) {
         (Some(asked), _) => (asked, "as asked for"),
-        (None, Some(bits)) => (bits as f64 / 8.0, "what the fastest link carries"),
+        (None, Some(bits)) => (bits as f64 / 8.0, "the rate of the fastest link"),
         // Most links of laboratories.
-        (None, None) => (125e6, "taken for a link of 1 Gbit/s, since no driver tells"),
+        (None, None) => (125e6, "assumed for a link of 1 Gbit/s, since no driver reports its rate"),
     };
     Load { bytes_per_second, origin, longest_pause: wishes.longest_pause, round_trip: wishes.round_trip }
 }

@@ -26,7 +26,9 @@ pub enum ChangeError {
         granted: u64,
     },
     /// The value was changed by others since.
-    #[error("{what} is {now} and not {expected}: somebody has changed it since, so it is left alone")]
+    #[error(
+        "{what} is {now}, not {expected}: it was changed by another program since, so it is left unchanged"
+    )]
     ChangedSince {
         /// Name of the value.
         what: String,
@@ -36,13 +38,13 @@ pub enum ChangeError {
         expected: i64,
     },
     /// This program cannot make the change.
-    #[error("this is for a person to do: {0}")]
+    #[error("the doctor cannot do this: {0}")]
     ByHand(String),
     /// The process, the socket, the device or its queue no longer exists.
-    #[error("it is not there any more: there is nothing to change")]
+    #[error("it no longer exists: there is nothing to change")]
     Gone,
     /// The kernel returned another error.
-    #[error("the kernel does not do it")]
+    #[error("the kernel refused the change")]
     Kernel(#[source] io::Error),
 }
 
@@ -102,8 +104,8 @@ pub fn apply(change: &Change) -> Result<(), ChangeError> {
 pub fn take_back(change: &Change) -> Result<(), ChangeError> {
     match change {
         Change::Sysctl { name, value, before } => {
-            let before =
-                before.ok_or_else(|| ChangeError::ByHand(format!("nobody knows what {name} was")))?;
+            let before = before
+                .ok_or_else(|| ChangeError::ByHand(format!("the previous value of {name} is unknown")))?;
             set_sysctl(name, before, Some(*value))
         }
         Change::SysctlNumbers { name, values, before } => set_numbers(name, before, values),

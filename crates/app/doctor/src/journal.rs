@@ -69,7 +69,7 @@ pub enum JournalError {
         name: String,
     },
     /// A line is no valid entry.
-    #[error("line {line} of the journal {path} is not understood; examine it before you change anything")]
+    #[error("line {line} of the journal {path} is invalid; examine it before you change anything")]
     Line {
         /// Path of the journal.
         path: PathBuf,

@@ -55,15 +55,17 @@ pub enum ReplayError {
     #[error("the event file cannot be read")]
     File(#[from] io::Error),
     /// It is no event file, or one of a later version.
-    #[error("this is no event file of version {VERSION}: `tallycast doctor watch --record FILE` writes one")]
+    #[error("not an event file of version {VERSION}; write one with `tallycast doctor watch --record FILE`")]
     NotOne,
     /// A line is invalid.
     #[error(
-        "line {0} of the event file is not understood: it was changed or damaged; what stands before it was judged"
+        "line {0} of the event file is invalid: it was changed or damaged; the lines before it were evaluated"
     )]
     Line(usize),
     /// A line, or the counters kept from earlier snapshots, is longer than any host's.
-    #[error("line {0} of the event file says more than {LONGEST} bytes: no host has so much to say at once")]
+    #[error(
+        "line {0} of the event file is longer than {LONGEST} bytes: the file is damaged or not an event file"
+    )]
     TooLong(usize),
 }
 

@@ -93,7 +93,7 @@ pub enum HostError {
         source: std::io::Error,
     },
     /// A file of the kernel does not follow its documentation.
-    #[error("{file} has no {what} that can be read")]
+    #[error("{file} has no readable {what}")]
     Unreadable {
         /// Name of the file.
         file: &'static str,

@@ -47,11 +47,11 @@ struct Run {
 #[non_exhaustive]
 pub enum RecordingError {
     /// The description does not follow `data/README.md`.
-    #[error("the description beside the array cannot be read: {0}")]
+    #[error("the description of the array cannot be read: {0}")]
     Toml(#[from] toml::de::Error),
     /// A bare array has no rate.
     #[error(
-        "an array has no rate of its own\nset it with --rate, or in a TOML file of the same name beside it"
+        "an array has no rate of its own\nset it with --rate, or in a TOML file of the same name in its folder"
     )]
     NoRate,
     /// The rate is invalid.
@@ -74,7 +74,7 @@ pub enum RecordingError {
         rows: u64,
     },
     /// A run begins before its predecessor ends.
-    #[error("run {index} begins at sample {start}, before the run ahead of it ends at {end}")]
+    #[error("run {index} begins at sample {start}, before the previous run ends at {end}")]
     Overlap {
         /// Number of the run, from 0.
         index: usize,

@@ -52,7 +52,7 @@ pub enum ListingError {
         error: io::Error,
     },
     /// A path has no name at the other end.
-    #[error("{} has no name of its own\ngive the directory's full name, or its contents", .0.display())]
+    #[error("{} has no file name\ngive the directory's full name, or its contents", .0.display())]
     Nameless(PathBuf),
     /// A name is not valid on every host.
     #[error("{}: the name is not UTF-8 and may not exist at the other end\nrename it", .0.display())]

@@ -102,7 +102,7 @@ impl Receiver {
         if let Err(failure) = &outcome
             && !matches!(failure, Failure::Connection(_) | Failure::Peer(_))
         {
-            // If it cannot be sent any more, the other end sees the end of the connection.
+            // If it can no longer be sent, the other end sees the end of the connection.
             drop(line.say(&FromReceiver::Fail { reason: failure.to_string() }));
         }
         outcome

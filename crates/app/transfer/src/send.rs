@@ -131,7 +131,7 @@ impl Sender {
             if let Err(failure) = &outcome
                 && !failure.is_worth_another_try()
             {
-                // If it cannot be sent any more, the other end sees the end of the connection.
+                // If it can no longer be sent, the other end sees the end of the connection.
                 drop(line.say(&FromSender::Fail { reason: failure.to_string() }));
             }
             is_over.store(true, Ordering::Relaxed);

@@ -30,7 +30,7 @@ fn chains() -> Result<Vec<Chain>, &'static str> {
     if !is_loaded() {
         return Ok(Vec::new());
     }
-    let program = PROGRAMS.iter().find(|path| Path::new(path).exists()).ok_or("there is no `nft` to ask")?;
+    let program = PROGRAMS.iter().find(|path| Path::new(path).exists()).ok_or("`nft` is not installed")?;
     // Without the contents of sets, which may be large.
     let output = Command::new(program)
         .args(["--json", "--terse", "list", "ruleset"])
@@ -40,7 +40,7 @@ fn chains() -> Result<Vec<Chain>, &'static str> {
     let output = output.ok().filter(|output| output.status.success());
     let text =
         output.ok_or("`nft list ruleset` failed: the right to see rules is missing (CAP_NET_ADMIN)")?;
-    read_rules(&text.stdout).ok_or("`nft` answered in a form that is not known here")
+    read_rules(&text.stdout).ok_or("the output of `nft` has an unknown format")
 }
 
 /// Returns whether the kernel has nftables now; a module that is not loaded has no rules.
