@@ -247,8 +247,8 @@ fn add(findings: &mut Vec<Finding>, device: &str, rise: Rise) {
     });
 }
 
-/// Moves the packets that a program dropped to its finding: `virtio_net` counts them among its `rx_drops`, and so
-/// among the drops of the device, which are then at least as many.
+/// Subtracts the packets that a program dropped from the device's finding: `virtio_net` counts them among its
+/// `rx_drops`, which are then at least as many, and so among the drops of the device.
 fn leave_to_program(
     findings: &mut [Finding],
     before: &Snapshot,
