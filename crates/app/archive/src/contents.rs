@@ -276,7 +276,7 @@ fn described_by_segments(store: &dyn Store, folder: &Path) -> Result<Option<Desc
             let decoded = Description::decode(text.as_bytes());
             decoded.map_err(|cause| ArchiveError::Description { path: path.clone(), cause })
         };
-        // A damaged segment is no reason to give up: the description is in every other one.
+        // A damaged segment is no reason to give up: every segment has the description.
         match described.and_then(|text| text.map(decoded).transpose()) {
             Ok(Some(description)) if is_folder_of(folder, &description) => return Ok(Some(description)),
             Err(error) if error.is_later_version() => later = later.or(Some(error)),

@@ -306,7 +306,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Returns whether an index belongs to this segment: the first and the last batch have the same entries.
+    /// Returns whether an index belongs to this segment: its first and last entries equal those of the batches.
     fn fits(&self, index: &Index) -> Result<bool, StoreError> {
         let ends = [index.entries.first(), index.entries.last()];
         for entry in ends.into_iter().flatten() {
