@@ -276,7 +276,7 @@ where
         Ok(hasher)
     }
 
-    /// Tells the sender at intervals that this end is at work before it answers.
+    /// Reports `busy` to the sender at intervals while this end works before it answers.
     fn tell_busy(&mut self) -> Result<(), Failure> {
         let Some(told) = &mut self.told else { return Ok(()) };
         if told.elapsed() < BUSY_EVERY {
