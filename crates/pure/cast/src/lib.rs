@@ -1,17 +1,17 @@
 //! The timeliness-first stream machine: a publisher's [`Sender`] and a reader's [`Receiver`].
 //!
-//! Both are values that are told the time and what happened, and say what to do: no socket, no clock, no
-//! thread. So every behaviour is proven first in a virtual network, under seeds, against the network's own
-//! log of every datagram (`tests/`), before it meets a kernel.
+//! Both are pure state machines: inputs are the time and what happened, outputs are what to do. They have no socket,
+//! no clock and no thread. Every behaviour is therefore proven first in a virtual network, under seeds, against the
+//! network's own log of every datagram (`tests/`), before it meets a kernel.
 //!
-//! Data are never repaired: a lost datagram is a gap, declared on evidence, put down to a stage, and passed
-//! over. What is late is worthless here; what is missing is said.
+//! Data are never repaired: a lost datagram becomes a gap, declared on evidence, attributed to a stage, and skipped.
+//! Late data have no value here; missing data are always reported.
 
 mod receiver;
 mod sender;
 
 pub mod receive {
-    //! The reader's side.
+    //! The receiving side.
     pub use crate::receiver::{
         AccountView, Event, Input, Output, Outputs, Payload, ReaderIdentity, Receiver, ReceiverStats, Train,
         UnknownExtensions, WaitsSince,
@@ -19,7 +19,7 @@ pub mod receive {
 }
 
 pub mod send {
-    //! The publisher's side.
+    //! The sending side.
     pub use crate::sender::{
         Beginning, DEFAULT_LINGER, DEFAULT_TRAIN, Input, Limits, Output, Pacing, ReaderReport, ReportStats,
         Sender, SenderConfig, SenderEvent, Sending,

@@ -1,12 +1,12 @@
-//! The reader's side: every stream that comes in at one socket, put in order, its gaps declared on evidence.
+//! The receiving side: every stream that arrives at one socket, put in order, with gaps declared on evidence.
 //!
-//! Give it datagrams with [`Receiver::handle`]; after every input, [`Receiver::poll`] until it is idle. A
-//! datagram that arrives in its turn is handed over at once. One that arrives early waits until what is
-//! missing below it has come or has been declared missing: by later numbers or by a tally, never by a timer
-//! alone. So one lost datagram costs its own samples and no more, and a delay of a few datagrams.
+//! Pass datagrams to [`Receiver::handle`]; after every input, call [`Receiver::poll`] until it is idle. A datagram
+//! that arrives in order is delivered at once. One that arrives early waits until the numbers below it have arrived
+//! or been declared missing: by later numbers or by a tally, never by a timer alone. One lost datagram therefore
+//! costs only its own samples and a delay of a few datagrams.
 //!
-//! The receiver owns neither clock nor socket. It keeps the [ledgers](ledger::SocketLedger), because only here are all
-//! inputs of the account: arrivals, tallies, the socket's drop counter and the passing of time.
+//! The receiver owns neither clock nor socket. It keeps the [ledgers](ledger::SocketLedger), because all inputs of
+//! the account meet here: arrivals, tallies, the socket's drop counter and the passing of time.
 //!
 //! Source: `docs/protocol/stream.md`, "Receiving"; `docs/protocol/account.md`.
 
@@ -44,109 +44,109 @@ use run::Run;
 use stream::{Arrival, Stream, Surroundings};
 pub use waiting::WaitsSince;
 
-/// The most streams at one socket. A new one takes the slot of the one that was heard of first and is not described yet;
-/// where all are, its datagrams are counted and dropped.
+/// Maximum number of streams at one socket. A new stream takes the slot of the oldest stream that is not described
+/// yet; if all are described, its datagrams are counted and dropped.
 const MAX_STREAMS: usize = 1_024;
-/// The furthest position that is heard: at a thousand million elements a second a publisher comes there in eighteen years. Beyond
-/// [`MAX_POSITION`] nobody reads an account, and half of that leaves room for several accounts of one epoch.
+/// Largest position that is accepted: a publisher reaches it after eighteen years at a thousand million elements a
+/// second. No account can be read beyond [`MAX_POSITION`], and half of that leaves room for several accounts of one
+/// epoch.
 const MAX_HEARD_POSITION: u64 = MAX_POSITION / 2;
-/// The most streams of which nothing is known but a datagram; beyond, one of them is forgotten, so that
-/// made-up streams neither fill the table nor the memory with unfinished descriptions.
+/// Maximum number of streams known only by a datagram; beyond it one of them is forgotten, so that forged streams
+/// fill neither the table nor the memory with unfinished descriptions.
 const MAX_STRAYS: usize = 256;
 
-/// Who reads.
+/// Identity of the reader in reports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReaderIdentity {
-    /// Drawn at random when the reader joins.
+    /// Random identifier, drawn when the reader joins.
     pub id: ReaderId,
-    /// The name it reports under.
+    /// Name in the reader's reports.
     pub name: String,
-    /// What its socket holds, so that publishers keep their trains short enough; 0 where it is not known.
+    /// Size of its socket's receive buffer, by which publishers limit their trains; 0 if unknown.
     pub receive_buffer_bytes: u32,
 }
 
-/// What a receiver is told.
+/// An input of the receiver.
 #[derive(Debug)]
 pub enum Input<'a> {
     /// A datagram read from the socket.
     Datagram {
-        /// Its bytes.
+        /// The payload.
         bytes: &'a [u8],
-        /// Where it came from.
+        /// Source address.
         from: SocketAddr,
-        /// The socket's cumulative drop counter as stamped on it (`SO_RXQ_OVFL`).
+        /// Cumulative drop counter of the socket as stamped on the datagram (`SO_RXQ_OVFL`).
         drops: Option<u32>,
     },
-    /// Datagrams that were read from the socket in one piece. What comes of them is copied: rather use
-    /// [`Receiver::take_train`].
+    /// A train of datagrams read from the socket at once. Its outputs are copied; prefer [`Receiver::take_train`].
     Train(Train<'a>),
-    /// The socket's cumulative drop counter now (`SO_MEMINFO`), for what was dropped behind the last datagram.
+    /// The socket's current cumulative drop counter (`SO_MEMINFO`), for drops after the last datagram.
     ///
-    /// Only for a socket that was just found empty: what is still unread lies before the drops and would seem
-    /// to lie behind them.
+    /// Only valid for a socket that was just found empty: unread datagrams precede the drops and would seem to follow
+    /// them.
     SocketDrops(u32),
-    /// Somebody saw the kernel free datagrams of a stream, on the way to this socket.
+    /// The kernel was seen to free datagrams of a stream on their way to this socket.
     Dropped(&'a DropNotice),
-    /// A process of this host reports the kernel's drop events within this time; `None`, as at the beginning: there is none.
+    /// Maximum delay of the drop reporter of this host; `None`, the initial state: there is no reporter.
     ///
-    /// A reader that leaves waits so long for reports that explain its losses.
+    /// A reader that leaves waits this long for reports that explain its losses.
     DropReporter(Option<Duration>),
-    /// A stream was announced by a host.
+    /// A host announced a stream.
     Announced {
-        /// What was announced.
+        /// The announcement.
         announcement: &'a Announcement,
-        /// By whom.
+        /// Address of the announcing host.
         from: SocketAddr,
     },
-    /// From now on only these streams are wanted; accounts of others are cut, where losses wait for evidence at
-    /// the publisher's next tally. Until told, every stream is wanted.
+    /// Selects these streams from now on. Accounts of others are cut: at once, or at the publisher's next tally while
+    /// losses wait for evidence. Initially every stream is selected.
     Select(&'a Selection),
-    /// Since when the reader waits for the streams at this socket that it does not know yet; until told, and with `None`, it
-    /// takes what comes: their accounts begin where it joins them.
+    /// Start of the reader's wait for the streams at this socket that it does not know yet. Initially, and with
+    /// `None`, accounts begin where the reader joins them.
     Waits(Option<WaitsSince>),
-    /// Whether another socket of the process receives this stream: then this one does not.
+    /// A stream, and true if another socket of the process receives it; this one then does not.
     Elsewhere(StreamId, bool),
-    /// The reader leaves all streams, and forgets them.
+    /// Leaves and forgets all streams.
     LeaveAll,
-    /// Nothing but the passing of time.
+    /// Time has passed.
     Advance,
 }
 
-/// What a receiver could not use. Units: datagrams.
+/// Counters of unusable datagrams, by reason. Units: datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReceiverStats {
-    /// Everything that was read from the socket.
+    /// All datagrams read from the socket.
     pub datagrams: u64,
-    /// Not of this protocol, damaged, or contradicting what is known.
+    /// Foreign to this protocol, damaged, or contradicting what is known.
     pub malformed: u64,
-    /// Of a version of the protocol that this one does not know.
+    /// Of an unknown version of the protocol.
     pub unknown_version: u64,
-    /// Of a kind that this version does not know.
+    /// Of an unknown kind.
     pub unknown_kind: u64,
-    /// With flags that this version does not know.
+    /// With unknown flags.
     pub unknown_flags: u64,
-    /// With a critical extension that this version does not know, by its type.
+    /// With an unknown critical extension, by its type.
     pub unknown_extensions: UnknownExtensions,
-    /// Numbers or indices beyond belief that no second datagram confirmed.
+    /// With implausible numbers or indices that no second datagram confirmed.
     pub suspicious: u64,
-    /// Before the stream's description was known, or inside a sample.
+    /// Received before the stream's description, or starting inside a sample.
     pub undescribed: u64,
-    /// Of streams that nobody asked for: several may share a socket.
+    /// Of streams that are not selected: several streams may share a socket.
     pub unwanted: u64,
-    /// Of an epoch that had already been replaced.
+    /// Of an epoch that a later one had replaced.
     pub replaced: u64,
-    /// In the name of an epoch, from an address that the epoch is not believed from.
+    /// In the name of an epoch, from an address that is not believed for it.
     pub imposter: u64,
     /// Of an account that had ended.
     pub after_end: u64,
-    /// Of more streams than one socket takes.
+    /// Of streams beyond the maximum per socket.
     pub too_many_streams: u64,
-    /// Kinds that do not belong on this socket.
+    /// Of kinds that do not belong on this socket.
     pub misdirected: u64,
 }
 
 impl ReceiverStats {
-    /// Returns what could not be used by reason, under the names that all outputs share. Units: datagrams.
+    /// Returns the counts of unusable datagrams by reason, under the names that all outputs share. Units: datagrams.
     #[must_use]
     pub const fn unused(&self) -> [(&'static str, u64); 13] {
         [
@@ -167,7 +167,7 @@ impl ReceiverStats {
     }
 }
 
-/// The reader's side of every stream at one socket.
+/// The receiving side of every stream at one socket.
 #[derive(Debug)]
 pub struct Receiver {
     reader: ReaderIdentity,
@@ -176,38 +176,38 @@ pub struct Receiver {
     selection: Selection,
     streams: BTreeMap<StreamId, Stream>,
     brackets: Brackets,
-    /// The drop counter up to which drops have been counted.
+    /// Value of the drop counter up to which drops have been counted.
     drops: u32,
     drop_unit: DropUnit,
     next_key: u32,
-    /// How long it takes somebody who sees what the kernel frees to tell of it.
+    /// Maximum delay of a drop reporter.
     drop_reporter: Option<Duration>,
     waiting: Option<WaitsSince>,
     out: Outbox,
     stats: ReceiverStats,
 }
 
-/// Datagrams of one sender that were read from the socket in one piece, in the order in which they were sent.
+/// Datagrams of one sender that were read from the socket at once, in the order of sending.
 #[derive(Clone, Copy, Debug)]
 pub struct Train<'a> {
-    /// Their bytes, one behind the other.
+    /// The payloads, concatenated.
     pub bytes: &'a [u8],
-    /// The size of each but the last, which may be shorter; not zero.
+    /// Size of each payload; the last may be shorter. Not zero.
     pub segment_bytes: usize,
-    /// Where they came from.
+    /// Source address.
     pub from: SocketAddr,
-    /// The socket's cumulative drop counter as stamped on them (`SO_RXQ_OVFL`).
+    /// Cumulative drop counter of the socket as stamped on them (`SO_RXQ_OVFL`).
     pub drops: Option<u32>,
 }
 
-/// What came of a train, and whatever else there is to do before time passes.
+/// Outputs of a train, followed by all other pending outputs.
 pub struct Outputs<'a> {
     out: &'a mut Outbox,
     train: &'a [u8],
 }
 
 impl Outputs<'_> {
-    /// Returns what to do next, `None` if nothing; a datagram to transmit is written to the start of `buffer`.
+    /// Returns the next output, `None` if there is none; a datagram to transmit is written to the start of `buffer`.
     pub fn next(&mut self, buffer: &mut [u8]) -> Option<Output<'_>> {
         self.out.take(buffer, self.train)
     }
@@ -228,20 +228,20 @@ pub struct AccountView {
     pub epoch: Epoch,
     /// Name, schema, station.
     pub description: Arc<Description>,
-    /// The account as it stands.
+    /// The account in its current state.
     pub account: Account,
-    /// Moves of settled datagrams from class to class.
+    /// Moves of settled datagrams between classes.
     pub reclassified: Vec<Reclassified>,
-    /// When the publisher was last heard.
+    /// Time of the publisher's latest datagram.
     pub last_heard: Instant,
-    /// How many later datagrams declare a number missing now: grows when datagrams come late.
+    /// Number of later datagrams that declare a number missing; it grows when datagrams arrive late.
     pub reorder_count: u32,
-    /// Gaps that had to settle before their time for evidence was over, because too many waited.
+    /// Gaps that settled before their time for evidence had passed, because too many were waiting.
     pub settled_early: u64,
 }
 
 impl Receiver {
-    /// Makes a receiver for a socket that has just been opened: its drop counter is zero.
+    /// Creates a receiver for a socket that has just been opened: its drop counter is zero.
     #[must_use]
     pub fn new(reader: ReaderIdentity, config: LedgerConfig, seed: u64) -> Self {
         Self {
@@ -261,14 +261,14 @@ impl Receiver {
         }
     }
 
-    /// Says what the socket's drop counter counts; without it, datagrams.
+    /// Sets the unit of the socket's drop counter; the default is datagrams.
     #[must_use]
     pub const fn counting_drops_in(mut self, unit: DropUnit) -> Self {
         self.drop_unit = unit;
         self
     }
 
-    /// Takes one input.
+    /// Handles one input.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         match input {
             Input::Datagram { bytes, from, drops } => {
@@ -280,7 +280,7 @@ impl Receiver {
             }
             Input::Train(train) => drop(self.take_train(now, train)),
             Input::SocketDrops(drops) => self.on_drops(now, drops),
-            // Of a stream that was never heard here nothing is missing.
+            // A stream that was never received here misses nothing.
             Input::Dropped(notice) if self.streams.contains_key(&notice.stream) => {
                 self.with_stream(now, notice.stream, Arrival::NONE, |stream, with| {
                     stream.on_drop(notice, with)
@@ -296,7 +296,7 @@ impl Receiver {
                 });
             }
             Input::Select(selection) => self.select(now, selection),
-            // Of a stream that was never heard here there is nothing to leave.
+            // A stream that was never received here need not be left.
             Input::Elsewhere(id, elsewhere) if self.streams.contains_key(&id) => {
                 self.with_stream(now, id, Arrival::NONE, |stream, with| stream.is_elsewhere(elsewhere, with));
             }
@@ -309,9 +309,9 @@ impl Receiver {
         }
     }
 
-    /// Takes datagrams that came in one piece, and lends what came of them from the memory in which they lie.
+    /// Handles a train and lends its outputs from the memory in which the payloads are.
     ///
-    /// What is not taken from the outputs is copied, and there at the next [`poll`](Self::poll).
+    /// Outputs that are not taken from the result are copied and returned by the next [`poll`](Self::poll).
     pub fn take_train<'a>(&'a mut self, now: Instant, train: Train<'a>) -> Outputs<'a> {
         if let Some(drops) = train.drops {
             self.on_drops(now, drops);
@@ -320,54 +320,54 @@ impl Receiver {
         Outputs { out: &mut self.out, train: train.bytes }
     }
 
-    /// Returns what to do next; a datagram to transmit is written to the start of `buffer`.
+    /// Returns the next output; a datagram to transmit is written to the start of `buffer`.
     pub fn poll(&mut self, now: Instant, buffer: &mut [u8]) -> Output<'_> {
         if self.out.is_empty() && self.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.advance(now);
         }
-        // Asked for before the outbox lends its payloads, and not when there is news in any case.
+        // Computed before the outbox lends its payloads, and skipped when an output is pending.
         let deadline = if self.out.has_news() { None } else { self.next_deadline() };
         self.out.take(buffer, &[]).unwrap_or(Output::Idle { deadline })
     }
 
-    /// Returns what could not be used so far.
+    /// Returns the counters of unusable datagrams.
     #[must_use]
     pub const fn stats(&self) -> ReceiverStats {
         self.stats
     }
 
-    /// Returns what the socket's drop counter counted beyond what was missing.
+    /// Returns the drops of the socket that match no missing datagram.
     #[must_use]
     pub const fn unmatched(&self) -> &StageCounts {
         self.brackets.unmatched()
     }
 
-    /// Tells whether a stream that is not wanted any more still waits for the publisher's word on its losses.
+    /// Returns whether a stream that is no longer selected still waits for its publisher to settle its losses.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.streams.values().any(Stream::is_leaving)
     }
 
-    /// Tells whether any account waits for evidence of what is missing.
+    /// Returns whether any account waits for evidence of missing datagrams.
     #[must_use]
     pub fn is_unsettled(&self) -> bool {
         self.streams.values().flat_map(Stream::epochs).any(|state| state.ledger.is_unsettled())
     }
 
-    /// Tells whether the description of any stream has come whole, and is that of its stream.
+    /// Returns whether the description of any stream has arrived completely and belongs to its stream.
     #[must_use]
     pub fn knows_a_stream(&self) -> bool {
         self.streams.values().any(|stream| stream.description().is_some())
     }
 
-    /// Tells whether any account is open.
+    /// Returns whether any account is open.
     #[must_use]
     pub fn has_open_accounts(&self) -> bool {
         self.streams.values().flat_map(Stream::epochs).any(|state| !state.ended)
     }
 
-    /// Returns the wanted streams whose publishers fell silent without a last word, and when each was heard last: their
-    /// accounts go on where they ended once the publisher is heard again (rule 16).
+    /// Returns the selected streams whose publishers fell silent without a final tally, each with the time of its
+    /// latest datagram. Their accounts continue where they ended once the publisher is received again (rule 16).
     pub fn silent(&self) -> impl Iterator<Item = (StreamId, Instant)> + '_ {
         self.streams.iter().filter_map(|(id, stream)| Some((*id, stream.silent_since()?)))
     }
@@ -389,17 +389,17 @@ impl Receiver {
         epochs.map(|state| state.view(state.ledger.account()))
     }
 
-    /// Returns the same as [`Receiver::accounts`] without the lists of gaps; the sums count them all.
+    /// Returns [`Receiver::accounts`] without their lists of gaps; the sums count all gaps.
     pub fn summaries(&self) -> impl Iterator<Item = AccountView> + '_ {
         self.streams.values().flat_map(Stream::epochs).map(|state| state.view(state.ledger.summary()))
     }
 
-    /// Checks the law in datagrams and in elements for every account, without looking at single gaps.
+    /// Checks the law in datagrams and in elements for every account, without inspecting single gaps.
     ///
     /// Cost: some hundred additions per account; nothing is allocated.
     ///
     /// # Errors
-    /// [`Imbalance`] of the first ledger that does not balance: a defect of ours.
+    /// [`Imbalance`] of the first ledger that does not balance, which is a defect of this program.
     pub fn check(&self) -> Result<(), Imbalance> {
         self.streams.values().flat_map(Stream::epochs).try_for_each(|state| state.ledger.check())
     }
@@ -410,8 +410,8 @@ impl Receiver {
         self.streams.get(&stream)?.description()
     }
 
-    /// Tells whether an announcement is of use: of a stream that is not described yet, or of an epoch whose beginning is waited
-    /// for.
+    /// Returns whether an announcement is useful: of a stream that is not described yet, or of an epoch whose
+    /// beginning is awaited.
     #[must_use]
     pub fn wants_announcement(&self, announcement: &Announcement) -> bool {
         self.streams.get(&announcement.stream).is_none_or(|stream| stream.wants_announcement(announcement))
@@ -435,7 +435,7 @@ impl Receiver {
             };
             let stream = first.head.stream;
             let schema = self.streams.get(&stream).and_then(Stream::description).map(|it| &it.schema);
-            // Times that are the samples' own are in their datagrams and nowhere else.
+            // The samples' own times are only in their datagrams.
             let rate = schema.filter(|schema| !schema.has_own_times()).map(|schema| schema.rate);
             let run = Run::take(first, bytes, start, segment_bytes, rate);
             self.stats.datagrams += run.datagrams();
@@ -478,7 +478,7 @@ impl Receiver {
             Reason::Extension(code) => self.stats.unknown_extensions.count(code),
             _ => self.stats.malformed += 1,
         }
-        // A damaged datagram never opens a stream: only what is known already can be named.
+        // A damaged datagram never opens a stream: it only marks numbers of a known one.
         if let Some(head) = malformed.head.as_ref().filter(|head| self.streams.contains_key(&head.stream)) {
             self.with_stream(now, head.stream, it, |stream, with| stream.on_damaged(head, with));
         }
@@ -487,7 +487,7 @@ impl Receiver {
     /// Counts what the socket dropped since the counter was last seen.
     fn on_drops(&mut self, now: Instant, drops: u32) {
         let rise = drops.wrapping_sub(self.drops);
-        // A stamp is older than a counter read meanwhile: half the range tells forward from back.
+        // A stamp may be older than a counter read meanwhile: a rise over half the range is a step back.
         if rise == 0 || rise > u32::MAX / 2 {
             return;
         }
@@ -522,7 +522,7 @@ impl Receiver {
         self.streams.values().filter_map(Stream::next_deadline).min()
     }
 
-    /// Tells whether the socket has a free slot for a stream, or the stream has one already.
+    /// Returns whether the stream has a slot at this socket or can get one.
     #[must_use]
     pub fn has_slot_for(&self, stream: StreamId) -> bool {
         let is_unknown = |stream: &Stream| stream.description().is_none();
@@ -531,7 +531,7 @@ impl Receiver {
             || self.streams.values().any(is_unknown)
     }
 
-    /// Frees a slot for a new stream; tells whether there is one.
+    /// Frees a slot for a new stream; returns whether one is free.
     fn free_slot(&mut self) -> bool {
         if self.streams.len() < MAX_STREAMS {
             return true;
@@ -575,7 +575,7 @@ impl Receiver {
     }
 }
 
-/// Returns the furthest position that a datagram tells of.
+/// Returns the largest position that a datagram mentions.
 fn furthest_position(datagram: &Datagram<'_>) -> u64 {
     match datagram {
         Datagram::Data(data) => data.positions().end,

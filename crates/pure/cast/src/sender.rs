@@ -1,12 +1,12 @@
-//! The publisher's side of a stream: numbers samples, cuts them into datagrams, tells its own losses.
+//! The sending side of a stream: numbers samples, cuts them into datagrams, reports its own losses.
 //!
-//! Give it samples in the order of their index with [`Sender::handle`]; after every input, [`Sender::poll`]
-//! until it is idle. It owns neither clock nor socket: what to send comes out as [`Output::Transmit`], what a
-//! socket refused goes back in as [`Input::Refused`].
+//! Pass samples in the order of their index to [`Sender::handle`]; after every input, call [`Sender::poll`] until it
+//! is idle. The sender owns neither clock nor socket: datagrams to send are returned as [`Output::Transmit`],
+//! datagrams that a socket refused are passed back as [`Input::Refused`].
 //!
-//! It is composed of a [queue](queue) of what waits, a [pacer](pacing), a log of what each
-//! [destination](destination) was not sent, a [clock for tallies](tally_clock), a [carousel](carousel) of the
-//! description's parts, the table of [readers](readers) and the [demand](demand); the sender itself only decides which is next.
+//! It is composed of a [queue](queue) of samples, a [pacer](pacing), a log of the numbers withheld from each
+//! [destination](destination), a [clock for tallies](tally_clock), a [carousel](carousel) of the description's parts,
+//! the table of [readers](readers) and the [demand](demand); the sender itself only decides which is next.
 //!
 //! Source: `docs/protocol/stream.md`, "Sending".
 
@@ -52,22 +52,23 @@ pub use readers::{ReaderReport, ReportStats};
 use tally_clock::TallyClock;
 pub(crate) use tally_clock::{FIRST_INTERVAL, MAX_INTERVAL};
 
-/// Small blocks wait this long for company before they leave in a datagram of their own.
+/// Maximum time that small blocks wait for more samples before they are sent.
 pub const DEFAULT_LINGER: Duration = Duration::from_millis(5);
-/// The final tally is sent so many times under one number: nothing comes after it that could repair its loss.
+/// Number of copies of the final tally, sent under one number: no later datagram could repair its loss.
 const FINAL_TALLIES: u32 = 5;
-/// The pause between final tallies, so that one burst of loss does not take them all.
+/// Pause between final tallies, so that one burst of loss does not take them all.
 const FINAL_TALLY_PAUSE: Duration = Duration::from_millis(20);
-/// How many bytes wait in the machine itself; more stays in the ring, where it is counted when it is lapped.
+/// Maximum number of bytes queued in the machine itself; the rest stays in the ring, where lapped samples are
+/// counted.
 const QUEUE_BYTES: usize = 64 * 1024;
 
-/// The publisher's side of a stream.
+/// The sending side of a stream.
 #[derive(Debug)]
 pub struct Sender {
     config: SenderConfig,
     head: Numbered,
     next_number: u64,
-    /// Where the next data datagram starts at or beyond; the position of tallies and descriptors.
+    /// Lowest start of the next data datagram; the position of tallies and descriptors.
     horizon: u64,
     next_index: u64,
     samples: SampleTotals,
@@ -78,7 +79,7 @@ pub struct Sender {
     skipped: Vec<Skipped>,
     tallies: TallyClock,
     descriptor: DescriptorParts,
-    /// What the next descriptor is to list.
+    /// Addresses for the next descriptor.
     new_addresses: Option<Vec<IpAddr>>,
     carousel: Carousel,
     readers: Readers,
@@ -87,7 +88,7 @@ pub struct Sender {
     /// The beginning of the epoch, while it is held.
     hold: Option<Hold>,
     injection: Injection,
-    /// Whether somebody sees what the kernel drops on this host.
+    /// True if a reporter sees what the kernel drops on this host.
     watched: bool,
     current: Option<Step>,
     phase: Phase,
@@ -102,7 +103,7 @@ struct Injection {
     random: Random,
 }
 
-/// A tally or a part of the description on its way to the destinations.
+/// A tally or a part of the description that is being sent to the destinations.
 #[derive(Clone, Debug)]
 struct Step {
     number: u64,
@@ -119,7 +120,7 @@ enum Content {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Running,
-    /// The last samples leave.
+    /// The last samples are sent.
     Flushing,
     /// The final tally is repeated under one number.
     Finishing {
@@ -127,17 +128,17 @@ enum Phase {
         left: u32,
         next: Instant,
     },
-    /// Everything is said; `told` once the event has been taken.
+    /// Everything is sent; `told` once the event has been taken.
     Finished {
         told: bool,
     },
 }
 
 impl Sender {
-    /// Makes a sender that begins its epoch at `now`.
+    /// Creates a sender that begins its epoch at `now`.
     ///
     /// # Errors
-    /// [`DescriptionError`] if the description cannot be put into datagrams.
+    /// [`DescriptionError`] if the description does not fit into datagrams.
     pub fn new(config: SenderConfig, seed: u64, now: Instant) -> Result<Self, DescriptionError> {
         let schema = &config.description.schema;
         let per_sample = schema.elements_per_sample();
@@ -185,10 +186,10 @@ impl Sender {
         })
     }
 
-    /// Takes one input.
+    /// Handles one input.
     ///
     /// # Panics
-    /// If samples go back in the index or are not whole: the caller's ring keeps their order.
+    /// If sample indices go back or samples are not whole: the caller's ring keeps their order.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         match input {
             Input::Samples { first_index, t0, bytes } => {
@@ -212,8 +213,8 @@ impl Sender {
             Input::Backlog(bytes) => self.pacer.waiting(now, bytes + self.queue.waiting_bytes()),
             Input::Refused { destination, number, stage, size_bytes } => {
                 self.destinations[destination].totals.bytes -= size_bytes as u64;
-                // Of the final tally's copies one is enough, and no later number could tell of it. Numbers that
-                // were not given yet come from whoever forges the network's answers.
+                // One copy of the final tally is enough, and no later number could report its loss. Numbers not yet
+                // assigned come from forged answers of the network.
                 if self.final_number != Some(number) && number < self.next_number {
                     self.withhold(destination, number, stage);
                 }
@@ -231,8 +232,8 @@ impl Sender {
         self.readers.sweep(now);
     }
 
-    /// Returns what to do next; the datagrams to transmit are written to the start of `buffer`, as many as it holds
-    /// and a train may have.
+    /// Returns the next output; datagrams to transmit are written to the start of `buffer`, as many as it holds and a
+    /// train may have.
     ///
     /// # Panics
     /// If `buffer` is shorter than [`Sender::min_buffer_bytes`].
@@ -263,19 +264,19 @@ impl Sender {
         self.min_buffer_bytes().max(self.config.datagram_bytes * self.pacer.max_train())
     }
 
-    /// Tells whether samples may be given now; otherwise they stay in the ring.
+    /// Returns whether samples may be passed now; otherwise they stay in the ring.
     #[must_use]
     pub fn wants_samples(&self) -> bool {
         self.phase == Phase::Running && self.queue.waiting_bytes() < QUEUE_BYTES
     }
 
-    /// Tells whether the epoch is over.
+    /// Returns whether the epoch is over.
     #[must_use]
     pub const fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Finished { .. })
     }
 
-    /// Returns the totals as the first destination's tally would tell them.
+    /// Returns the totals as in the first destination's tally.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.totals_of(0)
@@ -287,7 +288,7 @@ impl Sender {
         self.head.at(self.next_number, self.horizon)
     }
 
-    /// Returns what the successor of this epoch is to say of it.
+    /// Returns the predecessor record of this epoch for its successor.
     #[must_use]
     pub fn as_predecessor(&self) -> Predecessor {
         let Numbered { epoch, number, first_index, element_offset, .. } = self.next_head();
@@ -300,30 +301,30 @@ impl Sender {
         }
     }
 
-    /// Tells whether data wait for a reader to be heard.
+    /// Returns whether data are paused until a reader is heard.
     #[must_use]
     pub fn is_paused(&self, now: Instant) -> bool {
         self.demand.is_paused(now, self.readers.count())
     }
 
-    /// Returns the readers that report, with what they said last.
+    /// Returns the readers that report, with their latest reports.
     pub fn readers(&self) -> impl Iterator<Item = &ReaderReport> {
         self.readers.iter()
     }
 
-    /// Returns what became of the reports that were heard.
+    /// Returns the counters of received reports.
     #[must_use]
     pub const fn report_stats(&self) -> ReportStats {
         self.readers.stats()
     }
 
-    /// Returns how many readers report.
+    /// Returns the number of readers that report.
     #[must_use]
     pub fn reader_count(&self) -> u32 {
         self.readers.count()
     }
 
-    /// Counts samples; tells whether any of them are to be sent.
+    /// Counts samples; returns whether any of them are to be sent.
     fn wants(&mut self, now: Instant, first_index: u64, bytes: &[u8]) -> bool {
         let sample_bytes = self.queue.sample_bytes();
         assert!(bytes.len().is_multiple_of(sample_bytes), "samples are whole");
@@ -339,7 +340,7 @@ impl Sender {
         !is_paused
     }
 
-    /// Counts an index span; what it jumps over was lost before it came here.
+    /// Counts an index span; skipped samples were lost before they reached the sender.
     fn on_span(&mut self, first_index: u64, samples: u64) {
         assert_eq!(first_index, self.next_index, "the caller accounts for every index");
         self.next_index += samples;
@@ -351,7 +352,7 @@ impl Sender {
         if report.stream != self.head.stream {
             return self.readers.foreign();
         }
-        // After a restart, readers that have not heard of this epoch still report on its predecessor.
+        // After a restart, readers without a datagram of this epoch still report on its predecessor.
         let is_rival = match report.epoch.cmp(&self.head.epoch) {
             Ordering::Less => self.readers.knows(report.reader),
             Ordering::Equal => false,
@@ -391,7 +392,7 @@ impl Sender {
         }
     }
 
-    /// Decides what is next: `None` if something was done that leaves nothing to tell.
+    /// Decides the next step; `None` if a step was done that has no output.
     fn next_step(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Output> {
         match self.phase {
             Phase::Finished { told: true } => return Some(Output::Idle { deadline: None }),
@@ -441,12 +442,12 @@ impl Sender {
         None
     }
 
-    /// Returns until when the beginning of the epoch is held, `None` from the moment on at which it is not.
+    /// Returns until when the beginning of the epoch is held, `None` once it is released.
     fn held_until(&mut self, now: Instant) -> Option<Instant> {
         let hold = self.hold.as_ref()?;
         let until = hold.until(now, self.pacer.waiting_bytes());
         if until.is_some() && hold.misses_a_reader() {
-            // What it receives first has to be the description.
+            // The description has to be received first.
             self.carousel.hurry(now);
         }
         if until.is_none() {
@@ -456,7 +457,7 @@ impl Sender {
         until
     }
 
-    /// Lists other addresses of the publisher from now on.
+    /// Lists these addresses of the publisher from now on.
     fn list(&mut self, now: Instant, addresses: &[IpAddr]) {
         let listed = descriptor(&self.config, addresses);
         self.descriptor = listed.expect("the description was encoded before");
@@ -501,9 +502,9 @@ impl Sender {
         None
     }
 
-    /// Writes a train of data, which begins with `slice`; `None` if that one is withheld.
+    /// Writes a train of data that begins with `slice`; `None` if that one is withheld.
     ///
-    /// It ends where its datagrams would differ in size, where one is withheld, and where the pacer wants it to.
+    /// The train ends where its datagrams would differ in size, where one is withheld, and at the pacer's limit.
     fn data_train(&mut self, now: Instant, mut slice: Slice, buffer: &mut [u8]) -> Option<Output> {
         let flush = self.phase == Phase::Flushing;
         let segment_bytes = self.data_bytes(&slice);
@@ -533,7 +534,7 @@ impl Sender {
         }
         self.tallies.data_left(now);
         let datagrams = size_bytes.div_ceil(segment_bytes);
-        // What is withheld takes its time too: planted loss does not make the others faster.
+        // Withheld datagrams use their send time, too: injected loss does not make the others faster.
         self.pacer.spend(now, sample_bytes + datagrams.max(1) * DATA_HEADER_BYTES, sample_bytes);
         if size_bytes == 0 {
             return None;
@@ -555,7 +556,7 @@ impl Sender {
         DATA_HEADER_BYTES + slice.element_count as usize * self.config.description.schema.dtype.size_bytes()
     }
 
-    /// Draws whether loss is planted here.
+    /// Draws whether to inject a loss here.
     fn is_withheld(&mut self) -> bool {
         let Injection { probability, random } = &mut self.injection;
         *probability > 0.0 && random.chance(*probability)
@@ -571,7 +572,7 @@ impl Sender {
         encoded.expect("everything was cut to the datagram's size")
     }
 
-    /// Gives the next number to a datagram.
+    /// Assigns the next number to a datagram.
     fn begin(&mut self, content: Content) {
         self.current = Some(Step { number: self.next_number, content, destination: 0 });
         self.next_number += 1;
@@ -583,7 +584,7 @@ impl Sender {
         self.horizon = start + u64::from(slice.element_count);
     }
 
-    /// Passes over samples that never get a number.
+    /// Skips samples that never get a number.
     fn skip(&mut self, first_index: u64, samples: u64, stage: Stage) {
         self.queue.take_hole();
         match stage {
@@ -596,7 +597,7 @@ impl Sender {
         self.horizon = positions.end;
         let grown = self.skipped.last_mut();
         let grown = grown.filter(|last| last.stage == stage && last.positions.end == positions.start);
-        // A pause is no news with each of its blocks: whoever joins hears of it by the next tally.
+        // A paused block does not call for a tally: readers that join learn of the pause from the next one.
         if grown.is_none() || stage != Stage::PublisherPaused {
             self.tallies.range_added();
         }
@@ -614,8 +615,7 @@ impl Sender {
         index * self.head.elements_per_sample as u64
     }
 
-    /// Writes a datagram of the publisher's own words: for one destination and moves on to the next, or the same
-    /// for all.
+    /// Writes a control datagram: for one destination, continuing with the next, or one for all.
     fn transmit(&mut self, step: Step, buffer: &mut [u8]) -> Output {
         let size_bytes = self.encode(&step, buffer);
         let Step { number, content, destination } = step;
@@ -671,13 +671,13 @@ impl Sender {
     }
 }
 
-/// Splits the description into parts, with the publisher's predecessor and addresses.
+/// Splits the description, with the publisher's predecessor and addresses, into parts.
 fn descriptor(config: &SenderConfig, addresses: &[IpAddr]) -> Result<DescriptorParts, DescriptionError> {
     let control_bytes = config.datagram_bytes.max(MIN_DATAGRAM_BYTES);
     DescriptorParts::with_extensions(&config.description, config.predecessor, addresses, control_bytes)
 }
 
-/// Returns what the stream takes on the wire at its own rate, headers included.
+/// Returns the stream's rate on the wire at its own sample rate, headers included.
 fn wire_bytes_per_second(config: &SenderConfig, fit: Fit) -> f64 {
     let schema = &config.description.schema;
     let elements = f64::from(schema.elements_per_sample());

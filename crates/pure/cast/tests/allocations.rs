@@ -1,4 +1,4 @@
-//! Nothing is allocated for a datagram that is sent, arrives, and is handed over in its turn.
+//! No allocation for a datagram that is sent, received, and delivered in order.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use core::time::Duration;
@@ -11,7 +11,7 @@ use sample::{Channel, Dtype, Schema};
 use units::{Epoch, Instant, ReaderId, SampleRate, WallTime};
 use wire::{Clock, Description};
 
-/// A publisher and a reader that are joined by nothing.
+/// A publisher and a reader without a network between them.
 struct Line {
     sender: Sender,
     receiver: Receiver,
@@ -63,7 +63,8 @@ impl Line {
         }
     }
 
-    /// Publishes a block a millisecond, so many times, and reads it; nothing of it is a tally or a description.
+    /// Publishes this many blocks, one per millisecond, and reads them; none of the datagrams is a tally or a
+    /// description.
     fn run(&mut self, blocks: u32, block: &[u8]) {
         for _ in 0..blocks {
             self.now += Duration::from_micros(10);
@@ -106,10 +107,10 @@ fn the_steady_path_allocates_nothing() {
     for (datagram_bytes, block_bytes) in [(1_472, 65_536), (1_472, 4_000), (548, 4_000), (100, 2_000)] {
         let mut line = Line::new(datagram_bytes);
         let block = vec![7; block_bytes];
-        // All that is kept for reuse has been made once the first description and tallies have left.
+        // Everything that is kept for reuse exists once the first description and tallies have been sent.
         line.run(400, &block);
         let (before, delivered) = (line.datagrams, line.delivered);
-        // So short that no tally and no description is due: they are few, and made of lists.
+        // Short enough that no tally and no description is due: they are rare, and consist of lists.
         let counted = allocation_counter::measure(|| line.run(16, &block));
         let datagrams = line.datagrams - before;
         assert!(datagrams >= 16 && line.delivered > delivered, "{datagrams} datagrams");

@@ -1,9 +1,8 @@
-//! The stream machine under random scenes: the law after every input, the log's word at the end.
+//! The stream machine under random scenes: the law after every input, the comparison with the log at the end.
 //!
-//! Every scene is all of its seed. `TALLYCAST_SEEDS` says how many are run (200 unless told otherwise),
-//! `TALLYCAST_FIRST_SEED` where they begin; a failure prints the command that repeats its seed, and the run
-//! ends with a line that says how many scenes saw which effect, so that nobody believes in an effect that
-//! never happened.
+//! A scene depends on its seed only. `TALLYCAST_SEEDS` is the number of scenes (200 by default),
+//! `TALLYCAST_FIRST_SEED` the first seed; a failure prints the command that repeats its seed, and the run ends with a
+//! line that counts the scenes with each effect, so that an effect that never occurs is noticed.
 
 mod effects;
 #[expect(dead_code, reason = "the scenes of the other test use more of the line-up")]
@@ -12,9 +11,9 @@ mod outages;
 
 use effects::{Effect, Effects, play};
 
-/// From so many seeds on, every effect must have happened.
+/// Number of seeds from which on every effect must have occurred.
 const ENOUGH_SEEDS: u64 = 200;
-/// For so many seeds one scene of long outages is played: minutes of virtual time take as long as several short scenes.
+/// Number of seeds per scene of long outages: minutes of virtual time take as long as several short scenes.
 const SEEDS_PER_OUTAGES: u64 = 4;
 
 #[test]
@@ -49,7 +48,7 @@ fn no_sample_is_without_an_account_over_outages_of_up_to_ten_minutes() {
     }
 }
 
-/// Plays the scenes on all processors: each is all of its seed, so it does not matter which plays it.
+/// Plays the scenes on all processors: each depends on its seed only, so their assignment does not matter.
 #[expect(clippy::disallowed_methods, reason = "who plays the scenes may have threads; the machine has none")]
 fn played<Seen: Default + Send>(
     seeds: &sim::seeds::Seeds<'_>,
@@ -74,19 +73,19 @@ fn played<Seen: Default + Send>(
     })
 }
 
-/// Scenes that once showed a defect, of the machine or of what it is compared with.
+/// Scenes that once showed a defect, of the machine or of the comparison.
 const REPORTED: [u64; 4] = [
     // Cut between a withheld datagram and the tally that counts it: the count explains another loss before it.
     64_347, // Two that agree that an account began elsewhere: the first of them was left out.
-    2_619,  // A forged datagram is the first that can be used of an epoch that was heard before.
+    2_619,  // A forged datagram is the first usable one of an epoch that was received before.
     29_697, 83_826,
 ];
 
 /// Scenes of long outages that once showed a defect.
 const REPORTED_OUTAGES: [u64; 3] = [
     // A publisher was stopped within a sample for so long that its rest came behind the end of the account.
-    196, // A whole epoch lay in an outage, and the next one was heard before its descriptor.
-    166, // The silence of an epoch was noticed after its successor had reported on it and before that report counted.
+    196, // A whole epoch fell into an outage, and the next one was received before its descriptor.
+    166, // The silence of an epoch was detected after its successor had reported on it and before that report counted.
     4_532,
 ];
 

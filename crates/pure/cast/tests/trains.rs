@@ -35,7 +35,7 @@ fn sender(rate: SampleRate, now: Instant) -> Sender {
     Sender::new(config, 1, now).unwrap()
 }
 
-/// A reader, and what it was handed: positions, each with the byte of its element's first.
+/// A reader, and the data delivered to it: positions, each with the first byte of its element.
 struct Reader {
     machine: Receiver,
     handed: Vec<(u64, u8)>,
@@ -63,7 +63,7 @@ impl Reader {
         self.poll(now);
     }
 
-    /// Takes a train, and so many outputs of it where it lies; the rest is left behind, and must be there all the same.
+    /// Takes a train, and this many of its outputs in place; the rest is left behind, and must still be returned.
     fn take_train(&mut self, now: Instant, train: receive::Train<'_>, in_place: usize) {
         let mut buffer = [0; 2_048];
         let mut outputs = self.machine.take_train(now, train);
@@ -109,14 +109,14 @@ fn both_keep_one_account(seed: u64) {
         next_index += bytes.len() as u64 / 4;
         while let send::Output::Transmit { segment_bytes, size_bytes, .. } = sender.poll(now, &mut buffer) {
             let train = &buffer[..size_bytes];
-            // The description has to come, or there is no account.
+            // The description has to arrive, or there is no account.
             if next_index > 3_000 && random.chance(0.2) {
-                // The socket drops more than this stream's, or the network loses it and nobody counts.
+                // The socket drops more than this stream's datagrams, or the network loses one without any counter.
                 let by_socket = random.chance(0.5);
                 drops += if by_socket { train.chunks(segment_bytes).len() as u32 + 5 } else { 0 };
                 continue;
             }
-            // What another stream of the socket lost explains nothing that this one loses later.
+            // Losses of another stream of the socket explain no later losses of this one.
             drops += if random.chance(0.2) { 5 } else { 0 };
             let stamp = (drops > 0).then_some(drops);
             let train = receive::Train { bytes: train, segment_bytes, from, drops: stamp };
@@ -143,7 +143,7 @@ fn trains_and_single_datagrams_keep_one_account() {
     (0..40).for_each(both_keep_one_account);
 }
 
-/// Puts an extension that no version has named behind the header of a data datagram.
+/// Adds an unassigned extension behind the header of a data datagram.
 fn with_extension(bytes: &[u8], value: &[u8]) -> Vec<u8> {
     let padded = (4 + value.len()).next_multiple_of(8);
     let mut longer = bytes[..80].to_vec();
@@ -175,7 +175,8 @@ fn trains_of_a_later_version_cost_no_sample() {
         while let send::Output::Transmit { segment_bytes, size_bytes, .. } = sender.poll(now, &mut buffer) {
             let datagrams = buffer[..size_bytes].chunks(segment_bytes);
             let is_data = buffer[3] == wire::Kind::Data.code();
-            // A whole train with extensions, or one in which each other datagram has them, at the same size or not.
+            // A whole train with extensions, or one in which every second datagram has them, with the same size or
+            // not.
             let longer = datagrams.enumerate().map(|(index, bytes)| match round % 3 {
                 _ if !is_data => bytes.to_vec(),
                 0 => with_extension(bytes, &[7; 12]),

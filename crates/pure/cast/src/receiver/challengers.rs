@@ -1,11 +1,11 @@
-//! Addresses that speak in a stream's name while it is believed from another: held back, challenged, and believed once the
-//! other is gone. The same holds for an epoch at the believed address itself that began earlier by its clock and was never
-//! current.
+//! Addresses that send in a stream's name while another address is believed: held back, challenged, and believed once
+//! the other is gone. An epoch at the believed address itself that began earlier by its clock and was never current
+//! is treated alike.
 //!
-//! A challenger is asked at once, three times at most, to repeat a nonce, which shows that it receives where its datagrams seem
-//! to come from. The believed address is gone when its epoch has ended, or when it misses three challenges in a row: requests,
-//! to which a publisher answers whatever it has to send. Then the first challenger takes over that has repeated its nonce; one
-//! that has not only where there is no other.
+//! A challenger is asked at once, three times at most, to repeat a nonce, which proves that it receives at its source
+//! address. The believed address is gone when its epoch has ended, or when it misses three challenges in a row:
+//! requests that every publisher answers, even one without data. Then the first challenger with a proof takes over;
+//! one without a proof only if there is no other.
 //!
 //! Source: `docs/protocol/stream.md`, "Believed sources".
 
@@ -21,38 +21,39 @@ use super::stream::at_port;
 use super::waiting::MAX_EARLY_RUNS;
 use crate::sender::MAX_INTERVAL;
 
-/// An address that misses this many challenges in a row is not believed any more, or has had its time to prove itself.
+/// Missed challenges in a row after which an address is no longer believed, or has had its time for a proof.
 const CHALLENGES: u32 = 3;
-/// The shortest time between two challenges. Each reader draws its own, so that a crowd does not ask all at once; the last of
-/// three is missed after 3 s at most.
+/// Minimum time between two challenges. Each reader draws its own interval, so that many readers do not ask at once;
+/// the last of three is missed after 3 s at most.
 const MIN_INTERVAL: Duration = Duration::from_millis(500);
-/// By how much the readers' intervals differ at most.
+/// Maximum difference between the readers' intervals.
 const SPREAD: Duration = Duration::from_millis(250);
-/// The most addresses that are held back at a time.
+/// Maximum number of addresses that are held back at a time.
 const MAX_CHALLENGERS: usize = 4;
-/// Those that had their time without a proof are remembered, so many of them: they give way to others, and not to each other.
+/// Maximum number of remembered addresses that brought no proof in time: they give way to others, but not to each
+/// other.
 const MAX_USELESS: usize = 16;
-/// A challenger that has been silent for this long gives its slot to another, and so does one that has had its time without a proof.
+/// Silence after which a challenger gives its slot to another; one that brought no proof in time does so, too.
 const MAX_SILENCE: Duration = Duration::from_secs(10);
-/// The most datagrams that are held, and their bytes: about a second of a thousand small ones.
+/// Maximum number of held datagrams, and their bytes: about a second of a thousand small ones.
 pub(super) const MAX_HELD: usize = 1_024;
 pub(super) const MAX_HELD_BYTES: usize = 1 << 20;
 
-/// The most epochs of an address of which it is known what had to give way.
+/// Maximum number of epochs of an address whose displaced numbers are remembered.
 const MAX_DISPLACED_EPOCHS: usize = 4;
 
-/// Who speaks in the stream's name beside the believed address.
+/// Addresses other than the believed one that send in the stream's name.
 #[derive(Debug)]
 pub(super) struct Challengers {
     random: Random,
     interval: Duration,
     list: Vec<Challenger>,
-    /// Addresses that made room for others because they had brought no proof in their time.
+    /// Addresses that lost their slot because they brought no proof in time.
     useless: VecDeque<IpAddr>,
-    /// What they sent, the oldest first.
+    /// Their datagrams, the oldest first.
     held: VecDeque<Held>,
     held_bytes: usize,
-    /// How many challenges in a row the believed address was sent, and when the last.
+    /// Challenges sent to the believed address in a row, and the time of the latest.
     row: u32,
     last: Option<Instant>,
 }
@@ -61,23 +62,23 @@ pub(super) struct Challengers {
 #[derive(Debug)]
 pub(super) struct Challenger {
     pub(super) ip: IpAddr,
-    /// The newest epoch that it sent.
+    /// Its newest epoch.
     pub(super) epoch: Epoch,
-    /// Where it hears requests, as far as it is known.
+    /// Address at which it receives requests, if known.
     pub(super) report_to: Option<SocketAddr>,
     pub(super) nonce: Nonce,
-    /// It has repeated the nonce.
+    /// True once it has repeated the nonce.
     is_proven: bool,
-    /// How often it was asked to, and when it may be again.
+    /// Number of requests for its proof, and the earliest time of the next.
     asked: u32,
     ask_at: Instant,
     assembler: DescriptorAssembler,
-    /// When it was heard first, and last.
+    /// Times of its first and its latest datagram.
     since: Instant,
     heard: Instant,
-    /// What is held of it, by [`weight`].
+    /// Sum of its held datagrams, by [`weight`].
     held_weight: usize,
-    /// The numbers of its newest epochs whose datagrams had to give way to others.
+    /// Numbers of its newest epochs whose datagrams were displaced by others.
     displaced: BTreeMap<Epoch, RangeSet>,
 }
 
@@ -90,36 +91,36 @@ pub(super) struct Held {
     pub(super) number: u64,
 }
 
-/// An epoch that is over.
+/// An epoch that has ended or fallen silent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Over {
     pub(super) epoch: Epoch,
-    /// With its final tally: so it cannot go on.
+    /// True if its final tally was received, so that it cannot continue.
     pub(super) ended: bool,
     pub(super) last_heard: Instant,
 }
 
-/// What took over.
+/// The address that takes over.
 #[derive(Debug)]
 pub(super) struct Successor {
-    /// The newest epoch that it sent.
+    /// Its newest epoch.
     pub(super) epoch: Epoch,
-    /// What it sent meanwhile, the oldest first.
+    /// Its datagrams received meanwhile, the oldest first.
     pub(super) held: Vec<Held>,
-    /// The numbers of what it sent and is not held any more.
+    /// Numbers of its datagrams that are no longer held.
     pub(super) displaced: BTreeMap<Epoch, RangeSet>,
-    /// What the others sent, which nobody takes in.
+    /// Datagrams of the others, which are discarded.
     pub(super) dropped: Vec<Held>,
 }
 
-/// What is due.
+/// The action that is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Round {
-    /// Nothing, or not yet.
+    /// None yet.
     Wait,
-    /// The believed address and all challengers without proof are to be challenged.
+    /// Challenge the believed address and all challengers without proof.
     Challenge,
-    /// The believed address has missed its challenges; this one takes over.
+    /// This address takes over, because the believed one has missed its challenges.
     TakeOver(IpAddr),
 }
 
@@ -135,8 +136,8 @@ impl Challengers {
         self.list.is_empty()
     }
 
-    /// Holds a datagram, if its address gets a slot; of too many the oldest give way of the address that has most. Returns what
-    /// was held of an address that had to give up its slot.
+    /// Holds a datagram if its address gets a slot. Beyond the maximum, the oldest of the address with most held
+    /// bytes are displaced. Returns the datagrams held of an address that lost its slot.
     pub(super) fn hold(
         &mut self,
         now: Instant,
@@ -164,7 +165,7 @@ impl Challengers {
         dropped
     }
 
-    /// Notes where an address hears requests.
+    /// Records the address at which a challenger receives requests.
     pub(super) fn reports_to(&mut self, epoch: Epoch, address: SocketAddr) {
         let of = |it: &&mut Challenger| it.ip == address.ip() && it.epoch == epoch;
         if let Some(challenger) = self.list.iter_mut().find(of) {
@@ -172,12 +173,12 @@ impl Challengers {
         }
     }
 
-    /// Returns where an address hears requests, as far as it is known.
+    /// Returns the address at which a challenger receives requests, if known.
     pub(super) fn report_address(&self, ip: IpAddr) -> Option<SocketAddr> {
         self.list.iter().find(|challenger| challenger.ip == ip)?.report_to
     }
 
-    /// Returns when the next round is due; the believed address was heard last at `last_heard`.
+    /// Returns when the next round is due; the believed address was last received at `last_heard`.
     pub(super) fn next_round(&self, last_heard: Instant) -> Option<Instant> {
         let last = self.last.filter(|last| *last > last_heard).unwrap_or(last_heard);
         (!self.list.is_empty()).then_some(last + self.interval)
@@ -201,14 +202,13 @@ impl Challengers {
         }
     }
 
-    /// Returns when the next challenger is to be asked for its proof that was not asked three times.
+    /// Returns when the next request for a proof is due; each challenger is asked three times at most.
     pub(super) fn next_ask(&self) -> Option<Instant> {
         let to_ask = self.list.iter().filter(|it| it.is_to_be_asked());
         to_ask.map(|challenger| challenger.ask_at).min()
     }
 
-    /// Takes note that challengers are asked for a proof whose turn it is, and in a challenge of the believed address `all`
-    /// without one; returns them.
+    /// Records requests to the challengers whose turn it is, or with `all` to every one without proof; returns them.
     pub(super) fn ask(&mut self, now: Instant, all: bool) -> impl Iterator<Item = (&Challenger, SocketAddr)> {
         let interval = self.interval;
         let is_due = move |it: &&mut Challenger| {
@@ -223,19 +223,20 @@ impl Challengers {
         })
     }
 
-    /// Draws a nonce for the believed address, which need not repeat it: any datagram from there shows that it is alive.
+    /// Draws a nonce for the believed address, which need not repeat it: any datagram from there proves that it is
+    /// alive.
     pub(super) fn nonce(&mut self) -> Nonce {
         Nonce::new(self.random.next_u64())
     }
 
-    /// Returns the address that takes over from an epoch that is over, if any does. A proven address comes before the others;
+    /// Returns the address that takes over from an epoch that is over, if any. A proven address precedes the others;
     /// among equals the later start wins.
     pub(super) fn heir(&self, over: &Over) -> Option<IpAddr> {
         let rank = |it: &&Challenger| (!it.is_proven, it.epoch < over.epoch);
         self.heirs(over).min_by_key(rank).map(|challenger| challenger.ip)
     }
 
-    /// Returns from when on it is known who takes over: of several without a proof all have had their time to bring one.
+    /// Returns the time from which the successor is known: several without proof have all had their time by then.
     pub(super) fn heir_known(&self, over: &Over) -> Instant {
         let had_time = |it: &Challenger| it.since + self.interval * CHALLENGES;
         if self.heirs(over).count() < 2 || self.heirs(over).any(|it| it.is_proven) {
@@ -244,7 +245,7 @@ impl Challengers {
         self.heirs(over).map(had_time).max().unwrap_or(over.last_heard)
     }
 
-    /// Returns those that may take over.
+    /// Returns the challengers that may take over.
     fn heirs<'a>(&'a self, over: &'a Over) -> impl Iterator<Item = &'a Challenger> {
         self.list.iter().filter(|it| match it.epoch.cmp(&over.epoch) {
             Ordering::Greater => true,
@@ -253,7 +254,8 @@ impl Challengers {
         })
     }
 
-    /// Returns an address at which an earlier epoch was still heard after this one, which was last heard at `last_heard`.
+    /// Returns an address from which an earlier epoch was still received after this one, last received at
+    /// `last_heard`.
     pub(super) fn survivor(
         &self,
         epoch: Epoch,
@@ -264,7 +266,7 @@ impl Challengers {
         self.list.iter().find(can).map(|challenger| challenger.ip)
     }
 
-    /// Takes an address out with all that it sent, and forgets the others.
+    /// Takes an address out with all its datagrams, and forgets the others.
     pub(super) fn take(&mut self, ip: IpAddr) -> Option<Successor> {
         let index = self.list.iter().position(|challenger| challenger.ip == ip)?;
         let Challenger { epoch, displaced, .. } = self.list.swap_remove(index);
@@ -272,13 +274,13 @@ impl Challengers {
         Some(Successor { epoch, held, displaced, dropped })
     }
 
-    /// Forgets those that sent nothing later than this epoch; returns what was held of them.
+    /// Forgets challengers without a later epoch than this; returns their held datagrams.
     pub(super) fn forget_up_to(&mut self, epoch: Epoch) -> Vec<Held> {
         self.list.retain(|challenger| challenger.epoch > epoch);
         self.keep_held_of_the_listed()
     }
 
-    /// Drops what is held of addresses that are not listed any more, and returns it.
+    /// Drops and returns the held datagrams of addresses that are no longer listed.
     fn keep_held_of_the_listed(&mut self) -> Vec<Held> {
         let Self { list, held, .. } = self;
         let is_listed = |held: &Held| list.iter().any(|challenger| challenger.ip == held.from.ip());
@@ -288,7 +290,7 @@ impl Challengers {
         dropped
     }
 
-    /// Forgets all of them, and returns what was held.
+    /// Forgets all challengers and returns their held datagrams.
     pub(super) fn clear(&mut self) -> Vec<Held> {
         self.list.clear();
         self.useless.clear();
@@ -296,7 +298,8 @@ impl Challengers {
         core::mem::take(&mut self.held).into()
     }
 
-    /// Gives an address a slot if it has none; returns what was held of the one that had it, or `None` if no slot can be freed.
+    /// Gives an address a slot if it has none; returns the datagrams held of the address that had it, or `None` if no
+    /// slot can be freed.
     fn free_slot(&mut self, now: Instant, ip: IpAddr, epoch: Epoch) -> Option<Vec<Held>> {
         if self.list.iter().any(|challenger| challenger.ip == ip) {
             return Some(Vec::new());
@@ -335,7 +338,7 @@ impl Challengers {
     }
 }
 
-/// Returns what a datagram counts of what may be held: both bounds are reached together by datagrams of 1 KiB.
+/// Returns the weight of a datagram against the limit of held data: 1 KiB datagrams reach both limits together.
 const fn weight(bytes: &[u8]) -> usize {
     bytes.len() + MAX_HELD_BYTES / MAX_HELD
 }
@@ -345,12 +348,13 @@ impl Challenger {
         !self.is_proven && self.asked < CHALLENGES && self.report_to.is_some()
     }
 
-    /// Tells whether it was heard when another publisher fell silent, or later: what was heard long before that is gone, too.
+    /// Returns whether it was still received when another publisher fell silent; if its latest datagram is much
+    /// older, it is gone, too.
     fn outlived(&self, last_heard: Instant) -> bool {
         last_heard.since(self.heard) <= MAX_INTERVAL
     }
 
-    /// Reads what a datagram says of its sender: where it hears requests, and what it was asked to repeat.
+    /// Reads what a datagram says about its sender: its address for requests, and the nonce that it repeats.
     fn read(&mut self, from: SocketAddr, bytes: &[u8]) {
         match Datagram::decode(bytes) {
             Ok(Datagram::Tally(tally)) => self.is_proven |= tally.nonces.contains(&self.nonce),
@@ -423,7 +427,7 @@ mod tests {
         challengers.hold(now, from, &HEAD, &bytes[..size]);
     }
 
-    /// Lets time pass until something is due, a second at most; returns when, and what.
+    /// Advances time until a round is due, a second at most; returns its time and action.
     fn next_round(challengers: &mut Challengers, last_heard: Instant) -> (Instant, Round) {
         let due = challengers.next_round(last_heard).expect("a challenger waits");
         assert_eq!(challengers.round(due - Duration::from_nanos(1), last_heard), Round::Wait);
@@ -477,7 +481,7 @@ mod tests {
         challengers.hold(at(0), host(3), &HEAD, &[1]);
         let [two, _] = &challengers.list[..] else { panic!("two of them") };
         let nonce = two.nonce;
-        // The other one overheard it, or guesses.
+        // The other address overheard or guessed the nonce.
         repeat(&mut challengers, at(1), host(3), nonce);
         repeat(&mut challengers, at(1), host(3), Nonce::new(0));
         for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! One epoch as received: its counters, the datagrams held for reordering, and delivery in order.
+//! One received epoch: its ledger, the datagrams held for reordering, and delivery in order.
 
 use core::net::SocketAddr;
 use core::ops::Range;
@@ -22,14 +22,14 @@ use super::plausible::{Plausibility, Verdict};
 use super::run::Run;
 use crate::sender::MAX_INTERVAL;
 
-/// A publisher that was not heard for so many of its tally intervals has fallen silent (rule 13).
+/// Tally intervals without a datagram after which a publisher counts as silent (rule 13).
 const SILENT_INTERVALS: u32 = 10;
-/// How far above the horizon a number may lie that a damaged datagram or a drop event names: the same reach that an
-/// undamaged one may jump without a second opinion.
+/// Maximum distance above the horizon of a number that a damaged datagram or a drop event names: the same jump that
+/// an undamaged datagram may make without confirmation.
 const MAX_NAMED_AHEAD: u64 = super::plausible::MAX_JUMP;
-/// What a successor says of its predecessor counts only after this delay: it may overtake the predecessor's last datagrams.
+/// Delay before a successor's report on its predecessor counts: it may overtake the predecessor's last datagrams.
 const WORD_DELAY: Duration = Duration::from_millis(100);
-/// Buffers kept for reuse.
+/// Maximum number of buffers kept for reuse.
 const MAX_SPARE_BUFFERS: usize = 64;
 
 /// The receiver's state of one epoch.
@@ -40,28 +40,28 @@ pub(super) struct ReceiverEpoch {
     pub(super) epoch: Epoch,
     pub(super) description: Arc<Description>,
     pub(super) ledger: SocketLedger,
-    /// Where the publisher's datagrams come from.
+    /// Source address of the publisher's datagrams.
     pub(super) from: SocketAddr,
-    /// From which addresses it is believed.
+    /// Addresses that are believed for this epoch.
     pub(super) pin: Pin,
     pub(super) last_heard: Instant,
     pub(super) ended: bool,
-    /// Data received above something in flight.
+    /// Data received above a number in flight.
     waiting: BTreeMap<u64, Held>,
-    /// Gaps declared and not yet told, in the order of the stream.
+    /// Gaps declared and not yet reported, in the order of the stream.
     declared: VecDeque<u64>,
     plausibility: Plausibility,
     tally_interval: Duration,
     spare: Vec<Vec<u8>>,
-    /// What never came in at this host.
+    /// Numbers that never reached this host.
     holes: Holes,
-    /// How far this epoch came according to its successor, and when that counts.
+    /// Predecessor record of the successor, and the time from which it counts.
     word: Option<(Instant, Predecessor)>,
-    /// A later epoch has begun.
+    /// True once a later epoch has begun.
     is_replaced: bool,
 }
 
-/// A data datagram that waits for its turn.
+/// A data datagram that waits for its predecessors.
 #[derive(Debug)]
 struct Held {
     positions: Range<u64>,
@@ -76,9 +76,9 @@ struct Held {
 pub(super) enum Taken {
     /// It counts.
     Accepted,
-    /// Seen before, too late, or before the join point.
+    /// A duplicate, too late, or before the join point.
     Outside,
-    /// It does not agree with what is known: as if damaged.
+    /// It contradicts what is known and is treated as damaged.
     Malformed,
 }
 
@@ -107,8 +107,8 @@ impl ReceiverEpoch {
         Self { pin: self.pin.clone(), plausibility: self.plausibility.clone(), ..state }
     }
 
-    /// Opens an account, from the first sample on, for an epoch of which nothing was received. `silence` says since when
-    /// nothing was heard and from where its successor reports it.
+    /// Opens an account, from the first sample on, for an epoch of which nothing was received. `silence` is the time
+    /// of the last datagram and the address from which its successor reports it.
     pub(super) fn unheard(
         key: LedgerKey,
         config: LedgerConfig,
@@ -124,7 +124,7 @@ impl ReceiverEpoch {
     pub(super) fn resumed(&self, key: LedgerKey, heard: (Instant, SocketAddr)) -> Self {
         let ledger = SocketLedger::continued(&self.ledger, key);
         let (identity, description) = ((self.stream, self.epoch), Arc::clone(&self.description));
-        // It is believed from where it was before, too.
+        // It is still believed from its earlier address, too.
         Self { pin: self.pin.clone(), ..Self::with_ledger(key, ledger, identity, description, heard) }
     }
 
@@ -158,23 +158,23 @@ impl ReceiverEpoch {
         }
     }
 
-    /// Follows a publisher that has moved: reports go to its new address.
+    /// Follows a publisher that has moved: reports are sent to its new address.
     pub(super) fn moves_to(&mut self, from: SocketAddr) {
         self.pin.moves_to(from.ip());
         self.from = from;
     }
 
-    /// Tells whether the publisher is alive as far as is known: neither has the epoch ended, nor has it fallen silent.
+    /// Returns whether the publisher seems alive: the epoch has neither ended nor fallen silent.
     pub(super) fn is_alive(&self) -> bool {
         self.ledger.expects_more()
     }
 
-    /// Tells whether the publisher fell silent without its final tally: the epoch may go on.
+    /// Returns whether the publisher fell silent without its final tally, so that the epoch may continue.
     pub(super) fn is_unconfirmed(&self) -> bool {
         self.ledger.state() == AccountState::Unconfirmed
     }
 
-    /// Tells whether an account may begin at this datagram: only at the start of a sample.
+    /// Returns whether an account may begin at this datagram: only at the start of a sample.
     pub(super) const fn may_join(head: &Numbered) -> bool {
         head.element_offset == 0
     }
@@ -198,8 +198,8 @@ impl ReceiverEpoch {
         taken
     }
 
-    /// Takes datagrams that go on where the last one ended; `false`, and nothing is done, if they do not, or if
-    /// anything waits for its turn.
+    /// Takes datagrams that continue where the last one ended; returns `false` without effect if they do not, or if
+    /// any datagram is waiting.
     pub(super) fn on_run(
         &mut self,
         now: Instant,
@@ -240,10 +240,10 @@ impl ReceiverEpoch {
         taken
     }
 
-    /// Records a tally and reads what it says.
+    /// Records a tally and applies its content.
     ///
-    /// What it names is evidence even when the tally itself does not count any more: the final one comes five
-    /// times under one number, and may know more each time.
+    /// Its ranges are evidence even when the tally itself no longer counts: the final one is sent five times under
+    /// one number, and may contain more each time.
     pub(super) fn on_tally(
         &mut self,
         now: Instant,
@@ -295,12 +295,12 @@ impl ReceiverEpoch {
         }
     }
 
-    /// Notes from its successor how far this epoch came. Its own datagrams take precedence until that counts.
+    /// Records from its successor how far this epoch came. Datagrams of this epoch take precedence until that counts.
     pub(super) fn hear_successor(&mut self, now: Instant, word: &Predecessor) {
         self.word.get_or_insert((now + WORD_DELAY, *word));
     }
 
-    /// Lets the successor's word count, if it can be true: what had not been heard of is missing.
+    /// Applies the successor's record if it is plausible: numbers that did not arrive are missing.
     pub(super) fn believe(
         &mut self,
         now: Instant,
@@ -319,7 +319,7 @@ impl ReceiverEpoch {
         self.tell(now, out);
     }
 
-    /// Tells whether the successor reports more of this epoch than was received, and can be right.
+    /// Returns whether the successor plausibly reports more of this epoch than was received.
     pub(super) fn misses_end(&self, now: Instant, word: &Predecessor) -> bool {
         let per_sample = self.description.schema.elements_per_sample();
         let horizon = (self.ledger.next_number(), self.ledger.horizon_position());
@@ -328,7 +328,7 @@ impl ReceiverEpoch {
             && self.can_have_reached(now, word)
     }
 
-    /// Tells whether another epoch can have begun and come so far since this one was last heard.
+    /// Returns whether another epoch can have begun and come this far since this one was last received.
     pub(super) fn can_precede(&self, now: Instant, word: &Predecessor) -> bool {
         let per_sample = self.description.schema.elements_per_sample();
         let sent = (word.next_number, word.position(per_sample));
@@ -342,7 +342,7 @@ impl ReceiverEpoch {
         self.plausibility.can_have_reached(now, beyond, per_sample)
     }
 
-    /// Notes a datagram that came but could not be read, although its header told its number.
+    /// Records a datagram that arrived unreadable, although its header gave its number.
     pub(super) fn damaged(
         &mut self,
         now: Instant,
@@ -350,7 +350,7 @@ impl ReceiverEpoch {
         brackets: &mut Brackets,
         out: &mut Outbox,
     ) {
-        // An account that has ended takes no more news, but its successor may want to know.
+        // An account that has ended takes no more evidence, but its successor may need it.
         if self.ended && head.number < self.ledger.next_number() {
             return;
         }
@@ -361,7 +361,7 @@ impl ReceiverEpoch {
         self.tell(now, out);
     }
 
-    /// Records datagrams that the kernel was seen to free before they came here.
+    /// Records datagrams that the kernel was seen to free before they reached this socket.
     pub(super) fn dropped(
         &mut self,
         now: Instant,
@@ -381,7 +381,7 @@ impl ReceiverEpoch {
         }
     }
 
-    /// Lets time pass.
+    /// Advances time.
     pub(super) fn advance(&mut self, now: Instant, brackets: &mut Brackets, out: &mut Outbox) {
         if let Some((_, word)) = self.word.take_if(|(due, _)| *due <= now) {
             self.believe(now, &word, brackets, out);
@@ -400,7 +400,7 @@ impl ReceiverEpoch {
     pub(super) fn replaced(&mut self, now: Instant, brackets: &mut Brackets, out: &mut Outbox) {
         self.is_replaced = true;
         if self.word.is_some() {
-            return; // It ends by the word of its successor.
+            return; // Its successor's record ends it.
         }
         self.ledger.give_up(now, brackets);
         self.ledger.claim_named(brackets);
@@ -419,21 +419,21 @@ impl ReceiverEpoch {
         self.tell(now, out);
     }
 
-    /// Tells whether a replaced epoch still accepts a datagram: one of its own, below its horizon or below the end that its
-    /// successor reports.
+    /// Returns whether a replaced epoch still accepts a datagram: one of its own, below its horizon or below the end
+    /// that its successor reports.
     pub(super) fn misses(&self, head: &Numbered) -> bool {
         let told = self.word.map_or(0, |(_, word)| word.next_number);
         self.epoch == head.epoch && head.number < self.ledger.next_number().max(told)
     }
 
-    /// Returns when time alone changes something.
+    /// Returns the time of the next change without input.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let silence = self.may_fall_silent().then(|| self.silent_at());
         let word = self.word.filter(|_| !self.ended).map(|(due, _)| due);
         Instant::earlier(word, Instant::earlier(silence, self.ledger.next_deadline()))
     }
 
-    /// Returns a view of this epoch with this account.
+    /// Returns a view of this epoch with the given account.
     pub(super) fn view(&self, account: Account) -> AccountView {
         AccountView {
             stream: self.stream,
@@ -454,18 +454,18 @@ impl ReceiverEpoch {
         address
     }
 
-    /// Judges whether number and position can be true.
+    /// Judges whether number and position are plausible.
     pub(super) fn judge(&mut self, now: Instant, head: &Numbered) -> Verdict {
         let horizon = (self.ledger.next_number(), self.ledger.horizon_position());
         self.plausibility.judge(now, head, horizon)
     }
 
-    /// Puts numbers down to `decode`: datagrams came and were not used.
+    /// Attributes numbers to `decode`: their datagrams arrived and were not used.
     pub(super) fn name_undecoded(&mut self, numbers: Range<u64>, brackets: &mut Brackets) {
         self.ledger.name_exactly(numbers, Stage::Decode, EvidenceSource::Malformed, brackets);
     }
 
-    /// Tells whether its silence ends the account: not while the word of its successor waits to be counted.
+    /// Returns whether silence ends the account: not while the successor's record waits to count.
     fn may_fall_silent(&self) -> bool {
         self.word.is_none() && self.ledger.expects_more()
     }
@@ -499,7 +499,7 @@ impl ReceiverEpoch {
         }
     }
 
-    /// Hands data over at once if nothing below is in flight, otherwise lets it wait.
+    /// Delivers data at once if nothing below is in flight, otherwise holds them.
     fn queue(&mut self, data: &Data<'_>, out: &mut Outbox) {
         let number = data.head.number;
         self.take_changes(out);
@@ -516,7 +516,7 @@ impl ReceiverEpoch {
         self.waiting.insert(number, Held { positions: data.positions(), t0, clock, dtype, payload });
     }
 
-    /// Tells everything that has become certain, in the order of the stream; ends the account when it is over.
+    /// Emits everything that has become certain, in the order of the stream; ends the account once it is complete.
     fn tell(&mut self, now: Instant, out: &mut Outbox) {
         self.tell_certain(out);
         if !self.ended && self.is_over() {

@@ -1,14 +1,14 @@
 //! Datagrams that could not be used because of a critical extension that this version does not know, by its type.
 
-/// The types that are counted apart: as many as the protocol has named or kept names for, and as many again.
+/// Number of types counted separately: those that the protocol names or reserves, twice over.
 const MAX_TYPES: usize = 18;
 
 /// Counts datagrams by the type of the extension that kept them from being used.
 ///
-/// Memory: bounded; of more types than are counted apart there is only the sum.
+/// Memory: bounded; further types are only counted in the total.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct UnknownExtensions {
-    /// Types with their counts, in the order in which they were first seen; type 0 is none.
+    /// Types with their counts, in the order of their first appearance; type 0 marks a free slot.
     types: [(u8, u64); MAX_TYPES],
     total: u64,
 }
@@ -23,7 +23,7 @@ impl UnknownExtensions {
         }
     }
 
-    /// Returns how many datagrams there were. Units: datagrams.
+    /// Returns the total. Units: datagrams.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.total

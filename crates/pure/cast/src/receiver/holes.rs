@@ -1,4 +1,5 @@
-//! Numbers that never came in at this host: what checkpoints saw to be missing, until it is known that they left the publisher's.
+//! Numbers that never reached this host: those that checkpoints found missing, held until they are known to have left
+//! the publisher's host.
 
 use core::ops::Range;
 
@@ -6,22 +7,23 @@ use ledger::KernelName;
 use units::RangeSet;
 use wire::Tally;
 
-/// Holes that wait for a tally of a publisher whose host is watched: what it does not list there, the network lost.
+/// Holes that wait for a tally of a publisher whose host is watched: the network lost every number that it does not
+/// list there.
 ///
-/// Without one nobody knows on which side of the sender's card they died, and they stay unexplained.
+/// Without such a tally the side of the sender's network card stays unknown, and the numbers stay unexplained.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holes {
     waiting: RangeSet,
     reason: Option<KernelName>,
-    /// From this number on somebody watches the publisher's host.
+    /// First number for which the publisher's host is watched.
     watched_from: Option<u64>,
 }
 
-/// The most ranges that wait: more than the evidence of two seconds has on any sound network.
+/// Maximum number of waiting ranges: more than any healthy network produces in the two seconds for evidence.
 const MAX_WAITING: usize = 1 << 16;
 
 impl Holes {
-    /// Takes what was seen to be missing.
+    /// Adds missing numbers.
     pub(super) fn add(&mut self, numbers: Range<u64>, reason: KernelName) {
         if self.waiting.range_count() < MAX_WAITING {
             self.waiting.insert(numbers);
@@ -29,7 +31,7 @@ impl Holes {
         }
     }
 
-    /// Takes a tally; returns what the network has lost below it, and by which name it is known.
+    /// Takes a tally; returns the numbers that the network lost below it, and the reason of their evidence.
     pub(super) fn take_tally(&mut self, tally: &Tally) -> Option<(KernelName, RangeSet)> {
         if !tally.watched {
             self.watched_from = None;
@@ -37,7 +39,7 @@ impl Holes {
         }
         let number = tally.head.number;
         let from = *self.watched_from.get_or_insert(number);
-        // A tally has room for the newest ranges: older ones are in its totals only.
+        // A tally lists only the newest ranges: older ones are in its totals only.
         let lengths = tally.withheld.iter().map(|it| it.numbers.end - it.numbers.start);
         let listed = lengths.fold(0, u64::saturating_add);
         let is_complete = listed == tally.totals.datagrams.withheld();

@@ -1,7 +1,7 @@
-//! A new epoch that is heard before its descriptor, held for a moment where the end of its predecessor is not known.
+//! A new epoch received before its descriptor, held for a moment while the end of its predecessor is unknown.
 //!
-//! The descriptor may say how far the predecessor came (extension `predecessor`), and the losses of the predecessor are
-//! reported first. A publisher begins with its descriptor; only where that was lost is there something to wait for.
+//! The descriptor may say how far the predecessor came (extension `predecessor`), and the losses of the predecessor
+//! are reported first. A publisher begins with its descriptor, so the wait occurs only where that was lost.
 //!
 //! Source: `docs/protocol/stream.md`, "Previous epoch".
 
@@ -12,7 +12,7 @@ use units::{Epoch, Instant};
 
 use super::challengers::{MAX_HELD, MAX_HELD_BYTES};
 
-/// Time for which a new epoch is held for its descriptor, which comes once a second without a request.
+/// Time for which a new epoch is held for its descriptor, which is sent once a second without a request.
 const MAX_WAIT: Duration = Duration::from_millis(1_200);
 
 /// A datagram of an epoch without a descriptor.
@@ -23,18 +23,18 @@ pub(super) struct Waiting {
     pub(super) bytes: Vec<u8>,
 }
 
-/// The datagrams that a new epoch sent before its descriptor came.
+/// Datagrams of a new epoch received before its descriptor.
 #[derive(Debug, Default)]
 pub(super) struct Newcomer {
     datagrams: Vec<Waiting>,
     size_bytes: usize,
     until: Option<Instant>,
-    /// The oldest epoch that waits.
+    /// The oldest waiting epoch.
     oldest: Option<Epoch>,
 }
 
 impl Newcomer {
-    /// Holds a datagram; tells whether there is room for more: where there is not, all of them are let in.
+    /// Holds a datagram; returns whether there is room for more. Without room, all held datagrams are admitted.
     pub(super) fn hold(&mut self, now: Instant, epoch: Epoch, from: SocketAddr, bytes: &[u8]) -> bool {
         self.until.get_or_insert(now + MAX_WAIT);
         self.oldest = Some(self.oldest.map_or(epoch, |oldest| oldest.min(epoch)));
@@ -43,17 +43,17 @@ impl Newcomer {
         self.datagrams.len() < MAX_HELD && self.size_bytes < MAX_HELD_BYTES
     }
 
-    /// Returns until when it waits, if it does.
+    /// Returns the end of the wait, `None` if nothing waits.
     pub(super) const fn until(&self) -> Option<Instant> {
         self.until
     }
 
-    /// Returns the oldest epoch that waits, if one does.
+    /// Returns the oldest waiting epoch.
     pub(super) const fn oldest(&self) -> Option<Epoch> {
         self.oldest
     }
 
-    /// Takes what was held, in the order in which it came.
+    /// Takes the held datagrams, in the order of arrival.
     pub(super) fn take(&mut self) -> Vec<Waiting> {
         core::mem::take(self).datagrams
     }

@@ -1,4 +1,4 @@
-//! What the receiver has to say, in order, until it is polled.
+//! Outputs of the receiver, in order, until they are polled.
 
 use core::net::SocketAddr;
 use core::ops::Range;
@@ -12,31 +12,31 @@ use wire::{Clock, Description, Report, Request};
 
 use super::run::Run;
 
-/// What a receiver wants done.
+/// An output of the receiver.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "taken one at a time and never stored")]
 pub enum Output<'a> {
     /// Send the bytes at the start of the buffer.
     Transmit {
-        /// To whom.
+        /// Destination address.
         to: SocketAddr,
-        /// The datagram's size.
+        /// Size of the datagram.
         size_bytes: usize,
     },
-    /// News of a stream, in the order of the stream.
+    /// Event of a stream, in the order of the stream.
     Event(Event<'a>),
     /// Nothing to do before the deadline, if there is one.
     Idle {
-        /// When to come back at the latest.
+        /// Latest time of the next call.
         deadline: Option<units::Instant>,
     },
 }
 
-/// News of a stream.
+/// Event of a stream.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "taken one at a time; those that are stored are boxed")]
 pub enum Event<'a> {
-    /// An account was opened: what follows belongs to this epoch.
+    /// An account was opened: the following events belong to this epoch.
     Began {
         /// The stream.
         stream: StreamId,
@@ -55,31 +55,31 @@ pub enum Event<'a> {
         epoch: Epoch,
         /// The elements' positions.
         positions: Range<u64>,
-        /// When the sample that holds the first element was taken.
+        /// Time of the sample that holds the first element.
         t0: WallTime,
-        /// The clock that `t0` was read from.
+        /// Clock of `t0`.
         clock: Clock,
-        /// The type of every element.
+        /// Type of the elements.
         dtype: Dtype,
-        /// The elements, little-endian.
+        /// Elements, little-endian.
         payload: Payload<'a>,
     },
-    /// Elements that are missing at this place of the stream.
+    /// Elements that are missing at this position of the stream.
     Gap {
         /// The stream.
         stream: StreamId,
         /// The publisher's epoch.
         epoch: Epoch,
-        /// The gap as it stands now.
+        /// The gap in its current state.
         gap: Gap,
     },
-    /// News of a gap told before: its stages changed.
+    /// The stages of a gap reported before have changed.
     Settled {
         /// The stream.
         stream: StreamId,
         /// The publisher's epoch.
         epoch: Epoch,
-        /// The gap as it stands now.
+        /// The gap in its current state.
         gap: Gap,
     },
     /// The account was closed, cut, or left unconfirmed with nothing pending.
@@ -88,51 +88,51 @@ pub enum Event<'a> {
         stream: StreamId,
         /// The publisher's epoch.
         epoch: Epoch,
-        /// The account as it stands now.
+        /// The account in its current state.
         account: Account,
     },
-    /// Datagrams in the name of an epoch come from an address that the epoch is not believed from. Reported once, until the
+    /// Datagrams in the name of an epoch arrive from an address that is not believed for it. Reported once, until the
     /// epoch moves.
     Imposter {
         /// The stream.
         stream: StreamId,
         /// The publisher's epoch.
         epoch: Epoch,
-        /// Where it is.
+        /// The believed address.
         believed: SocketAddr,
-        /// Where the others come from.
+        /// Source address of the other datagrams.
         imposter: SocketAddr,
     },
-    /// Somebody sends in a version of the protocol that this one does not know: told once for each receiver.
+    /// Datagrams of an unknown version of the protocol arrive. Reported once per receiver.
     UnknownVersion {
         /// The version.
         version: u8,
-        /// Who sends it.
+        /// Their source address.
         from: SocketAddr,
     },
-    /// A replaced epoch goes on numbering: two publishers share one name.
+    /// A replaced epoch continues: two publishers share one name.
     TwoPublishers {
         /// The stream.
         stream: StreamId,
         /// The current epoch.
         winner: Epoch,
-        /// The one that should have ended.
+        /// The epoch that should have ended.
         other: Epoch,
     },
 }
 
-/// The elements of a block where they lie: in one piece, or behind the header of each datagram of a train.
+/// The elements of a block in place: contiguous, or after the header of each datagram of a train.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload<'a> {
     bytes: &'a [u8],
-    /// How far one piece begins behind the one before.
+    /// Distance between the starts of two pieces.
     segment_bytes: usize,
-    /// What stands before each piece.
+    /// Size of the header before each piece.
     header_bytes: usize,
 }
 
 impl<'a> Payload<'a> {
-    /// Returns elements that lie one behind the other.
+    /// Returns contiguous elements as one piece.
     #[must_use]
     pub const fn whole(bytes: &'a [u8]) -> Self {
         Self { bytes, segment_bytes: usize::MAX, header_bytes: 0 }
@@ -144,7 +144,7 @@ impl<'a> Payload<'a> {
         self.bytes.chunks(self.segment_bytes).map(move |segment| &segment[header_bytes..])
     }
 
-    /// Returns how many bytes all pieces have.
+    /// Returns the total size of all pieces.
     #[must_use]
     pub const fn size_bytes(&self) -> usize {
         self.bytes.len() - self.bytes.len().div_ceil(self.segment_bytes) * self.header_bytes
@@ -166,12 +166,12 @@ enum Item {
     Request(SocketAddr, Request),
 }
 
-/// Where the payload of a block lies.
+/// Location of a block's payload.
 #[derive(Clone, Debug)]
 enum Place {
-    /// Among the payloads that are kept.
+    /// Range of the kept payloads.
     Kept(Range<usize>),
-    /// In the train that is being taken, behind the header of each of its datagrams.
+    /// Range of the current train; the elements follow the header of each of its datagrams.
     InTrain { bytes: Range<usize>, segment_bytes: usize, header_bytes: usize },
 }
 
@@ -200,7 +200,7 @@ impl Place {
 }
 
 impl Outbox {
-    /// Hands over a block.
+    /// Adds a block and keeps its payload.
     pub(super) fn block(&mut self, block: BlockItem, payload: &[u8]) {
         if self.items.is_empty() {
             self.payloads.clear();
@@ -210,16 +210,16 @@ impl Outbox {
         self.items.push_back(Item::Block(block, Place::Kept(start..self.payloads.len())));
     }
 
-    /// Hands over a block that lies in the train that is being taken: until that has been [left](Self::leave_train).
+    /// Adds a block whose payload stays in the current train until [`leave_train`](Self::leave_train).
     pub(super) fn run(&mut self, block: BlockItem, run: &Run<'_>) {
         let (bytes, segment_bytes, header_bytes) = (run.place(), run.segment_bytes(), run.header_bytes());
         self.items.push_back(Item::Block(block, Place::InTrain { bytes, segment_bytes, header_bytes }));
     }
 
-    /// Keeps what still lies in a train.
+    /// Copies payloads that are still in a train.
     pub(super) fn leave_train(&mut self, train: &[u8]) {
         if self.items.is_empty() {
-            // As ever: all outputs were taken.
+            // The usual case: all outputs were taken.
             self.payloads.clear();
             return;
         }
@@ -241,14 +241,14 @@ impl Outbox {
         self.items.push_back(Item::Event(Box::new(event)));
     }
 
-    /// Reports to a publisher, unless it wants no reports (port 0).
+    /// Sends a report to a publisher, unless it takes no reports (port 0).
     pub(super) fn report(&mut self, to: SocketAddr, report: Report) {
         if to.port() != 0 {
             self.items.push_back(Item::Report(to, Box::new(report)));
         }
     }
 
-    /// Asks a publisher, unless it wants no requests (port 0).
+    /// Sends a request to a publisher, unless it takes no requests (port 0).
     pub(super) fn request(&mut self, to: SocketAddr, request: Request) {
         if to.port() != 0 {
             self.items.push_back(Item::Request(to, request));
@@ -259,15 +259,15 @@ impl Outbox {
         self.items.is_empty()
     }
 
-    /// Tells whether the next output is an event.
+    /// Returns whether the next output is an event.
     pub(super) fn has_news(&self) -> bool {
         matches!(self.items.front(), Some(Item::Block(..) | Item::Event(_)))
     }
 
-    /// Takes the oldest output; a datagram is written to the start of `buffer`. Blocks may lie in `train`.
+    /// Takes the oldest output; a datagram is written to the start of `buffer`. Payloads may be in `train`.
     pub(super) fn take<'a>(&'a mut self, buffer: &mut [u8], train: &'a [u8]) -> Option<Output<'a>> {
         let transmit = |to, encoded: Result<usize, wire::BufferTooSmall>| {
-            // A buffer that is too small for a report is the caller's choice of datagram size: leave it out.
+            // The caller chose a buffer too small for a report, which is therefore not sent.
             encoded.ok().map(|size_bytes| Output::Transmit { to, size_bytes })
         };
         while let Some(item) = self.items.pop_front() {
@@ -310,7 +310,7 @@ mod tests {
         dtype: Dtype::U8,
     };
 
-    /// A gap first, then what waited for it: as after every loss.
+    /// A gap followed by the block that waited for it, as after every loss.
     #[test]
     fn what_was_taken_leaves_no_memory_behind() {
         let mut out = Outbox::default();

@@ -1,21 +1,21 @@
-//! Addresses from which an epoch is believed: the one that it began at, those that it lists, and those that it moved to.
+//! Addresses that are believed for an epoch: its first, those that it lists, and those that it moved to.
 //!
-//! Any host of a segment can send to a group. What comes in a stream's name from elsewhere is an imposter's, or the
-//! publisher's own after its address has changed, or a standby's; see [`super::challengers`]. Source addresses that are
-//! forged are not defended against; that takes keys.
+//! Any host of a segment can send to a group. Datagrams in a stream's name from elsewhere come from an imposter, from
+//! the publisher itself after its address has changed, or from a standby; see [`super::challengers`]. Forged source
+//! addresses are not detected; that takes keys.
 //!
 //! Source: `docs/protocol/stream.md`, "Believed sources".
 
 use core::net::IpAddr;
 
-/// The addresses from which an epoch is believed.
+/// The addresses that are believed for an epoch.
 #[derive(Clone, Debug)]
 pub(super) struct Pin {
-    /// Where it began.
+    /// Address of its first datagram.
     first: IpAddr,
-    /// Where it went when that had fallen silent.
+    /// Address that took over when the first had fallen silent.
     moved_to: Option<IpAddr>,
-    /// What its descriptors list.
+    /// Addresses listed by its descriptors.
     listed: Vec<IpAddr>,
 }
 
@@ -24,17 +24,17 @@ impl Pin {
         Self { first, moved_to: None, listed: Vec::new() }
     }
 
-    /// Takes over the addresses that a descriptor of the epoch lists.
+    /// Adds the addresses that a descriptor of the epoch lists.
     pub(super) fn lists(&mut self, addresses: impl Iterator<Item = IpAddr>) {
         self.listed = addresses.take(wire::MAX_ADDRESSES).collect();
     }
 
-    /// Believes another address, too: the first one may come back.
+    /// Believes another address, too: the first one may return.
     pub(super) const fn moves_to(&mut self, address: IpAddr) {
         self.moved_to = Some(address);
     }
 
-    /// Tells whether a datagram comes from an address of the epoch.
+    /// Returns whether a datagram comes from an address of the epoch.
     pub(super) fn is_at(&self, from: IpAddr) -> bool {
         from == self.first || self.moved_to == Some(from) || self.listed.contains(&from)
     }

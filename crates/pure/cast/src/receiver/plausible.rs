@@ -1,4 +1,4 @@
-//! Whether a number can be true: a damaged or forged header must not tear the horizon away.
+//! Plausibility of numbers and positions: a damaged or forged header must not move the horizon.
 //!
 //! Source: `docs/protocol/account.md`, rule 5.
 
@@ -8,35 +8,35 @@ use sample::Schema;
 use units::Instant;
 use wire::{DATA_HEADER_BYTES, MAX_DATAGRAM_BYTES, MIN_DATA_BYTES, Numbered};
 
-/// A jump up to this far is believed at once.
+/// Largest jump that is believed at once.
 pub(super) const MAX_JUMP: u64 = 65_536;
-/// A jump is believed up to so many times what the stream can have sent in the silence.
+/// Largest believed jump, as a multiple of what the stream can have sent during the silence.
 const SILENCE_FACTOR: f64 = 4.0;
-/// Tallies and descriptors come beside the data. Units: datagrams per second, at most.
+/// Maximum rate of tallies and descriptors. Units: datagrams per second.
 const CONTROL_PER_SECOND: f64 = 32.0;
 
-/// Judges numbers and indices by what the stream can have sent.
+/// Judges numbers and positions by what the stream can have sent.
 #[derive(Clone, Debug)]
 pub(super) struct Plausibility {
     samples_per_second: f64,
     datagrams_per_second: f64,
-    /// How many samples one datagram carries at most.
+    /// Maximum number of samples in one datagram.
     samples_per_datagram: u64,
     last: Instant,
-    /// How many datagrams were accepted: the account rests on one alone until there is a second.
+    /// Number of accepted datagrams: the account rests on the first alone until the second.
     accepted: u64,
-    /// A jump beyond belief that waits for a second datagram to agree.
+    /// An implausible jump that waits for confirmation by a second datagram.
     suspect: Option<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Plausible,
-    /// Beyond belief until a second datagram agrees.
+    /// Implausible until a second datagram agrees.
     Suspicious,
-    /// Agrees with the one before that was beyond belief.
+    /// Agrees with the previous implausible datagram.
     Confirmed,
-    /// Agrees with another that the account, which rests on a single datagram, began at the wrong place.
+    /// Agrees with another one that the account, which rests on a single datagram, began at the wrong place.
     Elsewhere,
 }
 
@@ -53,14 +53,14 @@ impl Plausibility {
         Self { samples_per_second, datagrams_per_second, samples_per_datagram, last, accepted, suspect }
     }
 
-    /// Notes that so many datagrams were accepted.
+    /// Records accepted datagrams.
     pub(super) const fn heard(&mut self, now: Instant, datagrams: u64) {
         self.last = now;
         self.accepted += datagrams;
         self.suspect = None;
     }
 
-    /// Tells whether an epoch can have come so far beyond its horizon (numbers and elements) by `now`.
+    /// Returns whether an epoch can have come this far beyond its horizon (numbers and elements) by `now`.
     pub(super) fn can_have_reached(
         &self,
         now: Instant,
@@ -75,8 +75,8 @@ impl Plausibility {
 
     /// Judges a datagram against the horizon (number and position).
     ///
-    /// The first datagram beyond belief has to wait; a second one with another number that agrees proves both. Below the horizon everything is plausible, but not while the account rests on a single
-    /// datagram: that one may be the forged one.
+    /// The first implausible datagram has to wait; a second one with another number that agrees confirms both. Below
+    /// the horizon everything is plausible, except while the account rests on a single datagram, which may be forged.
     pub(super) fn judge(&mut self, now: Instant, head: &Numbered, horizon: (u64, u64)) -> Verdict {
         let silence = now.since(self.last);
         let (number, position) = horizon;
@@ -86,7 +86,7 @@ impl Plausibility {
             |to: u64, from: u64| if established { to.saturating_sub(from) } else { to.abs_diff(from) };
         let numbers_jump = distance(head.number, number);
         let samples_jump = distance(head.position(), position) / per_sample;
-        // The datagrams jumped over carried samples, however short the silence was.
+        // The skipped datagrams carried samples, however short the silence was.
         let jumped_over = numbers_jump.saturating_mul(self.samples_per_datagram);
         let numbers_reach = reach(self.datagrams_per_second, silence);
         let samples_reach = reach(self.samples_per_second, silence).max(jumped_over);
@@ -95,9 +95,10 @@ impl Plausibility {
         }
         let claim = (head.number, head.first_index);
         let near = |a: u64, b: u64| a.abs_diff(b) <= MAX_JUMP;
-        // A source, or a full queue, may skip any run of samples: then the numbers go on all the same.
+        // A source, or a full queue, may skip any number of samples; the datagram numbers then continue without a
+        // gap.
         let only_skipped = near(head.number, number) && head.position() >= position;
-        // A duplicate is no second opinion.
+        // A duplicate confirms nothing.
         let agrees =
             |(number, index): (u64, u64)| number != claim.0 && near(number, claim.0) && near(index, claim.1);
         match self.suspect.filter(|suspect| agrees(*suspect)) {

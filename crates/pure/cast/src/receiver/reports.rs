@@ -1,7 +1,7 @@
-//! When this reader reports, so that all readers together keep within the budget.
+//! Times of this reader's reports, chosen so that all readers together stay within the budget.
 //!
-//! Source: RFC 3550 §6.3 with unconditional reconsideration: when a report falls due, the interval is read
-//! again from the newest tally, and if the crowd has grown meanwhile, the report waits on; if it has shrunk, the
+//! Source: RFC 3550 §6.3 with unconditional reconsideration: when a report falls due, the interval is read again from
+//! the newest tally. If the number of readers has grown meanwhile, the report is postponed; if it has shrunk, the
 //! report comes sooner. Every wait is at least one interval, so that the budget holds for any number of readers.
 
 use core::time::Duration;
@@ -10,22 +10,22 @@ use units::{Instant, Random};
 
 use crate::sender::{MAX_REPORT_INTERVAL, MIN_REPORT_INTERVAL};
 
-/// The first report waits for a random share of this, so that readers who join together do not report
-/// together: RFC 3550 §6.2 halves its minimum of five seconds for the first report.
+/// Maximum wait for the first report, of which a random share is taken so that readers who join together do not
+/// report together: RFC 3550 §6.2 halves its minimum of five seconds for the first report.
 const FIRST_WAIT: Duration = Duration::from_millis(2_500);
-/// The least share of the first wait.
+/// Smallest share of the first wait.
 const FIRST_SHARE: f64 = 0.2;
-/// Waits are spread over this much of an interval.
+/// Random spread of a wait, as a share of the interval.
 const SPREAD: f64 = 0.5;
 
-/// Keeps the time of one reader's reports.
+/// Schedules one reader's reports.
 #[derive(Debug)]
 pub(super) struct ReportClock {
     random: Random,
     interval: Duration,
-    /// The interval that the present wait was drawn from.
+    /// Interval from which the present wait was drawn.
     drawn_from: Duration,
-    /// Since when the present wait counts: the last report, or the joining.
+    /// Start of the present wait: the last report, or the joining.
     since: Instant,
     due: Instant,
     reported: bool,
@@ -39,12 +39,12 @@ impl ReportClock {
         Self { random, interval, drawn_from: interval, since: now, due: now + first, reported: false }
     }
 
-    /// Takes over the interval that a tally announced, within the bounds that every publisher keeps: a forged tally
+    /// Adopts the interval that a tally announced, within the bounds that every publisher keeps: a forged tally
     /// silences no reader for longer.
     ///
-    /// If it is shorter than the one that this wait was drawn from, what is left of the wait shrinks with it, and so
-    /// does what is over: else a crowd that has gone would keep the rest silent for longer than the publisher, who
-    /// counts in its present interval, has patience.
+    /// If it is shorter than the interval of the present wait, both the remaining and the elapsed part of the wait
+    /// shrink with it. Otherwise readers that have left would keep the others silent for longer than the publisher,
+    /// which counts in its present interval, waits for them.
     ///
     /// Source: RFC 3550 §6.3.4 (reverse reconsideration), with the intervals in place of the members.
     pub(super) fn announced(&mut self, now: Instant, interval: Duration) {
@@ -55,7 +55,7 @@ impl ReportClock {
         let share = self.interval.as_secs_f64() / self.drawn_from.as_secs_f64();
         self.drawn_from = self.interval;
         self.since = now - now.since(self.since).mul_f64(share);
-        // Rounding must not let it fall due a moment before the interval is over: then it would wait once more.
+        // Rounding must not make it due a moment before the interval has passed: it would then wait once more.
         self.due = (now + self.due.since(now).mul_f64(share)).max(self.since + self.interval);
     }
 
@@ -66,7 +66,7 @@ impl ReportClock {
         }
     }
 
-    /// Tells whether to report now; a crowd that has grown meanwhile makes the wait longer.
+    /// Returns whether to report now; the wait is extended if the number of readers has grown.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
         if now < self.due {
             return false;
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(clock.due(), last + Duration::from_secs(10));
     }
 
-    /// A clock that has just reported, in a crowd with this interval; and when that was.
+    /// A clock that has just reported, among readers with this interval, and the time of that report.
     fn in_crowd(seed: u64, interval: Duration) -> (ReportClock, Instant) {
         let mut clock = ReportClock::new(seed, Instant::ORIGIN);
         clock.announced(Instant::ORIGIN, interval);
@@ -160,7 +160,7 @@ mod tests {
             let wait = next_report(&mut clock).since(last).as_secs_f64();
             assert!((1.0..=1.5).contains(&wait), "and from then on as a single reader: {wait}");
         }
-        // The rest of a crowd does not report all at once.
+        // The other readers do not report all at once.
         waits.sort_by(f64::total_cmp);
         assert!(waits[99] - waits[0] > 0.4, "{waits:?}");
     }

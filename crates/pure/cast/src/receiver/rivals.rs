@@ -1,4 +1,4 @@
-//! Replaced epochs: which of them go on, and which publishers are told that two share one name.
+//! Replaced epochs: which of them continue, and which publishers are notified that two share one name.
 //!
 //! Source: `docs/protocol/account.md`, rule 1.
 
@@ -9,33 +9,33 @@ use units::{Epoch, Instant};
 
 use crate::sender::MAX_INTERVAL;
 
-/// The most replaced epochs that are remembered.
+/// Maximum number of replaced epochs that are remembered.
 const MAX_GHOSTS: usize = 4;
-/// A replaced epoch that goes on is reported for so long after it was last heard.
+/// Time after its latest datagram for which a replaced epoch that continues is reported.
 const MEMORY: Duration = Duration::from_secs(2);
 
 /// The replaced epochs of one stream.
 #[derive(Debug, Default)]
 pub(super) struct Rivals {
     ghosts: Vec<Ghost>,
-    /// The newest that goes on, when it was last heard, and where its reports go.
+    /// The newest one that continues, the time of its latest datagram, and its address for reports.
     rival: Option<(Epoch, Instant, Option<SocketAddr>)>,
     turn: Turn,
 }
 
-/// An epoch that should be over.
+/// An epoch that should have ended.
 #[derive(Debug)]
 struct Ghost {
     epoch: Epoch,
-    /// It was the current epoch once. An epoch that never was has an earlier start than the current one.
+    /// True if it was the current epoch once. Otherwise it has an earlier start than the current one.
     was_believed: bool,
-    /// When it was replaced, or heard first.
+    /// Time when it was replaced, or of its first datagram.
     replaced: Instant,
     report_to: Option<SocketAddr>,
     told: bool,
 }
 
-/// Reports of one's own account take turns with those that tell the publishers of each other.
+/// Subject of the next report: the reader's own account and the rival epoch alternate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Turn {
     #[default]
@@ -46,16 +46,16 @@ enum Turn {
 /// The meaning of a datagram of a replaced epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rival {
-    /// It may have been on its way for a while.
+    /// Its datagrams may have been in flight for a while.
     Afterglow,
-    /// The epoch goes on, which was not known yet.
+    /// The epoch continues, which is new.
     Rivalry,
-    /// The epoch goes on, which is known.
+    /// The epoch continues, which is known.
     RivalryKnown,
 }
 
 impl Rivals {
-    /// Notes that an epoch has been replaced.
+    /// Records that an epoch has been replaced.
     pub(super) fn replaced(&mut self, epoch: Epoch, now: Instant, report_to: Option<SocketAddr>) {
         self.forget(epoch);
         self.push(Ghost { epoch, was_believed: true, replaced: now, report_to, told: false });
@@ -68,30 +68,32 @@ impl Rivals {
         self.ghosts.push(ghost);
     }
 
-    /// Tells whether an epoch was current before it was replaced: its datagrams may have been in transit for a while.
+    /// Returns whether an epoch was current before it was replaced: its datagrams may have been in flight for a
+    /// while.
     pub(super) fn was_believed(&self, epoch: Epoch) -> bool {
         self.ghosts.iter().any(|ghost| ghost.epoch == epoch && ghost.was_believed)
     }
 
-    /// Notes that an epoch is current again.
+    /// Records that an epoch is current again.
     pub(super) fn forget(&mut self, epoch: Epoch) {
         self.ghosts.retain(|ghost| ghost.epoch != epoch);
     }
 
-    /// Notes the address for an epoch's reports.
+    /// Records the address for an epoch's reports.
     pub(super) fn described(&mut self, epoch: Epoch, report_to: SocketAddr) {
         if let Some(ghost) = self.ghosts.iter_mut().find(|ghost| ghost.epoch == epoch) {
             ghost.report_to = Some(report_to);
         }
     }
 
-    /// Notes a datagram of a replaced epoch. An epoch still heard after more than a tally interval has not ended but goes on.
+    /// Records a datagram of a replaced epoch. An epoch still received after more than a tally interval has not
+    /// ended.
     pub(super) fn heard(&mut self, epoch: Epoch, now: Instant) -> Rival {
         self.heard_beside(epoch, now, now)
     }
 
-    /// Notes a datagram of another epoch while the current one, last heard at `other_heard`, is alive: they are rivals once
-    /// both have gone on for more than a tally interval.
+    /// Records a datagram of another epoch while the current one, last received at `other_heard`, is alive: they are
+    /// rivals once both have continued for more than a tally interval.
     pub(super) fn heard_beside(&mut self, epoch: Epoch, now: Instant, other_heard: Instant) -> Rival {
         let Some(ghost) = self.ghosts.iter_mut().find(|ghost| ghost.epoch == epoch) else {
             self.push(Ghost { epoch, was_believed: false, replaced: now, report_to: None, told: false });
@@ -106,9 +108,9 @@ impl Rivals {
         rival
     }
 
-    /// Returns, for every other report, the epoch that both publishers are to be told of.
+    /// Returns, for every second report, the epoch of which both publishers are notified.
     ///
-    /// The first report is the reader's own: by it the winner knows the reader, and believes it.
+    /// The first report is the reader's own: it makes the reader known to the winner.
     pub(super) fn take_turn(&mut self, now: Instant) -> Option<(Epoch, Option<SocketAddr>)> {
         let (epoch, _, report_to) = self.rival.filter(|(_, heard, _)| now.since(*heard) <= MEMORY)?;
         match self.turn {

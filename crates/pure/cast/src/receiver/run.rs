@@ -1,7 +1,7 @@
-//! Data datagrams that came in one piece and go on where the one before ends: counted and handed over together.
+//! Consecutive data datagrams of one train: counted and delivered together.
 //!
-//! What a datagram costs beside its bytes is paid once for all of them. A run ends where anything is out of the
-//! ordinary; the datagrams behind it are looked at one by one, or begin the next run.
+//! The cost per datagram beyond its bytes is paid once for the whole run. A run ends at the first irregular datagram;
+//! the following ones are handled one by one, or begin the next run.
 
 use core::ops::Range;
 
@@ -11,23 +11,24 @@ use wire::Data;
 /// Data datagrams of one stream and epoch, with consecutive numbers, elements and times.
 #[derive(Clone, Debug)]
 pub(super) struct Run<'a> {
-    /// The first of them.
+    /// The first datagram.
     pub(super) first: Data<'a>,
-    /// All of them, headers and payloads.
+    /// All datagrams, headers and payloads.
     bytes: &'a [u8],
-    /// Where they begin in their train.
+    /// Offset of the first datagram in its train.
     start: usize,
     segment_bytes: usize,
-    /// The size of each of their headers, extensions included.
+    /// Size of each header, extensions included.
     header_bytes: usize,
     datagrams: u64,
     elements: u64,
 }
 
 impl<'a> Run<'a> {
-    /// Takes the run that begins at `start` of a train, datagrams of `segment_bytes` each, of which the first is `first`.
+    /// Takes the run that begins at `start` of a train of datagrams of `segment_bytes` each, the first of which is
+    /// `first`.
     ///
-    /// `rate` tells when each sample was taken if the first was taken at its time: without it no other joins.
+    /// `rate` gives the time of each sample if the first was taken on time; without it the run has one datagram.
     pub(super) fn take(
         first: Data<'a>,
         train: &'a [u8],
@@ -61,19 +62,19 @@ impl<'a> Run<'a> {
             && head.epoch == first.head.epoch;
         let is_alike = head.elements_per_sample == first.head.elements_per_sample
             && (next.dtype, next.clock) == (first.dtype, first.clock);
-        // Of a sample that comes in pieces the run ends with the sample: readers wait for whole ones.
+        // Within a sample that is sent in pieces the run ends with the sample: readers wait for whole samples.
         let is_same_sample = !first.is_piece() || head.first_index == first.head.first_index;
         // Both times may have been rounded down to a nanosecond.
         let expected = rate.time_of(head.first_index, first.head.first_index, first.t0);
         is_next && is_alike && is_same_sample && next.t0.nanos_since(expected).unsigned_abs() <= 1
     }
 
-    /// Returns how many datagrams it has.
+    /// Returns the number of datagrams.
     pub(super) const fn datagrams(&self) -> u64 {
         self.datagrams
     }
 
-    /// Returns how many bytes they take with their headers.
+    /// Returns the size of the datagrams with their headers.
     pub(super) const fn size_bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -88,7 +89,7 @@ impl<'a> Run<'a> {
         start..start.saturating_add(self.elements)
     }
 
-    /// Returns where it lies in its train.
+    /// Returns its range in the train.
     pub(super) const fn place(&self) -> Range<usize> {
         self.start..self.start + self.bytes.len()
     }

@@ -30,30 +30,30 @@ use super::{ReaderIdentity, ReceiverStats};
 
 /// Replaced epochs that are kept until their accounts are settled.
 const MAX_REPLACED: usize = 4;
-/// A reader that leaves says so at once only in so small a crowd (RFC 3550 §6.3.7).
+/// Largest number of readers at which a leaving reader reports at once (RFC 3550 §6.3.7).
 const MAX_CROWD_FOR_FAREWELL: u32 = 50;
-/// A description that is missing is asked for this often, and data of a publisher that is paused.
+/// Interval of requests for a missing description, and for the data of a paused publisher.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(250);
 
 /// One stream at one socket.
 #[derive(Debug)]
 pub(super) struct Stream {
     id: StreamId,
-    /// When it was first heard of.
+    /// Time of its first datagram or announcement.
     pub(super) since: Instant,
     reader: ReaderIdentity,
     config: LedgerConfig,
     assembler: DescriptorAssembler,
     description: Option<Arc<Description>>,
-    /// Somebody asked for this stream, and no other socket of the process receives it.
+    /// True if the stream is selected and no other socket of the process receives it.
     wanted: bool,
-    /// Another socket of the process receives it.
+    /// True if another socket of the process receives it.
     elsewhere: bool,
-    /// Nobody asks for it any more, but losses wait for somebody's word.
+    /// Evidence that is awaited for a stream that is no longer selected.
     leaving: Option<Leaving>,
     announced: Option<SocketAddr>,
     next_request: Instant,
-    /// What came too early to be used, or was in an account that has ended.
+    /// Numbers that came too early to be used, or belonged to an account that has ended.
     unusable: Unusable,
     beginnings: Beginnings,
     current: Option<ReceiverEpoch>,
@@ -62,37 +62,37 @@ pub(super) struct Stream {
     departed: Option<ReceiverEpoch>,
     rivals: Rivals,
     reports: ReportClock,
-    /// How many readers the publisher hears.
+    /// Number of readers that report to the publisher.
     crowd: u32,
-    /// The last report of an account that has ended has been sent.
+    /// True once the last report of an account that has ended has been sent.
     told_end: bool,
-    /// A datagram whose number is beyond belief, until a second one of its epoch agrees.
+    /// A datagram with an implausible number, until a second one of its epoch agrees.
     doubted: Option<(Epoch, Vec<u8>)>,
     /// A new epoch that is held for its descriptor.
     newcomer: Newcomer,
-    /// The newest epoch whose descriptor came, or was waited for long enough.
+    /// The newest epoch whose descriptor has arrived or was awaited for long enough.
     introduced: Option<Epoch>,
-    /// Addresses that speak in the stream's name and are not believed.
+    /// Addresses that send in the stream's name and are not believed.
     challengers: Challengers,
-    /// The earliest epoch that may replace the current one although its clock puts its start before it, as long as the current
-    /// one is not heard again.
+    /// The earliest epoch that may replace the current one although it starts earlier by its clock, as long as the
+    /// current one is not received again.
     earlier_heir: Option<(Epoch, Instant)>,
-    /// It was told that there are such.
+    /// True once an imposter was reported.
     told_imposter: bool,
 }
 
-/// Whose word a stream waits for that nobody asks for any more.
+/// Evidence that is awaited for a stream that is no longer selected.
 #[derive(Clone, Copy, Debug)]
 struct Leaving {
-    /// Until then the publisher may tell what it withheld.
+    /// Deadline for the publisher's report on what it withheld.
     publisher_until: Instant,
-    /// Until then somebody of this host may tell what the kernel freed.
+    /// Deadline for the reporter of drop events of this host.
     drop_reporter_until: Instant,
-    /// The publisher has told.
+    /// True once the publisher has reported.
     publisher_told: bool,
 }
 
-/// A datagram as it came, where there is one.
+/// A datagram as it arrived, if there is one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
     pub(super) from: SocketAddr,
@@ -105,7 +105,7 @@ impl Arrival<'_> {
         Self { from: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), bytes: &[] };
 }
 
-/// What every input of a stream needs beside itself.
+/// Context of every input of a stream.
 pub(super) struct Surroundings<'a> {
     pub(super) now: Instant,
     pub(super) arrival: Arrival<'a>,
@@ -114,12 +114,12 @@ pub(super) struct Surroundings<'a> {
     pub(super) stats: &'a mut ReceiverStats,
     pub(super) next_key: &'a mut u32,
     pub(super) selection: &'a Selection,
-    /// Within what time somebody tells of what the kernel frees, if anybody does.
+    /// Maximum delay of a drop reporter, if there is one.
     pub(super) drop_reporter: Option<Duration>,
 }
 
 impl Surroundings<'_> {
-    /// The same for another datagram.
+    /// Returns this context for another datagram.
     fn at<'b>(&'b mut self, from: SocketAddr, bytes: &'b [u8]) -> Surroundings<'b> {
         let Self { now, brackets, out, stats, next_key, selection, drop_reporter, .. } = self;
         let (now, arrival, drop_reporter) = (*now, Arrival { from, bytes }, *drop_reporter);
@@ -134,7 +134,7 @@ impl Surroundings<'_> {
 }
 
 impl Leaving {
-    /// Returns when the waiting has to be looked at again.
+    /// Returns the time of the next check.
     fn deadline(self) -> Instant {
         if self.publisher_told { self.drop_reporter_until } else { self.publisher_until }
     }
@@ -178,7 +178,7 @@ impl Stream {
         }
     }
 
-    /// Learns from an announcement where to ask for the description.
+    /// Reads from an announcement where to request the description.
     pub(super) fn on_announcement(&mut self, announcement: &Announcement, with: &mut Surroundings<'_>) {
         let address = at_port(with.arrival.from, announcement.report_port);
         self.announced = Some(address);
@@ -189,7 +189,7 @@ impl Stream {
         }
     }
 
-    /// Tells whether an announcement tells where to ask for something.
+    /// Returns whether an announcement gives an address for a pending request.
     pub(super) fn wants_announcement(&self, announcement: &Announcement) -> bool {
         self.description.is_none()
             || self.beginnings.awaits(announcement.epoch)
@@ -202,7 +202,7 @@ impl Stream {
         self.count(taken, with);
     }
 
-    /// Takes datagrams that came in one piece: together, if each of them is what is expected next.
+    /// Takes a run of datagrams: together, if each of them is the next one expected.
     pub(super) fn on_run(&mut self, run: &Run<'_>, with: &mut Surroundings<'_>) {
         if let Some(state) = self.undisturbed_epoch(run, with.arrival.from)
             && state.on_run(with.now, run, with.brackets, with.out)
@@ -214,8 +214,7 @@ impl Stream {
         }
     }
 
-    /// Returns the current epoch if a datagram of this stream leaves nothing to decide: neither whether it is wanted nor to
-    /// which epoch it belongs.
+    /// Returns the current epoch if neither the selection of a datagram nor its epoch needs a decision.
     fn undisturbed_epoch(&mut self, run: &Run<'_>, from: SocketAddr) -> Option<&mut ReceiverEpoch> {
         let head = &run.first.head;
         let schema = &self.description.as_ref()?.schema;
@@ -256,7 +255,7 @@ impl Stream {
             || self.gives_way_to(part.head.epoch);
         if let Some(word) = part.predecessor.as_ref().filter(|_| is_newest) {
             if self.newcomer.oldest().is_some_and(|oldest| oldest < part.head.epoch) {
-                // The predecessor was heard, and its own descriptor will not come any more.
+                // The predecessor was received, and its own descriptor will not arrive any more.
                 self.introduce_all(with);
             }
             self.hear_of_predecessor(word, &part.head, with);
@@ -270,7 +269,7 @@ impl Stream {
         self.count(taken, with);
     }
 
-    /// Takes over a description: another epoch of the same stream may receive its reports at another port.
+    /// Adopts a description: another epoch of the same stream may take its reports at another port.
     fn described(&mut self, epoch: Epoch, description: Description, with: &mut Surroundings<'_>) {
         self.rivals.described(epoch, at_port(with.arrival.from, description.report_port));
         self.wanted = !self.elsewhere && with.selection.wants(&description.name);
@@ -284,7 +283,7 @@ impl Stream {
         self.description = Some(description);
     }
 
-    /// Notes a datagram that could not be read although its header told its number.
+    /// Records a datagram that could not be read although its header gave its number.
     pub(super) fn on_damaged(&mut self, head: &Numbered, with: &mut Surroundings<'_>) {
         let is_believed =
             |state: &ReceiverEpoch| !state.is_alive() || state.pin.is_at(with.arrival.from.ip());
@@ -310,7 +309,7 @@ impl Stream {
         self.leave_if_told(with);
     }
 
-    /// Lets time pass: accounts settle, reports fall due.
+    /// Advances time: accounts settle, reports fall due.
     pub(super) fn advance(&mut self, with: &mut Surroundings<'_>) {
         for state in self.current.iter_mut().chain(&mut self.replaced) {
             state.advance(with.now, with.brackets, with.out);
@@ -329,7 +328,7 @@ impl Stream {
         }
     }
 
-    /// Tells whether there is an account to report on: one that has ended is told once more.
+    /// Returns whether there is an account to report on: one that has ended is reported once more.
     fn has_reports(&self) -> bool {
         self.current.is_some() && !self.told_end
     }
@@ -338,7 +337,7 @@ impl Stream {
         let Some(state) = &self.current else { return };
         let report = self.reader.report(state, with.now);
         if let Some((epoch, report_to)) = self.rivals.take_turn(with.now) {
-            // A report on an epoch that is not its own tells a publisher of its rival.
+            // A report on a foreign epoch notifies a publisher of its rival.
             with.out.report(state.report_address(), Report { epoch, ..report.clone() });
             if let Some(address) = report_to {
                 with.out.report(address, report);
@@ -349,16 +348,17 @@ impl Stream {
         with.out.report(state.report_address(), report);
     }
 
-    /// Notes whether another socket of the process receives this stream: once is enough.
+    /// Records whether another socket of the process receives this stream; one socket is enough.
     pub(super) fn is_elsewhere(&mut self, elsewhere: bool, with: &mut Surroundings<'_>) {
         self.elsewhere = elsewhere;
         self.selection_changed(with);
     }
 
-    /// Listens or stops listening, as the selection is now.
+    /// Joins or leaves the stream according to the current selection.
     ///
-    /// A reader that stops while losses wait for evidence listens on until the publisher's next tally, which tells
-    /// of all that was withheld below it, and until its drop reporter has reported what the kernel freed: cut there, the account
+    /// A reader that leaves while losses wait for evidence keeps receiving until the publisher's next tally, which
+    /// lists everything withheld below it, and until its drop reporter has reported what the kernel freed: an account
+    /// cut there need not leave anything unexplained.
     /// need leave nothing unexplained.
     pub(super) fn selection_changed(&mut self, with: &mut Surroundings<'_>) {
         let Some(description) = &self.description else { return };
@@ -381,7 +381,7 @@ impl Stream {
         }
     }
 
-    /// Leaves the stream as soon as no word is to come that could explain a loss.
+    /// Leaves the stream as soon as no further evidence on its losses is expected.
     fn leave_if_told(&mut self, with: &mut Surroundings<'_>) {
         let Some(leaving) = self.leaving else { return };
         let current = self.current.as_ref().filter(|state| !state.ended && state.ledger.is_unsettled());
@@ -394,18 +394,19 @@ impl Stream {
         }
     }
 
-    /// Tells whether the stream is being left.
+    /// Returns whether the stream is being left.
     pub(super) const fn is_leaving(&self) -> bool {
         self.leaving.is_some()
     }
 
-    /// Returns when the publisher was heard last, if the stream is wanted and its account ended without the final tally.
+    /// Returns the time of the publisher's latest datagram if the stream is selected and its account ended without
+    /// the final tally.
     pub(super) fn silent_since(&self) -> Option<Instant> {
         let silent = |state: &&ReceiverEpoch| state.ended && state.is_unconfirmed();
         self.current.as_ref().filter(|_| self.wanted).filter(silent).map(|state| state.last_heard)
     }
 
-    /// Leaves the stream, and forgets its accounts.
+    /// Leaves the stream and forgets its accounts.
     fn leave_for_good(&mut self, with: &mut Surroundings<'_>) {
         self.leaving = None;
         self.departed = None;
@@ -418,7 +419,7 @@ impl Stream {
 
     /// Leaves the stream: accounts are cut.
     pub(super) fn leave(&mut self, with: &mut Surroundings<'_>) {
-        // What was received is in an account, or counted.
+        // Received datagrams go into an account, or are counted.
         self.introduce_all(with);
         for state in self.current.iter_mut().chain(&mut self.replaced) {
             state.cut(with.now, with.brackets, with.out);
@@ -441,7 +442,7 @@ impl Stream {
         Instant::earlier(epochs, Instant::earlier(report, others))
     }
 
-    /// Returns for every ledger of this stream its key and the highest number seen.
+    /// Returns the key of every ledger of this stream and the highest number seen.
     pub(super) fn ledgers(&self) -> impl Iterator<Item = (LedgerKey, u64)> + '_ {
         let epochs = self.current.iter().chain(&self.replaced).filter(|state| !state.ended);
         epochs.map(|state| (state.key, state.ledger.next_number().saturating_sub(1)))
@@ -456,12 +457,12 @@ impl Stream {
         self.description.as_ref()
     }
 
-    /// Tells whether nothing is known of the stream but that somebody sends datagrams in its name.
+    /// Returns whether nothing but datagrams is known of the stream.
     pub(super) const fn is_stray(&self) -> bool {
         self.description.is_none() && self.announced.is_none()
     }
 
-    /// Finds or begins the epoch that a datagram belongs to; `None` if the datagram is not to be used.
+    /// Returns the epoch of a datagram, and begins it if necessary; `None` if the datagram is not to be used.
     fn epoch_for(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut ReceiverEpoch> {
         if self.current.as_ref().is_none_or(|state| state.epoch != head.epoch) {
             self.beginnings.heard_datagram(head, with.now);
@@ -516,7 +517,7 @@ impl Stream {
         }
     }
 
-    /// Tells whether a datagram of the current epoch can be used.
+    /// Returns the current epoch if it can use this datagram.
     fn current_epoch(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut ReceiverEpoch> {
         let state = self.current.as_mut()?;
         if state.ended && head.number < state.ledger.next_number() {
@@ -542,14 +543,14 @@ impl Stream {
         self.current.as_mut()
     }
 
-    /// Keeps a datagram that is beyond belief until a second one agrees.
+    /// Keeps an implausible datagram until a second one agrees.
     fn doubt(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> Option<&mut ReceiverEpoch> {
         with.stats.suspicious += 1;
         self.doubted = Some((head.epoch, with.arrival.bytes.to_vec()));
         None
     }
 
-    /// Takes the datagram in after all that was beyond belief until a second one agreed.
+    /// Takes the implausible datagram that a second one has confirmed.
     fn believe_doubted(&mut self, with: &mut Surroundings<'_>) {
         let Some(state) = &mut self.current else { return };
         let Some((_, bytes)) = self.doubted.take_if(|(epoch, _)| *epoch == state.epoch) else { return };
@@ -604,21 +605,22 @@ impl Stream {
             state.name_undecoded(numbers.start.max(first.number)..numbers.end, with.brackets);
         }
         if waited {
-            // The group is heard: the publisher need not hold the beginning any longer for this reader's sake.
+            // The group is received: the publisher need not hold the beginning any longer for this reader.
             let waiting = self.beginnings.wish();
             let request = Request { waiting, ..self.request(head.epoch, Wanted::Data) };
             with.out.request(state.report_address(), request);
         }
         self.begun(state, first.first_index, with);
         if verdict != Verdict::Plausible {
-            // The one that agrees with this one came before it.
+            // The datagram that this one confirms came first.
             self.believe_doubted(with);
         }
         self.current.as_mut()
     }
 
-    /// Tells whether an account may begin here: of a wanted stream, at the start of a sample, above all that came too early to be
-    /// used, for that is not a loss, and above an account before, for nothing is delivered twice.
+    /// Returns whether an account may begin here: of a selected stream, at the start of a sample, above all datagrams
+    /// that came too early to be used, which are no losses, and above an earlier account, so that nothing is
+    /// delivered twice.
     fn may_begin(&self, head: &Numbered) -> bool {
         self.wanted && ReceiverEpoch::may_join(head) && !self.unusable.overtook(head.epoch, head.number)
     }
@@ -631,9 +633,9 @@ impl Stream {
         None
     }
 
-    /// Tells a publisher that is paused that somebody listens: its next report may be seconds away.
+    /// Requests data from a paused publisher: the reader's next report may be seconds away.
     ///
-    /// Of a crowd, only those ask that joined since the tally before: whoever is heard ends the pause for all.
+    /// Of many readers, only those ask that joined after the previous tally: one request ends the pause for all.
     fn wake_publisher(&mut self, tally: &Tally, with: &mut Surroundings<'_>) {
         let asks = tally.paused && !tally.last && !self.is_leaving() && with.now >= self.next_request;
         let Some(state) = self.current.as_ref().filter(|state| asks && state.epoch == tally.head.epoch)
@@ -654,7 +656,7 @@ impl Stream {
         }
     }
 
-    /// Returns a request that says nothing but what is wanted.
+    /// Returns a request without extensions.
     const fn request(&self, epoch: Epoch, what: Wanted) -> Request {
         Request { stream: self.id, epoch, reader: self.reader.id, what, waiting: None, nonce: None }
     }
@@ -663,7 +665,7 @@ impl Stream {
         if taken == Taken::Malformed {
             with.stats.malformed += 1;
         }
-        // New losses and the end of an account are told early, inside the budget.
+        // New losses and the end of an account are reported early, within the budget.
         let news = self.current.as_ref().is_some_and(|state| state.ended || state.ledger.is_unsettled());
         if news && self.has_reports() {
             self.reports.hurry(with.now);

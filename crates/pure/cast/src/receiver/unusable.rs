@@ -1,21 +1,21 @@
-//! Numbers at which no account may begin: what came too early to be used is no loss, and nothing is delivered
-//! twice.
+//! Numbers at which no account may begin: datagrams that came too early to be used are no losses, and nothing is
+//! delivered twice.
 
 use units::Epoch;
 
 use super::plausible::MAX_JUMP;
 
-/// The most runs of numbers that are remembered.
+/// Maximum number of runs that are remembered.
 const MAX_RUNS: usize = 8;
 
-/// The highest number of each run that cannot be used: more than one per epoch, because one may be forged.
+/// The highest number of each unusable run: several per epoch, because one may be forged.
 #[derive(Debug, Default)]
 pub(super) struct Unusable {
     runs: Vec<(Epoch, u64)>,
 }
 
 impl Unusable {
-    /// Notes that this number of this epoch, and all below it, cannot be used.
+    /// Records that this number of this epoch, and all below it, cannot be used.
     pub(super) fn remember(&mut self, epoch: Epoch, number: u64) {
         let near = |(of, highest): &&mut (Epoch, u64)| *of == epoch && highest.abs_diff(number) <= MAX_JUMP;
         if let Some((_, highest)) = self.runs.iter_mut().find(near) {
@@ -28,7 +28,8 @@ impl Unusable {
         self.runs.push((epoch, number));
     }
 
-    /// Tells whether a number lies in or below a run, and not so far below that the run must be another's.
+    /// Returns whether a number is in or below a run, and not so far below that the run must belong to another
+    /// publisher.
     pub(super) fn overtook(&self, epoch: Epoch, number: u64) -> bool {
         self.runs
             .iter()

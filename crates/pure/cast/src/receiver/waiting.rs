@@ -1,7 +1,8 @@
-//! Whether this reader waited for a stream before an epoch of it began: then the epoch's account begins with sample 0, and what
-//! it did not get of the beginning is missing in it.
+//! Waiting readers: if this reader waited for a stream before an epoch of it began, the epoch's account begins with
+//! sample 0, and samples of the beginning that did not arrive count as missing.
 //!
-//! Two hosts' clocks are compared only where nothing else tells, and then the samples' own rate has to agree.
+//! Clocks of two hosts are compared only where there is no other evidence, and then the samples' own rate has to
+//! agree.
 //!
 //! Source: `docs/protocol/account.md`, rule 16.
 
@@ -14,34 +15,35 @@ use wire::{Numbered, Predecessor, Waiting};
 
 use super::plausible::{Plausibility, Verdict};
 
-/// A reader that has listened for so long has heard of every epoch that was there before: announcements and tallies come at
-/// least every second.
+/// Time after which a reader has received announcements or tallies of every existing epoch: they are sent at least
+/// every second.
 const HEARD_OF_ALL: Duration = Duration::from_millis(2_500);
-/// How far ahead of this host's clock an epoch may seem to begin that began while this reader listened.
+/// Maximum lead over this host's clock of the start of an epoch that began while this reader was waiting.
 const CLOCKS_APART: Duration = Duration::from_secs(2);
-/// The most runs of numbers that are remembered of what came before the description did; further ones are not named.
+/// Maximum number of runs of numbers from before the description that are remembered; further ones are not
+/// attributed.
 pub(super) const MAX_EARLY_RUNS: usize = 1_024;
-/// The most epochs of a stream that are remembered; more come only from a forger.
+/// Maximum number of epochs of a stream that are remembered; only forged datagrams name more.
 const MAX_EPOCHS: usize = 8;
 
-/// Since when a reader waits for streams, by both clocks of its host.
+/// Start of a reader's wait for streams, by both clocks of its host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WaitsSince {
-    /// By the clock that never steps.
+    /// Time by the monotonic clock.
     pub since: Instant,
-    /// The wall clock at that moment.
+    /// Wall time at that moment.
     pub wall: WallTime,
 }
 
 impl WaitsSince {
-    /// Returns the same reader's waiting for something that it wants only since `now`.
+    /// Returns the wait of the same reader for a stream that it selected only at `now`.
     pub(super) fn restarted_at(self, now: Instant) -> Self {
         Self { since: now, wall: self.wall_at(now) }
     }
 
-    /// Tells whether the reader waited when an epoch began.
+    /// Returns whether the reader was waiting when an epoch began.
     ///
-    /// `heard` is when anything of the epoch was heard first; `first_index` and `rate` tell how old it is by its samples.
+    /// `heard` is the time of the epoch's first datagram; `first_index` and `rate` give its age by its samples.
     pub(super) fn preceded(
         self,
         now: Instant,
@@ -55,7 +57,7 @@ impl WaitsSince {
         heard.since(self.since) >= HEARD_OF_ALL || is_as_young() && self.is_within(now, epoch)
     }
 
-    /// Tells whether the epoch says that it began while this reader listened.
+    /// Returns whether the epoch's stated start is within this wait.
     fn is_within(self, now: Instant, epoch: Epoch) -> bool {
         let Ok(start_ns) = i64::try_from(epoch.start_ns) else { return false };
         let latest = self.wall_at(now).as_nanos().saturating_add(nanos(CLOCKS_APART));
@@ -68,29 +70,29 @@ impl WaitsSince {
     }
 }
 
-/// What is known of the beginnings of one stream's epochs.
+/// State of the beginnings of one stream's epochs.
 #[derive(Debug)]
 pub(super) struct Beginnings {
     waiting: Option<WaitsSince>,
-    /// The epochs that were heard of, in the order in which they were.
+    /// Known epochs, in the order of their first datagrams.
     heard: VecDeque<Heard>,
 }
 
-/// An epoch that was heard of.
+/// A known epoch.
 #[derive(Debug)]
 struct Heard {
     epoch: Epoch,
-    /// When anything of it was heard first.
+    /// Time of its first datagram.
     first: Instant,
-    /// An account of it was opened.
+    /// True once an account of it was opened.
     has_begun: bool,
-    /// It is not waited for: it came while another epoch was current, or began before the reader waited.
+    /// True if it is not awaited: it came while another epoch was current, or began before the reader waited.
     is_passed_over: bool,
-    /// Its datagrams that came before an account could begin, mostly for want of the description.
+    /// Numbers of datagrams that came before an account could begin, mostly for lack of the description.
     early: RangeSet,
-    /// The first sample of the lowest of its datagrams, and when that one came: one that lies may tell of any other.
+    /// First sample of the lowest of its datagrams, and its arrival. A forged datagram can give any value.
     lowest: Option<(u64, Instant)>,
-    /// Whether an account can begin at a datagram, once that was asked.
+    /// Judge of the datagrams at which an account may begin, created on first use.
     plausibility: Option<Plausibility>,
 }
 
@@ -99,13 +101,13 @@ impl Beginnings {
         Self { waiting, heard: VecDeque::new() }
     }
 
-    /// Notes that the stream is wanted again only since `now`.
+    /// Records that the stream is selected again only since `now`.
     pub(super) fn wanted_from(&mut self, now: Instant) {
         self.waiting = self.waiting.map(|waiting| waiting.restarted_at(now));
         self.heard.clear();
     }
 
-    /// Notes that something of an epoch was heard.
+    /// Records a sign of an epoch.
     pub(super) fn heard(&mut self, epoch: Epoch, now: Instant) {
         if self.of(epoch).is_none() {
             if self.heard.len() == MAX_EPOCHS {
@@ -123,7 +125,7 @@ impl Beginnings {
         }
     }
 
-    /// Notes that a datagram of an epoch was heard, which tells how far the epoch has come.
+    /// Records a datagram of an epoch, which shows how far the epoch has come.
     pub(super) fn heard_datagram(&mut self, head: &Numbered, now: Instant) {
         self.heard(head.epoch, now);
         if let Some(heard) = self.of_mut(head.epoch)
@@ -133,14 +135,14 @@ impl Beginnings {
         }
     }
 
-    /// Notes that nothing is claimed of an epoch by its successor's word.
+    /// Records that its successor's report opens no account for an epoch.
     pub(super) fn pass_over(&mut self, epoch: Epoch) {
         if let Some(heard) = self.of_mut(epoch) {
             heard.is_passed_over = true;
         }
     }
 
-    /// Notes a datagram that came before an account could begin.
+    /// Records a datagram that came before an account could begin.
     pub(super) fn came_too_early(&mut self, epoch: Epoch, number: u64) {
         if let Some(heard) = self.of_mut(epoch)
             && heard.early.range_count() < MAX_EARLY_RUNS
@@ -149,18 +151,18 @@ impl Beginnings {
         }
     }
 
-    /// Tells whether the reader waits for the beginning of an epoch.
+    /// Returns whether the reader waits for the beginning of an epoch.
     pub(super) fn awaits(&self, epoch: Epoch) -> bool {
         self.waiting.is_some() && self.of(epoch).is_none_or(|heard| !heard.has_begun)
     }
 
-    /// Returns what a request says of the reader's waiting.
+    /// Returns the waiting state for a request.
     pub(super) fn wish(&self) -> Option<Waiting> {
         let waiting = self.waiting?;
         Some(Waiting { since: waiting.wall, from_beginning: true, deadline: None })
     }
 
-    /// Judges whether an epoch that the reader waited for can have come so far since then.
+    /// Judges whether an epoch that the reader waited for can have come this far since then.
     pub(super) fn judge(&mut self, head: &Numbered, schema: &Schema, now: Instant) -> Verdict {
         let Some(since) = self.waiting.filter(|_| self.waited_for(head, schema.rate, now)) else {
             return Verdict::Plausible;
@@ -170,7 +172,7 @@ impl Beginnings {
         plausibility.judge(now, head, (0, 0))
     }
 
-    /// Tells whether the account that opens at this datagram has to begin with sample 0.
+    /// Returns whether the account that opens at this datagram has to begin with sample 0.
     pub(super) fn waited_for(&self, head: &Numbered, rate: SampleRate, now: Instant) -> bool {
         let heard = self.of(head.epoch).filter(|heard| !heard.has_begun);
         self.waiting.zip(heard).is_some_and(|(waiting, heard)| {
@@ -179,11 +181,12 @@ impl Beginnings {
         })
     }
 
-    /// Returns since when the reader has waited, if an epoch without an account that its successor reports began after that.
+    /// Returns the start of the reader's wait, if an epoch without an account that its successor reports began after
+    /// it.
     ///
-    /// The reader waited for the successor; how long before the successor the epoch began follows from the publisher's clock,
-    /// from one start to the other, and from the number of its samples, which take no less time. Asked once: a successor that
-    /// pauses only seems younger.
+    /// The reader waited for the successor; the age difference follows from the publisher's clock, from one start to
+    /// the other, and from the number of the epoch's samples, which take no less time. Computed once: a successor
+    /// that pauses only seems younger.
     pub(super) fn missed(
         &mut self,
         word: &Predecessor,
@@ -210,14 +213,14 @@ impl Beginnings {
         None
     }
 
-    /// Notes that an account of this epoch is opened; returns the numbers that came too early to be used.
+    /// Records that an account of this epoch is opened; returns the numbers that came too early to be used.
     pub(super) fn begun(&mut self, epoch: Epoch) -> RangeSet {
         let Some(heard) = self.of_mut(epoch) else { return RangeSet::new() };
         heard.has_begun = true;
         core::mem::take(&mut heard.early)
     }
 
-    /// Notes that the account of this epoch rested on a single datagram that was none of its.
+    /// Records that the account of this epoch rested on a single foreign datagram.
     pub(super) fn begins_again(&mut self, epoch: Epoch) {
         if let Some(heard) = self.of_mut(epoch) {
             heard.has_begun = false;
@@ -247,13 +250,13 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// An epoch that says that it began so many milliseconds after the reader.
+    /// An epoch that claims to have begun this many milliseconds after the reader.
     fn epoch(millis: i64) -> Epoch {
         let start = i64::try_from(WALL_S).unwrap() * 1_000_000_000 + millis * 1_000_000;
         Epoch { start_ns: u64::try_from(start).unwrap(), incarnation: 1 }
     }
 
-    /// Tells whether a reader that began at 10 s waited for an epoch of 1,000 samples per second.
+    /// Returns whether a reader that began at 10 s waited for an epoch of 1,000 samples per second.
     fn preceded(now_ms: u64, epoch_ms: i64, heard_ms: u64, first_index: u64) -> bool {
         let wall = WallTime::from_nanos(i64::try_from(WALL_S).unwrap() * 1_000_000_000);
         let waiting = WaitsSince { since: at(10_000), wall };
@@ -283,8 +286,9 @@ mod tests {
         assert!(preceded(3_000, 100, 2_500, 300_000), "but a recording is played as fast as one likes");
     }
 
-    /// Tells whether a reader that has waited for ten seconds misses an epoch of 1,000 samples per second that began `apart_ms`
-    /// before its successor and sent `sent` samples, once `since` samples of the successor have passed.
+    /// Returns whether a reader that has waited for ten seconds misses an epoch of 1,000 samples per second that
+    /// began `apart_ms` before its successor and sent `sent` samples, once `since` samples of the successor have
+    /// passed.
     fn is_missed(beginnings: &mut Beginnings, apart_ms: i64, sent: u64, since: u64) -> bool {
         let (epoch, rate) = (epoch(0), SampleRate::hz(1_000).unwrap());
         let word =

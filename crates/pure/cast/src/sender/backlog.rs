@@ -1,39 +1,40 @@
-//! What waits longer than it should: samples that were still there when newer ones came.
+//! Backlog: samples that were still waiting when newer ones came.
 //!
-//! A block that was handed over at once is none, however large it is: an image at 10 Hz has a tenth of a second to
-//! leave, and at its own rate it does. Only what is left of the blocks before shows that sending lags behind
-//! the source, because the process was stopped or the source is faster than it said.
+//! A block that was handed over at once is no backlog, however large it is: an image at 10 Hz has a tenth of a second
+//! to leave, and at its own rate it does. Only leftovers of earlier blocks show that sending lags behind the source,
+//! because the process was stopped or the source is faster than its stated rate.
 
 use core::time::Duration;
 
 use units::Instant;
 
-/// A backlog is made up for in this time: long enough not to be a burst, short enough to stay timely.
+/// Time in which a backlog is cleared: long enough not to be a burst, short enough to stay timely.
 const BACKLOG_TIME: Duration = Duration::from_millis(50);
-/// What is handed over within this time is one block: a large one takes a while to be copied.
+/// Time within which samples count as one block: a large block takes a while to be copied.
 const BLOCK_TIME: Duration = Duration::from_millis(10);
-/// What was held leaves at the stream's rate with its headroom of a quarter: after four times as long it has caught up, and a
-/// fifth is for sleeps that end late.
+/// Multiple of the held time within which held samples leave: at the stream's rate with its headroom of a quarter
+/// they have caught up after four times as long; the fifth allows for sleeps that end late.
 const HELD_TIMES: u32 = 5;
-/// Once so many times as much waits as was held, the source is faster than it said: then it is a backlog like any other.
+/// Growth of the waiting samples, as a multiple of those held, from which on the source is faster than its stated
+/// rate: they are then a backlog like any other.
 const HELD_GROWTH: usize = 2;
 
-/// What waits, and how much of it too long.
+/// The waiting samples, and the part of them that waits too long.
 #[derive(Clone, Debug)]
 pub(super) struct Backlog {
-    /// Units: bytes of samples, here and in front of the machine.
+    /// Units: bytes of samples, here and in the ring.
     waiting: usize,
-    /// When the newest block began to come.
+    /// Start of the newest block's arrival.
     newest_block: Option<Instant>,
-    /// What was waiting then and still is.
+    /// Bytes that were waiting then and still are.
     left_over: usize,
-    /// The rate that takes it away in time.
+    /// The rate that clears the leftovers in time.
     bytes_per_second: f64,
-    /// What was held on purpose is no backlog while it leaves at the stream's own pace.
+    /// Samples held on purpose, which are no backlog while they leave at the stream's own pace.
     held: Option<Held>,
 }
 
-/// What waits because the beginning of the epoch was held.
+/// Samples that wait because the beginning of the epoch was held.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     bytes: usize,
@@ -45,7 +46,7 @@ impl Backlog {
         Self { waiting: 0, newest_block: None, left_over: 0, bytes_per_second: 0.0, held: None }
     }
 
-    /// Notes how many bytes wait.
+    /// Records the number of waiting bytes.
     #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits")]
     pub(super) fn waiting(&mut self, now: Instant, bytes: usize) {
         let is_new_block = self.newest_block.is_none_or(|since| now.since(since) >= BLOCK_TIME);
@@ -60,28 +61,28 @@ impl Backlog {
         self.held = self.held.filter(is_held);
     }
 
-    /// Notes that all that waits now was held for so long, on purpose.
+    /// Records that all waiting samples were held on purpose for this time.
     pub(super) fn was_held(&mut self, now: Instant, held_for: Duration) {
         self.held = Some(Held { bytes: self.waiting, until: now + held_for * HELD_TIMES });
     }
 
-    /// Tells whether what was held has not all left yet.
+    /// Returns whether some held samples have not left yet.
     pub(super) const fn is_held(&self) -> bool {
         self.held.is_some()
     }
 
-    /// Returns how many bytes wait.
+    /// Returns the number of waiting bytes.
     pub(super) const fn waiting_bytes(&self) -> usize {
         self.waiting
     }
 
-    /// Notes that so many bytes left, the oldest first.
+    /// Records that this many bytes left, the oldest first.
     pub(super) const fn taken(&mut self, bytes: usize) {
         self.waiting = self.waiting.saturating_sub(bytes);
         self.left_over = self.left_over.saturating_sub(bytes);
     }
 
-    /// Returns the rate that makes up for what waits too long; zero if nothing does.
+    /// Returns the rate that clears the backlog; zero without one.
     pub(super) const fn bytes_per_second(&self) -> f64 {
         if self.left_over == 0 || self.held.is_some() { 0.0 } else { self.bytes_per_second }
     }
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn what_a_stall_left_behind_is_made_up_for_within_its_time() {
         let mut backlog = Backlog::new();
-        // The process was stopped for a while; then samples go on coming.
+        // The process was stopped for a while; then samples keep coming.
         backlog.waiting(at(500), 10_000_000);
         backlog.waiting(at(510), 10_200_000);
         assert_eq!(backlog.bytes_per_second(), 200e6, "10 MB within 50 ms");

@@ -1,9 +1,9 @@
-//! How long the first samples of an epoch wait for the readers that wait for them.
+//! Hold of an epoch's first samples for the readers that wait for them.
 //!
-//! A reader that waits for a stream hears of it by its announcement and has to join the group before it hears anything else.
-//! What leaves earlier is lost for it. So the beginning is held: a moment in any case, and longer while a reader that asked has
-//! not yet said that it hears the group. Both times are bounded, and so is what is held: a crowd, or a forger, delays the
-//! beginning by half a second and no more.
+//! A reader that waits for a stream learns of it by its announcement and has to join the group before it receives
+//! anything else. Datagrams sent earlier are lost for it. The beginning is therefore held: briefly in any case, and
+//! longer while a reader that asked has not yet confirmed that it receives the group. Both times and the amount held
+//! are bounded: many readers, or forged ones, delay the beginning by half a second at most.
 //!
 //! Source: `docs/protocol/account.md`, rule 16; `docs/protocol/stream.md`, "Beginnings".
 
@@ -12,22 +12,22 @@ use std::collections::BTreeMap;
 
 use units::{Instant, ReaderId};
 
-/// The beginning is held so long although no reader has asked: an announcement, the joining of a group and a request take
-/// some milliseconds on a quiet LAN, and some tens on a busy host.
+/// Hold time without any request: an announcement, the joining of a group and a request take some milliseconds on a
+/// quiet LAN, and some tens on a busy host.
 const HELD_ALONE: Duration = Duration::from_millis(150);
-/// The longest time for which it is held for readers that asked and do not hear the group yet.
+/// Maximum hold time for readers that asked and do not receive the group yet.
 const HELD_FOR_READERS: Duration = Duration::from_millis(500);
-/// The most readers that are waited for one by one; further ones are not waited for.
+/// Maximum number of readers that are tracked; further ones are not waited for.
 const MAX_WAITERS: usize = 256;
 
-/// When the first samples of an epoch leave.
+/// Start of sending an epoch's first samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Beginning {
     /// At once.
     Now,
-    /// When the readers that wait hear the group, soon in any case.
+    /// Once the waiting readers receive the group, and soon in any case.
     Held {
-        /// The most bytes of samples that are held: from there on they leave, so that the ring takes nothing back.
+        /// Maximum number of bytes of samples that are held; beyond it they leave, so that the ring is not lapped.
         most_bytes: usize,
     },
 }
@@ -37,14 +37,14 @@ pub enum Beginning {
 pub(super) struct Hold {
     since: Instant,
     most_bytes: usize,
-    /// The readers that asked, and whether each hears the group.
+    /// Readers that asked, and whether each receives the group.
     waiters: BTreeMap<ReaderId, Hears>,
 }
 
-/// What a reader that waits for the beginning says of itself.
+/// State of a reader that waits for the beginning.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Hears {
-    /// It knows of the stream by its announcement, and joins.
+    /// It knows the stream by its announcement, and joins.
     Announcements,
     /// It has received a datagram of the group.
     Group,
@@ -58,7 +58,7 @@ impl Hold {
         }
     }
 
-    /// Notes what a reader says that waits for the beginning.
+    /// Records the state of a reader that waits for the beginning.
     pub(super) fn asked(&mut self, reader: ReaderId, hears: Hears) {
         if self.waiters.len() < MAX_WAITERS || self.waiters.contains_key(&reader) {
             let known = self.waiters.entry(reader).or_insert(hears);
@@ -66,18 +66,18 @@ impl Hold {
         }
     }
 
-    /// Returns until when the samples are held, of which so many bytes wait; `None` if they are to leave now.
+    /// Returns until when the waiting bytes of samples are held; `None` if they are to leave now.
     pub(super) fn until(&self, now: Instant, waiting_bytes: usize) -> Option<Instant> {
         let until = self.since + if self.misses_a_reader() { HELD_FOR_READERS } else { HELD_ALONE };
         (now < until && waiting_bytes < self.most_bytes).then_some(until)
     }
 
-    /// Tells whether a reader asked that does not hear the group yet.
+    /// Returns whether a reader asked that does not receive the group yet.
     pub(super) fn misses_a_reader(&self) -> bool {
         self.waiters.values().any(|hears| *hears == Hears::Announcements)
     }
 
-    /// Returns how long it has been held by now.
+    /// Returns the time for which it has been held by now.
     pub(super) fn held_for(&self, now: Instant) -> Duration {
         now.since(self.since)
     }

@@ -1,27 +1,27 @@
-//! When the parts of the description leave: one behind the other, round after round, spread over time.
+//! Schedule of the description's parts: one after the other, round after round, spread over time.
 //!
-//! A reader puts parts together in any order, so whoever asks is answered by the round that goes on, only
-//! faster: nothing begins anew, and any number of requests cost no more than one.
+//! A reader assembles parts in any order, so a request only speeds up the current round: nothing restarts, and any
+//! number of requests costs no more than one.
 
 use core::time::Duration;
 
 use units::Instant;
 
-/// A round takes so long, so that a late reader needs nothing but the group.
+/// Duration of a round: a late reader needs nothing but the group.
 const ROUND: Duration = Duration::from_secs(1);
-/// The first round and one that was asked for take so long; requests cannot be used to amplify more than that.
+/// Duration of the first round and of a requested one; requests cannot be used to amplify traffic beyond that.
 const QUICK_ROUND: Duration = Duration::from_millis(100);
 
-/// Keeps the times of the description's parts.
+/// Schedules the description's parts.
 #[derive(Clone, Debug)]
 pub(super) struct Carousel {
     parts: u16,
     next_part: u16,
-    /// How many parts still leave quickly.
+    /// Number of parts that still leave quickly.
     quick: u16,
     last: Option<Instant>,
     due: Instant,
-    /// Whether every part has left once.
+    /// True once every part has left.
     opened: bool,
 }
 
@@ -31,13 +31,13 @@ impl Carousel {
         Self { parts, next_part: 0, quick: parts, last: None, due: now, opened: false }
     }
 
-    /// Returns what the description takes on the wire in parts of so many bytes.
+    /// Returns the rate of the description on the wire in parts of this many bytes.
     #[expect(clippy::cast_precision_loss, reason = "a description is small")]
     pub(super) fn bytes_per_second(&self, part_bytes: usize) -> f64 {
         (usize::from(self.parts) * part_bytes) as f64 / ROUND.as_secs_f64()
     }
 
-    /// Returns how many parts there are.
+    /// Returns the number of parts.
     pub(super) const fn parts(&self) -> u16 {
         self.parts
     }
@@ -47,12 +47,12 @@ impl Carousel {
         self.due
     }
 
-    /// Tells whether the first round is over: what is sent earlier, nobody can read.
+    /// Returns whether the first round is over: no reader can decode data sent earlier.
     pub(super) const fn is_open(&self) -> bool {
         self.opened
     }
 
-    /// Takes the part that is due; the next one has its time.
+    /// Takes the part that is due and schedules the next one.
     pub(super) fn take(&mut self, now: Instant) -> u16 {
         let part = self.next_part;
         self.next_part = (part + 1) % self.parts;
@@ -63,7 +63,7 @@ impl Carousel {
         part
     }
 
-    /// Lets every part leave once more, soon.
+    /// Schedules every part once more, soon.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.quick = self.parts;
         let earliest = self.last.map_or(now, |last| last + QUICK_ROUND / u32::from(self.parts));

@@ -1,4 +1,4 @@
-//! Whether a publisher sends: always, or only while somebody far away listens.
+//! Sending on demand: always, or only while a remote reader listens.
 //!
 //! Source: `docs/protocol/stream.md`, "Sending on demand".
 
@@ -6,21 +6,21 @@ use core::time::Duration;
 
 use units::Instant;
 
-/// When a publisher's data go out.
+/// Condition under which a publisher sends data.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Sending {
-    /// Whether anybody listens or not.
+    /// Always, with or without readers.
     #[default]
     Always,
-    /// Only while a reader is heard; what is handed over meanwhile is lost in stage `publisher_paused`.
+    /// Only while a reader is heard; samples meanwhile are lost in stage `publisher_paused`.
     OnDemand,
 }
 
-/// Whoever asks is taken to listen for so long: five of the shortest report intervals, as for a reader that reports,
-/// and twice what its first report may wait.
+/// Time after a request for which its sender counts as a reader: five of the shortest report intervals, as for a
+/// reader that reports, and twice the maximum wait for its first report.
 pub(super) const PATIENCE_AFTER_REQUEST: Duration = Duration::from_secs(5);
 
-/// Knows whether anybody is heard.
+/// Tracks whether any reader is heard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demand {
     sending: Sending,
@@ -32,12 +32,12 @@ impl Demand {
         Self { sending, asked: None }
     }
 
-    /// Notes that a reader asked for something.
+    /// Records a request of a reader.
     pub(super) const fn asked(&mut self, now: Instant) {
         self.asked = Some(now);
     }
 
-    /// Tells whether data wait for a reader, of whom so many are known by their reports.
+    /// Returns whether data are paused for lack of readers; `readers` are known by their reports.
     pub(super) fn is_paused(&self, now: Instant, readers: u32) -> bool {
         let asked = || self.asked.is_some_and(|asked| now.since(asked) < PATIENCE_AFTER_REQUEST);
         self.sending == Sending::OnDemand && readers == 0 && !asked()

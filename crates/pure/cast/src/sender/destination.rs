@@ -1,4 +1,4 @@
-//! What one destination was not sent.
+//! Datagrams that one destination was not sent.
 
 use ledger::Stage;
 use units::RangeSet;
@@ -9,18 +9,18 @@ use wire::{DatagramTotals, MAX_RANGES, Withheld};
 pub(super) struct Destination {
     pub(super) totals: DatagramTotals,
     pub(super) withheld: Vec<Withheld>,
-    /// All that is counted in the totals, as far as it can be told twice: by the socket, by the network and by whoever sees the
-    /// kernel drop it.
+    /// Numbers included in the totals, as far as they can be reported twice: by the socket, by the network and by a
+    /// reporter of kernel drops.
     counted: RangeSet,
-    /// Below it nothing more is counted: what was is forgotten.
+    /// Lower limit of counting: the numbers below it are forgotten.
     counted_from: u64,
 }
 
-/// The most ranges of which it is known that they are counted.
+/// Maximum number of ranges of counted numbers.
 const MAX_COUNTED_RANGES: usize = 4_096;
 
 impl Destination {
-    /// Notes a number that was not sent, once; tells whether it opened a new range.
+    /// Records a number that was not sent, once; returns whether it opened a new range.
     pub(super) fn withhold(&mut self, number: u64, stage: Stage) -> bool {
         if number < self.counted_from || self.counted.insert(number..number + 1) == 0 {
             return false;

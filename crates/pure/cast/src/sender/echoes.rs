@@ -1,6 +1,7 @@
-//! What readers ask to be repeated, so that they can tell that a publisher is where its datagrams come from.
+//! Nonces that readers ask to be repeated, as proof that the publisher receives at the source address of its
+//! datagrams.
 //!
-//! The answer is the next tally, to where the stream goes anyway: an address that somebody made up gets none of its own.
+//! The answer is the next tally, sent to the stream's destinations: a forged address receives no answer of its own.
 //!
 //! Source: `docs/protocol/stream.md`, "Believed sources".
 
@@ -9,14 +10,14 @@ use wire::{MAX_NONCES, Nonce};
 /// The nonces of one publisher.
 #[derive(Debug, Default)]
 pub(super) struct Echoes {
-    /// For the next tally; while there is no room for more, others have to ask again.
+    /// Nonces for the next tally; when there is no room for more, others have to ask again.
     asked: Vec<Nonce>,
-    /// In the tally that leaves.
+    /// Nonces in the tally that is being sent.
     told: Vec<Nonce>,
 }
 
 impl Echoes {
-    /// Notes a nonce; tells whether it is new.
+    /// Records a nonce; returns whether it is new.
     pub(super) fn asked(&mut self, nonce: Nonce) -> bool {
         let is_new = self.asked.len() < MAX_NONCES && !self.asked.contains(&nonce);
         if is_new {
@@ -25,12 +26,12 @@ impl Echoes {
         is_new
     }
 
-    /// Notes that a tally begins.
+    /// Moves the nonces to the tally that begins.
     pub(super) fn begin_tally(&mut self) {
         self.told = core::mem::take(&mut self.asked);
     }
 
-    /// Returns what the tally that leaves repeats.
+    /// Returns the nonces that the tally repeats.
     pub(super) fn told(&self) -> &[Nonce] {
         &self.told
     }

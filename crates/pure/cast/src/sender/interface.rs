@@ -1,4 +1,4 @@
-//! What a sender is made for, what it is told, and what it wants done.
+//! Configuration, inputs and outputs of a sender.
 
 use core::net::IpAddr;
 use core::ops::Range;
@@ -10,127 +10,127 @@ use wire::{Clock, Description, Predecessor, Report, Request};
 
 use super::{Beginning, Pacing, Sending};
 
-/// What a sender is made for.
+/// Configuration of a sender.
 #[derive(Clone, Debug)]
 pub struct SenderConfig {
     /// Name, schema, station and where reports go.
     pub description: Description,
     /// The publisher's epoch.
     pub epoch: Epoch,
-    /// The most bytes in one data datagram.
+    /// Maximum size of a data datagram.
     pub datagram_bytes: usize,
-    /// How long small blocks wait for company; zero: not at all.
+    /// Maximum time that small blocks wait for more samples; zero: they do not wait.
     pub linger: Duration,
-    /// The clock that times are read from.
+    /// Clock of the samples' times.
     pub clock: Clock,
-    /// How many destinations every datagram goes to.
+    /// Number of destinations of every datagram.
     pub destinations: usize,
-    /// How datagrams are spread over time.
+    /// Spreading of datagrams over time.
     pub pacing: Pacing,
-    /// Whether data go out while nobody listens.
+    /// Condition under which data are sent.
     pub sending: Sending,
-    /// When the first samples leave.
+    /// Start of sending the first samples.
     pub beginning: Beginning,
-    /// The epoch before this one, and how far it came, if the publisher remembers it.
+    /// Identity and end of the previous epoch, if the publisher remembers it.
     pub predecessor: Option<Predecessor>,
 }
 
-/// What a sender is told.
+/// An input of a sender.
 #[derive(Debug)]
 pub enum Input<'a> {
     /// Whole samples, little-endian; indices never go back.
     Samples {
-        /// Index of the first.
+        /// Index of the first sample.
         first_index: u64,
-        /// When it was taken.
+        /// Time of the first sample.
         t0: WallTime,
         /// Shape: `[samples, elements per sample]`.
         bytes: &'a [u8],
     },
-    /// Samples at the end of a buffer, which the machine may keep: then it leaves another one in its place, of which the
-    /// content means nothing.
+    /// Samples at the end of a buffer. The machine may keep the buffer and leave another one with meaningless
+    /// content.
     SamplesIn {
-        /// Index of the first.
+        /// Index of the first sample.
         first_index: u64,
-        /// When it was taken.
+        /// Time of the first sample.
         t0: WallTime,
         /// Shape from `start` on: `[samples, elements per sample]`.
         buffer: &'a mut Vec<u8>,
-        /// Where the samples begin.
+        /// Offset of the samples.
         start: usize,
     },
-    /// Samples that will never come: a hole of the source, or what the ring took back.
+    /// Samples that will never come: a hole of the source, or samples overwritten in the ring.
     Skipped {
-        /// Index of the first.
+        /// Index of the first sample.
         first_index: u64,
-        /// How many.
+        /// Number of samples.
         samples: u64,
         /// `Source`, `PublisherQueue` or `PublisherPaused`.
         stage: Stage,
     },
-    /// Where this publisher's datagrams may come from; its descriptors list them.
+    /// Possible source addresses of this publisher's datagrams, for its descriptors.
     Addresses(&'a [IpAddr]),
-    /// How many bytes wait in the ring behind this machine.
+    /// Number of bytes waiting in the ring.
     Backlog(usize),
     /// A datagram that a destination's socket or network did not take.
     Refused {
-        /// Which destination.
+        /// Index of the destination.
         destination: usize,
         /// The datagram's number.
         number: u64,
         /// `SenderSocket`, `SenderIp`, `SenderQdisc` or `SenderNic`.
         stage: Stage,
-        /// The datagram's size if it did not leave; zero if the network answered that it cannot get there.
+        /// Size of a datagram that did not leave; zero if the network reported the destination unreachable.
         size_bytes: usize,
     },
     /// A reader's report.
     Report {
-        /// What it says.
+        /// The report.
         report: &'a Report,
-        /// The address that it came from.
+        /// Source address.
         from: IpAddr,
-        /// The size of its datagram.
+        /// Size of its datagram.
         size_bytes: usize,
     },
     /// A reader asks for the description or the data, or for the beginning of the epoch.
     Request(&'a Request),
-    /// Whether somebody sees what the kernel drops on this host, and tells of it ([`Input::Refused`]).
+    /// True if a reporter sees kernel drops on this host and passes them on ([`Input::Refused`]).
     Watched(bool),
-    /// From now on withhold data datagrams with this probability.
+    /// Withholds data datagrams with this probability from now on.
     Inject(f64),
     /// No more samples come: flush, send the final tally, end.
     Finish,
-    /// Nothing but the passing of time.
+    /// Time has passed.
     Advance,
 }
 
-/// What a sender wants done.
+/// An output of a sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
     /// Send the bytes at the start of the buffer: one datagram, or a train of them.
     Transmit {
-        /// To which destinations: what is the same for all is written once.
+        /// Indices of the destinations: a datagram that is the same for all is written once.
         destinations: Range<usize>,
-        /// The numbers of the datagrams, in the order in which they lie in the buffer.
+        /// Numbers of the datagrams, in the order of the buffer.
         numbers: Range<u64>,
-        /// The size of each datagram but the last, which may be shorter.
+        /// Size of each datagram; the last may be shorter.
         segment_bytes: usize,
-        /// The size of all of them.
+        /// Size of all datagrams.
         size_bytes: usize,
     },
-    /// Something the publisher should know.
+    /// Event for the publisher.
     Event(SenderEvent),
     /// Nothing to do before the deadline, if there is one.
     Idle {
-        /// When to come back at the latest.
+        /// Latest time of the next call.
         deadline: Option<Instant>,
     },
 }
 
-/// Something the publisher should know.
+/// Event for the publisher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SenderEvent {
-    /// A reader hears another epoch of this stream that goes on: two publishers share one name.
+    /// A reader receives another epoch of this stream that continues: two publishers share one name.
     TwoPublishers {
         /// The other epoch.
         other: Epoch,

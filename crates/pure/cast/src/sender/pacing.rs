@@ -1,8 +1,8 @@
-//! When datagrams may leave: evenly by time, in short trains, never in bursts after a stall.
+//! Pacing of datagrams: evenly by time, in short trains, never in bursts after a stall.
 //!
-//! What leaves is paid for at an even rate, a little above the stream's own. A publisher that wakes late is owed the
-//! datagrams of that time, but never more than a *quantum*: a millisecond, or an eighth of the smallest receive
-//! buffer. What it was owed beyond that is forgotten: after a stall there is no burst (Gu & Grossman 2005).
+//! Datagrams are paid for at an even rate, a little above the stream's own. A publisher that wakes late is credited
+//! with the datagrams of that time, up to a *quantum*: a millisecond, or an eighth of the smallest receive buffer.
+//! Further credit is forgotten: after a stall there is no burst (Gu & Grossman 2005).
 
 use core::time::Duration;
 
@@ -10,20 +10,20 @@ use units::Instant;
 
 use super::backlog::Backlog;
 
-/// How a publisher spreads its datagrams over time.
+/// Spreading of a publisher's datagrams over time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pacing {
     /// At the stream's own rate with some headroom, faster while a backlog waits.
     Stream(Limits),
-    /// As fast as the socket takes them, in trains of up to so many datagrams: for measurements.
+    /// As fast as the socket takes them, in trains of up to this many datagrams: for measurements.
     Unlimited {
-        /// The most datagrams in one train.
+        /// Maximum number of datagrams in one train.
         train: usize,
     },
 }
 
 impl Pacing {
-    /// Returns the same with trains of at most so many datagrams.
+    /// Returns this pacing with trains of at most this many datagrams.
     #[must_use]
     pub fn in_trains_of(self, most: usize) -> Self {
         match self {
@@ -32,7 +32,7 @@ impl Pacing {
         }
     }
 
-    /// Returns how many datagrams the longest train has.
+    /// Returns the maximum number of datagrams in a train.
     #[must_use]
     pub const fn max_train(self) -> usize {
         match self {
@@ -41,12 +41,12 @@ impl Pacing {
     }
 }
 
-/// How much may leave at once.
+/// Limits of sending at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// The most datagrams in one train.
+    /// Maximum number of datagrams in one train.
     pub train: usize,
-    /// The longest time whose datagrams leave at once.
+    /// Maximum time whose datagrams are sent at once.
     pub quantum: Duration,
 }
 
@@ -63,21 +63,19 @@ impl Default for Pacing {
     }
 }
 
-/// How many datagrams a train has at most unless told otherwise (architecture, "The machine contract").
+/// Default of the maximum number of datagrams in a train (architecture, "The machine contract").
 pub const DEFAULT_TRAIN: usize = 16;
-/// How much faster than the stream's own rate datagrams leave, so that joining and headers are covered.
+/// Rate of sending relative to the stream's own rate, so that joining and headers are covered.
 const HEADROOM: f64 = 1.25;
-/// Slow streams are not held back: what one datagram of theirs costs is of no consequence.
+/// Minimum rate: slow streams are not paced, because their single datagrams cost little.
 const MIN_BYTES_PER_SECOND: f64 = 1_000_000.0;
-/// What is sent at once takes at most this share of the smallest receive buffer (architecture, "The machine
-/// contract").
+/// Divisor of the smallest receive buffer for the size sent at once (architecture, "The machine contract").
 const BUFFER_SHARE: f64 = 8.0;
-/// The receive buffer that readers are taken to have until they say so: the default of Linux
-/// (`net.core.rmem_default`).
+/// Assumed receive buffer of readers that have not reported theirs: the default of Linux (`net.core.rmem_default`).
 const UNKNOWN_BUFFER_BYTES: u32 = 212_992;
-/// A smaller receive buffer than this is not believed: nobody shall slow a publisher down to single datagrams.
+/// Smallest receive buffer that is believed: no reader can slow a publisher down to single datagrams.
 const MIN_BUFFER_BYTES: u32 = 32_768;
-/// How late a sleep may end on a host that is not overloaded: what was due in that time is not a burst.
+/// Maximum lateness of a sleep on a host that is not overloaded: datagrams that fell due in that time are no burst.
 ///
 /// Source: measured, a sleep ends 6 to 80 µs late, twice that beside other work.
 const LATENESS: Duration = Duration::from_micros(200);
@@ -86,17 +84,17 @@ const LATENESS: Duration = Duration::from_micros(200);
 #[derive(Clone, Debug)]
 pub(super) struct Pacer {
     pacing: Pacing,
-    /// The size of a full datagram.
+    /// Size of a full datagram.
     datagram_bytes: f64,
-    /// What the stream takes at its own rate, with headroom.
+    /// Rate of the stream on the wire, with headroom.
     stream_bytes_per_second: f64,
     backlog: Backlog,
-    /// The most bytes at once, by the smallest receive buffer.
+    /// Maximum number of bytes at once, by the smallest receive buffer.
     buffer_share_bytes: f64,
-    /// When everything let out so far would have left at the even rate.
+    /// Time at which everything sent so far would have left at the even rate.
     even_until: Instant,
-    /// All that was owed has left: the next datagrams leave when a whole train is due, so that a few wake-ups send many
-    /// datagrams, and not each its own.
+    /// True once all credit is used: the next datagrams leave when a whole train is due, so that a few wake-ups send
+    /// many datagrams instead of one each.
     resting: bool,
 }
 
@@ -119,39 +117,40 @@ impl Pacer {
         }
     }
 
-    /// Returns how many datagrams the longest train has.
+    /// Returns the maximum number of datagrams in a train.
     pub(super) const fn max_train(&self) -> usize {
         self.pacing.max_train()
     }
 
-    /// Notes how many bytes of samples wait, here and in front of the machine.
+    /// Records the number of waiting bytes of samples, here and in the ring.
     pub(super) fn waiting(&mut self, now: Instant, bytes: usize) {
         self.backlog.waiting(now, bytes);
     }
 
-    /// Notes that all that waits was held on purpose for so long: it leaves at the stream's rate with its headroom.
+    /// Records that all waiting samples were held on purpose for this time: they leave at the stream's rate with its
+    /// headroom.
     pub(super) fn was_held(&mut self, now: Instant, held_for: Duration) {
         self.backlog.was_held(now, held_for);
     }
 
-    /// Returns how many bytes of samples wait, here and in front of the machine.
+    /// Returns the number of waiting bytes of samples, here and in the ring.
     pub(super) const fn waiting_bytes(&self) -> usize {
         self.backlog.waiting_bytes()
     }
 
-    /// Notes the smallest receive buffer that readers report.
+    /// Records the smallest receive buffer that readers report.
     pub(super) fn smallest_buffer(&mut self, bytes: Option<u32>) {
         let believed = bytes.unwrap_or(UNKNOWN_BUFFER_BYTES).max(MIN_BUFFER_BYTES);
         self.buffer_share_bytes = f64::from(believed) / BUFFER_SHARE;
     }
 
-    /// Returns when the next datagram may leave: now or earlier means at once.
+    /// Returns when the next datagram may leave: a time up to now means at once.
     pub(super) fn ready_at(&self) -> Instant {
         match self.pacing {
             Pacing::Unlimited { .. } => Instant::ORIGIN,
             Pacing::Stream(limits) => {
                 let (ahead, train) = (self.ahead(limits), self.train_time(limits));
-                // A slow stream's datagrams do not wait for company: they are no burden one by one.
+                // A slow stream's datagrams do not wait for a train: sending them one by one costs little.
                 let rest = if self.resting && train < ahead { train } else { Duration::ZERO };
                 self.even_until - (ahead - rest)
             }
@@ -172,11 +171,11 @@ impl Pacer {
         }
     }
 
-    /// Notes that `size_bytes` leave, with so many bytes of samples.
+    /// Records that `size_bytes` leave, of which `sample_bytes` are samples.
     #[expect(clippy::cast_precision_loss, reason = "a train's size is small")]
     pub(super) fn spend(&mut self, now: Instant, size_bytes: usize, sample_bytes: usize) {
         let cost = Duration::from_secs_f64(size_bytes as f64 / self.bytes_per_second());
-        // Time in which nothing was sent gives no credit beyond the quantum: a stall is not made up for by a burst.
+        // Idle time gives no credit beyond the quantum: a stall is not followed by a burst.
         self.even_until = self.even_until.max(now) + cost;
         self.backlog.taken(sample_bytes);
         if let Pacing::Stream(limits) = self.pacing {
@@ -185,19 +184,19 @@ impl Pacer {
     }
 
     fn bytes_per_second(&self) -> f64 {
-        // What was held keeps the pace of the fastest and of the slowest stream.
+        // Held samples keep the pace of the fastest and of the slowest stream.
         let least = if self.backlog.is_held() { 0.0 } else { MIN_BYTES_PER_SECOND };
         self.stream_bytes_per_second.max(least).max(self.backlog.bytes_per_second())
     }
 
-    /// Returns how far ahead of the even rate datagrams may be: a train, and what was due while a sleep ended late, but
-    /// never more than the quantum.
+    /// Returns how far ahead of the even rate datagrams may be: a train, plus what falls due while a sleep ends late,
+    /// but never more than the quantum.
     fn ahead(&self, limits: Limits) -> Duration {
         let buffer = Duration::from_secs_f64(self.buffer_share_bytes / self.bytes_per_second());
         (self.train_time(limits) + LATENESS).min(limits.quantum).min(buffer)
     }
 
-    /// Returns the time that a full train takes at the even rate.
+    /// Returns the duration of a full train at the even rate.
     #[expect(clippy::cast_precision_loss, reason = "a train is short")]
     fn train_time(&self, limits: Limits) -> Duration {
         Duration::from_secs_f64(limits.train as f64 * self.datagram_bytes / self.bytes_per_second())
@@ -214,8 +213,8 @@ mod tests {
         Pacer::new(STREAM, bytes_per_second, 1_000, Instant::ORIGIN)
     }
 
-    /// Lets datagrams of 1,000 bytes out as soon as they may leave to a publisher that wakes late, and returns when
-    /// each did.
+    /// Sends datagrams of 1,000 bytes as soon as they may leave, from a publisher that wakes late, and returns the
+    /// departure times.
     fn departures(pacer: &mut Pacer, count: usize, late: Duration) -> Vec<u64> {
         let (mut times, mut now) = (Vec::new(), Instant::ORIGIN);
         while times.len() < count {
@@ -229,7 +228,7 @@ mod tests {
         times
     }
 
-    /// Returns how many datagrams leave at once when a pacer has rested.
+    /// Returns how many datagrams leave at once after a pause.
     fn burst(mut pacer: Pacer) -> usize {
         let (after, mut count) = (Instant::from_nanos(5_000_000_000), 0);
         while pacer.ready_at() <= after {

@@ -1,25 +1,25 @@
-//! How long a silent reader is waited for: by the longest interval that it may still follow.
+//! Timeout of silent readers: by the longest report interval that they may still follow.
 //!
-//! A reader draws its waits from the interval that it heard of last. When a crowd leaves, the interval falls with
-//! the sweep that forgets it, while those who stay still wait as the crowd did: by the new interval they would be
-//! long gone.
+//! A reader draws its waits from the latest interval that it received. When many readers leave, the interval falls as
+//! they are forgotten, while the remaining ones still wait by the old interval: measured by the new one they would
+//! seem gone.
 
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use units::Instant;
 
-/// A reader that has been silent for so many intervals is gone (RFC 3550 §6.3.5).
+/// Number of silent intervals after which a reader is gone (RFC 3550 §6.3.5).
 pub(super) const SILENT_INTERVALS: u32 = 5;
-/// An interval that is shorter by less than one part in so many is taken for the same: so from the longest to the
-/// shortest there are some fifty steps, and no more are remembered.
+/// Resolution of intervals: one that is shorter by less than one part in this many counts as the same, so that at
+/// most some fifty steps from the longest to the shortest are remembered.
 const STEP: u32 = 8;
 
-/// The report intervals of late.
+/// The recent report intervals.
 #[derive(Clone, Debug)]
 pub(super) struct Patience {
     present: Duration,
-    /// Longer ones that somebody may still follow, the longest first; each ended before the next.
+    /// Longer ones that readers may still follow, the longest first; each ended before the next.
     past: VecDeque<Past>,
 }
 
@@ -35,10 +35,10 @@ impl Patience {
         Self { present: interval, past: VecDeque::new() }
     }
 
-    /// Notes the interval that is in force from now on.
+    /// Records the interval that is in force from now on.
     pub(super) fn follow(&mut self, now: Instant, interval: Duration) {
         if interval >= self.present {
-            // Whoever may still follow a shorter one may follow this one too.
+            // A reader that may still follow a shorter one may follow this one too.
             self.present = interval;
             while self.past.back().is_some_and(|past| past.interval <= interval) {
                 self.past.pop_back();
@@ -53,13 +53,13 @@ impl Patience {
         }
     }
 
-    /// Returns how long a reader may be silent that was heard last at this time.
+    /// Returns how long a reader may be silent whose latest report came at this time.
     pub(super) fn with_reader_heard(&self, heard: Instant) -> Duration {
         let longest = self.past.iter().find(|past| heard <= past.until);
         longest.map_or(self.present, |past| past.interval) * SILENT_INTERVALS
     }
 
-    /// Returns how long any reader may be silent at least.
+    /// Returns the minimum of the allowed silence of any reader.
     pub(super) fn least(&self) -> Duration {
         self.present * SILENT_INTERVALS
     }

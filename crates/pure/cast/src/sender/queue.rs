@@ -1,4 +1,4 @@
-//! What waits to be numbered: samples in the order of the stream, cut to datagrams when they leave.
+//! Samples that wait to be numbered, in the order of the stream, cut to datagrams when they leave.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -10,31 +10,30 @@ use wire::Fit;
 
 /// Buffers kept for reuse, so that the steady path allocates nothing.
 const MAX_SPARE_BUFFERS: usize = 64;
-/// Blocks that go on where the last one ended are put behind it up to this size, so that few datagrams have to be
-/// joined from two.
+/// Size up to which contiguous blocks are appended to one run, so that few datagrams have to be joined from two.
 const MAX_RUN_BYTES: usize = 128 * 1024;
-/// A block of so many bytes is a run by itself if it comes in memory that may be kept: to copy it would cost more than the one
-/// datagram that is joined from it and the next.
+/// Size from which a block becomes a run of its own if its memory may be kept: copying it would cost more than the
+/// one datagram that is joined from it and the next.
 const MIN_KEPT_BYTES: usize = 16 * 1024;
 
 /// Samples and holes in the order of the stream.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     rate: SampleRate,
-    /// By how much a run's time may differ from what the one before foretells.
+    /// Maximum deviation of a run's time from the time that the previous run predicts.
     time_tolerance: Duration,
     element_bytes: usize,
-    /// The channels of a schema are many: what follows from them is counted once.
+    /// Cached sum over the channels of the schema.
     elements_per_sample: u32,
     fit: Fit,
     linger: Duration,
     items: VecDeque<Item>,
-    /// Samples in `items` that are not wholly numbered, and those of holes: all that is not accounted for yet.
+    /// Samples in `items` that are not wholly numbered, and those of holes: all that are not accounted for yet.
     queued_samples: u64,
     /// Bytes of samples in `items` that have not left yet.
     waiting_bytes: usize,
     spare: Vec<Vec<u8>>,
-    /// The payload of a datagram that spans several items.
+    /// Payload of a datagram that spans several items.
     joined: Vec<u8>,
 }
 
@@ -50,29 +49,29 @@ struct Run {
     first_index: u64,
     t0: WallTime,
     since: Instant,
-    /// The samples are what lies behind `start`.
+    /// Buffer with the samples from `start` on.
     memory: Vec<u8>,
     start: usize,
-    /// How many elements there are: kept, because to divide for each datagram takes as long as to send it.
+    /// Number of elements: stored, because a division per datagram takes as long as sending it.
     elements: u64,
-    /// How many elements from the start have left already.
+    /// Number of elements that have left already.
     taken: u64,
-    /// The sample that the next element belongs to, counted from the run's first.
+    /// The sample of the next element, counted from the run's first.
     next_sample: u64,
-    /// Where the newest block of the run begins, and when it came: once all before it has left, `since` is its time.
+    /// Start of the newest block of the run, and its arrival: once all before it has left, `since` is this time.
     newest: Option<(u64, Instant)>,
 }
 
-/// What leaves next.
+/// The next item to leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     /// A slice for one datagram.
     Slice(Slice),
     /// Samples that never get a number.
     Hole { first_index: u64, samples: u64, stage: Stage },
-    /// Too few samples for a datagram: they wait for company until then.
+    /// Too few samples for a datagram: they wait for more until this time.
     Wait(Instant),
-    /// Nothing waits.
+    /// The queue is empty.
     Empty,
 }
 
@@ -85,11 +84,11 @@ pub(super) struct Slice {
     pub(super) t0: WallTime,
 }
 
-/// What a run must go on from to share a datagram with the one before.
+/// Condition for a run to share a datagram with the previous one.
 #[derive(Clone, Copy)]
 struct Before {
     next_index: u64,
-    /// A sample's index and time, by which the datagram tells its times.
+    /// Index and time of a sample, the reference for the times of the datagram.
     anchor: (u64, WallTime),
 }
 
@@ -98,7 +97,7 @@ impl Run {
         &self.memory[self.start..]
     }
 
-    /// Tells whether a sample is the one behind this run's last, to the nanosecond of its time.
+    /// Returns whether a sample follows this run's last one, to the nanosecond of its time.
     fn goes_on_at(&self, first_index: u64, t0: WallTime, sample_bytes: usize, rate: SampleRate) -> bool {
         let next_index = self.first_index + (self.bytes().len() / sample_bytes) as u64;
         next_index == first_index && rate.time_of(first_index, self.first_index, self.t0) == t0
@@ -142,7 +141,7 @@ impl Queue {
         self.push_run(now, first_index, t0, memory, 0);
     }
 
-    /// Takes the samples behind `start` in a buffer; where they are many the buffer itself, for another one.
+    /// Takes the samples behind `start` of a buffer; a large buffer is itself taken and exchanged for another one.
     pub(super) fn push_buffer(
         &mut self,
         now: Instant,
@@ -178,7 +177,7 @@ impl Queue {
         self.queued_samples
     }
 
-    /// Returns how many bytes of samples have not left yet.
+    /// Returns the number of bytes of samples that have not left yet.
     pub(super) const fn waiting_bytes(&self) -> usize {
         self.waiting_bytes
     }
@@ -187,7 +186,7 @@ impl Queue {
         self.elements_per_sample as usize * self.element_bytes
     }
 
-    /// Tells what leaves next at `now`; with `flush` nothing waits for company.
+    /// Returns the next item to leave at `now`; with `flush` nothing waits for more samples.
     pub(super) fn next(&self, now: Instant, flush: bool) -> Next {
         let run = match self.items.front() {
             None => return Next::Empty,
@@ -220,7 +219,7 @@ impl Queue {
         Next::Slice(Slice { first_index, element_offset, element_count, t0 })
     }
 
-    /// Counts contiguous elements from the front up to `limit`, and tells whether a break follows them.
+    /// Counts contiguous elements from the front up to `limit`, and returns whether a break follows them.
     fn contiguous_elements(&self, limit: u64) -> (u64, bool) {
         let mut elements = 0;
         let mut before: Option<Before> = None;
@@ -239,7 +238,7 @@ impl Queue {
         (elements, false)
     }
 
-    /// Tells whether a run goes on where the one before ends, in index and in time.
+    /// Returns whether a run continues the previous one in index and in time.
     ///
     /// A datagram has one time, and readers compute the others from it: [`Schema::time_tolerance`].
     fn follows(&self, run: &Run, before: Before) -> bool {
@@ -273,7 +272,7 @@ impl Queue {
         &self.joined
     }
 
-    /// Takes the next slice away; returns how many samples it completed.
+    /// Removes the next slice; returns the number of samples it completed.
     pub(super) fn take_slice(&mut self, slice: &Slice) -> u64 {
         let per_sample = u64::from(self.elements_per_sample);
         let mut left = u64::from(slice.element_count);
@@ -287,7 +286,7 @@ impl Queue {
             if let Some((_, came)) = run.newest.take_if(|(begin, _)| *begin <= run.taken) {
                 run.since = came;
             }
-            // Most datagrams hold as many samples as fit: then nothing is divided.
+            // Most datagrams hold as many samples as fit, which saves the division.
             let samples = match self.fit {
                 Fit::Samples(samples) if part == u64::from(samples) * per_sample => u64::from(samples),
                 Fit::Samples(_) | Fit::Pieces(_) => run.taken / per_sample - run.next_sample,
@@ -302,7 +301,7 @@ impl Queue {
         completed
     }
 
-    /// Takes the hole at the front away.
+    /// Removes the hole at the front.
     pub(super) fn take_hole(&mut self) {
         if let Some(Item::Hole { samples, .. }) = self.items.pop_front() {
             self.queued_samples -= samples;
@@ -312,7 +311,7 @@ impl Queue {
     fn drop_front_run(&mut self) {
         let Some(Item::Samples(run)) = self.items.pop_front() else { return };
         if self.spare.len() < MAX_SPARE_BUFFERS {
-            // Not cleared: whoever fills it next writes over what it holds.
+            // Not cleared: the next use overwrites the content.
             self.spare.push(run.memory);
         }
     }
@@ -422,7 +421,7 @@ mod tests {
     #[test]
     fn a_clock_that_runs_away_slowly_is_not_followed_further_than_half_a_sample() {
         let mut queue = queue(1, Fit::Samples(64));
-        // Each block comes 0.2 ms later than the rate says.
+        // Each block comes 0.2 ms later than the rate predicts.
         for block in 0..5 {
             let t0 = WallTime::from_nanos(block * 2_200_000);
             queue.push_samples(Instant::ORIGIN, block as u64 * 2, t0, &[0, 0]);

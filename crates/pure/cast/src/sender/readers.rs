@@ -1,8 +1,8 @@
-//! Who reports to this publisher, and how often each may.
+//! Readers that report to this publisher, and the interval of their reports.
 //!
-//! Source: RFC 3550 §6.2–6.3: all reports together keep within a share of the stream's bandwidth, so the
-//! interval grows with the number of readers. Readers do not hear each other here; the tallies tell them
-//! the count and the interval. What a made-up crowd can do is bounded by [`sources`](super::sources).
+//! Source: RFC 3550 §6.2–6.3: all reports together keep within a share of the stream's bandwidth, so the interval
+//! grows with the number of readers. Readers do not receive each other's reports here; tallies give them the count
+//! and the interval. The effect of forged readers is bounded by [`sources`](super::sources).
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -16,49 +16,50 @@ use super::sources::{Slot, Sources};
 
 /// The reports' share of the stream's bandwidth (RFC 3550 §6.2).
 const BUDGET_SHARE: f64 = 0.05;
-/// What the interval aims at. Reports come at random, and from readers not counted yet: so that the budget
-/// holds in every window and not only on average, the aim is below it (`tests/scenes/crowd.rs`).
+/// Share of the budget that the interval aims at. Reports come at random, and from readers not counted yet: the aim
+/// is below the budget so that it holds in every window and not only on average (`tests/scenes/crowd.rs`).
 const AIM: f64 = 0.75;
-/// The least budget, for slow streams. Units: bit/s.
+/// Minimum budget, for slow streams. Units: bit/s.
 const MIN_BUDGET_BITS_PER_SECOND: f64 = 8_000.0;
-/// No reader reports more often than this, however large the budget.
+/// Minimum interval of one reader's reports, however large the budget.
 pub(crate) const MIN_REPORT_INTERVAL: Duration = Duration::from_secs(1);
-/// However many readers there are, or pretend to be, each may report so often. The budget holds up to a thousand
-/// readers of the slowest stream; a flood of made-up ones does not silence the real ones for longer.
+/// Maximum interval of one reader's reports, however many readers there are or are forged. The budget holds up to a
+/// thousand readers of the slowest stream; a flood of forged readers does not silence the real ones for longer.
 pub(crate) const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(600);
-/// The most readers whose reports are kept; a table of 16 Ki reports takes some 15 MB.
+/// Maximum number of readers whose reports are kept; a table of 16 Ki reports takes some 15 MB.
 const MAX_READERS: usize = 16_384;
-/// For each new reader of a crowd so many more are taken to come. With four times as many, the next ones of a crowd of the
+/// Number of further readers expected for each new one of a growing crowd. With four, the next ones of a crowd of the
 /// slowest stream report half a minute later (`tests/scenes/crowd.rs`).
 const ANTICIPATED_PER_NEW: usize = 3;
-/// The size a report is taken to have until the first has come. Units: bytes, with IP and UDP headers.
+/// Assumed size of a report until the first has arrived. Units: bytes, with IP and UDP headers.
 const TYPICAL_REPORT_BYTES: f64 = 400.0;
-/// The size at most that a report counts with: the longest name and all stages in datagrams and in elements. Units: bytes, with headers.
+/// Maximum size with which a report counts: the longest name and all stages in datagrams and in elements. Units:
+/// bytes, with headers.
 const LONGEST_REPORT_BYTES: f64 = 800.0;
-/// What IPv4 and UDP add to a report. Units: bytes.
+/// Size of the IPv4 and UDP headers of a report. Units: bytes.
 const HEADERS_BYTES: f64 = 28.0;
 
-/// A reader's last report and when it came.
+/// A reader's latest report and its arrival.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReaderReport {
-    /// What it said.
+    /// The report.
     pub report: Report,
-    /// When it came.
+    /// Time of its arrival.
     pub heard: Instant,
 }
 
-/// What became of the reports that a publisher heard. Units: reports.
+/// Counters of the reports that a publisher received. Units: reports.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReportStats {
-    /// Taken in.
+    /// Accepted.
     pub taken: u64,
     /// Of another stream or epoch.
     pub foreign: u64,
-    /// Of new readers at an address that has as many as it may, all of them proven.
+    /// Of new readers at an address that has the maximum number of readers, all of them proven.
     pub too_many: u64,
-    /// In the name of a reader that goes on reporting from another address.
+    /// In the name of a reader that continues to report from another address.
     pub borrowed: u64,
-    /// Readers that were forgotten before their time, for others. Units: readers.
+    /// Readers that were forgotten before their time, in favour of others. Units: readers.
     pub displaced: u64,
 }
 
@@ -70,41 +71,41 @@ pub(super) struct Readers {
     table: BTreeMap<ReaderId, Entry>,
     sources: Sources,
     stats: ReportStats,
-    /// Readers that counted when the last tally told of them.
+    /// Number of readers in the last tally.
     told: usize,
     anticipated: Option<Anticipated>,
     /// The readers in the table, the longest silent first.
     by_silence: BTreeSet<(Instant, ReaderId)>,
-    /// How many readers have a receive buffer of a size, for the sizes that were told.
+    /// Number of readers per reported size of receive buffer.
     buffers: BTreeMap<u32, u32>,
     patience: Patience,
     next_sweep: Instant,
 }
 
-/// Readers of a crowd that joins, of whom most have not been heard yet.
+/// Expected readers of a growing crowd, most of whom have not reported yet.
 #[derive(Clone, Copy, Debug)]
 struct Anticipated {
     readers: usize,
     until: Instant,
 }
 
-/// A reader as it is known.
+/// An entry of the table of readers.
 #[derive(Clone, Debug)]
 struct Entry {
     last: ReaderReport,
     from: IpAddr,
-    /// When it was heard first, and how far it had heard the stream then.
+    /// Time of its first report, and the position in the stream that it had reached then.
     first: (Instant, u64),
     is_proven: bool,
 }
 
-/// A report as it came.
+/// A report as it arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived<'a> {
     pub(super) report: &'a Report,
     pub(super) from: IpAddr,
     pub(super) size_bytes: usize,
-    /// The number that the publisher gives next: nobody has heard of it or beyond.
+    /// The next number of the publisher: no reader can have received it or a later one.
     pub(super) next_number: u64,
 }
 
@@ -126,7 +127,7 @@ impl Readers {
         }
     }
 
-    /// Takes a report in; tells whether the reader is new.
+    /// Records a report; returns whether the reader is new.
     ///
     /// Reports are cumulative and the last wins. Beyond [`MAX_READERS`], and beyond what its address may have, a new
     /// reader takes the slot of an unproven one, the longest silent first.
@@ -141,7 +142,7 @@ impl Readers {
         let has_moved = known.is_some_and(|known| known.from != from);
         let first = known.map_or((now, report.datagrams.next), |known| known.first);
         let is_proven = known.is_some_and(|known| known.is_proven || known.goes_on(now, &arrived));
-        // The new slot is found before the old one is given up: what is refused changes nothing.
+        // The new slot is found before the old one is given up: a refused report changes nothing.
         if (is_new || has_moved) && !self.make_room(from, is_new) {
             self.stats.too_many += 1;
             return false;
@@ -162,7 +163,8 @@ impl Readers {
         is_new
     }
 
-    /// Makes room for one more reader at `from`, and in the table if it `is_new` there; tells whether there is a slot.
+    /// Makes room for one more reader at `from`, and in the table if it `is_new` there; returns whether there is a
+    /// slot.
     fn make_room(&mut self, from: IpAddr, is_new: bool) -> bool {
         let leaves = match self.sources.slot(from) {
             Slot::None => return false,
@@ -180,7 +182,7 @@ impl Readers {
         true
     }
 
-    /// Takes a reader out of the table.
+    /// Removes a reader from the table.
     fn forget(&mut self, reader: ReaderId) {
         let Some(Entry { last, from, is_proven, .. }) = self.table.remove(&reader) else { return };
         let ReaderReport { report, heard } = last;
@@ -194,10 +196,10 @@ impl Readers {
         }
     }
 
-    /// Notes that a tally is leaving, and whether it leaves early because of new readers.
+    /// Records that a tally is being sent, and whether it is early because of new readers.
     ///
-    /// Tallies cannot leave for each few of a crowd: it is taken for one that grows on, for as long as readers
-    /// are waited for. So few of them report before they know of each other.
+    /// Tallies cannot follow every few readers of a crowd: the crowd is assumed to keep growing for as long as
+    /// readers are waited for. Few of them therefore report before they learn of each other.
     pub(super) fn told(&mut self, now: Instant, is_crowd: bool) {
         let counted = self.sources.counted();
         let growth = counted.saturating_sub(std::mem::replace(&mut self.told, counted));
@@ -210,22 +212,22 @@ impl Readers {
         }
     }
 
-    /// Notes a report on another stream or epoch.
+    /// Records a report on another stream or epoch.
     pub(super) const fn foreign(&mut self) {
         self.stats.foreign += 1;
     }
 
-    /// Returns what became of the reports so far.
+    /// Returns the counters of received reports.
     pub(super) const fn stats(&self) -> ReportStats {
         self.stats
     }
 
-    /// Returns the smallest receive buffer of those that readers told.
+    /// Returns the smallest receive buffer that readers reported.
     pub(super) fn smallest_buffer(&self) -> Option<u32> {
         self.buffers.first_key_value().map(|(bytes, _)| *bytes)
     }
 
-    /// Tells whether a reader has reported on this epoch.
+    /// Returns whether a reader has reported on this epoch.
     pub(super) fn knows(&self, reader: ReaderId) -> bool {
         self.table.contains_key(&reader)
     }
@@ -266,7 +268,7 @@ impl Readers {
 }
 
 impl Entry {
-    /// Tells whether a reader that reports again has followed the stream, and the rules, since it reported first.
+    /// Returns whether a reader that reports again has followed the stream, and the rules, since its first report.
     fn goes_on(&self, now: Instant, arrived: &Arrived<'_>) -> bool {
         let (since, had_heard) = self.first;
         let has_heard = arrived.report.datagrams.next;
@@ -299,7 +301,7 @@ mod tests {
         }
     }
 
-    /// A report from an address of the reader's own.
+    /// A report from an address that only this reader has.
     fn hear(readers: &mut Readers, now: Instant, report: &Report, size_bytes: usize) -> bool {
         let from = Ipv6Addr::from(u128::from(report.reader.0)).into();
         readers.heard(now, Arrived { report, from, size_bytes, next_number: 1_000 })
@@ -424,7 +426,7 @@ mod tests {
     #[test]
     fn a_reader_that_waits_as_a_crowd_did_is_not_forgotten_with_the_crowd() {
         let mut readers = Readers::new(1_000.0, at(0));
-        // As large as reports are taken to be, so that the interval depends on the readers alone.
+        // As large as the assumed size, so that the interval depends on the readers alone.
         let size_bytes = 372;
         for reader in 0..40 {
             hear(&mut readers, at(0), &report(reader, 0), size_bytes);

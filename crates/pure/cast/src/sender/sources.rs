@@ -1,21 +1,23 @@
-//! How many readers each address may have: what a made-up crowd at one address can cost its publisher, and all readers.
+//! Limits of readers per address: they bound the cost of forged readers at one address for the publisher and all
+//! readers.
 //!
-//! A reader is *proven* once it has gone on: it has reported twice, at least the shortest interval apart, and heard
-//! datagrams of the stream meanwhile. A forger that keeps that up costs as much as so many readers; one that only makes up
-//! names takes a few slots of its address, which the next proven reader takes back.
+//! A reader is *proven* once it has continued: it has reported twice, at least the shortest interval apart, and
+//! received datagrams of the stream meanwhile. A forger that keeps that up costs as much as real readers; one that
+//! only invents names takes a few slots of its address, which the next proven reader takes back.
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
 use units::{Instant, ReaderId};
 
-/// The most readers at one address: processes of one host that read by themselves. Some hundred kilobytes of reports.
+/// Maximum number of readers at one address: processes of one host that receive separately. Some hundred kilobytes of
+/// reports.
 pub(super) const MAX_READERS_PER_SOURCE: usize = 256;
-/// The most unproven readers of one address that count in the report interval: as many as call for an early tally, so that a
-/// crowd shows before it is proven. On the slowest streams the interval of 16 readers is 9 s.
+/// Maximum number of unproven readers of one address that count in the report interval: as many as call for an early
+/// tally, so that a crowd shows before it is proven. On the slowest streams the interval of 16 readers is 9 s.
 pub(super) const MAX_UNPROVEN_COUNTED: usize = 16;
 
-/// The addresses that readers report from.
+/// The source addresses of reports.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sources {
     by_address: BTreeMap<IpAddr, Source>,
@@ -28,7 +30,7 @@ pub(super) struct Sources {
 #[derive(Clone, Debug, Default)]
 struct Source {
     proven: usize,
-    /// The longest silent first.
+    /// Unproven readers, the longest silent first.
     unproven: BTreeSet<(Instant, ReaderId)>,
 }
 
@@ -36,9 +38,9 @@ struct Source {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Slot {
     Free,
-    /// If this unproven reader leaves.
+    /// Taken from this unproven reader.
     Of(ReaderId),
-    /// All are taken by readers that went on.
+    /// None: all are taken by proven readers.
     None,
 }
 
@@ -63,7 +65,7 @@ impl Sources {
         self.unproven.first().map(|(_, reader)| *reader)
     }
 
-    /// Takes a reader in that was heard at this time.
+    /// Adds a reader whose latest report came at this time.
     pub(super) fn add(&mut self, from: IpAddr, heard: Instant, reader: ReaderId, is_proven: bool) {
         self.change(from, |source| {
             if is_proven {
@@ -77,7 +79,7 @@ impl Sources {
         }
     }
 
-    /// Takes a reader out that was heard last at this time.
+    /// Removes a reader whose latest report came at this time.
     pub(super) fn remove(&mut self, from: IpAddr, heard: Instant, reader: ReaderId, is_proven: bool) {
         self.unproven.remove(&(heard, reader));
         self.change(from, |source| {
@@ -89,7 +91,7 @@ impl Sources {
         });
     }
 
-    /// Returns how many readers count in the report interval.
+    /// Returns the number of readers that count in the report interval.
     pub(super) const fn counted(&self) -> usize {
         self.counted
     }

@@ -1,31 +1,31 @@
-//! When the next tally is due.
+//! Schedule of tallies.
 
 use core::time::Duration;
 
 use units::Instant;
 
-/// After data a tally follows within this time.
+/// Maximum time from data to the next tally.
 pub(crate) const FIRST_INTERVAL: Duration = Duration::from_millis(100);
-/// While idle the interval doubles up to this.
+/// Maximum interval while idle; the interval doubles up to it.
 pub(crate) const MAX_INTERVAL: Duration = Duration::from_secs(1);
-/// So many ranges that no tally has told yet call for one at once: a tally holds twice as many, so each range is told,
-/// and where not a whole train was refused in pieces, twice.
+/// Number of ranges not yet in any tally that calls for one at once: a tally holds twice as many, so each range is
+/// sent, and twice unless a whole train was refused datagram by datagram.
 const MAX_UNTOLD_RANGES: usize = wire::MAX_RANGES / 2;
 
-/// So many new readers call for a tally before its time.
+/// Number of new readers that calls for an early tally.
 const NEW_READERS: usize = 16;
 
-/// Keeps the times of tallies.
+/// Schedules tallies.
 #[derive(Clone, Debug)]
 pub(super) struct TallyClock {
     last: Instant,
     interval: Duration,
-    /// When the first data since the last tally left.
+    /// Departure of the first data since the last tally.
     data_since: Option<Instant>,
     untold_ranges: usize,
-    /// Readers that were heard for the first time since the last tally.
+    /// Readers with a first report since the last tally.
     new_readers: usize,
-    /// A reader has challenged the publisher with a nonce since the last tally.
+    /// True if a reader has challenged the publisher with a nonce since the last tally.
     has_nonces: bool,
 }
 
@@ -49,24 +49,24 @@ impl TallyClock {
         self.untold_ranges += 1;
     }
 
-    /// Notes that a reader was heard for the first time. A crowd that joins at once must learn of its own size before it
-    /// reports; but it may be made up, and cannot call for tallies more often than data do.
+    /// Records a new reader. A crowd that joins at once must learn of its own size before it reports; but it may be
+    /// forged, and cannot call for tallies more often than data do.
     pub(super) const fn reader_added(&mut self) {
         self.new_readers += 1;
     }
 
-    /// Notes that the next tally repeats something that a reader asked for. It comes early, but no sooner than after data.
+    /// Records that the next tally repeats a nonce. It comes early, but no sooner than after data.
     pub(super) const fn nonce_added(&mut self) {
         self.has_nonces = true;
     }
 
-    /// Tells whether so many readers are new that they call for a tally.
+    /// Returns whether enough readers are new to call for a tally.
     pub(super) const fn is_crowd(&self) -> bool {
         self.new_readers >= NEW_READERS
     }
 
-    /// Returns how many datagrams may leave before the next tally without more ranges than it holds: at worst, every
-    /// other one of them is refused.
+    /// Returns how many datagrams may leave before the next tally without more ranges than it holds: in the worst
+    /// case every second one is refused.
     pub(super) fn untold_room(&self) -> usize {
         (2 * wire::MAX_RANGES.saturating_sub(self.untold_ranges)).max(1)
     }
@@ -81,7 +81,7 @@ impl TallyClock {
         self.data_since.map_or(promised, |since| promised.min(since + FIRST_INTERVAL))
     }
 
-    /// Notes that a tally is leaving; returns when the next one comes at the latest.
+    /// Records that a tally is being sent; returns the latest time of the next one.
     pub(super) fn told(&mut self, now: Instant) -> Duration {
         self.interval = match self.data_since {
             Some(_) => FIRST_INTERVAL,

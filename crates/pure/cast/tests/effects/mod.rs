@@ -1,4 +1,4 @@
-//! Random scenes: what the seed draws, and what of it happened.
+//! Random scenes: the draw of a seed, and the effects that occurred.
 
 use core::fmt;
 use core::ops::Range;
@@ -19,15 +19,15 @@ use crate::line::truth::verify;
 use crate::line::watch::Following;
 use crate::line::{GROUP, Part, Stranger, at};
 
-/// When publishers stop feeding. Units: milliseconds.
+/// Time when publishers stop feeding. Units: milliseconds.
 const FED_UNTIL: u64 = 2_500;
-/// When everything has settled: silence is noticed after at most ten seconds, and settles in two; then one that was held back
-/// meanwhile may take over, and be silent, too.
+/// Time when everything has settled: silence is detected after at most ten seconds, and settles in two; then an epoch
+/// that was held back meanwhile may take over, and fall silent, too.
 const END: u64 = 28_000;
 
 macro_rules! effects {
     ($($variant:ident $name:literal,)*) => {
-        /// Something that can happen in a scene.
+        /// Something that can occur in a scene.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub(crate) enum Effect { $($variant,)* }
 
@@ -79,7 +79,7 @@ effects! {
     DropReported "drops reported",
 }
 
-/// How many scenes saw each effect.
+/// Number of scenes with each effect.
 pub(crate) struct Effects([u64; Effect::ALL.len()]);
 
 impl Default for Effects {
@@ -114,13 +114,13 @@ impl fmt::Display for Effects {
     }
 }
 
-/// What a seed draws for its scene.
+/// The draw of a seed for its scene.
 struct Plan {
     random: Random,
     shape: StreamShape,
-    /// What happens to publishers besides.
+    /// Further event of the publishers.
     ending: Ending,
-    /// A publisher that begins again does not remember its predecessor.
+    /// True if a restarted publisher does not remember its predecessor.
     forgets: bool,
     injected: f64,
     refusal: Refusal,
@@ -141,7 +141,7 @@ enum Ending {
 
 const DTYPES: [Dtype; 6] = [Dtype::U8, Dtype::I16, Dtype::F4, Dtype::F8, Dtype::C8, Dtype::C16];
 
-/// Plays the scene of a seed to its end and says what happened in it.
+/// Plays the scene of a seed to its end and returns the effects that occurred.
 pub(crate) fn play(seed: u64) -> Effects {
     let mut plan = Plan::draw(seed);
     let mut network = Network::new(seed);
@@ -236,7 +236,8 @@ impl Plan {
             Ending::InOrder | Ending::TwoPublishers => publisher,
             Ending::Silence => publisher.told(at(turn), Command::Die),
             Ending::Restart | Ending::ClockSetBack => {
-                // A clock step back makes the new epoch look older; a publisher that remembers its predecessor starts above it.
+                // A clock step back makes the new epoch look older; a publisher that remembers its predecessor starts
+                // above it.
                 let start_ns = if self.ending == Ending::Restart { 5_000 } else { 500 };
                 let forgets = self.ending == Ending::ClockSetBack && self.forgets;
                 let epoch = if forgets {
@@ -344,7 +345,7 @@ impl Plan {
         buffer.stalls(at(from)..at(from + random.below(600)))
     }
 
-    /// Draws whether a reader is there from the beginning, and what it does later.
+    /// Draws whether a reader is present from the beginning, and its later moves.
     fn moves(&mut self) -> (bool, Vec<(Instant, Move)>) {
         let mut moves = Vec::new();
         let late = self.random.chance(0.3);
@@ -370,7 +371,7 @@ impl Plan {
     }
 }
 
-/// Draws whether a reader waits for the streams from the first moment on.
+/// Draws whether a reader waits for the streams from the beginning.
 fn draw_waiting(seed: u64) -> bool {
     Random::for_purpose(seed, "waiting").chance(0.5)
 }
@@ -380,7 +381,7 @@ fn draw_same_host(seed: u64) -> bool {
     Random::for_purpose(seed, "hosts").chance(0.5)
 }
 
-/// Draws whether publishers hold the beginning of their epochs, and how much of it.
+/// Draws whether publishers hold the beginning of their epochs, and the limit of the held bytes.
 fn draw_beginning(seed: u64) -> Beginning {
     let mut random = Random::for_purpose(seed, "beginning");
     match random.below(3) {
@@ -400,25 +401,25 @@ fn draw_outages(mut random: Random) -> Vec<Range<Instant>> {
     (0..count).map(outage).collect()
 }
 
-/// Draws from a generator of its own: scenes that were reported stay what they were.
+/// Draws from a separate generator: scenes reported earlier stay unchanged.
 fn draw_sending(seed: u64) -> Sending {
     let on_demand = Random::for_purpose(seed, "sending").chance(0.2);
     if on_demand { Sending::OnDemand } else { Sending::Always }
 }
 
-/// Draws how much of what a reader's buffer refuses somebody sees, and how late he tells of it, also when the time for evidence
-/// is over. Units: milliseconds.
+/// Draws the share of the buffer's drops that a drop reporter sees, and its maximum delay, which may exceed the time
+/// for evidence. Units: milliseconds.
 fn draw_drop_reporter(seed: u64) -> Option<(f64, u64)> {
     let mut random = Random::for_purpose(seed, "who sees drops");
     random.chance(0.5).then(|| (random.unit(), random.below(4_000)))
 }
 
-/// Draws whether somebody sees what comes in at a reader's host.
+/// Draws whether a checkpoint watches arrivals at a reader's host.
 fn draw_checkpoint(seed: u64) -> bool {
     Random::for_purpose(seed, "who sees what comes in").chance(0.5)
 }
 
-/// Draws whether somebody sees what is dropped at the publisher's host.
+/// Draws whether kernel drops at the publisher's host are watched.
 fn draw_watch(seed: u64) -> bool {
     Random::for_purpose(seed, "who sees what leaves").chance(0.7)
 }

@@ -1,4 +1,4 @@
-//! Somebody who sees what comes in at a reader's host, before any buffer, and tells of what never did.
+//! A checkpoint that sees arrivals at a reader's host, before any buffer, and reports numbers that never arrived.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -10,13 +10,13 @@ use wire::Numbered;
 
 use super::address;
 
-/// How long a number may be missing before it is told.
+/// Time for which a number may be missing before it is reported.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// A number further away is of a stranger, or damaged.
+/// Distance beyond which a number is foreign, or damaged.
 const MAX_JUMP: u64 = 1 << 20;
 
-/// What came in, and what is missing below it.
+/// Numbers that arrived, and those missing below them.
 #[derive(Default)]
 pub(super) struct Checkpoint {
     epochs: BTreeMap<(StreamId, u64), EpochSeen>,
@@ -28,7 +28,7 @@ struct EpochSeen {
     came: RangeSet,
     first: u64,
     end: u64,
-    /// Missing at the last look.
+    /// Numbers missing at the last check.
     missing: RangeSet,
     told: RangeSet,
 }
@@ -46,7 +46,7 @@ impl Checkpoint {
         seen.end = seen.end.max(head.number + 1);
     }
 
-    /// Returns what has been missing for long enough, and when to look again.
+    /// Returns the numbers that have been missing for long enough, and the time of the next check.
     pub(super) fn look(&mut self, now: Instant) -> (Vec<DropNotice>, Instant) {
         let mut notices = Vec::new();
         if now < self.next_look {

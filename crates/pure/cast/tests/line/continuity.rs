@@ -1,8 +1,8 @@
-//! Rule 16 at the end of a scene: for a reader that stays, every sample of an epoch is in exactly one account, up to where its end
-//! is known.
+//! Rule 16 at the end of a scene: for a reader that stays, every sample of an epoch is in exactly one account, up to
+//! its known end.
 //!
-//! That accounts of an epoch follow each other without a sample between is checked as they begin ([`super::watch`]), that each
-//! holds what it says by [`super::truth`]; here it is whether the last one ends where it has to.
+//! Continuity between accounts of an epoch is checked as they begin ([`super::watch`]), their contents by
+//! [`super::truth`]; here the end of the last one is checked.
 //!
 //! Source: `docs/protocol/account.md`, rule 16.
 
@@ -14,14 +14,16 @@ use super::publisher::EpochAsSent;
 use super::reader::{Reader, What};
 use super::truth::account_of;
 
-/// What a reader holds of publishers that it does not believe yet (`docs/protocol/stream.md`, "Believed sources").
+/// Maximum number of datagrams that a reader holds of publishers that it does not believe yet
+/// (`docs/protocol/stream.md`, "Believed sources").
 const MAX_HELD: u64 = 1_024;
 const MAX_HELD_BYTES: u64 = 1 << 20;
 
-/// Checks the ends of all epochs of the only publisher of a stream, at a reader that waited for it from the beginning on.
+/// Checks the ends of all epochs of the only publisher of a stream, at a reader that waited for it from the
+/// beginning.
 ///
 /// # Panics
-/// If the end of an epoch is known and its last account does not reach there, or if an end was made up.
+/// If the end of an epoch is known and its last account does not reach it, or if an end was invented.
 pub(crate) fn check_continuity(network: &Network<Part>, publisher: NodeId, node: NodeId) {
     let epochs = &network.node(publisher).publisher().epochs;
     for (place, as_sent) in epochs.iter().enumerate() {
@@ -46,7 +48,7 @@ fn ends_where_it_has_to(
     let told = successor.filter(|successor| heard(successor, What::Descriptor)).and_then(|it| it.predecessor);
     let Some(last) = reader.watch.followed.iter().rposition(|following| following.epoch == as_sent.epoch)
     else {
-        // One that began by a clock that was set back, and was heard and not believed, is not waited for any more.
+        // An epoch that began by a clock that was set back, and was received and not believed, is no longer awaited.
         let was_heard = reader.diary.iter().any(|seen| seen.epoch == as_sent.epoch);
         let is_next = !was_heard || before.iter().all(|it| it.epoch < as_sent.epoch);
         let is_told = told.is_some_and(|told| told.next_number > 0) && is_next;
@@ -74,8 +76,8 @@ fn ends_where_it_has_to(
     if is_closed == is_told { Ok(()) } else { Err(format!("an end that nobody told: {account:?}")) }
 }
 
-/// Tells whether so many datagrams of other epochs came after an epoch that none of its own can still be held: they were only
-/// counted.
+/// Returns whether so many datagrams of other epochs followed an epoch that none of its own can still be held: they
+/// were only counted.
 fn is_crowded_out(reader: &Reader, as_sent: &EpochAsSent) -> bool {
     let behind = reader.diary.iter().rev().take_while(|seen| seen.epoch != as_sent.epoch);
     let (datagrams, bytes) = behind.fold((0, 0), |(datagrams, bytes), seen| {

@@ -1,4 +1,4 @@
-//! Samples at their rate, whose bits follow from their position, with holes where the scene wants them.
+//! Samples at their rate, whose bits follow from their position, with the holes of the scene.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -13,7 +13,7 @@ use units::{Instant, Random, WallTime};
 /// A ring in front of a sender, filled by the clock.
 pub(crate) struct Feed {
     schema: Schema,
-    /// Keeps the bits of one epoch apart from those of another.
+    /// Salt that makes the bits of epochs differ.
     salt: u64,
     block_samples: u64,
     begin: Instant,
@@ -25,12 +25,12 @@ pub(crate) struct Feed {
     payload: Vec<u8>,
 }
 
-/// Where samples go missing before they are numbered.
+/// Losses before numbering.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holes {
     /// Probability that a block is missing at the source.
     pub(crate) source: f64,
-    /// How many blocks the ring holds before it laps the sender.
+    /// Number of blocks that the ring holds before it laps the sender.
     pub(crate) ring_blocks: usize,
 }
 
@@ -66,7 +66,7 @@ impl Feed {
         }
     }
 
-    /// Takes what the source has made until now; what the ring has no room for is lapped, oldest first.
+    /// Takes the samples that the source has produced until now; beyond the ring's capacity the oldest are lapped.
     pub(crate) fn produce(&mut self, now: Instant) {
         while self.next_due().is_some_and(|due| due <= now) {
             let lost = self.random.chance(self.holes.source).then_some(Stage::Source);
@@ -80,7 +80,7 @@ impl Feed {
         }
     }
 
-    /// Gives the sender what it wants.
+    /// Passes samples to the sender as it wants them.
     pub(crate) fn hand_over(&mut self, now: Instant, sender: &mut Sender) {
         while let Some(Piece { first_index, samples, lost }) = self.waiting.front() {
             let (first_index, samples) = (*first_index, *samples);
@@ -108,14 +108,14 @@ impl Feed {
         self.waiting.is_empty()
     }
 
-    /// Returns when the next block is complete, nothing after the last.
+    /// Returns when the next block is complete, `None` after the last.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let due = self.begin + self.schema.rate.duration_of((self.next_block + 1) * self.block_samples);
         (due <= self.end + Duration::from_nanos(1)).then_some(due)
     }
 }
 
-/// Writes the elements from `position` on, each made from its own position.
+/// Writes the elements from `position` on, each derived from its own position.
 pub(crate) fn fill(salt: u64, position: u64, element_bytes: usize, bytes: &mut [u8]) {
     for (offset, element) in bytes.chunks_exact_mut(element_bytes).enumerate() {
         // The finaliser of MurmurHash3 (Appleby): every bit of the position moves every bit of the value.

@@ -1,8 +1,8 @@
-//! The line-up in which the machine is proven: publishers, readers and strangers over the virtual network.
+//! The test line-up of the machine: publishers, readers and strangers over the virtual network.
 //!
-//! A [`Publisher`] feeds a sender with samples whose bits follow from their position, a [`Reader`] checks
-//! every event, and the law in datagrams and elements after every input; [`truth`] compares the accounts with the
-//! network's own log. Start with [`scene`], which sets them up.
+//! A [`Publisher`] feeds a sender with samples whose bits follow from their position, a [`Reader`] checks every
+//! event, and the law in datagrams and elements after every input; [`truth`] compares the accounts with the network's
+//! own log. Start with [`scene`], which sets them up.
 
 mod checkpoint;
 pub(crate) mod continuity;
@@ -23,7 +23,7 @@ use reader::Reader;
 
 /// The group of all streams of a scene.
 pub(crate) const GROUP: Group = Group(1);
-/// The port that every node listens at; nobody cares.
+/// Port of every node; its value has no meaning.
 const PORT: u16 = 7400;
 
 /// A node of the line-up.
@@ -33,7 +33,7 @@ pub(crate) enum Part {
     Stranger(Stranger),
 }
 
-/// Sends what it is given when its time has come.
+/// A node that sends given datagrams at given times.
 pub(crate) struct Stranger(pub(crate) Vec<(Instant, Vec<u8>)>);
 
 impl Part {
@@ -89,7 +89,7 @@ pub(crate) fn address(node: NodeId) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::from(0x0a00_0000 | node.0).into(), PORT)
 }
 
-/// Report ports from here on are those of nodes that share the first one's host, by their numbers.
+/// First report port of nodes that share the first one's host, by their numbers.
 pub(crate) const SHARED_PORTS: u16 = 20_000;
 
 /// Returns the node at an address.

@@ -18,34 +18,34 @@ pub(crate) struct Publisher {
     feed: Feed,
     refusal: Refusal,
     is_watched: bool,
-    /// Makes of its datagrams what another version of the protocol would send.
+    /// Converts its datagrams to those of another version of the protocol.
     translate: fn(&mut Vec<u8>),
     random: Random,
-    /// Refusals that the network tells of later, as `IP_RECVERR` does.
+    /// Refusals that the network reports later, as `IP_RECVERR` does.
     late_refusals: Vec<(usize, u64, usize)>,
     commands: Vec<(Instant, Command)>,
     buffer: Vec<u8>,
-    /// What this publisher sent in each epoch: the truth that accounts are compared with.
+    /// Datagrams that this publisher sent in each epoch: the truth that accounts are compared with.
     pub(crate) epochs: Vec<EpochAsSent>,
     pub(crate) events: Vec<(Instant, SenderEvent)>,
     pub(crate) last_report: Option<Report>,
 }
 
-/// How often the socket refuses.
+/// Refusals by the socket.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Refusal {
     /// Probability of a refusal at once.
     pub(crate) socket: f64,
-    /// Probability of a drop by the queue discipline, told a turn later.
+    /// Probability of a drop by the queue discipline, reported a turn later.
     pub(crate) qdisc: f64,
 }
 
-/// What a scene makes a publisher do.
+/// A command of the scene to a publisher.
 pub(crate) enum Command {
     Inject(f64),
     /// Ends the epoch in order.
     Finish,
-    /// Dies without a word.
+    /// Dies without a final tally.
     Die,
     /// Begins a new epoch.
     Restart(Box<Restart>),
@@ -63,14 +63,14 @@ pub(crate) struct EpochAsSent {
     /// Numbers that went to the network.
     pub(crate) sent: RangeSet,
     pub(crate) refused: BTreeMap<u64, Stage>,
-    /// The final tally has left: the epoch ends at this sample.
+    /// Sample at which the epoch ends, once the final tally has left.
     pub(crate) end: Option<u64>,
-    /// Refusals told after that: only its later copies may know of them.
+    /// Refusals reported after that: only its later copies may include them.
     pub(crate) refused_late: u64,
-    /// One more than the highest number given.
+    /// One more than the highest assigned number.
     pub(crate) next_number: u64,
     pub(crate) totals: wire::Totals,
-    /// What every descriptor of the epoch says of its predecessor.
+    /// Predecessor in every descriptor of the epoch.
     pub(crate) predecessor: Option<Predecessor>,
 }
 
@@ -102,14 +102,14 @@ impl Publisher {
         self
     }
 
-    /// Lets somebody see what is dropped on its host.
+    /// Watches kernel drops on its host.
     pub(crate) fn watched(mut self, now: Instant) -> Self {
         self.is_watched = true;
         self.sender.iter_mut().for_each(|sender| sender.handle(now, Input::Watched(true)));
         self
     }
 
-    /// Lets it send as another version of the protocol would.
+    /// Sends as another version of the protocol would.
     pub(crate) fn translating(mut self, translate: fn(&mut Vec<u8>)) -> Self {
         self.translate = translate;
         self
@@ -243,7 +243,7 @@ impl Publisher {
                 (Command::Die, sender) => *sender = None,
                 (Command::Restart(restart), sender) => {
                     let Restart { mut config, feed } = *restart;
-                    // One that has died remembers nothing.
+                    // A publisher that died remembers nothing.
                     config.predecessor = sender.as_ref().map(Sender::as_predecessor);
                     self.late_refusals.clear();
                     let predecessor = config.predecessor;
@@ -273,7 +273,7 @@ impl EpochAsSent {
         }
     }
 
-    /// Tells where a number was lost before it reached the network.
+    /// Returns the stage at which a number was lost before it reached the network.
     pub(crate) fn withheld(&self, number: u64) -> Option<Stage> {
         if self.sent.contains(number) {
             return None;

@@ -1,4 +1,4 @@
-//! A reader: a receiver whose every word is checked, at a socket of the virtual network.
+//! A reader: a receiver at a socket of the virtual network, whose every output is checked.
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ use super::checkpoint::Checkpoint;
 use super::watch::{Following, Watch};
 use super::{GROUP, address, node_at};
 
-/// How often the gaps of an account are checked one by one; the rows are checked after every input.
+/// Number of inputs between two checks of single gaps; the rows are checked after every input.
 const GAPS_CHECKED_EVERY: u64 = 64;
 
 /// A reader of everything in the group.
@@ -23,9 +23,9 @@ pub(crate) struct Reader {
     pub(crate) watch: Watch,
     pub(crate) diary: Vec<Seen>,
     moves: Vec<(Instant, Move)>,
-    /// How many inputs the receiver has had.
+    /// Number of inputs of the receiver.
     inputs: u64,
-    /// How many of them were datagrams.
+    /// Number of datagrams among them.
     datagrams: u64,
     outgoing: Vec<(NodeId, Vec<u8>)>,
     buffer: Vec<u8>,
@@ -37,52 +37,51 @@ pub(crate) struct Reader {
     drop_reporter: Option<DropReporter>,
     checkpoint: Option<Checkpoint>,
     deceived_by: Vec<NodeId>,
-    /// What the buffer refused has come in, too: so much of it was seen.
+    /// Number of drops by the buffer that the checkpoint has seen: they have arrived, too.
     refused_seen: usize,
 }
 
-/// Who sees what the receive buffer refuses, and tells the reader of some of it, some time later.
+/// A drop reporter that sees some of the receive buffer's drops, and reports them some time later.
 struct DropReporter {
     random: Random,
-    /// How much of it is seen.
+    /// Share of the drops that it sees.
     share: f64,
-    /// How long it takes to tell at most. Units: milliseconds.
+    /// Maximum delay of its reports. Units: milliseconds.
     delay_ms: u64,
-    /// How many refused datagrams were looked at.
+    /// Number of drops inspected.
     looked_at: usize,
     notices: Vec<(Instant, DropNotice)>,
 }
 
-/// How time passes for a reader's machine between its inputs.
+/// Advance of time for a reader's machine between its inputs.
 #[derive(Clone, Copy)]
 enum PassingTime {
     /// Up to the present.
     Now,
-    /// Up to the last moment at which nothing lay unread in the socket, as the receiving agent has it: what waits
-    /// there is no silence.
+    /// To the last moment at which the socket was empty, as in the receiving agent: unread datagrams are no silence.
     WhileEmpty(Instant),
 }
 
-/// Whether a reader writes everything down.
+/// Extent of a reader's records.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Diligence {
     Full,
-    /// One of very many: it checks the law, and keeps no diary.
+    /// One of very many readers: it checks the law, and keeps no diary.
     Light,
 }
 
-/// What a scene makes a reader do.
+/// A move of the scene for a reader.
 pub(crate) enum Move {
     Join,
-    /// At once, and out of the group.
+    /// Leaves at once, and leaves the group.
     Leave,
-    /// With the publisher's next word on what is missing, and still in the group for others' sake.
+    /// Leaves after the publisher's next tally, and stays in the group for other streams.
     Deselect,
-    /// A publisher's announcement is heard.
+    /// Receives a publisher's announcement.
     Hear(Box<Announcement>, NodeId),
 }
 
-/// A datagram as it looked on arrival.
+/// A datagram as it was on arrival.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) from: NodeId,
@@ -97,7 +96,7 @@ pub(crate) struct Seen {
     pub(crate) at: Instant,
 }
 
-/// What a datagram is to an account.
+/// Meaning of a datagram for an account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
     Descriptor,
@@ -130,23 +129,23 @@ impl Reader {
         }
     }
 
-    /// Makes a reader of a crowd, which checks the law and keeps no diary.
+    /// Creates one of very many readers, which checks the law and keeps no diary.
     pub(crate) fn light(id: u64, config: LedgerConfig) -> Self {
         Self { diligence: Diligence::Light, buffer: vec![0; DATAGRAM_BYTES_IPV4], ..Self::new(id, config) }
     }
 
-    /// Lets another node send from the first publisher's source address: of the same host, or a forger.
+    /// Makes another node send from the first publisher's source address: of the same host, or a forger.
     pub(crate) fn deceived_by(mut self, stranger: NodeId) -> Self {
         self.deceived_by.push(stranger);
         self
     }
 
-    /// Tells whether a node sends from the first publisher's source address.
+    /// Returns whether a node sends from the first publisher's source address.
     pub(crate) fn is_deceived_by(&self, node: NodeId) -> bool {
         self.deceived_by.contains(&node)
     }
 
-    /// Makes it wait for the streams from the beginning of the scene on.
+    /// Makes it wait for the streams from the beginning of the scene.
     pub(crate) fn waiting(mut self) -> Self {
         let waiting = WaitsSince { since: Instant::ORIGIN, wall: WallTime::from_nanos(0) };
         self.receiver.handle(Instant::ORIGIN, Input::Waits(Some(waiting)));
@@ -154,13 +153,13 @@ impl Reader {
         self
     }
 
-    /// Lets time pass only while nothing lies unread.
+    /// Advances time only while nothing is unread.
     pub(crate) fn patient_with_the_unread(mut self) -> Self {
         self.clock = PassingTime::WhileEmpty(Instant::ORIGIN);
         self
     }
 
-    /// Lets somebody see a share of what the receive buffer refuses, and tell of it within a time.
+    /// Adds a drop reporter that sees a share of the receive buffer's drops and reports them within a time.
     pub(crate) fn with_drop_reporter(mut self, seed: u64, share: f64, delay_ms: u64) -> Self {
         let random = Random::for_purpose(seed, "witness");
         self.drop_reporter =
@@ -168,7 +167,7 @@ impl Reader {
         self
     }
 
-    /// Lets somebody see what comes in, and tell of what never did.
+    /// Adds a checkpoint that sees arrivals and reports numbers that never arrived.
     pub(crate) fn checkpointed(mut self) -> Self {
         self.checkpoint = Some(Checkpoint::default());
         self
@@ -215,7 +214,7 @@ impl Reader {
                 Move::Deselect => self.input(now, Input::Select(&Selection::none())),
             }
         }
-        // The counter itself is worth reading only when nothing is unread: drops lie behind all of that.
+        // The counter itself is useful only when nothing is unread: the drops follow all unread datagrams.
         if socket.unread_bytes() == 0 && socket.drops() != self.drops {
             self.drops = socket.drops();
             self.input(now, Input::SocketDrops(self.drops));
@@ -227,12 +226,12 @@ impl Reader {
             socket.send(Address::Node(to), &bytes);
         }
         let next_move = self.moves.first().map(|(at, _)| *at);
-        // A deadline that time has not come to yet is met once the socket is read.
+        // A deadline after the machine's time is met once the socket is read.
         let deadline = deadline.filter(|deadline| *deadline > now);
         [deadline, next_move, next_notice, next_hole].into_iter().flatten().min()
     }
 
-    /// Hears what is due of what was seen; returns when the next is.
+    /// Takes due reports of drops; returns when the next is due.
     fn hear_drop_reporter(&mut self, now: Instant, socket: &Socket<'_>) -> Option<Instant> {
         let drop_reporter = self.drop_reporter.as_mut()?;
         let due = drop_reporter.look(now, socket);
@@ -243,7 +242,7 @@ impl Reader {
         next
     }
 
-    /// Hears what never came in; returns when it looks again, while anything comes.
+    /// Takes reports of missing numbers; returns the time of the next check, while datagrams arrive.
     fn hear_checkpoint(&mut self, now: Instant, socket: &Socket<'_>) -> Option<Instant> {
         let checkpoint = self.checkpoint.as_mut()?;
         let refused = socket.refused();
@@ -251,7 +250,7 @@ impl Reader {
         for bytes in refused.skip(seen) {
             head_of(bytes).iter().for_each(|head| checkpoint.see(head));
         }
-        // What lies unread has come in.
+        // Unread datagrams have arrived.
         let (notices, next) =
             if socket.unread_bytes() == 0 { checkpoint.look(now) } else { (Vec::new(), now) };
         for notice in notices {
@@ -260,7 +259,7 @@ impl Reader {
         Some(next).filter(|next| *next > now)
     }
 
-    /// Writes down what a datagram looks like, before the machine sees it.
+    /// Records the contents of a datagram before the machine sees it.
     fn note(&mut self, now: Instant, from: NodeId, bytes: &[u8]) {
         let decoded = Datagram::decode(bytes);
         let what = match &decoded {
@@ -295,7 +294,7 @@ impl Reader {
         self.drain(now);
     }
 
-    /// Takes everything the machine has to say, then checks the law.
+    /// Takes all outputs of the machine, then checks the law.
     fn drain(&mut self, now: Instant) -> Option<Instant> {
         let time = match self.clock {
             PassingTime::Now => now,
@@ -333,7 +332,7 @@ impl Reader {
 }
 
 impl DropReporter {
-    /// Sees what was refused since; returns what is told now.
+    /// Sees new drops; returns the reports that are due now.
     fn look(&mut self, now: Instant, socket: &Socket<'_>) -> Vec<DropNotice> {
         let refused = socket.refused();
         let looked_at = std::mem::replace(&mut self.looked_at, refused.len());
@@ -362,7 +361,7 @@ impl DropReporter {
     }
 }
 
-/// Reads where a datagram stands in its stream, also of one that is damaged behind it.
+/// Reads the position of a datagram in its stream, even if it is damaged behind the header.
 fn head_of(bytes: &[u8]) -> Option<wire::Numbered> {
     match Datagram::decode(bytes) {
         Ok(datagram) => datagram.head().copied(),

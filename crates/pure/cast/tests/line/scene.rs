@@ -15,13 +15,13 @@ use super::reader::Reader;
 use super::truth::{Truth, verify};
 use super::{GROUP, PORT, Part, address};
 
-/// How long after the last sample a publisher ends its epoch.
+/// Time after the last sample at which a publisher ends its epoch.
 const FLUSH: Duration = Duration::from_millis(100);
 
 /// The network with its nodes.
 pub(crate) type Scene = Network<Part>;
 
-/// What a stream looks like.
+/// Shape of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamShape {
     pub(crate) name: &'static str,
@@ -85,7 +85,7 @@ pub(crate) fn watched(seed: u64, publisher: Publisher, port: Port) -> (Scene, No
     watched_by(seed, publisher, reader(seed), port)
 }
 
-/// The same with a reader of one's own.
+/// Sets the simplest scene with a given reader.
 pub(crate) fn watched_by(seed: u64, publisher: Publisher, reader: Reader, port: Port) -> (Scene, NodeId) {
     let mut network = Network::new(seed);
     network.add("publisher", Part::Publisher(Box::new(publisher)), Port::default());
@@ -116,7 +116,7 @@ pub(crate) fn description(shape: &StreamShape) -> Description {
     }
 }
 
-/// Returns what a publisher announces.
+/// Returns a publisher's announcement.
 pub(crate) fn announcement(shape: &StreamShape, epoch: Epoch) -> Announcement {
     let Description { name, schema, report_port, station, .. } = description(shape);
     Announcement {
@@ -134,7 +134,7 @@ pub(crate) fn announcement(shape: &StreamShape, epoch: Epoch) -> Announcement {
     }
 }
 
-/// Makes a data datagram that the stream's publisher never sent: whole, with any number and index.
+/// Creates a data datagram that the stream's publisher never sent: intact, with any number and index.
 pub(crate) fn forged(shape: &StreamShape, epoch: Epoch, number: u64, first_index: u64) -> Vec<u8> {
     let description = description(shape);
     let fit = wire::max_elements(shape.datagram_bytes, shape.dtype, shape.elements);
@@ -155,7 +155,7 @@ pub(crate) fn forged(shape: &StreamShape, epoch: Epoch, number: u64, first_index
     bytes
 }
 
-/// Makes a publisher that is fed during `span`.
+/// Creates a publisher that is fed during `span`.
 pub(crate) fn publisher(
     shape: &StreamShape,
     epoch: Epoch,
@@ -167,7 +167,7 @@ pub(crate) fn publisher(
         .told(end + FLUSH, Command::Finish)
 }
 
-/// Makes a reader.
+/// Creates a reader.
 pub(crate) fn reader(id: u64) -> Reader {
     Reader::new(id, LedgerConfig::default())
 }

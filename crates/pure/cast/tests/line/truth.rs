@@ -1,4 +1,4 @@
-//! The accounts against the network's own log, number by number.
+//! The accounts compared with the network's own log, number by number.
 
 use std::collections::BTreeMap;
 
@@ -12,48 +12,49 @@ use super::reader::{Reader, What};
 use super::watch::Following;
 use super::{GROUP, Part};
 
-/// The stages of which the publisher itself tells.
+/// Stages that the publisher itself reports.
 const SENDER_STAGES: [Stage; 3] = [Stage::Injected, Stage::SenderSocket, Stage::SenderQdisc];
 
-/// What became of an account's numbers, by the log.
+/// Outcomes of an account's numbers, by the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Truth {
-    /// Handed to the reader at least once, readable, while the account was open.
+    /// Delivered to the reader at least once, readable, while the account was open.
     pub(crate) arrived: u64,
     pub(crate) arrived_elements: u64,
-    /// Handed to the reader from a second host before its account began: held back, and used where there was room.
+    /// Delivered to the reader from a second host before its account began: held back, and used if there was room.
     pub(crate) held: u64,
     pub(crate) held_elements: u64,
-    /// Handed to the reader only with a damaged content behind a whole header.
+    /// Delivered to the reader only with a damaged content behind an intact header.
     pub(crate) damaged: u64,
-    /// Came before the description in one copy, while the buffer refused another: either word is true.
+    /// One copy arrived before the description, while the buffer dropped another: either attribution is correct.
     pub(crate) early_or_refused: u64,
     /// Never sent, by the publisher's own diary.
     pub(crate) withheld: StageCounts,
-    /// The same of numbers behind the end of an account that was cut: a tally's totals count them too, and a
-    /// bracket does not know which of the numbers before it they are.
+    /// Withheld numbers behind the end of an account that was cut: a tally's totals include them, and a bracket does
+    /// not know which of the earlier numbers they are.
     pub(crate) withheld_behind_the_cut: StageCounts,
-    /// The last number was handed to the reader, and tallies before it often enough that no loss had to settle without one.
+    /// True if the last number was delivered to the reader, and earlier tallies often enough that no loss had to
+    /// settle without one.
     pub(crate) heard_to_the_end: bool,
-    /// How many of those the publisher learned of when the final tally had left.
+    /// Number of withheld ones that the publisher learned of after the final tally had left.
     pub(crate) withheld_late: u64,
-    /// Refused by the reader's own receive buffer.
+    /// Dropped by the reader's own receive buffer.
     pub(crate) buffer: u64,
-    /// Lost on the way, or damaged beyond recognition.
+    /// Lost in the network, or damaged beyond recognition.
     pub(crate) network: u64,
 }
 
-/// What the log says of one number: the better, the smaller.
+/// Outcome of one number by the log: the better, the smaller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Way {
     Arrived {
         elements: u64,
     },
-    /// Read before the account began, and held back, since it came from a second host.
+    /// Read before the account began, and held back, because it came from a second host.
     Held {
         elements: u64,
     },
-    /// Read before the account began, and perhaps refused by the buffer in another copy.
+    /// Read before the account began, and possibly dropped by the buffer in another copy.
     Early {
         refused: bool,
     },
@@ -64,8 +65,8 @@ enum Way {
 
 /// Compares every account of a reader with the log and returns both.
 ///
-/// An account that rests on a stranger's forgery, which the publisher's diary knows nothing of, keeps the law,
-/// but there is nothing to compare it with.
+/// An account that rests on a stranger's forgery, which is not in the publisher's diary, keeps the law, but cannot be
+/// compared.
 ///
 /// # Panics
 /// If they contradict each other.
@@ -89,13 +90,13 @@ pub(crate) fn verify(network: &Network<Part>, node: NodeId) -> Vec<(Truth, Accou
         verified.push((truth, account));
     }
     let buffer_drops = network.log().counts(node).lost(LostBy::Buffer);
-    // Of several accounts one may have settled on the counter before another was told exactly what was dropped of it.
+    // Of several accounts one may have settled by the counter before another received exact evidence of its drops.
     let buffer_named = if verified.len() > 1 { buffer_counted(&verified) } else { buffer_named };
     assert!(buffer_named <= buffer_drops, "{buffer_named} of {buffer_drops} drops: {}", network.scenario());
     verified
 }
 
-/// Counts what accounts put down to the receive buffer because its counter rose, not because somebody saw the drop.
+/// Counts losses that accounts attribute to the receive buffer because its counter rose, without exact evidence.
 fn buffer_counted(accounts: &[(Truth, Account)]) -> u64 {
     let evidence = accounts.iter().flat_map(|(_, account)| &account.gaps).flat_map(|gap| &gap.evidence);
     let counted = evidence.filter(|evidence| matches!(evidence.source, EvidenceSource::SocketDrops { .. }));
@@ -103,10 +104,10 @@ fn buffer_counted(accounts: &[(Truth, Account)]) -> u64 {
 }
 
 impl Truth {
-    /// Tells what an account says that did not happen.
+    /// Compares an account with the truth; returns the first contradiction.
     ///
-    /// Whatever happens, everything readable that came is received or late, and nothing is put down to a
-    /// stage more often than it happened there; what no evidence reached is the rest, and exactly the rest.
+    /// In any case, everything readable that arrived is received or late, and no stage has more losses than happened
+    /// there; numbers without evidence are the rest, and exactly the rest.
     pub(crate) fn agrees_with(&self, account: &Account) -> Result<(), String> {
         let rows = account.datagrams.expect("a reader with a socket");
         let equal = |what: &str, told: u64, happened: u64| {
@@ -139,8 +140,8 @@ impl Truth {
         let without_a_name = rows.unexplained + rows.unsettled + rows.in_flight + network + by_receiver;
         let refused = self.buffer + self.early_or_refused - early;
         equal("the rest", without_a_name + too_many, self.network + refused + unnamed)?;
-        // Who came later has totals to compare with only from the first tally on; an account that its successor closed has no
-        // totals of the end.
+        // A reader that joined late can compare totals only from the first tally on; an account that its successor
+        // closed has no totals of the end.
         if self.heard_to_the_end && account.state == AccountState::Closed && rows.first == 0 {
             equal("left unnamed by the final tally", unnamed.saturating_sub(self.withheld_late), 0)?;
         }
@@ -191,7 +192,7 @@ fn truth_of(network: &Network<Part>, node: NodeId, following: &Following, accoun
     truth
 }
 
-/// Tells whether tallies of an epoch came at intervals in which no loss settles.
+/// Returns whether tallies of an epoch arrived at intervals in which no loss settles.
 fn hears_tallies(reader: &Reader, following: &Following) -> bool {
     let of_epoch = || reader.diary.iter().filter(|seen| seen.epoch == following.epoch);
     let first = of_epoch().next().map(|seen| seen.at);
@@ -212,9 +213,9 @@ fn epoch_as_sent(network: &Network<Part>, epoch: Epoch) -> (NodeId, &EpochAsSent
         .expect("an epoch of a publisher of the scene")
 }
 
-/// Collects what is known of every number of an epoch on its way to a reader.
+/// Collects the outcome of every number of an epoch on its path to a reader.
 ///
-/// What the network lost, its log says; what a copy looked like that was handed over, the reader's diary.
+/// Losses are in the network's log; the contents of a delivered copy are in the reader's diary.
 fn ways(
     network: &Network<Part>,
     node: NodeId,
@@ -250,7 +251,7 @@ fn ways(
     };
     let befores = || reader.watch.followed.iter().filter(is_before);
     let held_from = befores().map(|other| other.began).min().unwrap_or(u64::MAX);
-    // So is an epoch that is earlier by its clock than its predecessor.
+    // The same holds for an epoch that is earlier by its clock than its predecessor.
     let went_back = befores().any(|other| other.epoch > following.epoch);
     let is_elsewhere = went_back || publisher != NodeId(0) && !reader.is_deceived_by(publisher);
     let goes_on = |other: &&Following| other.epoch == following.epoch && other.began < following.began;
@@ -259,21 +260,22 @@ fn ways(
     let known_from = known.map(|seen| seen.input).min().unwrap_or(u64::MAX);
     for seen in reader.diary.iter().filter(|seen| seen.input <= ended) {
         if seen.from == publisher && seen.epoch == following.epoch && seen.stream == following.stream {
-            // Before the account began, what could be read came before the description and could not be used.
+            // Before the account began, readable datagrams preceded the description and could not be used.
             let (is_before, elements) = (seen.input < following.began, seen.elements);
             let was_early = is_before && following.first == 0;
-            // The rest of a sample that the account before has given up.
+            // The rest of a sample that the previous account has given up.
             let is_given_up = is_before && is_resumed && seen.position < following.first;
             let way = match (seen.readable, was_early) {
                 (true, _) if is_given_up => Way::Early { refused: false },
-                // So did the descriptor that names a predecessor, whose account begins with it, where more had come already.
+                // So did the descriptor that names a predecessor, whose account begins with it, if more had arrived
+                // already.
                 (true, true) if seen.input <= held_from => Way::Early { refused: false },
                 (true, _) if is_before && is_elsewhere && seen.input >= held_from => Way::Held { elements },
                 (true, _) => Way::Arrived { elements },
-                // A damaged datagram opens no stream, and names nothing on behalf of a publisher that is alive at another
+                // A damaged datagram opens no stream, and gives no evidence for a publisher that is alive at another
                 // address.
                 (false, true) if seen.input < known_from => Way::Network,
-                // Or it does, where that epoch is over and the others are still asked for their proofs.
+                // Or it does, if that epoch is over and the others are still asked for their proofs.
                 (false, _) if is_before && is_elsewhere && seen.input >= held_from => {
                     Way::Early { refused: true }
                 }

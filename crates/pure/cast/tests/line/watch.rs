@@ -1,4 +1,4 @@
-//! What a reader is told, checked as it comes: every element exactly once, in order, bit for bit.
+//! A reader's events, checked as they arrive: every element exactly once, in order, bit for bit.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -9,45 +9,45 @@ use units::{Epoch, Instant, StreamId};
 
 use super::feed::fill;
 
-/// One account as told by events.
+/// One account as reported by events.
 #[derive(Debug)]
 pub(crate) struct Following {
     pub(crate) stream: StreamId,
     pub(crate) epoch: Epoch,
-    /// After how many inputs of the reader it began.
+    /// Number of the reader's inputs before it began.
     pub(crate) began: u64,
     per_sample: u64,
     pub(crate) first: u64,
-    /// Where the next block or gap begins.
+    /// Start of the next block or gap.
     cursor: u64,
     pub(crate) delivered: u64,
     pub(crate) gaps: BTreeMap<u64, Gap>,
-    /// The account as it ended, and after how many inputs of the reader.
+    /// The final account, and the number of the reader's inputs before its end.
     pub(crate) ended: Option<(u64, Account)>,
     pub(crate) delays: Vec<AddedDelay>,
-    /// Blocks whose bits are not those of the source.
+    /// Blocks whose bits differ from the source's.
     pub(crate) spoiled: u64,
 }
 
-/// How long a datagram waited for its turn after it had arrived.
+/// Waiting time of a datagram between its arrival and its delivery.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct AddedDelay {
     pub(crate) nanos: u64,
     pub(crate) datagrams: u64,
 }
 
-/// All that a reader was told.
+/// All events of a reader.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) followed: Vec<Following>,
     pub(crate) two_publishers: Vec<(Epoch, Epoch)>,
     pub(crate) imposters: Vec<SocketAddr>,
     pub(crate) unknown_versions: Vec<(u8, SocketAddr)>,
-    /// The reader waited before any epoch began.
+    /// True if the reader waited before any epoch began.
     pub(crate) waits: bool,
-    /// It has left the group in between.
+    /// True if it left the group in between.
     pub(crate) left: bool,
-    /// When the data at a position arrived first, and as which datagram.
+    /// First arrival of the data at a position, and the number of their datagram.
     arrivals: BTreeMap<(Epoch, u64), (Instant, u64)>,
     expected: Vec<u8>,
 }
@@ -126,8 +126,8 @@ impl Watch {
         });
     }
 
-    /// Checks rule 16: an account begins where the one before of its epoch ended, or further on if another publisher was
-    /// listened to meanwhile; the first account of a reader that waits, with the epoch's first sample.
+    /// Checks rule 16: an account begins where the previous one of its epoch ended, or later if another publisher was
+    /// current meanwhile; the first account of a reader that waits begins with the epoch's first sample.
     fn check_continuity(&self, stream: StreamId, epoch: Epoch, first: u64) {
         if self.left {
             return;
@@ -143,7 +143,7 @@ impl Watch {
         let Some((_, account)) = &same.ended else { panic!("one account of an epoch at a time") };
         let received = account.datagrams.map_or(0, |rows| rows.received);
         if account.state == AccountState::Cut && received <= 1 {
-            return; // It rested on a datagram that was none of its.
+            return; // It rested on a foreign datagram.
         }
         let listened_elsewhere = last.is_some_and(|last| last.epoch != epoch);
         let follows = if listened_elsewhere { first >= same.cursor } else { first == same.cursor };
@@ -160,7 +160,7 @@ impl Watch {
 }
 
 impl Following {
-    /// Compares what the events told with an account of the same moment.
+    /// Compares the reported events with an account of the same moment.
     pub(crate) fn check_against(&self, account: &Account) {
         assert_eq!(account.check(), Ok(()));
         let rows = &account.elements;

@@ -1,7 +1,7 @@
 //! Long outages of link, publisher and reader, up to ten minutes each, several in one epoch: rule 16 in virtual time.
 //!
-//! What a seed draws is in [`Plan`], what has to hold at its end in `line/continuity.rs`; the law and the order of events are
-//! checked after every input as in every scene.
+//! The draw of a seed is in [`Plan`], the conditions at its end in `line/continuity.rs`; the law and the order of
+//! events are checked after every input as in every scene.
 //!
 //! Source: `docs/protocol/account.md`, rule 16.
 
@@ -22,23 +22,24 @@ use crate::line::scene::{EPOCH, StreamShape, publisher, reader};
 use crate::line::truth::verify;
 use crate::line::{GROUP, Part, at};
 
-/// The shortest and the longest outage. Units: milliseconds.
+/// Range of the length of an outage. Units: milliseconds.
 const OUTAGES: Range<f64> = 100.0..600_000.0;
-/// The shortest and the longest time between two of them. Units: milliseconds.
+/// Range of the time between two outages. Units: milliseconds.
 const BETWEEN: Range<f64> = 50.0..20_000.0;
-/// After so much silence, and its losses, every account has ended, also of what was held back meanwhile. Units: milliseconds.
+/// Time after silence, and its losses, when every account has ended, also of epochs held back meanwhile. Units:
+/// milliseconds.
 const SETTLED: u64 = 28_000;
 
-/// What stands still.
+/// The part that stops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Still {
-    /// What the publisher sends reaches nobody.
+    /// Datagrams of the publisher reach no reader.
     Link,
-    /// What the reader would hear is lost, and what it says.
+    /// Datagrams to and from the reader are lost.
     ReadersCable,
-    /// The publisher's process is stopped, and goes on later.
+    /// The publisher's process is stopped, and continues later.
     Publisher,
-    /// The reader's process is stopped, and goes on later.
+    /// The reader's process is stopped, and continues later.
     Reader,
 }
 
@@ -46,10 +47,10 @@ impl Still {
     const ALL: [Self; 4] = [Self::Link, Self::ReadersCable, Self::Publisher, Self::Reader];
 }
 
-/// How many scenes saw what.
+/// Number of scenes with each effect.
 #[derive(Default)]
 pub(crate) struct Seen {
-    /// By what stood still, for more than a minute.
+    /// Scenes with an outage of more than a minute, by the stopped part.
     long: [u64; Still::ALL.len()],
     several: u64,
     resumed: u64,
@@ -67,7 +68,7 @@ impl Seen {
         }
     }
 
-    /// Returns how many scenes saw each effect.
+    /// Returns the number of scenes with each effect.
     pub(crate) const fn counts(&self) -> [(&'static str, u64); 11] {
         [
             ("the link down for more than a minute", self.long[0]),
@@ -113,7 +114,7 @@ impl fmt::Display for Seen {
     }
 }
 
-/// What a seed draws for its scene.
+/// The draw of a seed for its scene.
 struct Plan {
     shape: StreamShape,
     outages: Vec<(Still, Range<Instant>)>,
@@ -126,22 +127,23 @@ struct Plan {
 
 /// An epoch after the first.
 struct Successor {
-    /// How the first one ends, and when; `None` if it is ended by its successor, which then remembers how far it came.
+    /// Time and kind of the first one's end; `None` if it is ended by its successor, which then remembers how far it
+    /// came.
     end: Option<(u64, End)>,
     begin: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// With its final tally; the next remembers it.
+    /// With its final tally; the next epoch remembers it.
     Finish,
-    /// Without a word; the next remembers nothing.
+    /// Without a final tally; the next epoch remembers nothing.
     Die,
-    /// The same, and the clock is set back before the next begins.
+    /// Without a final tally, and the clock is set back before the next epoch begins.
     DieAndSetClockBack,
 }
 
-/// Plays the scene of a seed to its end and says what happened in it.
+/// Plays the scene of a seed to its end and returns the effects that occurred.
 pub(crate) fn play(seed: u64) -> Seen {
     let plan = Plan::draw(seed);
     let listener = reader(seed);
@@ -199,7 +201,7 @@ impl Plan {
         let mut successors: Vec<Successor> = Vec::new();
         for _ in 0..random.below(2) * (1 + random.below(3)) {
             let after = successors.last().map_or(0, |before| before.begin);
-            // Epochs of any length, some of which end before they are heard.
+            // Epochs of any length, some of which end before they are received.
             let longest = if random.chance(0.5) { 3_000 } else { fed_until };
             let turn = after + random.below(longest);
             let later = turn + random.below(2_000);
@@ -299,8 +301,8 @@ const fn millis(at: Instant) -> u64 {
     at.as_nanos() / 1_000_000
 }
 
-/// Plays a stream of two samples a second whose publisher, reader or link stands still from 5 s on, and that goes on for a while
-/// then; returns the states of its accounts, and how many samples were delivered and are missing.
+/// Plays a stream of two samples a second whose publisher, reader or link stops at 5 s, and continues for a while
+/// afterwards; returns the states of its accounts, and the numbers of samples delivered and missing.
 fn stands_still(still: Still, minutes: u64) -> (Vec<AccountState>, u64, u64) {
     let outage = at(5_000)..at(5_000 + minutes * 60_000);
     let plan = Plan {

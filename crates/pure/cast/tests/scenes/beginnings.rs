@@ -1,4 +1,5 @@
-//! Beginnings: a reader that waited before a publisher began gets sample 0, or is told how much of the beginning it misses.
+//! Beginnings: a reader that waited before a publisher began gets sample 0, or learns how much of the beginning it
+//! misses.
 
 use cast::send::{Beginning, Sending};
 use ledger::{AccountState, Stage};
@@ -15,17 +16,18 @@ use crate::line::scene::{EPOCH, StreamShape, accounts, announcement, publisher, 
 
 const HELD: StreamShape =
     StreamShape { beginning: Beginning::Held { most_bytes: usize::MAX }, ..StreamShape::PLAIN };
-/// What the stream has every millisecond.
+/// Number of elements per millisecond.
 const PER_MS: u64 = 10;
 
 fn held() -> Publisher {
     publisher(&HELD, EPOCH, Instant::ORIGIN..at(3_000), Holes::NONE)
 }
 
-/// When announcements come in a publisher's first second. Units: milliseconds.
+/// Times of announcements in a publisher's first second. Units: milliseconds.
 const ANNOUNCED_MS: [u64; 5] = [5, 55, 155, 305, 605];
 
-/// Plays a scene in which the reader hears the announcements and, from a moment on, the group; returns its accounts.
+/// Plays a scene in which the reader receives the announcements and, from a moment on, the group; returns its
+/// accounts.
 fn heard_from(
     joined_ms: u64,
     waits: bool,
@@ -126,7 +128,7 @@ fn a_beginning_that_fills_its_ring_is_held_no_longer() {
     assert_eq!(network.node(NodeId(0)).publisher().epochs[0].totals.samples.publisher_queue, 0);
 }
 
-/// A publisher that ends an epoch after two seconds and begins the next half a second later, as one that remembers.
+/// A publisher that ends an epoch after two seconds and begins the next half a second later, remembering the first.
 fn restarted() -> Publisher {
     let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let feed = HELD.feed(next, at(2_500)..at(5_000), Holes::NONE);
@@ -172,7 +174,7 @@ fn a_new_epoch_is_held_for_its_descriptor_for_a_bounded_time_without_loss() {
         let first = (AccountState::Unconfirmed, 0);
         let rest = (AccountState::Closed, heard.elements.next);
         let next = (AccountState::Closed, 0);
-        // The report on the predecessor comes late, and counts.
+        // The report on the predecessor arrives late, and counts.
         let expected = if until == 3_000 { [first, rest, next] } else { [first, next, rest] };
         assert_eq!(told, expected);
         let next = &accounts[if until == 3_000 { 2 } else { 1 }].1;
@@ -194,7 +196,7 @@ fn restarting() -> Publisher {
 
 #[test]
 fn an_epoch_within_an_outage_is_missing_from_first_to_last_sample() {
-    // The first epoch is heard at its beginning, the second not at all, the third at its end.
+    // The first epoch is received at its beginning, the second not at all, the third at its end.
     for descriptors_lost_until in [0, 4_000] {
         let down = Link::lan().outage(at(500)..at(3_200)).lose_when("descriptors", move |passing| {
             passing.bytes[3] == Kind::Descriptor.code()
@@ -216,7 +218,7 @@ fn an_epoch_within_an_outage_is_missing_from_first_to_last_sample() {
 
 #[test]
 fn samples_paused_at_the_end_of_an_epoch_are_counted_by_its_successors_predecessor_field() {
-    // Nobody is heard of the reader: everything is paused, and has no number.
+    // The publisher receives nothing from the reader: everything is paused, and has no number.
     let shape = StreamShape { hz: 10, block_samples: 1, sending: Sending::OnDemand, ..StreamShape::PLAIN };
     let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let feed = shape.feed(next, at(2_500)..at(5_000), Holes::NONE);

@@ -1,4 +1,4 @@
-//! Ten thousand readers, whose reports must not cost more than the stream may spend on them.
+//! Ten thousand readers, whose reports must not exceed their share of the stream's bandwidth.
 
 use ledger::LedgerConfig;
 use sim::{Address, Lineup, Link, NodeId, Order};
@@ -12,15 +12,15 @@ use crate::line::{GROUP, Part, at};
 const READERS: usize = 10_000;
 /// The budget of a slow stream. Units: bit/s.
 const BUDGET: f64 = 8_000.0;
-/// Over how long the budget is to hold. Units: milliseconds.
+/// Window over which the budget must hold. Units: milliseconds.
 const WINDOW: u64 = 20_000;
 const END: u64 = 120_000;
-/// What IPv4 and UDP add.
+/// Size of the IPv4 and UDP headers.
 const HEADERS_BYTES: usize = 28;
 
 #[test]
 fn ten_thousand_readers_keep_their_reports_within_the_budget() {
-    // One value every ten seconds: tallies and descriptions are nearly all there is.
+    // One value every ten seconds: nearly all traffic is tallies and descriptions.
     let shape = StreamShape { hz: 1, block_samples: 10, ..StreamShape::PLAIN };
     let publisher = publisher(&shape, EPOCH, Instant::ORIGIN..at(END), Holes::NONE);
     let delay = Link::lan().jitter(core::time::Duration::from_millis(2), Order::Free);

@@ -1,4 +1,4 @@
-//! Sending on demand: nothing crosses the network while nobody is heard, and nobody's loss is unexplained.
+//! Sending on demand: no data cross the network while no reader is heard, and no reader has an unexplained loss.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::line::reader::{Move, Reader};
 use crate::line::scene::{EPOCH, Scene, StreamShape, accounts, publisher, reader};
 use crate::line::{Part, at};
 
-/// A datagram every millisecond, while somebody listens.
+/// A datagram every millisecond, while a reader listens.
 const SHAPE: StreamShape = StreamShape { sending: Sending::OnDemand, ..StreamShape::PLAIN };
 
 fn fed(millis: u64) -> Publisher {
@@ -26,7 +26,7 @@ fn lan() -> Port {
     Port { up: Link::lan(), down: Link::lan(), ..Port::default() }
 }
 
-/// Sets a publisher before a reader that joins when it is told to.
+/// Sets a publisher before a reader that joins on command.
 fn before(seed: u64, publisher: Publisher, guest: Reader, port: Port) -> (Scene, NodeId) {
     let mut network = Network::new(seed);
     network.add("publisher", Part::Publisher(Box::new(publisher)), Port::default());
@@ -67,7 +67,7 @@ fn a_late_reader_wakes_the_publisher_and_its_account_closes() {
 
 #[test]
 fn a_reader_that_stays_keeps_the_publisher_awake_however_many_reports_are_lost() {
-    // Two of three reports do not come; five intervals of silence are rare, and the next tally ends them.
+    // Two of three reports are lost; five intervals of silence are rare, and the next tally ends them.
     let up = Link::lan().lose_when("two of three", |passing| !passing.ordinal.is_multiple_of(3));
     let port = Port { up, ..lan() };
     let (mut network, node) = before(1, fed(60_000), reader(1).told(at(0), Move::Join), port);
@@ -96,7 +96,7 @@ fn a_pause_is_one_range_so_any_tally_explains_it_however_many_are_lost() {
     let down = Link::lan().lose_when("most tallies", |passing| {
         passing.bytes[3] == Kind::Tally.code() && !passing.ordinal.is_multiple_of(8)
     });
-    // Nobody hears the reader for a while: its account is open, and the samples pass.
+    // The publisher does not receive the reader for a while: its account is open, and the samples pass.
     let port = Port { up: Link::lan().outage(at(0)..at(5_000)), down, ..Port::default() };
     let publisher = fed(20_000);
     let (mut network, node) = before(3, publisher, reader(1).told(at(0), Move::Join), port);
@@ -106,8 +106,8 @@ fn a_pause_is_one_range_so_any_tally_explains_it_however_many_are_lost() {
     assert_eq!((account.state, rows.unexplained), (AccountState::Closed, 0), "{rows:?}");
 }
 
-/// Readers of a slow stream report every quarter of a minute; when all but one have gone, the interval falls to a
-/// second with the sweep that forgets them, and the last report of the one that stays is many seconds old.
+/// Readers of a slow stream report every quarter of a minute; when all but one have left, the interval falls to a
+/// second with the sweep that forgets them, and the last report of the remaining one is many seconds old.
 #[test]
 fn a_reader_that_stays_is_not_forgotten_with_a_crowd_that_leaves() {
     let shape = StreamShape { hz: 100, ..SHAPE };
@@ -135,7 +135,7 @@ fn a_reader_that_stays_is_not_forgotten_with_a_crowd_that_leaves() {
     }
 }
 
-/// A sender with nothing around it.
+/// A sender without a network.
 struct Alone {
     sender: Sender,
     buffer: Vec<u8>,
@@ -152,7 +152,7 @@ impl Alone {
         alone
     }
 
-    /// Hands ten samples over and returns the first indices of the data that were sent then.
+    /// Passes ten samples and returns the first indices of the data sent then.
     fn block(&mut self, now: Instant) -> Vec<u64> {
         let first_index = self.next_index;
         self.next_index += 10;
@@ -161,7 +161,7 @@ impl Alone {
         self.drain(now).0
     }
 
-    /// Returns the first indices of data, and for each tally whether it says `paused`.
+    /// Returns the first indices of data, and the `paused` flag of each tally.
     fn drain(&mut self, now: Instant) -> (Vec<u64>, Vec<bool>) {
         let (mut data, mut tallies) = (Vec::new(), Vec::new());
         while let Output::Transmit { size_bytes, .. } = self.sender.poll(now, &mut self.buffer) {
@@ -217,7 +217,7 @@ fn tallies_say_whether_the_publisher_is_paused() {
 fn what_was_handed_over_in_time_leaves_although_the_last_reader_has_gone() {
     let mut alone = Alone::new();
     alone.ask(at(1));
-    // A long block: its datagrams are paced, and most of them leave when nobody is heard any more.
+    // A long block: its datagrams are paced, and most of them leave when no reader is heard any more.
     let bytes = vec![0; 400_000];
     let t0 = WallTime::from_nanos(0);
     alone.sender.handle(at(5_000), Input::Samples { first_index: 0, t0, bytes: &bytes });

@@ -67,7 +67,7 @@ fn a_clock_set_back_does_not_make_a_publisher_wait_that_remembers_nothing() {
 #[test]
 fn a_publisher_that_died_and_whose_clock_was_set_back_is_followed_within_three_seconds() {
     for begin in [2_010, 2_700, 9_000] {
-        // Slow: its tallies are a second apart, and its silence would be noticed after ten.
+        // Slow: its tallies are a second apart, and its silence would be detected after ten.
         let slow = StreamShape { hz: 50, block_samples: 50, ..SHAPE };
         let feed = slow.feed(EARLIER, at(begin)..at(20_000), Holes::NONE);
         let restart = Command::Restart(Box::new(Restart { config: slow.config(EARLIER), feed }));
@@ -96,8 +96,9 @@ fn tenfold_restart(epoch: Epoch, from: u64) -> Command {
     Command::Restart(Box::new(Restart { config: TENFOLD.config(epoch), feed }))
 }
 
-/// Plays a publisher that begins another epoch at 6 s and remembers its predecessor, to a waiting reader whose cable is out
-/// from 2.5 s to 6.5 s. Returns for each account the epoch, the first sample, and how many were delivered and are missing.
+/// Plays a publisher that begins another epoch at 6 s and remembers its predecessor, to a waiting reader whose cable
+/// is disconnected from 2.5 s to 6.5 s. Returns for each account the epoch, the first sample, and the numbers of
+/// samples delivered and missing.
 fn told_by_a_successor(publisher: Publisher, successor: Epoch) -> Vec<(Epoch, u64, u64, u64)> {
     let publisher = publisher.told(at(6_000), tenfold_restart(successor, 6_000));
     let port = Port { down: Link::lan().outage(at(2_500)..at(6_500)), ..Port::default() };
@@ -110,7 +111,8 @@ fn told_by_a_successor(publisher: Publisher, successor: Epoch) -> Vec<(Epoch, u6
 
 #[test]
 fn an_epoch_missed_after_a_clock_step_back_is_counted_by_its_successor() {
-    // By its clock the successor began before the first epoch, as the one between did, or after it: the clock was set again.
+    // By its clock the successor began before the first epoch, as the one between did, or after it: the clock was set
+    // again.
     for start_ns in [EPOCH.start_ns, EPOCH.start_ns + 1] {
         let successor = Epoch { start_ns, incarnation: 1 };
         let scene = publisher(&TENFOLD, EPOCH, at(0)..at(12_000), Holes::NONE)
@@ -182,7 +184,7 @@ fn an_earlier_publisher_is_held_while_another_is_alive_and_follows_its_final_tal
 
 #[test]
 fn duplicates_of_a_past_epoch_do_not_reopen_it() {
-    // Each datagram comes twice, the second time up to three seconds later, also those of the predecessor.
+    // Each datagram arrives twice, the second time up to three seconds later, also those of the predecessor.
     let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let publisher = plain().told(at(1_000), Command::Finish).told(at(1_100), restart(next, 1_100));
     let down = Link::lan().duplicate(1.0, core::time::Duration::from_secs(3));
@@ -193,7 +195,7 @@ fn duplicates_of_a_past_epoch_do_not_reopen_it() {
 
 #[test]
 fn reports_on_the_epoch_before_a_restart_are_not_a_second_publisher() {
-    // The reader hears nothing of the new epoch for a while and goes on reporting on the old one.
+    // The reader receives nothing of the new epoch for a while and continues to report on the old one.
     let next = Epoch { start_ns: 5_000, incarnation: 22 };
     let publisher = plain().told(at(1_000), Command::Die).told(at(1_000), restart(next, 1_000));
     let down = Link::lan().outage(at(990)..at(2_500));
@@ -297,7 +299,7 @@ fn hosts(millis: u64, first: Publisher, second: Publisher) -> (Scene, NodeId) {
     (network, node)
 }
 
-/// Of the stream with a sample a second: so slow that its publisher tells a tally a second.
+/// A stream with a sample a second: so slow that its publisher sends a tally a second.
 const SLOW: StreamShape = StreamShape { hz: 1, block_samples: 1, ..SHAPE };
 
 #[test]
@@ -329,7 +331,7 @@ fn a_standby_on_a_second_host_takes_over_within_three_seconds_and_nothing_of_it_
 
 #[test]
 fn a_second_host_waits_as_long_as_the_first_one_answers() {
-    // Both are heard all the time; the first has long pauses between its samples.
+    // Both are received all the time; the first has long pauses between its samples.
     let slow = StreamShape { hz: 1, block_samples: 4, ..SHAPE };
     let first = publisher(&slow, EPOCH, at(0)..at(40_000), Holes::NONE);
     let second = publisher(&slow, SECOND, at(10_000)..at(30_000), Holes::NONE);
@@ -364,7 +366,7 @@ fn of_two_publishers_only_the_later_one_is_listened_to() {
 
 #[test]
 fn late_datagrams_of_a_closed_epoch_do_not_reopen_it() {
-    // The later of two publishers ends first; copies of its last datagrams come when the other is heard again.
+    // The later of two publishers ends first; copies of its last datagrams arrive when the other is received again.
     let down = Link::lan().duplicate(0.3, core::time::Duration::from_millis(700));
     let (mut network, reader) = rivals(4_000, Port { down, ..Port::default() });
     let accounts = accounts(&mut network, reader, at(20_000));

@@ -1,8 +1,8 @@
-//! Skip on evidence: what loss and reordering cost beyond the datagrams themselves.
+//! Skip on evidence: the cost of loss and reordering beyond the datagrams themselves.
 //!
-//! The trap is known from other systems: a receiver that waits for what will never come, by a timer, turns
-//! 0.3 % of loss into whole per cents and seconds of delay. Here a lost datagram costs its own samples, and
-//! those behind it the time until a few more have come.
+//! A known weakness of other systems: a receiver that waits by a timer for datagrams that will never arrive turns 0.3
+//! % of loss into whole per cents and seconds of delay. Here a lost datagram costs its own samples, and a delay of
+//! those behind it until a few more have arrived.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::line::feed::Holes;
 use crate::line::scene::{EPOCH, StreamShape, accounts, publisher, watched};
 use crate::line::watch::AddedDelay;
 
-/// How long each cell of the table runs: 20,000 datagrams. Units: milliseconds.
+/// Duration of each cell of the table: 20,000 datagrams. Units: milliseconds.
 const FED: u64 = 20_000;
 
 /// A cell of the table.
@@ -92,7 +92,7 @@ fn loss_costs_its_own_elements_and_reordering_a_short_wait() {
                 let own = 100.0 - cell.arrived - cell.lost_by_network;
                 assert!(own.abs() < 0.05, "the machine lost {own} % of its own at {loss}");
                 assert!(cell.most_datagrams() <= 3, "a wait beyond the reordering window");
-                // Three that come, and those lost among them.
+                // Three that arrive, and those lost among them.
                 assert!(millis_of(1.0) <= 8.0);
             }
         }
@@ -102,7 +102,7 @@ fn loss_costs_its_own_elements_and_reordering_a_short_wait() {
 
 #[test]
 fn at_0_3_per_cent_of_loss_99_69_per_cent_arrive() {
-    // 100,000 datagrams, so that chance is small beside what is asked.
+    // 100,000 datagrams, so that chance is small compared with the limit.
     let shape = StreamShape { hz: 100_000, ..StreamShape::PLAIN };
     let publisher = publisher(&shape, EPOCH, Instant::ORIGIN..at(10_000), Holes::NONE);
     let down = Link::lan().loss(0.003);

@@ -54,7 +54,8 @@ fn gigabit() -> Port {
     Port { up: Link::lan().rate(1_000_000_000, 40 * 1_538), ..Port::default() }
 }
 
-/// Plays a publisher behind a gigabit Ethernet; returns how many datagrams did not fit, and how many left.
+/// Plays a publisher behind a gigabit Ethernet; returns how many datagrams were dropped by its queue, and how many
+/// left.
 fn lost_at_the_gigabit(publisher: Publisher, end: Instant) -> (u64, u64) {
     let mut network = Network::new(1);
     let sender = network.add("publisher", Part::Publisher(Box::new(publisher)), gigabit());
@@ -77,7 +78,7 @@ fn a_large_image_leaves_at_its_own_rate_however_seldom_it_comes() {
             linger: DEFAULT_LINGER,
             ..StreamShape::PLAIN
         };
-        // Two images, each of which comes as a whole.
+        // Two images, each of which arrives completely.
         let end = u64::from(2_000 / hz);
         let publisher = publisher(&shape, EPOCH, Instant::ORIGIN..at(end), Holes::NONE);
         let (lost, all) = lost_at_the_gigabit(publisher, at(end + 3_000));

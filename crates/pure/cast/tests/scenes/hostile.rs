@@ -1,5 +1,5 @@
-//! What a forger, or a broken publisher, can do to a machine: be counted. Never a panic, never a broken law,
-//! never memory without bound, and no harm that outlives it.
+//! Attacks by a forger, or a broken publisher: they are counted. Never a panic, never a broken law, never memory
+//! without bound, and no lasting harm.
 
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
@@ -19,10 +19,10 @@ use crate::line::at;
 use crate::line::scene::{EPOCH, StreamShape, description};
 use crate::victim::{MILLISECOND, Victim};
 
-/// Beyond that nothing is heard.
+/// Last position that is accepted.
 const LAST_POSITION: u64 = ledger::MAX_POSITION / 2;
 
-/// No reader of the account could read on behind such a hole.
+/// No reader of the account could continue after such a hole.
 #[test]
 fn what_lies_beyond_every_account_is_malformed_whoever_sends_it() {
     let mut victim = Victim::new();
@@ -55,7 +55,7 @@ fn the_highest_number_there_is_moves_nothing() {
     assert_eq!((rows.next, rows.received, rows.lost.total()), (6, 6, 0));
 }
 
-/// From another host, near enough to be believed from the publisher: data, a tally and a descriptor.
+/// From another host, near enough to be plausible for the publisher: data, a tally and a descriptor.
 #[test]
 fn what_another_host_sends_in_a_publishers_name_moves_nothing() {
     let mut victim = Victim::new();
@@ -148,7 +148,7 @@ fn a_publisher_lists_its_addresses_in_its_next_descriptor() {
     assert_eq!(listed(at(1_200), None), [both]);
 }
 
-/// Asks, as a made-up crowd, for a nonce with each request.
+/// Asks, as forged readers do, for a nonce with each request.
 #[test]
 fn nonces_cost_a_tally_each_100_ms_and_every_one_of_a_few_is_repeated() {
     let mut sender =
@@ -195,7 +195,7 @@ fn a_publisher_that_has_moved_is_followed_and_what_was_held_is_not_lost() {
     assert_eq!((victim.delivered, victim.began), (150, 1));
 }
 
-/// Beside the publisher one speaks in its name who answers nothing, and then a standby, who does.
+/// In addition to the publisher, an address without answers sends in its name, and then a standby that answers.
 #[test]
 fn a_standby_that_repeats_its_nonce_goes_before_whoever_does_not() {
     for ends in [true, false] {
@@ -229,7 +229,7 @@ fn a_standby_that_repeats_its_nonce_goes_before_whoever_does_not() {
     }
 }
 
-/// Who does not know of nonces takes over all the same, a little later.
+/// A publisher without support for nonces takes over all the same, a little later.
 #[test]
 fn of_two_that_answer_nothing_one_takes_over_once_both_had_their_time() {
     let mut victim = Victim::new();
@@ -260,7 +260,7 @@ fn two_forged_numbers_that_agree_make_a_hole_and_the_law_still_holds() {
     victim.pass(MILLISECOND);
     let rows = victim.rows();
     assert_eq!((rows.next, rows.received), (u64::MAX - 1, 7), "both count once they agree");
-    // Silence is noticed, and what was in flight then settles.
+    // Silence is detected, and numbers in flight then settle.
     victim.pass(Duration::from_secs(60));
     victim.pass(Duration::from_secs(60));
     assert_eq!(victim.ended, [AccountState::Unconfirmed]);
@@ -270,7 +270,7 @@ fn two_forged_numbers_that_agree_make_a_hole_and_the_law_still_holds() {
 fn an_honest_jump_beyond_belief_costs_no_datagram() {
     let mut victim = Victim::new();
     (1..5).for_each(|number| victim.data(number));
-    // A source that left out a million samples: the first datagram behind them stands alone.
+    // A source that skipped a million samples: the first datagram after them is alone.
     victim.data_at(EPOCH, 5, 1_000_000);
     assert_eq!((victim.receiver.stats().suspicious, victim.delivered), (1, 40));
     victim.data_at(EPOCH, 6, 1_000_010);
@@ -300,7 +300,7 @@ fn a_doubted_datagram_of_an_account_that_has_ended_counts_in_the_next() {
 fn a_forged_last_word_does_not_keep_the_account_from_closing() {
     let mut victim = Victim::new();
     (1..5).for_each(|number| victim.data(number));
-    // Two numbers ahead of the publisher, who then goes on and ends in order.
+    // Two numbers ahead of the publisher, which then continues and ends in order.
     let at = |number: u64| Numbered { number, first_index: number * 10, ..victim.head };
     let (forged, own) = (at(7), at(9));
     victim.tally(forged, |tally| tally.last = true);
@@ -354,7 +354,7 @@ fn a_forged_first_datagram_does_not_move_the_beginning_that_a_reader_waited_for(
         let mut victim = Victim::ignorant();
         let waiting = WaitsSince { since: Instant::ORIGIN, wall: WallTime::from_nanos(0) };
         victim.receiver.handle(victim.now, Input::Waits(Some(waiting)));
-        // The epoch is heard at its beginning, and none of it can be used yet.
+        // The epoch is received at its beginning, and none of it can be used yet.
         (0..3).for_each(|number| victim.data(number));
         victim.send_description(
             &description(&StreamShape::PLAIN),
@@ -512,7 +512,7 @@ fn made_up_streams_do_not_keep_a_real_one_out() {
     assert_eq!(victim.receiver.stats().too_many_streams, 0);
 }
 
-/// Announced and never described, or described and never heard of again, at a group that a true stream has, too.
+/// Announced and never described, or described and never received again, at a group that a true stream uses, too.
 #[test]
 fn streams_made_up_at_the_group_of_a_true_one_give_way_until_they_are_described() {
     let mut victim = Victim::ignorant();
@@ -651,7 +651,7 @@ fn a_crowd_made_up_at_one_address_costs_a_tally_each_100_ms_and_half_a_minute() 
     let soonest = tallies.windows(2).map(|pair| pair[1].since(pair[0])).min();
     assert!(soonest >= Some(MILLISECOND * 100), "{soonest:?}");
     let longest = intervals.into_iter().max();
-    // Sixteen are counted, and three times as many may be on their way.
+    // Sixteen are counted, and three times as many may be in flight.
     assert!(longest <= Some(Duration::from_secs(40)), "{longest:?}");
     assert_eq!(sender.reader_count(), 256);
     let stats = sender.report_stats();
@@ -676,7 +676,7 @@ fn a_forged_answer_to_a_datagram_that_was_never_sent_names_nothing() {
     assert_eq!(answered(next - 1), 1);
 }
 
-/// A datagram of a forger who knows the stream.
+/// A datagram of a forger that knows the stream.
 #[derive(Clone, Debug)]
 enum Forged {
     Data { epoch: u64, number: u64, index: u64 },

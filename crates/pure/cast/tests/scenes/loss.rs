@@ -1,4 +1,4 @@
-//! What the way does to datagrams, and what the account says of it.
+//! Effects of the path on datagrams, and the resulting account.
 
 use core::time::Duration;
 
@@ -49,7 +49,7 @@ fn random_loss_is_unexplained_to_the_last_datagram() {
     assert_eq!(rows(&account).lost, StageCounts::default());
 }
 
-/// Plays a publisher before one reader, at whose host somebody sees what comes in.
+/// Plays a publisher before one reader with a checkpoint at its host.
 fn play_with_checkpoint(publisher: Publisher, link: Link) -> (Truth, Account) {
     let port = Port { down: link, ..Port::default() };
     let (mut network, reader) = watched_by(1, publisher, reader(1).checkpointed(), port);
@@ -64,7 +64,7 @@ fn what_left_one_host_and_never_came_to_the_other_is_the_networks() {
     let first = 2 * wire::MAX_RANGES as u64;
     assert!(rows(&account).lost[Stage::Network] + first >= truth.network, "{account:?}");
     assert_eq!(rows(&account).lost[Stage::Network] + rows(&account).unexplained, truth.network);
-    // Nobody sees whether the publisher's host lost them.
+    // Losses at the publisher's host are not watched.
     let (truth, account) = play_with_checkpoint(plain(), link());
     assert_eq!((rows(&account).unexplained, rows(&account).lost[Stage::Network]), (truth.network, 0));
 }
@@ -109,7 +109,7 @@ fn the_lost_tail_is_declared_by_the_tally() {
 
 #[test]
 fn reordering_within_the_window_loses_nothing() {
-    // Three datagrams are behind it when it comes; the fourth would be too late.
+    // Three datagrams follow before it arrives; the fourth would be too late.
     let (_, account) = play(plain(), Link::lan().reorder(0.05, Duration::from_micros(1_500)));
     assert_eq!(rows(&account).lost[Stage::Late], 0);
     assert_eq!(account.elements.delivered, 20_000);
@@ -180,7 +180,7 @@ fn refused_copies_of_the_final_tally_are_nobodys_loss() {
 
 #[test]
 fn totals_repair_what_lost_tallies_would_have_named() {
-    // Two of three tallies are lost, and each of the others names at most 32 of some 60 new ranges.
+    // Two of three tallies are lost, and each of the others lists at most 32 of some 60 new ranges.
     let link = Link::lan().lose_when("two of three tallies", |passing| {
         passing.bytes[3] == Kind::Tally.code() && !passing.ordinal.is_multiple_of(3)
     });
@@ -205,7 +205,7 @@ fn holes_of_the_source_and_laps_of_the_ring_are_named_without_a_datagram() {
     assert!(account.explained());
 }
 
-/// What the tests ask of rows in one word.
+/// Sums of rows that the tests compare.
 trait Missing {
     fn missing_datagrams(&self) -> u64;
 }
@@ -233,7 +233,7 @@ fn an_account_that_lies_is_caught_by_the_law_or_by_the_log() {
         change(&mut doctored);
         assert!(doctored.check().is_err(), "change {index} kept the law");
     }
-    // An increment in the wrong row keeps the law, and only the log knows better.
+    // An increment in the wrong row keeps the law, and only the log shows it.
     let lies: [fn(&mut ledger::NetworkRows); 3] = [
         |rows| (rows.received, rows.unexplained) = (rows.received + 1, rows.unexplained - 1),
         |rows| {

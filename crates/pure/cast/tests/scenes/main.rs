@@ -1,7 +1,7 @@
 //! Named scenes of the stream machine over the virtual network, one behaviour each.
 //!
-//! In every scene the reader checks each event, and the law after each input, and at the end the accounts
-//! are compared with the network's log; a test says only what is particular to it.
+//! In every scene the reader checks each event, and the law after each input, and at the end the accounts are
+//! compared with the network's log; a test adds only its particular conditions.
 
 mod beginnings;
 mod crowd;

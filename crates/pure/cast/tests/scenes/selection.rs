@@ -1,4 +1,4 @@
-//! What a reader asks for: streams that nobody wants have no account, and one that is left is left in order.
+//! Selection of a reader: streams that are not selected have no account, and a stream is left in order.
 
 use core::time::Duration;
 
@@ -78,7 +78,7 @@ fn a_reader_that_leaves_does_not_wait_longer_than_evidence_may_take() {
     assert_eq!(victim.accounts[0].datagrams.expect("a socket").unexplained, 2);
 }
 
-/// The same, where somebody of the host tells within 100 ms what the kernel freed.
+/// A leaving reader with a loss, and a drop reporter on its host that reports within 100 ms.
 fn leaving_with_a_loss_and_a_drop_reporter() -> Victim {
     let mut victim = Victim::new();
     victim.receiver.handle(victim.now, Input::DropReporter(Some(MILLISECOND * 100)));
@@ -87,7 +87,7 @@ fn leaving_with_a_loss_and_a_drop_reporter() -> Victim {
     victim
 }
 
-/// The publisher withheld nothing; what the scene began with its source did not have.
+/// The publisher withheld nothing; the samples before the scene were missing in its source.
 fn withheld_nothing(tally: &mut Tally) {
     tally.skipped = vec![Skipped { positions: 0..10, stage: Stage::Source }];
 }

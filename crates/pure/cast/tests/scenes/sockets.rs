@@ -1,4 +1,4 @@
-//! What a reader's own socket loses.
+//! Losses at a reader's own socket.
 
 use core::time::Duration;
 
@@ -32,12 +32,12 @@ fn a_full_receive_buffer_is_named_to_the_last_datagram() {
 
 #[test]
 fn drops_behind_the_last_datagram_show_in_the_counter_itself() {
-    // The process is stopped until everything has been sent: the last drops are stamped on nothing.
+    // The process is stopped until everything has been sent: the last drops are stamped on no datagram.
     let host = Host::ideal().receive_buffer(40 * 900).stalls(at(1_900)..at(3_000));
     let publisher = publisher(&StreamShape::PLAIN, EPOCH, Instant::ORIGIN..at(2_000), Holes::NONE);
     let (mut network, reader) = watched(1, publisher, Port { host, ..Port::default() });
     let (truth, account) = accounts(&mut network, reader, at(15_000)).remove(0);
-    // All that told where the epoch ends was dropped too: what lies behind the horizon is not known.
+    // All datagrams that gave the end of the epoch were dropped too: numbers behind the horizon are not known.
     assert_eq!(account.state, AccountState::Unconfirmed);
     assert_eq!(account.datagrams.expect("a socket").unexplained, truth.network);
     assert!(network.socket_drops(reader) > 50);

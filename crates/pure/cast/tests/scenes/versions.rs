@@ -11,7 +11,7 @@ use crate::line::{address, at};
 
 const SHAPE: StreamShape = StreamShape::PLAIN;
 
-/// Puts an extension behind the others that a later version may bring, and that nobody insists on.
+/// Adds an extension of a later version that is not critical, behind the others.
 fn extended(datagram: &mut Vec<u8>) {
     const UNKNOWN: [u8; 16] = [200, 0, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 0];
     let header_bytes = usize::from(u16::from_le_bytes([datagram[6], datagram[7]]));
@@ -19,7 +19,7 @@ fn extended(datagram: &mut Vec<u8>) {
     sealed(datagram, header_bytes + UNKNOWN.len());
 }
 
-/// Makes a datagram one of the next version.
+/// Converts a datagram to the next version.
 #[expect(clippy::ptr_arg, reason = "as one that makes it longer")]
 fn of_next_version(datagram: &mut Vec<u8>) {
     datagram[2] = VERSION + 1;

@@ -25,21 +25,21 @@ pub(crate) struct Victim {
     pub(crate) now: Instant,
     pub(crate) buffer: Vec<u8>,
     pub(crate) out: Vec<u8>,
-    /// The host that the next datagrams come from.
+    /// Source host of the next datagrams.
     pub(crate) host: u8,
-    /// Elements handed over, and accounts begun and ended.
+    /// Numbers of elements delivered, and of accounts begun and ended.
     pub(crate) delivered: u64,
     pub(crate) began: u64,
     pub(crate) imposters: u64,
-    /// What it asked for, and whom.
+    /// Its requests and their destinations.
     pub(crate) requests: Vec<(SocketAddr, Request)>,
     pub(crate) ended: Vec<AccountState>,
-    /// The accounts that ended.
+    /// The final accounts.
     pub(crate) accounts: Vec<Account>,
 }
 
 impl Victim {
-    /// Makes a receiver that knows the stream's description.
+    /// Creates a receiver that knows the stream's description.
     pub(crate) fn new() -> Self {
         let mut victim = Self::ignorant();
         victim.describe();
@@ -110,7 +110,7 @@ impl Victim {
         self.input(size);
     }
 
-    /// Sends the same with an extension of eight bytes behind the header.
+    /// Sends data with an extension of eight bytes behind the header.
     pub(crate) fn data_with_extension(&mut self, number: u64, extension: [u8; 8]) {
         let head = Numbered { number, first_index: number * 10, ..self.head };
         let (t0, clock, payload) = (WallTime::from_nanos(0), Clock::System, [7; 40]);
@@ -152,7 +152,7 @@ impl Victim {
         self.drain();
     }
 
-    /// Asks for these streams and no others.
+    /// Selects these streams and no others.
     pub(crate) fn select(&mut self, selection: &Selection) {
         self.receiver.handle(self.now, Input::Select(selection));
         self.drain();

@@ -1,5 +1,5 @@
-//! Believed sources of a stream: new epochs that are held for their descriptor, and addresses that are held back and challenged
-//! until they take over.
+//! Believed sources of a stream: new epochs that are held for their descriptor, and addresses that are held back and
+//! challenged until they take over.
 //!
 //! Source: `docs/protocol/stream.md`, "Believed sources".
 
@@ -15,19 +15,19 @@ use crate::receiver::outbox::Event;
 use crate::receiver::rivals::Rival;
 
 impl Stream {
-    /// Tells whether the descriptor of a new epoch may still report how far its predecessor came, which need not be the current
-    /// epoch.
+    /// Returns whether the descriptor of a new epoch may still report how far its predecessor came, which need not be
+    /// the current epoch.
     pub(super) fn waits_for_descriptor(&self, epoch: Epoch) -> bool {
         self.wanted && self.current.is_some() && !self.is_introduced(epoch)
     }
 
-    /// Tells whether an epoch is no longer held for its descriptor. An epoch that takes the place of a later one is still to be
-    /// introduced.
+    /// Returns whether an epoch is no longer held for its descriptor. An epoch that replaces a later one is still to
+    /// be introduced.
     fn is_introduced(&self, epoch: Epoch) -> bool {
         self.introduced == Some(epoch) || self.introduced > Some(epoch) && !self.gives_way_to(epoch)
     }
 
-    /// Admits a new epoch: its descriptor has come, or was waited for long enough.
+    /// Admits a new epoch: its descriptor has arrived, or was awaited for long enough.
     pub(super) fn introduce(&mut self, epoch: Epoch, with: &mut Surroundings<'_>) {
         if self.is_introduced(epoch) {
             return; // Nothing can wait for it.
@@ -36,7 +36,7 @@ impl Stream {
         self.introduced = Some(epoch);
     }
 
-    /// Lets in all that waits.
+    /// Admits all held datagrams.
     pub(super) fn introduce_all(&mut self, with: &mut Surroundings<'_>) {
         for held in self.newcomer.take() {
             if !self.is_introduced(held.epoch) {
@@ -46,20 +46,20 @@ impl Stream {
         }
     }
 
-    /// Tells whether a datagram comes in the stream's name from an address that it is not believed from, while it is alive
-    /// elsewhere; it is held back then.
+    /// Returns whether a datagram comes from an address that is not believed while the believed one is alive; it is
+    /// held back then.
     pub(super) fn is_held_back(&mut self, head: &Numbered, with: &mut Surroundings<'_>) -> bool {
         let Some(state) = &self.current else { return false };
         let Arrival { from, bytes } = with.arrival;
         let (is_earlier, is_later) = (head.epoch < state.epoch, state.epoch < head.epoch);
         let (is_at, is_alive) = (state.pin.is_at(from.ip()), state.is_alive());
-        // What began earlier may have been on its way for a while, if it was listened to, and is a newcomer like any other if not.
+        // An earlier epoch that was current may still have datagrams in flight; any other counts as a newcomer.
         let is_familiar = if is_earlier { self.was_listened_to(head.epoch) } else { is_at };
         if is_familiar {
             return false;
         }
         if !is_alive && !self.challengers.is_empty() {
-            // What was held comes first.
+            // The held datagrams come first.
             self.challenge(with);
             if self.challengers.is_empty() {
                 return self.is_held_back(head, with);
@@ -87,7 +87,7 @@ impl Stream {
                     with.out.event(Event::TwoPublishers { stream, winner, other });
                 }
             } else if is_later {
-                // The publishers are told of each other.
+                // Both publishers are notified of each other.
                 self.rivals.heard(head.epoch, with.now);
             } else {
                 self.challengers.reports_to(head.epoch, at_port(from, state.description.report_port));
@@ -110,7 +110,8 @@ impl Stream {
         true
     }
 
-    /// Tells whether the current epoch is over, so that an earlier one by the clock that was never current takes its place.
+    /// Returns whether the current epoch is over, so that one that is earlier by its clock and was never current
+    /// replaces it.
     pub(super) fn gives_way_to(&self, earlier: Epoch) -> bool {
         let Some(state) = self.current.as_ref().filter(|state| earlier < state.epoch) else { return false };
         let is_heir = |&(epoch, since): &(Epoch, Instant)| earlier >= epoch && state.last_heard <= since;
@@ -118,19 +119,19 @@ impl Stream {
         is_over && !self.was_listened_to(earlier)
     }
 
-    /// Returns the current epoch's address if another epoch there, earlier by its clock, went on when the current one fell
-    /// silent.
+    /// Returns the current epoch's address if another epoch there, earlier by its clock, continued when the current
+    /// one fell silent.
     pub(super) fn survivor(&self) -> Option<IpAddr> {
         let state = self.current.as_ref()?;
         self.challengers.survivor(state.epoch, state.last_heard, |ip| state.pin.is_at(ip))
     }
 
-    /// Tells whether an epoch was current before another replaced it.
+    /// Returns whether an epoch was current before another replaced it.
     fn was_listened_to(&self, epoch: Epoch) -> bool {
         self.rivals.was_believed(epoch) || self.replaced.iter().any(|state| state.epoch == epoch)
     }
 
-    /// Returns when the addresses that are held back have to be looked at.
+    /// Returns when the addresses that are held back need the next check.
     pub(super) fn challengers_due(&self) -> Option<Instant> {
         let state = self.current.as_ref()?;
         let ask = self.challengers.next_ask();
@@ -141,7 +142,7 @@ impl Stream {
         Instant::earlier(ask, decision)
     }
 
-    /// Challenges the believed address and those that are held back, and lets one of these take over once the other is gone.
+    /// Challenges the believed address and those that are held back; one of these takes over once the other is gone.
     pub(super) fn challenge(&mut self, with: &mut Surroundings<'_>) {
         self.ask_for_proofs(false, with);
         let Some(state) = &self.current else { return };
@@ -164,7 +165,7 @@ impl Stream {
         }
     }
 
-    /// Notes what was held back and is not taken in: it came, if an account of it ever begins.
+    /// Records held datagrams that are discarded: they count as received if an account of their epoch ever begins.
     pub(super) fn drop_held(&mut self, dropped: Vec<Held>) {
         for held in dropped {
             self.beginnings.came_too_early(held.epoch, held.number);
@@ -174,13 +175,14 @@ impl Stream {
     fn send_challenges(&mut self, with: &mut Surroundings<'_>) {
         let nonce = self.challengers.nonce();
         let Some(state) = &self.current else { return };
-        // A publisher that knows no nonces sends its descriptor, which shows that it is alive, too.
+        // A publisher without support for nonces sends its descriptor, which proves that it is alive, too.
         let request = Request { nonce: Some(nonce), ..self.request(state.epoch, Wanted::Descriptor) };
         with.out.request(state.report_address(), request);
         self.ask_for_proofs(true, with);
     }
 
-    /// Asks those that are held back to repeat their nonces: whose turn it is, or `all` that have not.
+    /// Requests nonces from held-back addresses: from those whose turn it is, or with `all` from every one without a
+    /// proof.
     fn ask_for_proofs(&mut self, all: bool, with: &mut Surroundings<'_>) {
         let (stream, reader, what, waiting) = (self.id, self.reader.id, Wanted::Descriptor, None);
         for (challenger, report_to) in self.challengers.ask(with.now, all) {
@@ -189,7 +191,7 @@ impl Stream {
         }
     }
 
-    /// Believes another address, and takes in what it sent meanwhile.
+    /// Believes another address, and takes the datagrams held of it.
     pub(super) fn take_over(&mut self, ip: IpAddr, with: &mut Surroundings<'_>) {
         let Some(Successor { epoch, held, displaced, dropped }) = self.challengers.take(ip) else { return };
         self.drop_held(dropped);
@@ -200,7 +202,7 @@ impl Stream {
         }
         match (&mut self.current, held.last()) {
             (Some(state), Some(newest)) if state.epoch == epoch => state.moves_to(newest.from),
-            // Reports on the epoch before still go to where it was.
+            // Reports on the previous epoch are still sent to its address.
             (Some(state), _) if state.epoch < epoch => state.pin.moves_to(ip),
             (Some(_) | None, _) => {}
         }
@@ -216,7 +218,7 @@ impl Stream {
         }
     }
 
-    /// Takes in a datagram that was held back.
+    /// Takes a datagram that was held back.
     fn take_held(&mut self, bytes: &[u8], with: &mut Surroundings<'_>) {
         match Datagram::decode(bytes) {
             Ok(Datagram::Data(data)) => self.on_data(&data, with),

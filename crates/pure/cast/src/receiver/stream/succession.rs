@@ -1,4 +1,4 @@
-//! Succession of epochs: what an epoch says of its predecessor, accounts after a silence, and replaced epochs.
+//! Succession of epochs: reports on predecessors, accounts after a silence, and replaced epochs.
 //!
 //! Source: `docs/protocol/account.md`, rules 1 and 16.
 
@@ -13,7 +13,7 @@ use crate::receiver::outbox::Event;
 use crate::receiver::rivals::Rival;
 
 impl Stream {
-    /// Notes how far the predecessor came: its account, or one that follows it, covers what was not received.
+    /// Records how far the predecessor came: its account, or one that follows it, covers what was not received.
     pub(super) fn hear_of_predecessor(
         &mut self,
         word: &Predecessor,
@@ -35,7 +35,7 @@ impl Stream {
             let is_over =
                 |current: &ReceiverEpoch| state.epoch < current.epoch && current.epoch != successor.epoch;
             if self.current.as_ref().is_some_and(is_over) {
-                // Of two epochs whose clocks do not tell the order, the one that was current came first.
+                // Of two epochs whose clocks do not give the order, the one that was current came first.
                 self.retire(successor.epoch, with);
             }
             return self.tell_missed(state, word, with);
@@ -46,9 +46,9 @@ impl Stream {
         }
     }
 
-    /// Returns an epoch with an account for the samples that its successor reports and that were not received, if no open
-    /// account covers them: an epoch that had ended before this report, or one that began and ended unheard while the reader
-    /// waited.
+    /// Returns an epoch with an account for the samples that its successor reports and that were not received, if no
+    /// open account covers them: an epoch that had ended before this report, or one that began and ended unreceived
+    /// while the reader waited.
     fn missed_epoch(
         &mut self,
         word: &Predecessor,
@@ -65,7 +65,7 @@ impl Stream {
         if let Some(before) = epochs.max_by_key(|state| state.epoch).filter(precedes) {
             return Some(before.unheard_successor(with.next_key(), self.config, word.epoch));
         }
-        // Nothing was heard before, or a clock that was set hides the order.
+        // Nothing was received before, or a clock that was set hides the order.
         let description = Arc::clone(self.description.as_ref()?);
         let since = self.beginnings.missed(word, successor, description.schema.rate, now)?;
         let (identity, silence) = ((self.id, word.epoch), (since, with.arrival.from));
@@ -73,7 +73,7 @@ impl Stream {
             .filter(|state| state.can_precede(now, word))
     }
 
-    /// Counts everything that was missed of an epoch that has ended.
+    /// Accounts for everything that was missed of an epoch that is over.
     fn tell_missed(&mut self, mut state: ReceiverEpoch, word: &Predecessor, with: &mut Surroundings<'_>) {
         let (stream, epoch, description) = (self.id, state.epoch, Arc::clone(&state.description));
         let per_sample = u64::from(description.schema.elements_per_sample());
@@ -90,7 +90,7 @@ impl Stream {
         self.keep_replaced(state, with);
     }
 
-    /// Keeps a replaced epoch until its account is settled; of too many the oldest is cut.
+    /// Keeps a replaced epoch until its account is settled; beyond the maximum the oldest is cut.
     fn keep_replaced(&mut self, state: ReceiverEpoch, with: &mut Surroundings<'_>) {
         if state.ended {
             self.departed = self.departed.take().into_iter().chain([state]).max_by_key(|state| state.epoch);
@@ -102,8 +102,8 @@ impl Stream {
         self.replaced.push(state);
     }
 
-    /// Begins another account of an epoch that had fallen silent, where the last one ended: it counts what was lost in the
-    /// silence as missing.
+    /// Begins another account of an epoch that had fallen silent, where the last one ended: losses during the silence
+    /// count as missing.
     pub(super) fn resume(
         &mut self,
         head: &Numbered,
@@ -112,7 +112,7 @@ impl Stream {
         let ended = self.current.take()?;
         let position = ended.ledger.horizon_position();
         if head.position() < position {
-            // The rest of a sample that the account before has given up: it came, and cannot be used.
+            // The rest of a sample that the previous account has given up: received, but unusable.
             with.stats.after_end += 1;
             self.beginnings.came_too_early(head.epoch, head.number);
             self.current = Some(ended);
@@ -140,7 +140,7 @@ impl Stream {
         self.current.insert(state)
     }
 
-    /// Retires the current epoch: its account settles, but takes in nothing new.
+    /// Retires the current epoch: its account settles, but takes no new data.
     pub(super) fn retire(&mut self, successor: Epoch, with: &mut Surroundings<'_>) {
         let Some(mut state) = self.current.take() else { return };
         self.unusable.remember(state.epoch, state.ledger.next_number().saturating_sub(1));
@@ -151,24 +151,24 @@ impl Stream {
             self.rivals.replaced(state.epoch, with.now, Some(state.report_address()));
         }
         if successor < state.epoch {
-            // The next may be as early again, and its descriptor is to be waited for.
+            // The next epoch may start as early again, and its descriptor is awaited.
             self.introduced = Some(successor);
         }
         self.keep_replaced(state, with);
         self.departed.take_if(|departed| departed.epoch > successor);
     }
 
-    /// Finds the replaced epoch that a datagram belongs to, and notices when that epoch goes on.
+    /// Returns the replaced epoch of a datagram, and detects that this epoch continues.
     ///
-    /// It is still told what it had missed, but nothing beyond its horizon: the later start has won. If the
-    /// winner has ended and the other goes on, the other is listened to again.
+    /// It still takes datagrams that it missed, but none beyond its horizon: the later start has won. If the winner
+    /// has ended and the other continues, the other becomes current again.
     pub(super) fn replaced_epoch(
         &mut self,
         head: &Numbered,
         with: &mut Surroundings<'_>,
     ) -> Option<&mut ReceiverEpoch> {
         with.stats.replaced += 1;
-        // Another publisher of the name is listened to: this one's beginning is not waited for.
+        // Another publisher of the name is current: the beginning of this one is not awaited.
         self.beginnings.begun(head.epoch);
         let winner = self.current.as_ref().map(|state| (state.epoch, state.ended))?;
         match (self.rivals.heard(head.epoch, with.now), winner) {
