@@ -1,19 +1,19 @@
-//! Balance sheets: what is shown of a ledger at one moment, and the check that it adds up.
+//! Balance sheets: a view of a ledger at one moment, and the check that it adds up.
 
 use core::fmt;
 
 use crate::{Gap, StageCounts};
 
-/// Where an account stands.
+/// State of an account.
 ///
 /// Source: `docs/protocol/account.md`, rule 13.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccountState {
-    /// The stream goes on.
+    /// The stream continues.
     Open,
     /// The final tally was seen and nothing is in flight or unsettled.
     Closed,
-    /// The reader left; the law holds up to the first number neither received nor missing.
+    /// The reader left; the law holds up to the first number that is neither received nor missing.
     Cut,
     /// The publisher fell silent or began a new epoch without a final tally; the tail is unknown.
     Unconfirmed,
@@ -26,19 +26,19 @@ pub struct NetworkRows {
     pub first: u64,
     /// One more than the highest number seen, H.
     pub next: u64,
-    /// Datagrams handed over by the socket.
+    /// Datagrams read from the socket.
     pub received: u64,
     /// Datagrams lost, by stage.
     pub lost: StageCounts,
-    /// Datagrams for whose loss no evidence came in time.
+    /// Lost datagrams without evidence in time.
     pub unexplained: u64,
     /// Datagrams declared missing that still wait for evidence.
     pub unsettled: u64,
     /// Datagrams neither received nor declared missing.
     pub in_flight: u64,
-    /// Datagrams seen again: outside the law.
+    /// Datagrams received again, outside the law.
     pub duplicates: u64,
-    /// Datagrams with a number below the first: outside the law.
+    /// Datagrams with a number below the first, outside the law.
     pub before_join: u64,
 }
 
@@ -51,11 +51,11 @@ pub struct ReaderRows {
     pub next: u64,
     /// Elements per sample, E.
     pub per_sample: u32,
-    /// Elements handed to the reader.
+    /// Elements delivered to the reader.
     pub delivered: u64,
     /// Elements lost, by stage.
     pub lost: StageCounts,
-    /// Elements for whose loss no evidence came in time.
+    /// Lost elements without evidence in time.
     pub unexplained: u64,
     /// Elements declared missing that still wait for evidence.
     pub unsettled: u64,
@@ -66,26 +66,26 @@ pub struct ReaderRows {
 /// An account at one moment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Account {
-    /// Where it stands.
+    /// State of the account.
     pub state: AccountState,
-    /// Datagrams; `None` for a reader that has no socket of its own.
+    /// Network counters; `None` for a reader without a socket of its own.
     pub datagrams: Option<NetworkRows>,
-    /// Elements.
+    /// Reader counters.
     pub elements: ReaderRows,
-    /// The newest gaps in the order of the stream, as far as they are remembered.
+    /// The newest gaps in the order of the stream, up to the number remembered.
     pub gaps: Vec<Gap>,
 }
 
-/// An account that does not add up, and by how much. It is a defect of ours.
+/// An account that does not add up, which is a defect of this program, with both sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the {account} account does not balance: {expected} {unit} since joining, {counted} accounted for",
     unit = unit_of(.account))]
 pub struct Imbalance {
-    /// Which account: `network`, `reader` or `sample`.
+    /// Name of the account: `network`, `reader` or `sample`.
     pub account: &'static str,
-    /// What joining point and horizon say.
+    /// Count from join point and horizon.
     pub expected: u64,
-    /// What the rows add up to.
+    /// Sum of the rows.
     pub counted: u64,
 }
 
@@ -98,7 +98,7 @@ fn unit_of(account: &str) -> &'static str {
 }
 
 impl AccountState {
-    /// Returns the name, the same everywhere.
+    /// Returns the name, the same in all outputs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -137,7 +137,7 @@ impl ReaderRows {
         balance("reader", (self.next - self.first) * u64::from(self.per_sample), counted)
     }
 
-    /// Returns how many elements are lost, explained or not.
+    /// Returns the number of lost elements, explained or not.
     #[must_use]
     pub fn missing(&self) -> u64 {
         self.lost.total() + self.unexplained + self.unsettled
@@ -160,13 +160,13 @@ impl Account {
         self.gaps.iter().try_for_each(|gap| balance("gap", gap.len(), missing(gap)))
     }
 
-    /// Tells whether the law holds.
+    /// Returns whether the law holds.
     #[must_use]
     pub fn balanced(&self) -> bool {
         self.check().is_ok()
     }
 
-    /// Tells whether the law holds and nothing is pending.
+    /// Returns whether the law holds and nothing is pending.
     #[must_use]
     pub fn closed(&self) -> bool {
         let pending = self.datagrams.map_or(0, |rows| rows.in_flight + rows.unsettled)
@@ -175,7 +175,7 @@ impl Account {
         self.balanced() && pending == 0 && self.state != AccountState::Open
     }
 
-    /// Tells whether the account is closed and every loss has its stage.
+    /// Returns whether the account is closed and every loss has its stage.
     #[must_use]
     pub fn explained(&self) -> bool {
         let unexplained = self.datagrams.map_or(0, |rows| rows.unexplained) + self.elements.unexplained;

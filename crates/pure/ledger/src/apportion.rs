@@ -1,13 +1,13 @@
-//! Sharing a count out by weights when ranges are not known.
+//! Apportioning a count by weights when ranges are not known.
 
-/// Shares `total` out in proportion to `weights`, the rounding going to the largest remainders.
+/// Apportions `total` in proportion to `weights`; the rounding goes to the largest remainders.
 ///
-/// The shares add up to `total` exactly; of equal remainders the earlier weight is served first.
+/// The shares add up to `total` exactly; of equal remainders the earlier weight comes first.
 ///
 /// Source: `docs/protocol/account.md`, rule 10 (the method of Hamilton).
 ///
 /// # Panics
-/// If `total` is not zero and no weight is positive: then there is nobody to share among.
+/// If `total` is not zero and no weight is positive.
 pub(crate) fn apportion(total: u64, weights: &[u64]) -> Vec<u64> {
     let sum: u128 = weights.iter().copied().map(u128::from).sum();
     if total == 0 {

@@ -1,9 +1,9 @@
 //! Bracketed evidence: counts that are known to fall between two datagrams, but not on which ones.
 //!
-//! A socket's drop counter says how many datagrams it refused between two that were read from it; the
-//! publisher's running totals say how many it withheld between two tallies. Such a count explains missing
-//! numbers inside its bracket, oldest first, and never more of them than it counted (`docs/protocol/account.md`, rule 9).
-//! One socket may carry several streams, so the brackets belong to the socket and are shared by its ledgers.
+//! A socket's drop counter gives the number of datagrams it refused between two that were read from it; the
+//! publisher's running totals give the number withheld between two tallies. Such a count explains missing numbers
+//! inside its bracket, oldest first, and never more of them than it counted (`docs/protocol/account.md`, rule 9). One
+//! socket may carry several streams, so the brackets belong to the socket and are shared by its ledgers.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -13,44 +13,44 @@ use units::Instant;
 
 use crate::{EvidenceSource, Stage, StageCounts};
 
-/// Names one ledger among those that share a socket.
+/// Key of one ledger among those that share a socket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LedgerKey(pub u32);
 
-/// How long a bracket is kept: longer than any number waits for evidence, so that a released one finds it.
+/// Lifetime of a bracket: longer than any number waits for evidence, so that a released count finds its bracket.
 const BRACKET_MEMORY: Duration = Duration::from_secs(60);
-/// The most brackets of a kind kept at once; beyond, the oldest is closed and its rest shown as unmatched.
+/// Maximum number of brackets of a kind; beyond it the oldest is closed and its rest becomes unmatched.
 ///
-/// More than there are gaps that wait for evidence: under overload each may have a bracket of its own, which must
-/// still be there when the gap settles.
+/// More than the number of gaps that wait for evidence: under overload each may have a bracket of its own, which must
+/// still exist when the gap settles.
 const MAX_BRACKETS: usize = 16_384;
-/// The most spans of all brackets of a socket: with many streams each bracket has many, and memory is what overload
-/// must not take.
+/// Maximum number of spans of all brackets of a socket: with many streams each bracket has many, and memory use must
+/// stay bounded under overload.
 const MAX_SPANS: usize = 1 << 18;
 
-/// The most brackets in which a ledger is looked for that was opened below its first datagram: the newest.
+/// Number of newest brackets searched for a ledger that was opened below its first datagram.
 const MAX_OPENED_BELOW: usize = 1_024;
 
-/// How many brackets below and above a number that was dropped out of its order are looked at: more than datagrams are
-/// usually overtaken by.
+/// Number of brackets checked below and above a number that was dropped out of order: more than the usual extent of
+/// reordering.
 const NEARBY: usize = 64;
 
-/// What a socket's drop counter counts by one.
+/// Unit of a socket's drop counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DropUnit {
     /// A datagram.
     #[default]
     Datagram,
-    /// A train of up to [`MAX_TRAIN`] datagrams that the kernel carries in one piece (`UDP_GRO`): how many they were is
-    /// not known, and what is put down to it is a bound.
+    /// A train of up to [`MAX_TRAIN`] datagrams that the kernel handles as one (`UDP_GRO`): their number is not
+    /// known, and counts attributed to it are bounds.
     Train,
 }
 
-/// The most datagrams that the kernel carries in one piece.
+/// Maximum number of datagrams that the kernel handles as one.
 pub const MAX_TRAIN: u64 = 64;
 
 impl DropUnit {
-    /// Returns how many datagrams are gone at most when the counter rises by one.
+    /// Returns the maximum number of datagrams dropped when the counter rises by one.
     const fn datagrams_at_most(self) -> u64 {
         match self {
             Self::Datagram => 1,
@@ -62,12 +62,11 @@ impl DropUnit {
 /// The counts of one socket that wait to be matched with missing numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Brackets {
-    /// What the socket dropped, in the order of time and so of numbers: later brackets begin and end at higher ones.
+    /// Drops of the socket, in the order of time and so of numbers: later brackets begin and end at higher ones.
     socket: VecDeque<Bracket>,
-    /// What publishers withheld, in the order of time.
+    /// Datagrams withheld by publishers, in the order of time.
     tallies: VecDeque<Bracket>,
-    /// For every ledger with an open span, the oldest bracket that has one: so a stream that is silent costs
-    /// the others of its socket nothing.
+    /// Oldest bracket with an open span of each ledger: a silent stream costs the others of its socket nothing.
     open: BTreeMap<LedgerKey, BracketId>,
     next_id: u64,
     unmatched: StageCounts,
@@ -81,11 +80,11 @@ struct Bracket {
     id: BracketId,
     stage: Stage,
     since: Instant,
-    /// What was counted: datagrams, or trains of them.
+    /// The rise of the counter, in datagrams or in trains.
     rise: u64,
-    /// How many datagrams it may still explain.
+    /// Number of datagrams that it may still explain.
     remaining: u64,
-    /// How many it has explained.
+    /// Number of datagrams that it has explained.
     explained: u64,
     origin: Origin,
     /// Sorted by ledger.
@@ -102,7 +101,7 @@ enum Origin {
 #[derive(Clone, Debug)]
 struct Span {
     ledger: LedgerKey,
-    /// The lowest of them: one behind what had been read, or none had been.
+    /// The lowest of them: the number after the last one read, or 0.
     from: u64,
     before: Option<u64>,
 }
@@ -116,10 +115,10 @@ pub(crate) struct Match {
 }
 
 impl Brackets {
-    /// Notes that the socket's drop counter rose by `rise` since the last datagram read from it.
+    /// Records that the socket's drop counter rose by `rise` since the last datagram read from it.
     ///
-    /// `ledgers` holds for every stream of the socket its ledger and the highest number seen so far; each span
-    /// stays open until [`Brackets::read`] closes it with the stream's next datagram.
+    /// `ledgers` holds for every stream of the socket its ledger and the highest number seen so far; each span stays
+    /// open until [`Brackets::read`] closes it with the stream's next datagram.
     pub fn socket_drops_rose(
         &mut self,
         now: Instant,
@@ -143,12 +142,12 @@ impl Brackets {
         self.add(now, Stage::ReceiverSocketBuffer, rise, Origin::SocketDrops(unit), spans);
     }
 
-    /// Notes that `ledger` was opened at the beginning of its epoch although the first datagram of it that was read has this
-    /// number: what the socket dropped before may have been below it.
+    /// Records that `ledger` was opened at the beginning of its epoch although its first datagram read has this
+    /// number: earlier drops of the socket may have lower numbers.
     pub fn opened_below(&mut self, ledger: LedgerKey, number: u64) {
         let most_spans = MAX_SPANS / self.socket.len().max(1);
         let newest = self.socket.iter_mut().rev().take(MAX_OPENED_BELOW);
-        // The brackets that know a ledger lie behind those that do not.
+        // The brackets that know a ledger come after those that do not.
         for bracket in newest.take_while(|bracket| bracket.spans.len() < most_spans) {
             if let Err(index) = bracket.spans.binary_search_by_key(&ledger, |span| span.ledger) {
                 bracket.spans.insert(index, Span { ledger, from: 0, before: Some(number) });
@@ -156,7 +155,7 @@ impl Brackets {
         }
     }
 
-    /// Notes that a datagram of `ledger` was read: what was dropped before it has a lower number.
+    /// Records that a datagram of `ledger` was read: datagrams dropped before it have lower numbers.
     pub fn read(&mut self, ledger: LedgerKey, number: u64) {
         let Some(oldest) = self.open.remove(&ledger) else { return };
         let first = self.socket.partition_point(|bracket| bracket.id < oldest);
@@ -165,13 +164,13 @@ impl Brackets {
             if number >= span.from {
                 span.before = Some(number);
             } else {
-                // Reordered: it left before the drops, and the next one tells where they ended.
+                // Reordered: it was queued before the drops, and the next datagram marks their end.
                 self.open.entry(ledger).or_insert(bracket.id);
             }
         }
     }
 
-    /// Notes that the publisher's total for `stage` rose by `rise` more than it named between two tallies.
+    /// Records that the publisher's total for `stage` rose between two tallies by `rise` more than their ranges.
     pub fn tally_totals_rose(
         &mut self,
         now: Instant,
@@ -184,13 +183,13 @@ impl Brackets {
         self.add(now, stage, rise, Origin::TallyTotals, spans);
     }
 
-    /// Returns what the closed brackets counted beyond what was missing, by stage: shown, never hidden.
+    /// Returns the surplus of the closed brackets over missing datagrams, by stage; always reported.
     #[must_use]
     pub const fn unmatched(&self) -> &StageCounts {
         &self.unmatched
     }
 
-    /// Forgets brackets that nothing can refer to any more; their rest becomes unmatched.
+    /// Drops brackets that no ledger can refer to any more; their rest becomes unmatched.
     pub fn expire(&mut self, now: Instant) {
         for brackets in [&mut self.socket, &mut self.tallies] {
             while brackets.front().is_some_and(|bracket| now.since(bracket.since) > BRACKET_MEMORY) {
@@ -217,7 +216,7 @@ impl Brackets {
         brackets.push_back(Bracket { id, stage, since: now, rise, remaining, explained: 0, origin, spans });
     }
 
-    /// Takes from the brackets what they can explain of `numbers`: earlier stages and older counts first.
+    /// Takes from the brackets the counts that explain `numbers`: earlier stages and older counts first.
     ///
     /// Cost: logarithmic in the socket's brackets, linear in those of tallies that are not used up.
     pub(crate) fn explain(&mut self, ledger: LedgerKey, numbers: Range<u64>) -> Vec<Match> {
@@ -236,8 +235,8 @@ impl Brackets {
         matches
     }
 
-    /// Takes from the socket's brackets what was counted of `numbers`, of which it is known otherwise that the socket
-    /// dropped them: so it explains no others. Returns those that no bracket counts yet.
+    /// Takes from the socket's brackets the counts of `numbers` that the socket dropped by exact evidence, so that
+    /// they explain no others. Returns the numbers that no bracket counts yet.
     pub(crate) fn take_named(&mut self, ledger: LedgerKey, numbers: Range<u64>) -> Vec<Range<u64>> {
         let mut rest = vec![numbers.clone()];
         let first = self.socket.partition_point(|bracket| bracket.ends_below(ledger, numbers.start));
@@ -251,8 +250,8 @@ impl Brackets {
         rest
     }
 
-    /// Takes as many from the brackets next to `numbers`: what arrives out of order is dropped between datagrams that do
-    /// not stand around it. Returns how many were found.
+    /// Takes as many counts from the brackets next to `numbers`: a datagram that arrives out of order may
+    /// be dropped between datagrams whose numbers do not enclose it. Returns how many were found.
     pub(crate) fn take_nearby(&mut self, ledger: LedgerKey, numbers: Range<u64>) -> u64 {
         let first = self.socket.partition_point(|bracket| bracket.ends_below(ledger, numbers.start));
         let mut missing = numbers.end - numbers.start;
@@ -268,7 +267,7 @@ impl Brackets {
         numbers.end - numbers.start - missing
     }
 
-    /// Gives `count` back to a bracket whose number turned up after all.
+    /// Returns `count` to a bracket whose datagram arrived after all.
     pub(crate) fn release(&mut self, id: BracketId, count: u64) {
         for brackets in [&mut self.socket, &mut self.tallies] {
             if let Ok(index) = brackets.binary_search_by_key(&id, |bracket| bracket.id) {
@@ -288,18 +287,18 @@ fn forget_oldest(brackets: &mut VecDeque<Bracket>, unmatched: &mut StageCounts) 
 }
 
 impl Bracket {
-    /// Returns what was counted and explains nothing: of a train it is enough that one of its datagrams is missing.
+    /// Returns the count that explains nothing; a train is explained once one of its datagrams is missing.
     const fn unmatched(&self) -> u64 {
         self.rise.saturating_sub(self.explained)
     }
 
-    /// Tells whether all it may explain of a ledger lies below `number`. Of a ledger that it does not know it explains
-    /// nothing: that one began later.
+    /// Returns whether all it may explain of a ledger is below `number`. It explains nothing of a ledger that began
+    /// later.
     fn ends_below(&self, ledger: LedgerKey, number: u64) -> bool {
         self.span(ledger).is_none_or(|span| span.before.is_some_and(|before| before <= number))
     }
 
-    /// Tells whether all it may explain of a ledger lies at `number` or above.
+    /// Returns whether all it may explain of a ledger is at `number` or above.
     fn begins_behind(&self, ledger: LedgerKey, number: u64) -> bool {
         self.span(ledger).is_some_and(|span| span.from > number)
     }
@@ -312,7 +311,7 @@ impl Bracket {
         self.spans.binary_search_by_key(&ledger, |span| span.ledger).ok().map(|index| &mut self.spans[index])
     }
 
-    /// Takes the oldest numbers of `part` that fall into this bracket; returns what it leaves.
+    /// Takes the oldest numbers of `part` that fall into this bracket; returns the rest.
     fn explain(&mut self, ledger: LedgerKey, part: Range<u64>, matches: &mut Vec<Match>) -> Vec<Range<u64>> {
         let Some(span) = self.span(ledger) else { return vec![part] };
         let start = part.start.max(span.from);

@@ -1,4 +1,4 @@
-//! One gap as the ledger keeps it: which of its numbers died where, and what follows for its elements.
+//! One gap in the ledger: the attribution of its numbers, and the resulting classes of its elements.
 
 use core::ops::Range;
 
@@ -9,8 +9,8 @@ use crate::brackets::{BracketId, Brackets, LedgerKey};
 use crate::shares::Shares;
 use crate::{Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 
-/// The most single datagrams counted as late in one gap, and the most runs of different attribution: more than any
-/// sound network shows, so that a forger cannot make a gap grow. What goes beyond is not counted.
+/// Maximum number of late datagrams recorded singly in one gap, and of runs of different attribution: more than any
+/// healthy network shows, so that forged datagrams cannot make a gap grow. Further ones are not counted.
 const MAX_DETAILS: usize = 4_096;
 
 /// A declared gap with the attributions of its numbers.
@@ -19,30 +19,30 @@ pub(crate) struct Entry {
     pub(crate) gap: Gap,
     pub(crate) declared: Instant,
     pub(crate) cause: Cause,
-    /// The time for evidence is over: what has no attribution now is unexplained.
+    /// True once the time for evidence has passed: numbers without attribution are then unexplained.
     pub(crate) expired: bool,
     /// The gap's datagrams by class; `gap` itself holds the elements.
     pub(crate) datagrams: Shares,
     /// The attributions of numbers, sorted and disjoint. A number without one is unsettled.
     attributions: Vec<Attribution>,
-    /// Numbers that the socket dropped by exact evidence, which its counter has not told of yet.
+    /// Numbers that the socket dropped by exact evidence and that its counter does not include yet.
     uncounted: RangeSet,
-    /// Numbers that came late, with the elements they carried.
+    /// Numbers that arrived late, with the elements they carried.
     late: Vec<(u64, Range<u64>)>,
     /// Elements that never had a number, with their stage.
     skipped: Vec<(Range<u64>, Stage)>,
-    /// Elements that the publisher's totals say never had a number, without telling which.
+    /// Elements that never had a number according to the publisher's totals, without their positions.
     skipped_by_totals: StageCounts,
 }
 
-/// What made numbers missing.
+/// Reason for declaring numbers missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
-    /// So many numbers above them came.
+    /// Enough higher numbers arrived.
     Overtaken,
-    /// A tally said that they had been sent, and they did not come in time.
+    /// A tally reported them as sent, and they did not arrive in time.
     Awaited,
-    /// Nothing can come: there is no number, or nobody listens any more.
+    /// None can arrive: there is no number, or the reader has left.
     Certain,
 }
 
@@ -96,17 +96,18 @@ impl Entry {
         }
     }
 
-    /// Tells whether a number is among those missing here and has not come late.
+    /// Returns whether a number is among those missing here and has not arrived late.
     pub(crate) fn misses(&self, number: u64) -> bool {
         self.gap.numbers.contains(&number)
             && self.late.len() < MAX_DETAILS
             && !self.late.iter().any(|(late, _)| *late == number)
     }
 
-    /// Puts numbers down to a stage on exact evidence; returns what that moved from another class.
+    /// Attributes numbers to a stage on exact evidence; returns what that moved from another class.
     ///
-    /// Exact beats bracketed, and between two exact ones the earlier stage on the way wins. Once the time for evidence
-    /// is over the socket's counter has been matched: then it is put down to the socket only as far as that has
+    /// Exact evidence takes precedence over bracketed evidence, and of two exact ones the earlier stage along the
+    /// path. Once the time for evidence has passed, the socket's counter has been matched: numbers are then
+    /// attributed to the socket only as far as it has counted more.
     /// counted more.
     pub(crate) fn name_exactly(
         &mut self,
@@ -145,7 +146,7 @@ impl Entry {
         moved
     }
 
-    /// Leaves of `open` what the socket's counter has counted and not been matched with.
+    /// Keeps in `open` only numbers for which the socket's counter has an unmatched count.
     fn leave_what_is_matched(&self, open: &mut RangeSet, ledger: LedgerKey, brackets: &mut Brackets) {
         for attribution in
             self.attributions.iter().filter(|attribution| matches!(attribution.basis, Basis::Bracketed(..)))
@@ -159,13 +160,14 @@ impl Entry {
         }
     }
 
-    /// Looks whether the socket's counter has told of what it dropped by exact evidence: so it explains no others.
+    /// Matches exact evidence of the socket's drops with its counter, so that these counts explain no others.
     pub(crate) fn count_named(&mut self, ledger: LedgerKey, brackets: &mut Brackets) {
         let uncounted = core::mem::take(&mut self.uncounted);
         self.uncounted.extend(uncounted.iter().flat_map(|numbers| brackets.take_named(ledger, numbers)));
     }
 
-    /// The same once the counter has had time to tell: what it dropped is in what it counted, if not where its number is.
+    /// Matches the remaining exact evidence once the counter has had time to rise: the counts include it, but not
+    /// necessarily in the bracket of its number.
     pub(crate) fn count_named_anywhere(&mut self, ledger: LedgerKey, brackets: &mut Brackets) {
         self.count_named(ledger, brackets);
         for numbers in core::mem::take(&mut self.uncounted).iter() {
@@ -173,12 +175,12 @@ impl Entry {
         }
     }
 
-    /// Tells whether the socket's counter has yet to tell of what it dropped by exact evidence.
+    /// Returns whether the socket's counter does not include some drops of exact evidence yet.
     pub(crate) fn awaits_count(&self) -> bool {
         !self.uncounted.is_empty()
     }
 
-    /// Puts elements down to a stage before numbering.
+    /// Attributes elements to a stage before numbering.
     pub(crate) fn name_skipped(&mut self, positions: Range<u64>, stage: Stage) {
         let start = positions.start.max(self.gap.positions.start);
         let end = positions.end.min(self.gap.positions.end);
@@ -196,7 +198,7 @@ impl Entry {
         self.give_totals_back(stage);
     }
 
-    /// Takes back what totals had explained and a name now explains better.
+    /// Withdraws an explanation by totals that exact evidence replaces.
     fn give_totals_back(&mut self, named: Stage) {
         for stage in core::iter::once(named).chain(Stage::ALL) {
             let excess = self.count_elements_with_stage().total().saturating_sub(self.gap.len());
@@ -204,9 +206,9 @@ impl Entry {
         }
     }
 
-    /// Tells whether these elements are missing here and not yet known to belong to anything else.
+    /// Returns whether these elements are missing here and not yet known to belong to another number.
     pub(crate) fn could_have_held(&self, positions: &Range<u64>) -> bool {
-        // A tally between two holes of the source stands inside what is one hole to everybody else.
+        // A tally between two holes of the source is inside what all other parties see as one hole.
         let overlaps = |range: &Range<u64>| {
             !positions.is_empty() && range.start < positions.end && positions.start < range.end
         };
@@ -216,18 +218,18 @@ impl Entry {
             && !self.skipped.iter().any(|(range, _)| overlaps(range))
     }
 
-    /// Returns how many elements have no stage and cannot get one from a number: none is missing here.
+    /// Returns the number of elements without a stage that cannot get one from a number: no number is missing here.
     pub(crate) fn elements_without_stage(&self) -> u64 {
         let carriers = self.gap.numbers.end - self.gap.numbers.start - self.late.len() as u64;
         if carriers > 0 { 0 } else { self.gap.len() - self.count_elements_with_stage().total() }
     }
 
-    /// Puts elements that never had a number down to a stage by the publisher's totals.
+    /// Attributes elements that never had a number to a stage by the publisher's totals.
     pub(crate) fn name_skipped_by_totals(&mut self, stage: Stage, count: u64) {
         self.skipped_by_totals[stage] += count;
     }
 
-    /// Notes that a number arrived after all; returns what its loss had been attributed to, if to anything.
+    /// Records that a number arrived after all; returns the attribution of its loss, if any.
     pub(crate) fn arrived_late(
         &mut self,
         number: u64,
@@ -263,7 +265,7 @@ impl Entry {
         self.expired = true;
     }
 
-    /// Removes the attributions of `numbers`, gives counts back to their brackets and tells what was removed.
+    /// Removes the attributions of `numbers`, returns counts to their brackets and reports what was removed.
     fn clear(&mut self, numbers: Range<u64>, brackets: &mut Brackets) -> Vec<(AttributedStage, u64)> {
         self.uncounted.remove(numbers.clone());
         let mut moved = Vec::new();
@@ -288,7 +290,7 @@ impl Entry {
         moved
     }
 
-    /// Counts datagrams and elements anew from the attributions.
+    /// Recounts datagrams and elements from the attributions.
     pub(crate) fn recount(&mut self) {
         self.datagrams = self.count_datagrams();
         let (elements, apportioned) = self.count_elements();
@@ -305,7 +307,7 @@ impl Entry {
         shares
     }
 
-    /// Counts the numbers that have not come at all.
+    /// Counts the numbers that have not arrived at all.
     fn count_carriers(&self) -> Shares {
         let mut shares = Shares::default();
         for attribution in &self.attributions {
@@ -320,7 +322,7 @@ impl Entry {
         shares
     }
 
-    /// Counts the elements whose stage is known without asking their numbers.
+    /// Counts the elements whose stage is known without their numbers.
     fn count_elements_with_stage(&self) -> Shares {
         let mut elements = Shares { lost: self.skipped_by_totals, ..Shares::default() };
         for (_, range) in &self.late {
@@ -332,7 +334,7 @@ impl Entry {
         elements
     }
 
-    /// Counts the elements by class, and tells whether shares had to be guessed by the numbers.
+    /// Counts the elements by class; returns also whether shares had to be apportioned by the numbers.
     fn count_elements(&self) -> (Shares, bool) {
         let mut elements = self.count_elements_with_stage();
         let rest = self.gap.len() - elements.total();

@@ -1,12 +1,12 @@
-//! Missing runs of a stream, as readers, pages and archives see them.
+//! Missing runs of a stream, for readers, pages and archives.
 
 use core::fmt;
 use core::ops::Range;
 
 use crate::{DropUnit, KernelName, MAX_TRAIN, Stage, StageCounts};
 
-/// The highest position that an account reaches, one behind its last element, and the highest running total: up to
-/// there nothing that an account adds up comes near the end of 64 bits.
+/// Largest position of an account, one behind its last element, and largest running total: within it no sum of an
+/// account comes near the limit of 64 bits.
 ///
 /// Units: elements; at 10⁹ of them per second 36 years.
 pub const MAX_POSITION: u64 = 1 << 60;
@@ -17,9 +17,9 @@ pub const MAX_POSITION: u64 = 1 << 60;
 /// [`GapKind::Missing`]; late datagrams stay in their gap, under stage `late`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gap {
-    /// Names the gap within its stream, epoch and receiver; later news of it carry the same id.
+    /// Identifier of the gap within its stream, epoch and receiver; later updates carry the same id.
     pub id: u64,
-    /// What kind of absence it is.
+    /// Kind of absence.
     pub kind: GapKind,
     /// The missing elements. Units: position = sample index × elements per sample + element of the sample.
     pub positions: Range<u64>,
@@ -27,50 +27,50 @@ pub struct Gap {
     pub numbers: Range<u64>,
     /// Elements lost, by stage.
     pub lost: StageCounts,
-    /// Elements for which no evidence came in time.
+    /// Lost elements without evidence in time.
     pub unexplained: u64,
     /// Elements still waiting for evidence.
     pub unsettled: u64,
-    /// Tells that elements were shared out among several stages because their ranges are not known.
+    /// True if elements were apportioned among several stages because their ranges are not known.
     pub apportioned: bool,
-    /// What the stages rest on.
+    /// Evidence for the stages.
     pub evidence: Vec<Evidence>,
 }
 
-/// Says why a gap that somebody else tells of cannot be one.
+/// Reason why a gap reported by another process is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnsoundGap {
     /// It holds no element, or goes backwards.
     #[error("a gap over positions {start} to {end} holds no element")]
     Empty {
-        /// Where it begins.
+        /// First position.
         start: u64,
-        /// Where it ends.
+        /// Position after the last.
         end: u64,
     },
-    /// It lies where no account comes.
+    /// It ends beyond the largest position.
     #[error("a gap ends at position {0}, beyond {MAX_POSITION}")]
     Beyond(u64),
-    /// Its datagrams go backwards.
-    #[error("a gap's datagram numbers go back from {start} to {end}")]
+    /// Its datagram numbers go backwards.
+    #[error("a gap's datagram numbers run backwards from {start} to {end}")]
     Numbers {
-        /// The first.
+        /// First number.
         start: u64,
-        /// One behind the last.
+        /// Number after the last.
         end: u64,
     },
-    /// Its stages, `unexplained` and `unsettled` do not add up to it.
+    /// Its stages, `unexplained` and `unsettled` do not add up to its elements.
     #[error("a gap accounts for {counted} elements where {expected} are missing")]
     Unbalanced {
-        /// What its positions and its kind say.
+        /// Elements by its positions and its kind.
         expected: u64,
-        /// What its rows add up to.
+        /// Sum of its rows.
         counted: u128,
     },
 }
 
-/// What kind of absence a gap is.
+/// Kind of absence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GapKind {
     /// Elements were lost: part of an account.
@@ -81,20 +81,20 @@ pub enum GapKind {
     ReaderAbsent,
 }
 
-/// One reason to put a loss down to a stage.
+/// Evidence that attributes a loss to a stage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Evidence {
-    /// The stage it speaks for.
+    /// The stage.
     pub stage: Stage,
-    /// How much of the gap it explains.
+    /// Number of lost datagrams or elements that it explains.
     pub count: u64,
-    /// What `count` counts.
+    /// Unit of `count`.
     pub unit: Unit,
-    /// Where it comes from.
+    /// Origin of the evidence.
     pub source: EvidenceSource,
 }
 
-/// What a count of evidence counts.
+/// Unit of a count of evidence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Whole datagrams.
@@ -103,13 +103,13 @@ pub enum Unit {
     Elements,
 }
 
-/// Where evidence comes from; displays with the kernel's own names, so that people can search for them.
+/// Origin of evidence; displays with the kernel's own names, so that they can be searched for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum EvidenceSource {
-    /// A tally named the numbers or indices.
+    /// A tally listed the numbers or indices.
     TallyRange,
-    /// The publisher's running totals rose between two tallies by more than it named.
+    /// The publisher's running totals rose between two tallies by more than their ranges.
     TallyTotals {
         /// Number of the earlier tally.
         after: u64,
@@ -118,29 +118,29 @@ pub enum EvidenceSource {
     },
     /// The socket's drop counter rose between two datagrams read from it.
     SocketDrops {
-        /// By how much it rose in all.
+        /// Rise of the counter.
         rise: u64,
-        /// What it counts: of trains the count of datagrams is a bound.
+        /// Unit of the counter: of trains, the count of datagrams is a bound.
         unit: DropUnit,
         /// Number of the stream's last datagram before the rise.
         after: u64,
-        /// Number of its first datagram behind the rise, if one came.
+        /// Number of its first datagram after the rise, if one arrived.
         before: Option<u64>,
     },
-    /// The kernel freed the datagram unread, and was seen doing so.
+    /// The kernel was seen to free the datagram unread.
     DropEvent(KernelName),
-    /// A datagram came but could not be read, and its header told its number.
+    /// A datagram arrived unreadable, and its header gave its number.
     Malformed,
-    /// A datagram came after its gap had been declared.
+    /// A datagram arrived after its gap had been declared.
     LateArrival,
-    /// The publisher's sample totals rose between two tallies by more than it named.
+    /// The publisher's sample totals rose between two tallies by more than their ranges.
     SampleTotals,
     /// The ring's running totals, read after it had lapped the reader.
     RingTotals,
 }
 
 impl Gap {
-    /// Describes an absence outside accounts: of its positions nothing counts as lost.
+    /// Creates a gap for an absence outside accounts: none of its positions counts as lost.
     ///
     /// # Panics
     /// If the kind is [`GapKind::Missing`], which is part of an account.
@@ -160,7 +160,7 @@ impl Gap {
         }
     }
 
-    /// Describes elements that are missing and of which nothing more will be known.
+    /// Creates a gap of missing elements without further evidence.
     #[must_use]
     pub fn unexplained(positions: Range<u64>) -> Self {
         let (id, unexplained) = (positions.start, positions.end - positions.start);
@@ -168,11 +168,11 @@ impl Gap {
         Self { kind: GapKind::Missing, unexplained, ..outside }
     }
 
-    /// Checks a gap that another process tells of: it holds elements, below [`MAX_POSITION`], and its rows add up to
-    /// them, or to nothing where it lies outside accounts.
+    /// Checks a gap reported by another process: it holds elements, below [`MAX_POSITION`], and its rows add up to
+    /// them, or to zero outside accounts.
     ///
     /// # Errors
-    /// [`UnsoundGap`] with what is wrong.
+    /// [`UnsoundGap`] with the reason.
     pub fn check(&self) -> Result<(), UnsoundGap> {
         let Range { start, end } = self.positions;
         if start >= end {
@@ -195,25 +195,25 @@ impl Gap {
         }
     }
 
-    /// Tells whether every element has been put down to a stage or to `unexplained`.
+    /// Returns whether every element has been attributed to a stage or to `unexplained`.
     #[must_use]
     pub const fn settled(&self) -> bool {
         self.unsettled == 0
     }
 
-    /// Returns how many elements are missing.
+    /// Returns the number of missing elements.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.positions.end - self.positions.start
     }
 
-    /// Tells whether no element is missing, as when only a tally was lost.
+    /// Returns whether no element is missing, as when only a tally was lost.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// No more evidence is waited for: what is unsettled is unexplained.
+    /// Ends the wait for evidence: unsettled elements become unexplained.
     pub(crate) const fn give_up(&mut self) {
         self.unexplained += self.unsettled;
         self.unsettled = 0;
@@ -257,7 +257,7 @@ impl fmt::Display for Evidence {
                     DropUnit::Train => write!(formatter, ", each a train of up to {MAX_TRAIN}"),
                 }
             }
-            // What is missing at a checkpoint is no event of the kernel's.
+            // A hole at a checkpoint is no kernel event.
             EvidenceSource::DropEvent(reason) if reason.as_str().starts_with("HOLE") => {
                 write!(formatter, "{reason}")
             }

@@ -1,5 +1,5 @@
-//! The account of a reader behind a ring: what the bridge delivered since the reader joined, less what the
-//! ring took back before the reader came to it.
+//! The account of a reader behind a ring: elements that the bridge delivered since the reader joined, less those that
+//! the ring overwrote before the reader read them.
 
 mod lap;
 #[cfg(test)]
@@ -13,19 +13,19 @@ use crate::shares::Shares;
 use crate::{AccountState, Gap, GapKind, MAX_POSITION, ReaderRows, SampleRows, UnsoundGap};
 use lap::Lap;
 
-/// The most gaps a hop remembers one by one; older ones live on in the totals only, as in the socket's ledger.
+/// Maximum number of gaps that a hop remembers singly; older ones are only in the totals, as in the socket's ledger.
 const MAX_GAPS: usize = 8_192;
 
 /// A reader's running account over the records of a ring.
 ///
-/// Every record carries the elements that its epoch had delivered and missing before it, counted on over all
-/// accounts of the epoch. So a reader that was lapped takes differences: what had been delivered is
-/// `reader_lag`, what had been missing is missing here too, in the stages that the bridge tells of later.
+/// Every record carries the elements that its epoch had delivered and missing before it, counted over all accounts of
+/// the epoch. A reader that was lapped therefore takes differences: delivered elements become `reader_lag`, missing
+/// ones are missing here too, in the stages that the bridge reports later.
 ///
-/// Gaps are told apart by where they begin: a place of an epoch is missing once. A gap's id is this place.
+/// Gaps are identified by their start: a position of an epoch is missing once. A gap's id is its start.
 ///
-/// Records may come from another process, which may be faulty or mean harm: then use [`Hop::try_join`],
-/// [`Hop::try_delivered`] and [`Hop::try_gap`]. Everything else takes whatever is told, and no news of a gap or of
+/// Records may come from another process, which may be faulty or malicious: for these use [`Hop::try_join`],
+/// [`Hop::try_delivered`] and [`Hop::try_gap`]. All other methods accept any value, and no update of a gap or of
 /// totals breaks the law.
 ///
 /// Source: `docs/protocol/account.md`, rule 11.
@@ -35,13 +35,13 @@ pub struct Hop {
     first_position: u64,
     next_position: u64,
     delivered: u64,
-    /// The bridge's running totals as they should stand before the next record.
+    /// Expected running totals of the bridge before the next record.
     totals: Totals,
     missing: Shares,
     samples: SampleCounter,
-    /// The newest gaps by where they begin.
+    /// The newest gaps by their start.
     gaps: BTreeMap<u64, Entry>,
-    /// How many gaps that is, with those inside of laps.
+    /// Number of these gaps, including those inside laps.
     remembered: usize,
     state: AccountState,
 }
@@ -53,45 +53,45 @@ struct Totals {
     missing: u64,
 }
 
-/// A gap as the reader met it.
+/// A gap of the reader.
 #[derive(Clone, Debug)]
 enum Entry {
-    /// In the flow of records.
+    /// Declared in a record.
     Declared(Gap),
-    /// The ring overtook the reader.
+    /// Caused by the ring overtaking the reader.
     Lapped(Lap),
 }
 
-/// Why a record contradicts the account so far: its writer is faulty or malicious.
+/// Contradiction between a record and the account so far: its writer is faulty or malicious.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InconsistentRecord {
-    /// An account begins with a whole sample.
+    /// The account would begin inside a sample.
     #[error("an account cannot begin at position {position}, inside a sample of {per_sample} elements")]
     InsideSample {
-        /// Where it should begin.
+        /// Position of the record.
         position: u64,
         /// Elements per sample.
         per_sample: u32,
     },
-    /// No account comes there.
+    /// It lies beyond the largest position.
     #[error("position {0} is beyond {MAX_POSITION}")]
     Beyond(u64),
-    /// Nothing is counted twice or left out.
-    #[error("a record over positions {start} to {end} does not begin at {next}, where the account stands")]
+    /// It repeats or omits elements.
+    #[error("a record over positions {start} to {end} does not begin at {next}, where the account ends")]
     Elsewhere {
-        /// Where the record begins.
+        /// First position of the record.
         start: u64,
-        /// Where it ends.
+        /// Position after its last.
         end: u64,
-        /// Where it should begin.
+        /// Expected first position.
         next: u64,
     },
-    /// It tells of a gap that cannot be.
+    /// It carries an invalid gap.
     #[error(transparent)]
     Gap(#[from] UnsoundGap),
-    /// It tells of a gap that is part of no account.
-    #[error("a gap outside accounts belongs to no account")]
+    /// It carries a gap that is part of no account.
+    #[error("a gap outside accounts cannot be counted in an account")]
     OutsideAccounts,
 }
 
@@ -99,7 +99,7 @@ impl Hop {
     /// Opens the account at a record that begins at `position` and carries these `[delivered, missing]`.
     ///
     /// # Panics
-    /// Where [`Hop::try_join`] fails.
+    /// If [`Hop::try_join`] fails.
     #[must_use]
     pub fn join(per_sample: u32, totals: [u64; 2], position: u64) -> Self {
         Self::try_join(per_sample, totals, position).expect("an account begins with a whole sample")
@@ -110,7 +110,7 @@ impl Hop {
     /// # Errors
     /// [`InconsistentRecord::InsideSample`] or [`InconsistentRecord::Beyond`].
     pub fn try_join(per_sample: u32, totals: [u64; 2], position: u64) -> Result<Self, InconsistentRecord> {
-        // Nothing is a multiple of zero but zero, and samples without elements cannot be counted.
+        // Only zero is a multiple of zero, and samples without elements cannot be counted.
         if per_sample == 0 || !position.is_multiple_of(u64::from(per_sample)) {
             return Err(InconsistentRecord::InsideSample { position, per_sample });
         }
@@ -139,48 +139,49 @@ impl Hop {
         Self::try_join(self.per_sample, [delivered, missing], self.next_position).ok()
     }
 
-    /// Tells whether nothing but what the totals count lies between here and a record at `position` that
-    /// carries these `[delivered, missing]`.
+    /// Returns whether a record at `position` that carries these `[delivered, missing]` follows from here with only
+    /// elements in between that the totals count.
     #[must_use]
     pub fn leads_to(&self, totals: [u64; 2], position: u64) -> bool {
         self.behind(totals).is_some_and(|(_, end)| end == position)
     }
 
-    /// Counts a record of elements that the reader was handed.
+    /// Counts a record of elements that were delivered to the reader.
     ///
     /// # Panics
-    /// Where [`Hop::try_delivered`] fails.
+    /// If [`Hop::try_delivered`] fails.
     pub fn delivered(&mut self, positions: Range<u64>) {
         self.try_delivered(positions).expect("the caller hands over what follows");
     }
 
-    /// Counts a record of another process whose elements the reader is about to be handed.
+    /// Counts a record of another process whose elements are about to be delivered to the reader.
     ///
     /// # Errors
-    /// [`InconsistentRecord::Elsewhere`] or [`InconsistentRecord::Beyond`]; nothing is counted then.
+    /// [`InconsistentRecord::Elsewhere`] or [`InconsistentRecord::Beyond`]; the account is then unchanged.
     pub fn try_delivered(&mut self, positions: Range<u64>) -> Result<(), InconsistentRecord> {
         self.check_follows(&positions)?;
         let elements = positions.end - positions.start;
         self.delivered += elements;
-        // Another process may claim any totals; from the end of 64 bits on they lead nowhere.
+        // Another process may claim any totals; those near the limit of 64 bits are saturated.
         self.totals.delivered = self.totals.delivered.saturating_add(elements);
         self.next_position = positions.end;
         self.samples.record(positions, ElementOutcome::Delivered);
         Ok(())
     }
 
-    /// Counts a gap that was declared in the flow of records; returns it as this reader reports it.
+    /// Counts a gap that was declared in a record; returns it as this reader reports it.
     ///
     /// # Panics
-    /// Where [`Hop::try_gap`] fails.
+    /// If [`Hop::try_gap`] fails.
     pub fn gap(&mut self, gap: Gap) -> &Gap {
         self.try_gap(gap).expect("the caller passes what follows, and gaps that add up")
     }
 
-    /// Counts a gap that another process declared in the flow of records; returns it as this reader reports it.
+    /// Counts a gap that another process declared in a record; returns it as this reader reports it.
     ///
     /// # Errors
-    /// [`InconsistentRecord::Elsewhere`], [`InconsistentRecord::OutsideAccounts`] or [`InconsistentRecord::Gap`]; nothing is counted then.
+    /// [`InconsistentRecord::Elsewhere`], [`InconsistentRecord::OutsideAccounts`] or [`InconsistentRecord::Gap`]; the
+    /// account is then unchanged.
     pub fn try_gap(&mut self, gap: Gap) -> Result<&Gap, InconsistentRecord> {
         gap.check()?;
         if gap.kind != GapKind::Missing {
@@ -191,10 +192,10 @@ impl Hop {
         Ok(self.append(Entry::Declared(Gap { id: gap.positions.start, ..gap })))
     }
 
-    /// Takes an update of a gap: its stages changed. Returns the reader's gap that it is, or that holds it, if that
-    /// is news here.
+    /// Applies an update of a gap whose stages changed. Returns the reader's gap that is or holds it, if that has
+    /// changed.
     ///
-    /// A gap from before this reader joined is not its loss; nor is one that cannot be or is part of no account.
+    /// A gap from before this reader joined is not its loss; invalid gaps and those outside accounts are ignored.
     pub fn settled(&mut self, gap: &Gap) -> Option<&Gap> {
         if gap.kind != GapKind::Missing || gap.check().is_err() {
             return None;
@@ -213,9 +214,9 @@ impl Hop {
         changed.then_some(entry.gap())
     }
 
-    /// Counts what the ring took when it overtook the reader, which goes on at a record with these `[delivered, missing]`.
+    /// Counts a lap: the ring overtook the reader, which continues at a record with these `[delivered, missing]`.
     ///
-    /// Returns the gap that this makes, `None` if nothing was lost by it (or the totals are not of this epoch).
+    /// Returns the resulting gap, `None` if nothing was lost (or the totals are of another epoch).
     pub fn lapped(&mut self, totals: [u64; 2]) -> Option<&Gap> {
         let (lapped, end) = self.behind(totals)?;
         if (lapped.delivered, lapped.missing) == (0, 0) {
@@ -227,7 +228,7 @@ impl Hop {
         Some(self.append(Entry::Lapped(lap)))
     }
 
-    /// Ends the account: what is unsettled becomes unexplained.
+    /// Ends the account: unsettled elements become unexplained.
     pub fn end(&mut self, state: AccountState) {
         self.state = state;
         let unsettled = core::mem::take(&mut self.missing.unsettled);
@@ -241,7 +242,7 @@ impl Hop {
         self.next_position
     }
 
-    /// Tells whether elements are missing whose stages are not known yet.
+    /// Returns whether elements are missing whose stages are not known yet.
     #[must_use]
     pub const fn is_unsettled(&self) -> bool {
         self.missing.unsettled > 0
@@ -264,7 +265,7 @@ impl Hop {
         }
     }
 
-    /// Returns the samples by what came of them.
+    /// Returns the samples by outcome.
     #[must_use]
     pub fn samples(&self) -> SampleRows {
         self.samples.rows()
@@ -275,14 +276,14 @@ impl Hop {
         self.gaps.values().map(Entry::gap)
     }
 
-    /// Returns where the account stands.
+    /// Returns the state of the account.
     #[must_use]
     pub const fn state(&self) -> AccountState {
         self.state
     }
 
-    /// Returns what lies between here and a record with these totals, and where that ends; `None` if they are of
-    /// something else.
+    /// Returns the elements between here and a record with these totals, and their end; `None` if the totals belong
+    /// to another epoch.
     fn behind(&self, [delivered, missing]: [u64; 2]) -> Option<(Totals, u64)> {
         let lapped = Totals {
             delivered: delivered.checked_sub(self.totals.delivered)?,
@@ -292,7 +293,7 @@ impl Hop {
         (end <= MAX_POSITION).then_some((lapped, end))
     }
 
-    /// Checks that these positions begin where the account stands, and end where an account may come.
+    /// Checks that these positions begin where the account ends, and stay below the largest position.
     const fn check_follows(&self, positions: &Range<u64>) -> Result<(), InconsistentRecord> {
         let Range { start, end } = *positions;
         if start != self.next_position || end < start {
@@ -326,7 +327,7 @@ impl Entry {
         }
     }
 
-    /// No more evidence is waited for.
+    /// Ends the wait for evidence.
     fn end(&mut self) {
         match self {
             Self::Declared(gap) => gap.give_up(),
@@ -334,7 +335,7 @@ impl Entry {
         }
     }
 
-    /// Returns for how many gaps it counts.
+    /// Returns the number of gaps for which it counts.
     fn remembered(&self) -> usize {
         match self {
             Self::Declared(_) => 1,
@@ -342,7 +343,7 @@ impl Entry {
         }
     }
 
-    /// Takes news of a gap; tells whether it concerned this one and changed it.
+    /// Applies an update of a gap; returns whether it changed this entry.
     fn learn(&mut self, news: &Gap) -> bool {
         match self {
             Self::Declared(gap) if gap.positions == news.positions => {

@@ -1,9 +1,9 @@
-//! The account of a stream: where every datagram and every element went.
+//! The account of a stream: the outcome of every datagram and every element.
 //!
-//! `sent since joining = delivered + Σ lost[stage] + unexplained`, once nothing is in flight or unsettled,
-//! and no term is computed from the others. Start with [`Stage`] (where things are lost), then [`SocketLedger`] (the
-//! running account at a receiving socket), [`Hop`] (a reader behind it) and [`Account`] (what is shown).
-//! This crate is the only home of `Stage` and `Gap`.
+//! `sent since joining = delivered + Σ lost[stage] + unexplained`, once nothing is in flight or unsettled, and no
+//! term is computed from the others. Start with [`Stage`] (where data are lost), then [`SocketLedger`] (the running
+//! account at a receiving socket), [`Hop`] (a reader behind it) and [`Account`] (a view of both). This crate is the
+//! only home of `Stage` and `Gap`.
 //!
 //! Source: `docs/protocol/account.md`.
 

@@ -1,4 +1,4 @@
-//! What is told of a stream's datagrams by somebody who saw the kernel free them.
+//! Reports of a stream's datagrams that the kernel was seen to free.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -8,7 +8,7 @@ use units::StreamId;
 
 use crate::Stage;
 
-/// Datagrams of a stream that the kernel freed unread, as a drop event named them.
+/// Datagrams of a stream that the kernel freed unread, from a drop event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DropNotice {
     /// The stream.
@@ -17,19 +17,19 @@ pub struct DropNotice {
     pub incarnation: u64,
     /// Their numbers.
     pub numbers: Range<u64>,
-    /// Where they were lost.
+    /// Stage of the loss.
     pub stage: Stage,
-    /// Why and where in the kernel.
+    /// Reason and place in the kernel.
     pub reason: KernelName,
-    /// Where they were sent to.
+    /// Destination address of the datagrams.
     pub destination: SocketAddr,
-    /// The cookie of the socket that would have received them; `None` where they were lost for all.
+    /// Cookie of the socket that would have received them; `None` if they were lost for all sockets.
     pub socket: Option<u64>,
 }
 
 /// The kernel's own name of a reason and a place, such as `SOCKET_RCVBUFF @ udp_queue_rcv_one_skb`.
 ///
-/// It is kept in place: evidence is copied often, and names are short. What is longer is cut.
+/// Stored inline: evidence is copied often, and names are short. Longer names are truncated.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KernelName {
     bytes: [u8; Self::MAX_BYTES],
@@ -37,10 +37,10 @@ pub struct KernelName {
 }
 
 impl KernelName {
-    /// The longest name.
+    /// Maximum length of a name.
     pub const MAX_BYTES: usize = 63;
 
-    /// Takes a name, as much of it as fits.
+    /// Creates a name, truncated to the maximum length.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let ends = name.char_indices().map(|(start, letter)| start + letter.len_utf8());

@@ -1,21 +1,21 @@
-//! A reader's samples by what came of them: whole, in part, or not at all.
+//! A reader's samples by outcome: whole, partial, or missing.
 
 use core::ops::Range;
 
 use crate::Imbalance;
 
-/// Samples since joining, by what the reader was handed of them.
+/// Samples since joining, by outcome.
 ///
 /// Source: `docs/protocol/account.md`, rule 10.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SampleRows {
-    /// Samples of which every element was handed over.
+    /// Samples with every element delivered.
     pub whole: u64,
-    /// Samples of which some elements were handed over and others are missing.
+    /// Samples with some elements delivered and others missing.
     pub partial: u64,
-    /// Samples of which nothing was handed over.
+    /// Samples without any element delivered.
     pub missing: u64,
-    /// Samples whose end is still to come: one at most.
+    /// Samples whose end is still to come: at most one.
     pub pending: u64,
 }
 
@@ -31,7 +31,7 @@ impl SampleRows {
     }
 }
 
-/// What became of elements.
+/// Outcome of elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ElementOutcome {
     Delivered,
@@ -43,7 +43,7 @@ pub(crate) enum ElementOutcome {
 pub(crate) struct SampleCounter {
     per_sample: u64,
     counted: SampleRows,
-    /// What became of the elements so far of a sample that has begun and not ended.
+    /// Outcome so far of a sample that has begun and not ended.
     begun: Option<Begun>,
 }
 
@@ -62,7 +62,7 @@ impl SampleCounter {
         SampleRows { pending: u64::from(self.begun.is_some()), ..self.counted }
     }
 
-    /// Records the elements that follow all before.
+    /// Records the next elements.
     pub(crate) fn record(&mut self, positions: Range<u64>, outcome: ElementOutcome) {
         let mut at = positions.start;
         if let Some(begun) = self.begun {

@@ -1,4 +1,4 @@
-//! What is missing, divided into its classes.
+//! Missing datagrams or elements, divided into classes.
 
 use crate::{Gap, Stage, StageCounts};
 

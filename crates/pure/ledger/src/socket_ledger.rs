@@ -1,12 +1,13 @@
 //! The running account of one stream and epoch at one receiving socket: its network and its reader counters.
 //!
-//! The owner tells the ledger of every datagram it accepted and of every element it handed over; the ledger
-//! keeps what is missing, declares gaps on evidence, and puts them down to stages. It is told the time and
-//! does no I/O. No row is computed from the others, so that the law is a check and not a definition:
-//! `received` and `delivered` are counted at hand-over, missing numbers are kept as ranges, the horizon
-//! comes from headers, and losses are counted when their range settles.
+//! The owner reports every accepted datagram and every delivered element; the ledger keeps the missing ones, declares
+//! gaps on evidence, and attributes them to stages. It takes the time as an argument and does no I/O. No row is
+//! computed from the others, so that the law is a check and not a definition: `received` and `delivered` are counted
+//! on delivery, missing numbers are kept as ranges, the horizon comes from headers, and losses are counted when their
+//! range settles.
 //!
-//! Start with [`SocketLedger::join`], [`SocketLedger::accept`] and [`SocketLedger::expire`]; what it can be asked is in `standing`.
+//! Start with [`SocketLedger::join`], [`SocketLedger::accept`] and [`SocketLedger::expire`]; the queries are in
+//! `standing`.
 
 mod holes;
 mod sender_tallies;
@@ -25,26 +26,26 @@ use crate::{AccountState, EvidenceSource, Stage, StageCounts};
 use holes::Holes;
 use sender_tallies::SenderTallies;
 
-/// The most gaps a ledger remembers one by one; older ones live on in the totals only.
+/// Maximum number of gaps that a ledger remembers singly; older ones are only in the totals.
 ///
 /// A number that belongs to a forgotten gap and still arrives counts as a duplicate.
 const MAX_GAPS: usize = 8_192;
-/// The most gaps that wait for evidence at once: 1 % of 200,000 datagrams per second over the two seconds.
+/// Maximum number of gaps that wait for evidence: 1 % of 200,000 datagrams per second over the two seconds.
 ///
-/// Beyond, the oldest settle early, with what is known until then. Fewer than [`MAX_GAPS`], so that the news
-/// of it is told before the gap is forgotten.
+/// Beyond it the oldest settle early, with the evidence so far. Fewer than [`MAX_GAPS`], so that the change is
+/// reported before the gap is forgotten.
 const MAX_UNSETTLED_GAPS: usize = 4_096;
 
-/// The times and counts by which a ledger decides.
+/// Times and counts that govern a ledger's decisions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LedgerConfig {
-    /// How long a missing number waits for evidence.
+    /// Time for which a missing number waits for evidence.
     pub settle: Duration,
-    /// How long after a tally a lower number may still be under way, at first.
+    /// Initial time after a tally for which a lower number may still be in flight.
     pub reorder_time: Duration,
-    /// How many accepted numbers above it declare a number missing, at first.
+    /// Initial number of accepted higher numbers that declare a number missing.
     pub reorder_count: u32,
-    /// How far that count may double when late datagrams show that it was too small; the time may double in
+    /// Maximum to which that count may double when late datagrams show that it was too small; the time may double in
     /// the same proportion.
     pub max_reorder_count: u32,
 }
@@ -61,27 +62,27 @@ impl Default for LedgerConfig {
     }
 }
 
-/// How a ledger classified a datagram.
+/// Classification of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accepted {
-    /// It counts as received; hand its elements over in their turn.
+    /// It counts as received; deliver its elements in order.
     Received,
-    /// It came after its gap had been declared: do not hand it over.
+    /// It arrived after its gap had been declared: do not deliver it.
     Late,
-    /// It had been received before, or its gap is forgotten: do not hand it over.
+    /// It had been received before, or its gap is forgotten: do not deliver it.
     Duplicate,
-    /// Its number lies before the join point.
+    /// Its number is before the join point.
     BeforeJoin,
     /// Its number and its position contradict datagrams received before: treat it as malformed.
     Contradictory,
 }
 
-/// News of a gap, in the order in which it happened.
+/// Change of a gap, in the order of the changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     /// The gap with this id was declared.
     Declared(u64),
-    /// The gap with this id changed its stages.
+    /// The stages of the gap with this id changed.
     Updated(u64),
 }
 
@@ -103,9 +104,9 @@ pub struct SocketLedger {
     elements_in_flight: u64,
     holes: Holes,
     gaps: VecDeque<Entry>,
-    /// How many of `gaps`, from the front, have had their time for evidence.
+    /// Number of `gaps`, from the front, whose time for evidence has passed.
     expired_gaps: usize,
-    /// Some gap's datagrams were dropped by the socket on exact evidence, and its counter has not told of them yet.
+    /// True while the socket's counter does not include some drops of exact evidence.
     awaits_counts: bool,
     settled_early: u64,
     datagrams: Shares,
@@ -116,7 +117,7 @@ pub struct SocketLedger {
     end: End,
 }
 
-/// A number and the position that goes with it: datagrams below have elements below.
+/// A number and its position: datagrams below have elements below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Point {
     number: u64,
@@ -130,7 +131,7 @@ pub struct Reclassified {
     pub from: Option<Stage>,
     /// The class now.
     pub to: Stage,
-    /// How many.
+    /// Number of datagrams.
     pub datagrams: u64,
 }
 
@@ -146,7 +147,7 @@ enum End {
 impl SocketLedger {
     /// Opens a ledger at the first accepted datagram whose schema is known.
     ///
-    /// `position` is where that datagram's elements begin; the caller joins at the start of a sample.
+    /// `position` is the first position of that datagram; the caller joins at the start of a sample.
     ///
     /// # Panics
     /// If `position` is inside a sample.
@@ -183,8 +184,8 @@ impl SocketLedger {
         }
     }
 
-    /// Opens a ledger where an earlier account of the same epoch ended, so that nothing falls between them:
-    /// what the publisher said before still explains what was lost since.
+    /// Opens a ledger where an earlier account of the same epoch ended, without a gap between them: earlier tallies
+    /// of the publisher still explain later losses.
     #[must_use]
     pub fn continued(previous: &Self, key: LedgerKey) -> Self {
         let Point { number, position } = previous.horizon;
@@ -192,7 +193,7 @@ impl SocketLedger {
         ledger.holes = previous.holes.emptied();
         ledger.sender_tallies = previous.sender_tallies.clone();
         if let Some(last) = previous.gaps.back() {
-            // What the totals rise by from here on may belong to losses of the account before.
+            // Later rises of the totals may belong to losses of the previous account.
             ledger.sender_tallies.forget_totals_below(last.gap.numbers.end, last.gap.positions.end);
         }
         ledger
@@ -225,8 +226,9 @@ impl SocketLedger {
         accepted
     }
 
-    /// Records datagrams that go on where the last one ended, without a gap in numbers or elements, all at once;
-    /// `false` if they do not, or something below them is still in flight: then they are accepted one by one.
+    /// Records datagrams that continue where the last one ended, without a gap in numbers or elements, all at once;
+    /// returns `false` if they do not, or if any lower number is still in flight: the caller then accepts them one by
+    /// one.
     pub fn accept_run(
         &mut self,
         now: Instant,
@@ -247,25 +249,25 @@ impl SocketLedger {
         true
     }
 
-    /// Returns the highest position: behind it there must be room for the end of its sample.
+    /// Returns the maximum position: the end of its sample must still be representable.
     fn highest_position(&self) -> u64 {
         u64::MAX - u64::from(self.per_sample)
     }
 
-    /// Counts elements handed to the readers.
+    /// Counts elements delivered to the readers.
     pub fn deliver(&mut self, elements: u64) {
         self.delivered += elements;
         self.elements_in_flight =
             self.elements_in_flight.checked_sub(elements).expect("only elements in flight are delivered");
     }
 
-    /// Returns the number below which everything received may be delivered: nothing there is in flight.
+    /// Returns the number below which every received datagram may be delivered: nothing there is in flight.
     #[must_use]
     pub fn deliverable_below(&self) -> u64 {
         self.holes.lowest().map_or(self.horizon.number, |hole| hole.numbers.start)
     }
 
-    /// Lets time pass: declares what has been in flight too long, settles what has waited too long.
+    /// Advances time: declares missing what has been in flight too long, settles what has waited too long.
     pub fn expire(&mut self, now: Instant, brackets: &mut Brackets) {
         self.declare_due(now, brackets);
         while let Some(entry) = self.gaps.get_mut(self.expired_gaps) {
@@ -289,14 +291,14 @@ impl SocketLedger {
         });
     }
 
-    /// Matches what the socket dropped on exact evidence with its counter, before that explains anything else.
+    /// Matches exact evidence of the socket's drops with its counter, before the counter explains anything else.
     fn count_named(&mut self, brackets: &mut Brackets) {
         if !core::mem::take(&mut self.awaits_counts) {
             return;
         }
         let oldest = self.gaps[self.expired_gaps].declared;
         for entry in self.gaps.range_mut(self.expired_gaps..).filter(|entry| entry.awaits_count()) {
-            // The oldest has waited for all of the time, and these for at least half of it.
+            // The oldest has waited for the full time, and these for at least half of it.
             if entry.declared.since(oldest) <= self.config.settle / 2 {
                 entry.count_named_anywhere(self.key, brackets);
             } else {
@@ -306,8 +308,8 @@ impl SocketLedger {
         }
     }
 
-    /// Matches all that the socket dropped on exact evidence with its counter: another ledger is about to be opened that may
-    /// claim what was counted until now.
+    /// Matches all exact evidence of the socket's drops with its counter, because another ledger is about to be
+    /// opened that may claim the counts so far.
     pub fn claim_named(&mut self, brackets: &mut Brackets) {
         if core::mem::take(&mut self.awaits_counts) {
             for entry in self.gaps.range_mut(self.expired_gaps..) {
@@ -316,14 +318,14 @@ impl SocketLedger {
         }
     }
 
-    /// Returns when [`SocketLedger::expire`] has something to do, if nothing arrives before.
+    /// Returns when [`SocketLedger::expire`] is due if nothing arrives before.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let settle = self.gaps.get(self.expired_gaps).map(|entry| entry.declared + self.config.settle);
         Instant::earlier(settle, self.holes.next_deadline())
     }
 
-    /// Puts numbers down to a stage on exact evidence, also numbers not yet known to be missing.
+    /// Attributes numbers to a stage on exact evidence, including numbers not yet known to be missing.
     pub fn name_exactly(
         &mut self,
         numbers: Range<u64>,
@@ -332,7 +334,7 @@ impl SocketLedger {
         brackets: &mut Brackets,
     ) {
         if !self.sender_tallies.remember_numbers(numbers.clone(), stage, source) {
-            return; // Tallies repeat what they named.
+            return; // Tallies repeat their ranges.
         }
         for index in self.gaps_with_numbers(&numbers) {
             self.change(index, |entry, _, key| {
@@ -342,7 +344,7 @@ impl SocketLedger {
         }
     }
 
-    /// Puts elements down to a stage before numbering, also elements not yet known to be missing.
+    /// Attributes elements to a stage before numbering, including elements not yet known to be missing.
     pub fn name_skipped(&mut self, positions: Range<u64>, stage: Stage) {
         if !self.sender_tallies.remember_positions(positions.clone(), stage) {
             return;
@@ -355,8 +357,8 @@ impl SocketLedger {
         }
     }
 
-    /// Records a tally that was accepted: everything below it has been sent, and its totals repair what
-    /// earlier tallies could not tell.
+    /// Records an accepted tally: everything below it has been sent, and its totals repair what lost tallies would
+    /// have listed.
     ///
     /// `withheld` are datagrams below the tally's number that were never handed to the network, `skipped`
     /// elements below its position that never had a number, both since the epoch began.
@@ -376,14 +378,14 @@ impl SocketLedger {
         self.sender_tallies.skipped_rose(position, skipped);
     }
 
-    /// Notes that the epoch ended below this number, by the word of its successor.
+    /// Records that the epoch ended below this number, according to its successor.
     pub fn ended_below(&mut self, number: u64) {
         if matches!(self.end, End::Open | End::Unconfirmed) && number == self.horizon.number {
             self.end = End::Final(number);
         }
     }
 
-    /// Notes that the tally with this number was the publisher's last word; of several the highest counts.
+    /// Records that the tally with this number was the publisher's final one; of several the highest counts.
     pub fn final_tally(&mut self, number: u64) {
         match self.end {
             End::Open => self.end = End::Final(number + 1),
@@ -392,9 +394,9 @@ impl SocketLedger {
         }
     }
 
-    /// Ends the account at the publisher's silence or new epoch: nothing more will come, the tail is unknown.
+    /// Ends the account at the publisher's silence or new epoch: no more data are expected, the tail is unknown.
     ///
-    /// What is in flight is declared missing at once and settles in its time.
+    /// Numbers in flight are declared missing at once and settle in due time.
     pub fn give_up(&mut self, now: Instant, brackets: &mut Brackets) {
         if self.expects_more() {
             self.end = End::Unconfirmed;
@@ -403,8 +405,8 @@ impl SocketLedger {
         self.declare_due(now, brackets);
     }
 
-    /// Notes that the epoch reached this number and position, by another word than a datagram of its own: what is above the
-    /// horizon is missing. Nothing is done if it does not lie beyond.
+    /// Records that the epoch reached this number and position, from another source than its own datagrams:
+    /// everything between them and the horizon is missing. Has no effect unless they are beyond the horizon.
     pub fn reached(&mut self, now: Instant, (number, position): (u64, u64), brackets: &mut Brackets) {
         let Point { number: known, position: known_position } = self.horizon;
         // Samples that were lost before numbering have no number of their own.
@@ -420,15 +422,14 @@ impl SocketLedger {
         self.declare_due(now, brackets);
     }
 
-    /// Notes that a publisher that had fallen silent goes on.
+    /// Records that a publisher that had fallen silent continues.
     pub fn resume(&mut self) {
         if self.end == End::Unconfirmed {
             self.end = End::Open;
         }
     }
 
-    /// Closes the last sample of an account that ends: pieces of it that nobody will wait for any more are
-    /// missing, and why they did not come is not known.
+    /// Closes the last sample of an account that ends: its outstanding pieces are missing, for unknown reasons.
     pub fn close_last_sample(&mut self, now: Instant) {
         let Point { number, position } = self.horizon;
         let end = position.next_multiple_of(u64::from(self.per_sample));
@@ -442,10 +443,10 @@ impl SocketLedger {
         self.declare(entry);
     }
 
-    /// Ends the account because the reader leaves: the law then holds up to the first number that is
-    /// neither received nor missing, and what is unsettled becomes unexplained.
+    /// Ends the account because the reader leaves: the law then holds up to the first number that is neither received
+    /// nor missing, and unsettled numbers become unexplained.
     ///
-    /// The caller has delivered what [`SocketLedger::deliverable_below`] allows, and forgets the rest.
+    /// The caller has delivered what [`SocketLedger::deliverable_below`] allows, and discards the rest.
     pub fn cut(&mut self, now: Instant, brackets: &mut Brackets) {
         if let Some(lowest) = self.holes.lowest() {
             let limit = Point { number: lowest.numbers.start, position: lowest.positions.start };
@@ -461,14 +462,14 @@ impl SocketLedger {
         }
     }
 
-    /// Takes the oldest news of a gap.
+    /// Takes the oldest change of a gap.
     pub fn take_change(&mut self) -> Option<Change> {
         self.changes.pop_front()
     }
 
-    /// Moves the horizon to a number that is higher than all before; what it jumped over is a hole.
+    /// Moves the horizon to a new highest number; the skipped numbers become a hole.
     fn advance(&mut self, number: u64, positions: Range<u64>) -> Accepted {
-        // Behind the number there must be room for H.
+        // H, one above the number, must still be representable.
         let highest = self.highest_position();
         if positions.start < self.horizon.position || positions.end > highest || number == u64::MAX {
             return Accepted::Contradictory;
@@ -517,7 +518,7 @@ impl SocketLedger {
         self.gaps.back().map_or(0, |entry| entry.gap.id + 1)
     }
 
-    /// Carries a new gap into the totals.
+    /// Adds a new gap to the totals.
     fn declare(&mut self, entry: Entry) {
         self.awaits_counts |= entry.awaits_count();
         self.datagrams.add(&entry.datagrams);
@@ -526,7 +527,7 @@ impl SocketLedger {
         self.gaps.push_back(entry);
     }
 
-    /// Changes one gap and carries the difference into the totals.
+    /// Changes one gap and adds the difference to the totals.
     fn change(
         &mut self,
         index: usize,
@@ -568,7 +569,7 @@ impl SocketLedger {
         start..end.max(start)
     }
 
-    /// Keeps the newest gaps only; the totals keep what the forgotten ones counted.
+    /// Keeps the newest gaps only; the totals keep the counts of the forgotten ones.
     fn forget_old_gaps(&mut self) {
         while self.gaps.len() > MAX_GAPS && self.expired_gaps > 0 {
             let forgotten = self.gaps.pop_front().expect("more gaps than the limit");

@@ -1,4 +1,4 @@
-//! The places where a datagram or an element can be lost, in the order of the way.
+//! The places where a datagram or an element can be lost, in the order of the path.
 
 use core::fmt;
 use core::ops::{Index, IndexMut};
@@ -6,7 +6,7 @@ use core::str::FromStr;
 
 macro_rules! stages {
     ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal $name:literal,)*) => {
-        /// A place where a datagram or an element can be lost; the order is that of the way.
+        /// A place where a datagram or an element can be lost, in the order of the path.
         ///
         /// Source: `docs/protocol/account.md`. The names are the same in JSON, metrics, page and
         /// archive; the codes are those of the wire.
@@ -17,10 +17,10 @@ macro_rules! stages {
         }
 
         impl Stage {
-            /// Every stage, in the order of the way.
+            /// All stages, in the order of the path.
             pub const ALL: [Self; COUNT] = [$(Self::$variant),*];
 
-            /// Returns the stage's name, the same everywhere.
+            /// Returns the stage's name, the same in all outputs.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
@@ -38,7 +38,7 @@ stages! {
     PublisherQueue = 1 "publisher_queue",
     /// Not sent on purpose, because no remote reader was heard.
     PublisherPaused = 2 "publisher_paused",
-    /// Loss planted on purpose.
+    /// Injected loss.
     Injected = 3 "injected",
     /// The sender's socket refused the datagram.
     SenderSocket = 4 "sender_socket",
@@ -85,7 +85,7 @@ stages! {
 }
 
 impl Stage {
-    /// Tells whether the receiving socket's own drop counter counts what is lost here.
+    /// Returns whether the receiving socket's own drop counter counts losses of this stage.
     #[must_use]
     pub const fn is_counted_by_socket(self) -> bool {
         matches!(self, Self::ReceiverSocketFilter | Self::ReceiverSocketBuffer | Self::ReceiverUdpMemory)
@@ -110,9 +110,9 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Says that a text names no stage.
+/// A text that names no stage.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{0}` is not a stage of the account")]
+#[error("unknown stage `{0}` of the account")]
 pub struct UnknownStage(pub String);
 
 impl FromStr for Stage {
@@ -129,7 +129,7 @@ impl FromStr for Stage {
 pub struct StageCounts([u64; COUNT]);
 
 impl StageCounts {
-    /// How many stages there are.
+    /// Number of stages.
     pub const LEN: usize = COUNT;
 
     /// Returns the sum over all stages.
@@ -138,7 +138,7 @@ impl StageCounts {
         self.0.iter().sum()
     }
 
-    /// Returns the stages with a count, in the order of the way.
+    /// Returns the stages with a count, in the order of the path.
     pub fn nonzero(&self) -> impl Iterator<Item = (Stage, u64)> + '_ {
         Stage::ALL.into_iter().map(|stage| (stage, self[stage])).filter(|(_, count)| *count > 0)
     }
@@ -150,10 +150,10 @@ impl StageCounts {
         }
     }
 
-    /// Takes another set of counts away, stage by stage.
+    /// Subtracts another set of counts, stage by stage.
     ///
     /// # Panics
-    /// If a stage holds less than what is taken away: a defect of ours.
+    /// If a stage holds less than is subtracted, which is a defect of this program.
     pub fn subtract(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             *mine = mine.checked_sub(theirs).expect("only what was counted is taken away");

@@ -1,4 +1,4 @@
-//! A stretch of the stream that a reader was not handed because the ring overtook it.
+//! A range of the stream that a reader missed because the ring overtook it.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -6,25 +6,26 @@ use std::collections::BTreeMap;
 use crate::shares::Shares;
 use crate::{Evidence, EvidenceSource, Gap, GapKind, Stage, StageCounts, Unit};
 
-/// The most lines of evidence that the gap of a lap lists.
+/// Maximum number of lines of evidence in the gap of a lap.
 const MAX_EVIDENCE: usize = 32;
-/// The most gaps inside of one lap: a bridge remembers no more when the lap ends, and has no news of others.
+/// Maximum number of gaps inside one lap: a bridge remembers no more when the lap ends, and sends no updates of
+/// others.
 const MAX_INSIDE: usize = super::MAX_GAPS;
 
-/// The gap of one lap: what had been delivered is the reader's lag, what had been missing gets its stages from
-/// the gaps inside, as the bridge tells of them.
+/// The gap of one lap: delivered elements become the reader's lag, missing ones get their stages from the gaps
+/// inside, as the bridge reports them.
 #[derive(Clone, Debug)]
 pub(super) struct Lap {
     gap: Gap,
     lag: Evidence,
-    /// Elements of gaps inside that nobody has told of.
+    /// Elements of gaps inside that have not been reported.
     untold: u64,
-    /// The gaps inside by where they begin.
+    /// The gaps inside by their start.
     inside: BTreeMap<u64, Gap>,
 }
 
 impl Lap {
-    /// Makes the gap of a lap over `positions`, of which so many elements had been delivered.
+    /// Creates the gap of a lap over `positions`, of which `delivered` elements had been delivered.
     pub(super) fn new(positions: Range<u64>, delivered: u64) -> Self {
         let untold = positions.end - positions.start - delivered;
         let source = EvidenceSource::RingTotals;
@@ -47,18 +48,18 @@ impl Lap {
         &self.gap
     }
 
-    /// No more evidence is waited for.
+    /// Ends the wait for evidence.
     pub(super) fn end(&mut self) {
         self.gap.give_up();
         self.inside.values_mut().for_each(Gap::give_up);
     }
 
-    /// Returns how many gaps inside are known.
+    /// Returns the number of known gaps inside.
     pub(super) fn known(&self) -> usize {
         self.inside.len()
     }
 
-    /// Takes news of a gap inside; tells whether it changed this one.
+    /// Applies an update of a gap inside; returns whether it changed this one.
     pub(super) fn learn(&mut self, news: &Gap) -> bool {
         let Range { start, end } = news.positions;
         if news.is_empty() || start < self.gap.positions.start || end > self.gap.positions.end {
@@ -70,7 +71,7 @@ impl Lap {
             None if news.len() > self.untold || self.inside.len() == MAX_INSIDE => return false,
             None => {
                 self.untold -= news.len();
-                // Until now it was unsettled, or unexplained where the account has ended.
+                // Until now it was unsettled, or unexplained if the account has ended.
                 let unsettled = news.len().min(self.gap.unsettled);
                 Shares { unsettled, unexplained: news.len() - unsettled, ..Shares::default() }
             }

@@ -32,7 +32,7 @@ fn unsettled(positions: Range<u64>) -> Gap {
     gap(positions, StageCounts::default())
 }
 
-/// The account adds up in elements, in samples, and its gaps to what is missing.
+/// Checks that the account adds up in elements and in samples, and that its gaps add up to the missing elements.
 fn check(hop: &Hop) {
     let rows = hop.rows();
     assert_eq!(rows.check(), Ok(()));
@@ -130,7 +130,7 @@ fn a_hop_remembers_the_newest_gaps_and_counts_them_all() {
     assert_eq!(hop.gaps().last().unwrap().positions.start, 2 * (count - 1));
     assert_eq!(hop.settled(&unsettled(0..1)), None, "forgotten");
     assert_eq!(hop.rows().lost[Stage::Injected], count);
-    // Gaps inside of a lap are remembered in place of older ones.
+    // Gaps inside a lap are remembered in place of older ones.
     hop.lapped([count + 1_000, count + 1_000]);
     for index in 0..1_000 {
         hop.settled(&injected(2 * count + index..2 * count + index + 1));
@@ -223,7 +223,7 @@ fn a_lap_remembers_as_many_gaps_as_a_bridge_does_and_no_more() {
     check(&hop);
 }
 
-/// What another process writes into a ring: mostly what fits, and now and then any nonsense.
+/// Records of a hostile process: mostly consistent, sometimes with random values.
 struct Hostile(Random);
 
 impl Hostile {
@@ -297,8 +297,8 @@ fn whatever_another_process_writes_the_account_adds_up() {
     assert!(recorded > 3_000, "only {recorded} were sound: the others prove little");
 }
 
-/// Any flow of blocks, gaps and laps adds up after every record, and whatever the bridge knows in the end
-/// explains every missing element.
+/// Any sequence of blocks, gaps and laps adds up after every record, and the bridge's final knowledge explains every
+/// missing element.
 #[test]
 fn any_flow_adds_up_after_every_record() {
     let mut random = Random::new(7);

@@ -1,4 +1,4 @@
-//! What is neither received nor declared missing: runs of numbers between received ones.
+//! Numbers neither received nor declared missing: runs between received ones.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -13,13 +13,13 @@ use crate::entry::Cause;
 #[derive(Clone, Debug)]
 pub(super) struct Holes {
     holes: VecDeque<Hole>,
-    /// Numbers received above the lowest hole: those that a reader who leaves now was not handed.
+    /// Numbers received above the lowest hole, which have not been delivered to a reader that leaves now.
     above_lowest: RangeSet,
     window: Window,
     numbers_in_flight: u64,
 }
 
-/// How much evidence makes a number missing: it grows when datagrams come late.
+/// Amount of evidence that makes a number missing: it grows when datagrams arrive late.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     count: u32,
@@ -30,15 +30,14 @@ struct Window {
 
 /// A maximal run between two received datagrams.
 ///
-/// A hole without numbers is one of elements only: they were lost before they were numbered, which is
-/// certain at once.
+/// A hole without numbers holds only elements: they were lost before they were numbered, which is certain at once.
 #[derive(Clone, Debug)]
 pub(super) struct Hole {
     pub(super) numbers: Range<u64>,
     pub(super) positions: Range<u64>,
-    /// How many numbers above it were received since it opened.
+    /// Number of higher numbers received since it opened.
     above: u32,
-    /// When it is missing in any case, because a tally said that everything below had been sent.
+    /// Time at which it becomes missing in any case, because a tally reported everything below as sent.
     deadline: Option<Instant>,
 }
 
@@ -57,7 +56,7 @@ impl Holes {
         Self { holes: VecDeque::new(), above_lowest: RangeSet::new(), window, numbers_in_flight: 0 }
     }
 
-    /// Makes an empty set that waits as long as this one does now.
+    /// Creates an empty set with the current window of this one.
     pub(super) const fn emptied(&self) -> Self {
         Self::with_window(self.window)
     }
@@ -82,7 +81,7 @@ impl Holes {
         self.above_lowest.len()
     }
 
-    /// Opens a hole where numbers or elements were jumped over.
+    /// Opens a hole for skipped numbers or elements.
     pub(super) fn jump(&mut self, numbers: Range<u64>, positions: Range<u64>) {
         if numbers.is_empty() && positions.is_empty() {
             return;
@@ -103,7 +102,7 @@ impl Holes {
         }
     }
 
-    /// Takes a number out of the hole it is in; `None` if it is in none.
+    /// Removes a number from its hole; `None` if it is in none.
     pub(super) fn fill(&mut self, number: u64, positions: Range<u64>) -> Option<Accepted> {
         let index = self.holes.iter().position(|hole| hole.numbers.contains(&number))?;
         let Hole { numbers, positions: inside, above, deadline } = self.holes[index].clone();
@@ -125,13 +124,13 @@ impl Holes {
         Some(Accepted::Received)
     }
 
-    /// Notes that a tally came that was sent after everything below `number`: what has not come within the
-    /// reorder time is missing.
+    /// Records a tally that was sent after everything below `number`: numbers that do not arrive within the reorder
+    /// time are missing.
     pub(super) fn expect_no_more_below(&mut self, number: u64, now: Instant) {
         self.set_deadline(number, now + self.window.time);
     }
 
-    /// Notes that nothing will come any more: everything in flight is missing at once.
+    /// Records that no more data are expected: everything in flight is missing at once.
     pub(super) fn expect_nothing(&mut self, now: Instant) {
         self.set_deadline(u64::MAX, now);
     }
@@ -142,9 +141,9 @@ impl Holes {
         }
     }
 
-    /// Takes the lowest hole if the evidence says that it is missing, and which evidence that is.
+    /// Takes the lowest hole, with its cause, if the evidence declares it missing.
     ///
-    /// Holes fall due in order: whatever speaks for a higher one speaks for all below it.
+    /// Holes fall due in order: evidence for a higher one holds for all below it.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<(Hole, Cause)> {
         let lowest = self.holes.front()?;
         let expired = lowest.deadline.is_some_and(|deadline| deadline <= now);
@@ -167,10 +166,10 @@ impl Holes {
         self.holes.front()?.deadline
     }
 
-    /// Waits longer from now on: a late datagram has shown that what declared it missing was too little.
+    /// Extends the wait: a late datagram has shown that the evidence was too weak.
     ///
-    /// Only that part of the window grows: were the count doubled for what a tally had declared, every loss
-    /// would wait for datagrams that tell nothing.
+    /// Only the part of the window that declared it grows: if the count doubled after a decision by a tally, every
+    /// loss would wait for datagrams that give no evidence.
     pub(super) fn widen(&mut self, cause: Cause) {
         let Window { count, max_count, time, max_time } = &mut self.window;
         match cause {

@@ -9,23 +9,23 @@ use crate::brackets::{Brackets, LedgerKey};
 use crate::entry::Entry;
 use crate::{EvidenceSource, Stage, StageCounts};
 
-/// Counts of elements without a name that are kept for gaps still to be declared.
+/// Maximum number of counts of unlisted elements that are kept for gaps still to be declared.
 const MAX_SKIPPED_COUNTS: usize = 1_024;
-/// The most ranges remembered for each stage; beyond, the lowest are forgotten. A publisher repeats only its
-/// newest 32, so that this many are needed by nobody but a forger.
+/// Maximum number of ranges remembered for each stage; beyond it the lowest are forgotten. A publisher repeats only
+/// its newest 32, so that only a forger could need more.
 const MAX_NAMED_RANGES: usize = 4_096;
 
-/// The publisher's words, remembered until the gaps they belong to are settled.
+/// The publisher's tallies, remembered until the gaps they belong to are settled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SenderTallies {
     numbers: Vec<(Stage, EvidenceSource, RangeSet)>,
     positions: Vec<(Stage, RangeSet)>,
-    /// Numbers named since the last tally although they lie below it: refusals that the publisher heard of
-    /// late. Its totals rise by them too.
+    /// Numbers listed since the last tally although they are below it: refusals that reached the publisher late. Its
+    /// totals include them, too.
     named_below: StageCounts,
     last_tally: Option<Totals>,
     last_sample_totals: Option<Totals>,
-    /// Elements that were skipped between two tallies without being named.
+    /// Elements that were skipped between two tallies without being listed.
     skipped: VecDeque<SkippedCount>,
 }
 
@@ -42,7 +42,7 @@ struct SkippedCount {
     remaining: u64,
 }
 
-/// A total that rose between two tallies by more than was named.
+/// A total that rose between two tallies by more than was listed.
 pub(super) struct Rise {
     pub(super) stage: Stage,
     pub(super) count: u64,
@@ -50,13 +50,13 @@ pub(super) struct Rise {
 }
 
 impl SenderTallies {
-    /// Makes the words heard by a reader that was there when the epoch began: nothing had been lost before.
+    /// Creates the tallies of a reader that was present when the epoch began: nothing had been lost before.
     pub(super) fn from_the_beginning() -> Self {
         let nothing = Some(Totals { at: 0, counts: StageCounts::default() });
         Self { last_tally: nothing, last_sample_totals: nothing, ..Self::default() }
     }
 
-    /// Remembers named numbers; tells whether any of them is news.
+    /// Remembers listed numbers; returns whether any of them is new.
     pub(super) fn remember_numbers(
         &mut self,
         numbers: Range<u64>,
@@ -77,7 +77,7 @@ impl SenderTallies {
         insert_bounded(set, numbers)
     }
 
-    /// Remembers named positions; tells whether any of them is news.
+    /// Remembers listed positions; returns whether any of them is new.
     pub(super) fn remember_positions(&mut self, positions: Range<u64>, stage: Stage) -> bool {
         if let Some((_, set)) = self.positions.iter_mut().find(|(of, _)| *of == stage) {
             return insert_bounded(set, positions);
@@ -86,7 +86,7 @@ impl SenderTallies {
         true
     }
 
-    /// Tells a gap that has just been declared what is already known of it.
+    /// Applies the known evidence to a gap that has just been declared.
     pub(super) fn apply_to(&self, entry: &mut Entry, ledger: LedgerKey, brackets: &mut Brackets) {
         for (stage, source, set) in &self.numbers {
             for numbers in set.intersection(entry.gap.numbers.clone()) {
@@ -100,7 +100,7 @@ impl SenderTallies {
         }
     }
 
-    /// Compares running totals of withheld datagrams with those of the tally before.
+    /// Compares running totals of withheld datagrams with those of the previous tally.
     pub(super) fn withheld_rose(&mut self, number: u64, totals: &StageCounts) -> Vec<Rise> {
         let named = |stage: Stage, between: Range<u64>| {
             let sets = self.numbers.iter().filter(|(of, _, _)| *of == stage);
@@ -114,7 +114,7 @@ impl SenderTallies {
         rises
     }
 
-    /// Compares running totals of skipped elements with those of the tally before.
+    /// Compares running totals of skipped elements with those of the previous tally.
     pub(super) fn skipped_rose(&mut self, position: u64, totals: &StageCounts) {
         let named = |stage: Stage, between: Range<u64>| {
             let sets = self.positions.iter().filter(|(of, _)| *of == stage);
@@ -129,13 +129,13 @@ impl SenderTallies {
         remember(&mut self.last_sample_totals, position, totals);
     }
 
-    /// Forgets totals that were told before this number or position: the next tally begins anew.
+    /// Forgets totals from before this number or position: the next tally becomes the new reference.
     pub(super) fn forget_totals_below(&mut self, number: u64, position: u64) {
         self.last_tally = self.last_tally.filter(|last| last.at >= number);
         self.last_sample_totals = self.last_sample_totals.filter(|last| last.at >= position);
     }
 
-    /// Explains elements of a gap that had no number by totals that were not named.
+    /// Explains elements of a gap without a number by totals that were not listed.
     pub(super) fn explain_skipped(&mut self, entry: &mut Entry) {
         for skipped in &mut self.skipped {
             let overlaps = skipped.positions.start < entry.gap.positions.end
@@ -148,7 +148,7 @@ impl SenderTallies {
         }
     }
 
-    /// Forgets what no gap can need any more, but not what the next tally compares its totals with.
+    /// Forgets evidence that no gap can need any more, but not the reference for the next tally's totals.
     pub(super) fn forget_below(&mut self, number: u64, position: u64) {
         let keep = self.last_tally.map_or(number, |last| last.at.min(number));
         for (_, _, set) in &mut self.numbers {
@@ -180,7 +180,7 @@ fn rises(
     Stage::ALL.into_iter().map(rise).filter(|rise| rise.count > 0).collect()
 }
 
-/// Keeps the totals of the highest tally; tells whether these are they.
+/// Keeps the totals of the highest tally; returns whether they are these.
 fn remember(last: &mut Option<Totals>, at: u64, counts: &StageCounts) -> bool {
     let is_newer = last.is_none_or(|last| at > last.at);
     if is_newer {
@@ -189,7 +189,7 @@ fn remember(last: &mut Option<Totals>, at: u64, counts: &StageCounts) -> bool {
     is_newer
 }
 
-/// Adds a range; tells whether any of it is news.
+/// Adds a range; returns whether any of it is new.
 fn insert_bounded(set: &mut RangeSet, range: Range<u64>) -> bool {
     let news = set.insert(range);
     if set.range_count() > MAX_NAMED_RANGES {

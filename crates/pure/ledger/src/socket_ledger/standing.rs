@@ -1,10 +1,10 @@
-//! Queries of a ledger: its state, its rows, its gaps, and whether the law holds. They change nothing.
+//! Queries of a ledger: its state, its rows, its gaps, and whether the law holds. They do not modify it.
 
 use super::{End, Reclassified, SocketLedger};
 use crate::{Account, AccountState, Gap, Imbalance, NetworkRows, ReaderRows};
 
 impl SocketLedger {
-    /// Tells whether the publisher has not said its last word: then its silence means something.
+    /// Returns whether the publisher has not sent its final tally: silence then has a meaning.
     #[must_use]
     pub fn expects_more(&self) -> bool {
         match self.end {
@@ -14,7 +14,7 @@ impl SocketLedger {
         }
     }
 
-    /// Returns where the account stands.
+    /// Returns the state of the account.
     #[must_use]
     pub fn state(&self) -> AccountState {
         match self.end {
@@ -25,7 +25,7 @@ impl SocketLedger {
         }
     }
 
-    /// Tells whether nothing is in flight or unsettled.
+    /// Returns whether nothing is in flight or unsettled.
     #[must_use]
     pub fn nothing_pending(&self) -> bool {
         self.holes.is_empty()
@@ -34,7 +34,7 @@ impl SocketLedger {
             && self.elements.unsettled == 0
     }
 
-    /// Returns a gap as it stands, `None` once it is forgotten.
+    /// Returns a gap in its current state, `None` once it is forgotten.
     #[must_use]
     pub fn gap(&self, id: u64) -> Option<&Gap> {
         let first = self.gaps.front()?.gap.id;
@@ -42,7 +42,7 @@ impl SocketLedger {
         self.gaps.get(index).map(|entry| &entry.gap)
     }
 
-    /// Tells whether elements are missing that still wait for evidence.
+    /// Returns whether missing elements still wait for evidence.
     #[must_use]
     pub const fn is_unsettled(&self) -> bool {
         self.elements.unsettled > 0
@@ -54,25 +54,26 @@ impl SocketLedger {
         self.horizon.number
     }
 
-    /// Returns the position up to which headers have told, h·E.
+    /// Returns the position up to which headers reach, h·E.
     #[must_use]
     pub const fn horizon_position(&self) -> u64 {
         self.horizon.position
     }
 
-    /// Returns how many gaps had to settle before their time for evidence was over, because too many waited.
+    /// Returns the number of gaps that settled before their time for evidence had passed, because too many were
+    /// waiting.
     #[must_use]
     pub const fn settled_early(&self) -> u64 {
         self.settled_early
     }
 
-    /// Returns how many accepted numbers above it declare a number missing now.
+    /// Returns the current number of accepted higher numbers that declare a number missing.
     #[must_use]
     pub const fn reorder_count(&self) -> u32 {
         self.holes.reorder_count()
     }
 
-    /// Returns the moves of settled datagrams from class to class so far.
+    /// Returns the moves of settled datagrams between classes so far.
     #[must_use]
     pub fn reclassified(&self) -> &[Reclassified] {
         &self.reclassified
@@ -99,7 +100,7 @@ impl SocketLedger {
     pub fn reader_rows(&self) -> ReaderRows {
         let per_sample = u64::from(self.per_sample);
         let next = self.horizon.position.div_ceil(per_sample);
-        // The rest of a sample whose pieces are still coming is on its way too.
+        // The rest of a sample whose pieces are still arriving is in flight too.
         let coming = next * per_sample - self.horizon.position;
         ReaderRows {
             first: self.first.position / per_sample,
@@ -113,7 +114,7 @@ impl SocketLedger {
         }
     }
 
-    /// Checks the law in datagrams and in elements, without looking at single gaps.
+    /// Checks the law in datagrams and in elements, without inspecting single gaps.
     ///
     /// # Errors
     /// [`Imbalance`] of the first account that does not add up.
@@ -122,14 +123,14 @@ impl SocketLedger {
         self.reader_rows().check()
     }
 
-    /// Returns the account with the gaps that are remembered.
+    /// Returns the account with the remembered gaps.
     #[must_use]
     pub fn account(&self) -> Account {
         let gaps = self.gaps.iter().map(|entry| entry.gap.clone()).collect();
         Account { gaps, ..self.summary() }
     }
 
-    /// Returns the account without a list of gaps, which are thousands where much was lost.
+    /// Returns the account without its list of gaps, of which there are thousands after heavy loss.
     #[must_use]
     pub fn summary(&self) -> Account {
         Account {

@@ -6,15 +6,15 @@ use std::collections::BTreeSet;
 
 const KEY: LedgerKey = LedgerKey(0);
 const PER_SAMPLE: u32 = 2;
-/// Elements each data datagram of these scenes carries.
+/// Number of elements in each data datagram of these scenes.
 const LOAD: u64 = 10;
 
-/// A ledger whose data datagram `n` carries positions `10n..10n+10`, and what the machine around it would hold.
+/// A ledger whose data datagram `n` carries positions `10n..10n+10`, with the state of the surrounding machine.
 struct Scene {
     ledger: SocketLedger,
     brackets: Brackets,
     now: Instant,
-    /// Numbers of data that were received and not yet handed over.
+    /// Numbers of data that were received and not yet delivered.
     waiting: BTreeSet<u64>,
 }
 
@@ -92,7 +92,7 @@ fn a_tally_declares_the_tail_after_the_reorder_time() {
     let mut scene = Scene::new();
     scene.data(0);
     let totals = StageCounts::default();
-    // Datagram 1 is lost; the tally takes number 2 and says that the horizon is 20.
+    // Datagram 1 is lost; the tally takes number 2 and reports 20 as the horizon.
     scene.ledger.accept(scene.now, 2, 20..20, &mut scene.brackets);
     scene.ledger.tally(scene.now, (2, 20), &totals, &totals, &mut scene.brackets);
     scene.check();
@@ -250,7 +250,7 @@ fn the_wait_after_a_tally_grows_by_itself() {
     scene.data(0);
     let waits = [5, 10, 20, 40, 80, 105, 105].map(Duration::from_millis);
     for (round, wait) in (0..).zip(waits) {
-        // Data with number n is missing when the tally n + 1 comes, and comes after all.
+        // Data with number n are missing when the tally n + 1 comes, and arrive after all.
         let (number, position) = (2 * round + 1, (2 * round + 2) * LOAD);
         scene.ledger.accept(scene.now, number + 1, position..position, &mut scene.brackets);
         scene.ledger.tally(scene.now, (number + 1, position), &totals, &totals, &mut scene.brackets);
@@ -283,7 +283,7 @@ fn elements_that_never_had_a_number_are_missing_at_once() {
 fn a_tally_that_comes_late_from_inside_a_hole_of_the_source_is_no_contradiction() {
     let mut scene = Scene::new();
     scene.data(0);
-    // The tally with number 1 was sent at position 20, between two holes that later are named as one.
+    // The tally with number 1 was sent at position 20, between two holes that are later listed as one.
     for number in [2, 3, 4] {
         let positions = (number + 1) * LOAD..(number + 2) * LOAD;
         scene.ledger.accept(scene.now, number, positions, &mut scene.brackets);
@@ -305,7 +305,7 @@ fn running_totals_repair_what_lost_tallies_would_have_named() {
         scene.check();
     };
     tally(&mut scene, 0, 5, 7, 0);
-    // Number 1 is withheld and so is 2, then eight elements are skipped; no tally names any of them.
+    // Numbers 1 and 2 are withheld, then eight elements are skipped; no tally lists any of them.
     tally(&mut scene, 3, 7, 7, 20);
     tally(&mut scene, 4, 7, 15, 28);
     scene.pass(Duration::from_millis(5));
@@ -415,7 +415,7 @@ fn a_forgotten_increment_is_noticed() {
     scene.data(0);
     scene.ledger.accept(scene.now, 1, 10..20, &mut scene.brackets);
     scene.ledger.elements_in_flight -= LOAD;
-    // The elements were handed over, but nobody counted them.
+    // The elements were delivered but not counted.
     let imbalance = scene.ledger.account().check().unwrap_err();
     assert_eq!((imbalance.expected, imbalance.counted), (20, 10));
 }
