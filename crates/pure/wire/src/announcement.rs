@@ -1,4 +1,4 @@
-//! Announcements: what makes a stream findable without a server.
+//! Announcements: they make a stream findable without a server.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
@@ -23,28 +23,28 @@ pub struct Announcement {
     pub epoch: Epoch,
     /// The stream's name.
     pub name: StreamName,
-    /// The group (or single address) and port that the numbered datagrams go to. A scope is not sent.
+    /// The group (or single address) and port of the numbered datagrams. A scope is not sent.
     pub group: SocketAddr,
-    /// The port, on the address that this came from, for reports and requests; 0 if the publisher wants none.
+    /// Port for reports and requests, on the source address of the announcement; 0 if the publisher takes none.
     pub report_port: u16,
-    /// The type of every element.
+    /// Type of the elements.
     pub dtype: Dtype,
-    /// How often a sample is taken.
+    /// Sample rate.
     pub rate: SampleRate,
-    /// How many channels there are.
+    /// Number of channels.
     pub channels: u32,
     /// Elements of one sample.
     pub elements_per_sample: u32,
     /// The name of the host or process that publishes, at most [`MAX_STATION_BYTES`] long.
     pub station: String,
-    /// When the next announcement comes at the latest.
+    /// Maximum time until the next announcement.
     pub period: Duration,
 }
 
 impl Announcement {
     /// Writes the datagram to the start of `out` and returns its size.
     ///
-    /// A station's name that is too long is cut between two characters.
+    /// A station's name that is too long is truncated between two characters.
     ///
     /// # Errors
     /// [`BufferTooSmall`] if `out` is shorter than the datagram.
@@ -93,7 +93,7 @@ impl Announcement {
         announcement.check().map(|()| announcement)
     }
 
-    /// Checks what a reader needs to join, and what a schema allows.
+    /// Checks the fields that a reader needs to join, and the limits of a schema.
     fn check(&self) -> Result<(), Reason> {
         if self.group.ip().is_unspecified() {
             return Err(Reason::Field("group_address"));
@@ -150,7 +150,7 @@ impl layout::Announcement {
     }
 }
 
-/// Returns the rate, if it is written in lowest terms: the same rate always has the same bytes.
+/// Returns the rate if it is in lowest terms: the same rate always has the same bytes.
 pub(crate) fn lowest_terms(numerator: u32, denominator: u32) -> Option<SampleRate> {
     let rate = SampleRate::new(numerator, denominator).ok()?;
     (rate.numerator() == numerator).then_some(rate)

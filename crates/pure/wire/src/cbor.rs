@@ -1,9 +1,9 @@
 //! Descriptions and schemas in CBOR (RFC 8949), always the same bytes for the same meaning.
 //!
-//! Maps have ascending integer keys, lengths are definite, integers as short as they can be (RFC 8949 §4.2.1);
-//! labels, the one map with text keys, are sorted by their encoding. Two rules of our own: a value that equals
-//! its default is left out, and floats always have 64 bits, so that no encoder needs half floats. The keys are
-//! those of the tables in `docs/protocol/stream.md`, section "Description"; those of later versions follow them, as they came.
+//! Maps have ascending integer keys, lengths are definite, integers have their shortest form (RFC 8949 §4.2.1);
+//! labels, the one map with text keys, are sorted by their encoding. Two rules of this protocol: a value that equals
+//! its default is omitted, and floats always have 64 bits, so that no encoder needs half floats. The keys are those
+//! of the tables in `docs/protocol/stream.md`, section "Description"; keys of later versions follow them unchanged.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use crate::announcement::lowest_terms;
 use crate::description::{MAX_LABELS, MAX_SHAPE_EXTENTS};
 use crate::{Description, DescriptionError};
 
-/// The keys, as the page's tables name them.
+/// The keys, with the names of the page's tables.
 pub(crate) mod key {
     pub(crate) mod description {
         pub(crate) const NAME: u32 = 0;
         pub(crate) const SCHEMA: u32 = 1;
         pub(crate) const REPORT_PORT: u32 = 2;
         pub(crate) const STATION: u32 = 3;
-        /// Keys from here on are not known to this version.
+        /// First key unknown to this version.
         pub(crate) const UNKNOWN: u32 = 4;
     }
     pub(crate) mod schema {
@@ -30,7 +30,7 @@ pub(crate) mod key {
         pub(crate) const RATE: u32 = 1;
         pub(crate) const CHANNELS: u32 = 2;
         pub(crate) const LABELS: u32 = 3;
-        /// Keys from here on are not known to this version.
+        /// First key unknown to this version.
         pub(crate) const UNKNOWN: u32 = 4;
     }
     pub(crate) mod channel {
@@ -39,12 +39,12 @@ pub(crate) mod key {
         pub(crate) const SHAPE: u32 = 2;
         pub(crate) const SCALE: u32 = 3;
         pub(crate) const OFFSET: u32 = 4;
-        /// Keys from here on are not known to this version.
+        /// First key unknown to this version.
         pub(crate) const UNKNOWN: u32 = 5;
     }
 }
 
-/// An encoder into memory cannot fail, and tells so.
+/// Result of an encoder into memory, which cannot fail.
 type Infallible = Result<(), minicbor::encode::Error<core::convert::Infallible>>;
 type Memory<'a> = Encoder<&'a mut Vec<u8>>;
 
@@ -97,7 +97,7 @@ fn write_schema(encoder: &mut Memory<'_>, schema: &Schema) -> Infallible {
     write_unknown(encoder, unknown)
 }
 
-/// Returns the entries that no known key can be taken for.
+/// Returns the unknown entries whose keys are not below `first`.
 fn from(first: u32, entries: &UnknownEntries) -> impl Iterator<Item = (&u32, &Vec<u8>)> + Clone {
     entries.range(first..)
 }
@@ -117,7 +117,7 @@ fn write_channel(encoder: &mut Memory<'_>, channel: &Channel) -> Infallible {
     let plain = Channel::new("", "");
     let has_unit = !channel.unit.is_empty();
     let has_shape = !channel.shape.is_empty();
-    // Bits are compared, so that a negative zero stays one.
+    // Bits are compared, so that a negative zero is preserved.
     let has_scale = channel.scale.to_bits() != plain.scale.to_bits();
     let has_offset = channel.offset.to_bits() != plain.offset.to_bits();
     let optional = [has_unit, has_shape, has_scale, has_offset].into_iter().map(u64::from).sum::<u64>();
@@ -142,7 +142,7 @@ fn write_channel(encoder: &mut Memory<'_>, channel: &Channel) -> Infallible {
     write_unknown(encoder, unknown)
 }
 
-/// Reads a description; also returns the schema's bytes as they lie, which the stream's identity is made of.
+/// Reads a description; also returns the schema's received bytes, from which the stream's identity is computed.
 pub(crate) fn decode_description(bytes: &[u8]) -> Result<(Description, &[u8]), DescriptionError> {
     let mut reader = Reader { bytes, decoder: Decoder::new(bytes) };
     let mut unknown = UnknownEntries::new();
@@ -170,7 +170,7 @@ pub(crate) fn decode_description(bytes: &[u8]) -> Result<(Description, &[u8]), D
     Ok((Description { name, schema, report_port, station, unknown }, schema_bytes))
 }
 
-/// A decoder that knows where it failed.
+/// A decoder that reports the position of an error.
 struct Reader<'a> {
     bytes: &'a [u8],
     decoder: Decoder<'a>,
@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
         read(&mut self.decoder).map_err(|_| DescriptionError::Cbor(position))
     }
 
-    /// Passes over a value that this version does not know, and keeps it.
+    /// Skips a value that this version does not know, and keeps its bytes.
     fn unknown(&mut self, key: u32, entries: &mut UnknownEntries) -> Result<(), DescriptionError> {
         let start = self.decoder.position();
         self.take(Decoder::skip)?;
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
         self.take(Decoder::str).map(str::to_owned)
     }
 
-    /// Reads the head of a list of definite length; what it claims is not believed, only compared.
+    /// Reads the head of a list of definite length; the claimed length is only compared with the limit.
     fn array(&mut self, what: &'static str, limit: usize) -> Result<usize, DescriptionError> {
         let len = self.definite(Decoder::array)?;
         if len > limit { Err(DescriptionError::Limit { what, actual: len, limit }) } else { Ok(len) }
@@ -264,7 +264,7 @@ impl<'a> Reader<'a> {
 
     fn channels(&mut self) -> Result<Vec<Channel>, DescriptionError> {
         let len = self.array("the list of channels", MAX_CHANNELS)?;
-        // Not with that capacity: memory is taken for channels that came, not for those that were claimed.
+        // Not with the claimed capacity: memory is allocated for received channels only.
         let mut channels = Vec::new();
         for _ in 0..len {
             channels.push(self.channel()?);

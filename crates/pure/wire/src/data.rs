@@ -9,30 +9,30 @@ use crate::header::{self, Kind, Numbered, Sealed};
 use crate::layout;
 use crate::malformed::{BufferTooSmall, Reason};
 
-/// The size of a data datagram's header.
+/// Size of a data datagram's header. Units: bytes.
 pub const DATA_HEADER_BYTES: usize = layout::Data::SIZE_BYTES;
 
 /// A slice of the samples: whole samples, or a piece of one sample that is larger than a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data<'a> {
-    /// Where the slice begins.
+    /// Identity and position of the slice.
     pub head: Numbered,
-    /// When sample `head.first_index` was taken.
+    /// Time of sample `head.first_index`.
     pub t0: WallTime,
-    /// The clock that `t0` was read from.
+    /// Clock of `t0`.
     pub clock: Clock,
-    /// The type of every element.
+    /// Type of the elements.
     pub dtype: Dtype,
-    /// How many elements follow; not zero.
+    /// Number of elements that follow; not zero.
     pub element_count: u32,
     /// The elements, little-endian; `len == element_count * dtype.size_bytes()`.
     pub payload: &'a [u8],
 }
 
-/// The clock that time anchors were read from.
+/// Clock of time anchors.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Clock {
-    /// Nothing is known about it.
+    /// Unknown.
     #[default]
     Unknown,
     /// The system's UTC clock, not known to be synchronised.
@@ -41,9 +41,9 @@ pub enum Clock {
     Ntp,
     /// UTC synchronised by PTP.
     Ptp,
-    /// The time is that of a recording, not of now.
+    /// The time of the recording, not of its replay.
     Recorded,
-    /// A code that a later version assigned: an old reader keeps its data and says that it does not know.
+    /// A code of a later version: an old reader keeps the data and reports the clock as unknown.
     Other(u8),
 }
 
@@ -75,7 +75,7 @@ impl Clock {
     }
 }
 
-/// Writes the data datagrams of one stream, most of whose header is the same in all of them.
+/// Encoder of one stream's data datagrams, most of whose header is the same in all of them.
 #[derive(Clone)]
 pub struct DataEncoder {
     header: layout::Data,
@@ -105,10 +105,10 @@ impl DataEncoder {
     /// Writes a datagram of this stream to the start of `out` and returns its size.
     ///
     /// # Errors
-    /// As [`Data::encode`].
+    /// See [`Data::encode`].
     ///
     /// # Panics
-    /// As [`Data::encode`], and if it is of another stream, dtype or clock.
+    /// See [`Data::encode`]; also if it is of another stream, dtype or clock.
     pub fn encode(&mut self, data: &Data<'_>, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
         debug_assert_eq!(data.check(), Ok(()), "a slice that its own readers would refuse");
         debug_assert_eq!(
@@ -127,7 +127,7 @@ impl DataEncoder {
         header.group.place(&data.head, data.payload.len());
         header.t0_ns = data.t0.as_nanos().into();
         header.element_count = data.element_count.into();
-        // Before the payload: the CRC reads what was just written, and would wait behind all of that.
+        // Before the payload is copied: the CRC reads the bytes just written, and would wait for the whole copy.
         header::seal(header, room);
         payload.copy_from_slice(data.payload);
         Ok(out.len())
@@ -142,13 +142,13 @@ impl<'a> Data<'a> {
         start..start.saturating_add(self.element_count as u64)
     }
 
-    /// Tells whether this is a piece of one sample that was cut.
+    /// Returns whether this is a piece of one sample that was cut.
     #[must_use]
     pub const fn is_piece(&self) -> bool {
         self.element_count < self.head.elements_per_sample
     }
 
-    /// Returns how many bytes [`Data::encode`] writes.
+    /// Returns the number of bytes that [`Data::encode`] writes.
     #[must_use]
     pub const fn encoded_bytes(&self) -> usize {
         DATA_HEADER_BYTES + self.payload.len()
@@ -162,12 +162,12 @@ impl<'a> Data<'a> {
     /// [`BufferTooSmall`] if `out` is shorter than header and payload.
     ///
     /// # Panics
-    /// In debug builds, if the slice is one that [`crate::Datagram::decode`] refuses: the sender cut it wrongly.
+    /// In debug builds, if [`crate::Datagram::decode`] would refuse the slice: the sender cut it wrongly.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
         DataEncoder::new(&self.head, self.dtype, self.clock).encode(self, out)
     }
 
-    /// Reads a data datagram; `None` for everything else, which [`crate::Datagram::decode`] tells apart.
+    /// Reads a data datagram; `None` for anything else, which [`crate::Datagram::decode`] distinguishes.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let sealed = Sealed::open(bytes).ok()?;

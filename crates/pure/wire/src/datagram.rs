@@ -1,4 +1,4 @@
-//! Any datagram, decoded: the one entrance for bytes from the network.
+//! Any datagram, decoded: the single entry point for bytes from the network.
 
 use crate::header::{Kind, Numbered, Sealed};
 use crate::malformed::{BufferTooSmall, Malformed, Reason};
@@ -11,17 +11,17 @@ pub enum Datagram<'a> {
     Data(Data<'a>),
     Tally(Tally),
     Descriptor(DescriptorPart<'a>),
-    /// Boxed, so that the many data datagrams do not move the size of the few reports.
+    /// Boxed, so that the rare reports do not enlarge the many data datagrams.
     Report(Box<Report>),
     Announcement(Announcement),
     Request(Request),
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads a datagram; whatever is accepted encodes to the same bytes again.
+    /// Reads a datagram; every accepted datagram encodes to the same bytes again.
     ///
-    /// Cost: data and descriptor parts borrow from `bytes` and allocate nothing; the other kinds allocate no
-    /// more than `bytes` is long, and a little for each of at most 32 ranges.
+    /// Cost: data and descriptor parts borrow from `bytes` and allocate nothing; the other kinds allocate at most the
+    /// length of `bytes`, plus a little for each of at most 32 ranges.
     ///
     /// # Errors
     /// [`Malformed`] with the first [`Reason`] found, in this order: size, magic, version, header CRC; then, with

@@ -1,4 +1,4 @@
-//! Descriptions: what a reader must know to understand a stream, as CBOR with integer keys.
+//! Descriptions: the information that a reader needs to understand a stream, as CBOR with integer keys.
 //!
 //! The encoding is deterministic, so that every publisher of the same schema gets the same digest; the rules
 //! are in the module `cbor` and in `docs/protocol/stream.md`, section "Description".
@@ -8,33 +8,33 @@ use units::StreamId;
 
 use crate::{MAX_STATION_BYTES, cbor, identity, text};
 
-/// The largest encoded description: 4,096 channels with 64 bytes each.
+/// Maximum size of an encoded description: 4,096 channels with 64 bytes each. Units: bytes.
 pub const MAX_DESCRIPTION_BYTES: usize = 1 << 18;
-/// The longest channel name, label or label's value in bytes.
+/// Maximum length of a channel name, label or label's value. Units: bytes.
 pub const MAX_TEXT_BYTES: usize = 255;
-/// The longest unit in bytes.
+/// Maximum length of a unit. Units: bytes.
 pub const MAX_UNIT_BYTES: usize = 63;
-/// The most labels of a stream.
+/// Maximum number of labels of a stream.
 pub const MAX_LABELS: usize = 256;
-/// The most extents of a channel's shape; NumPy has 64, no instrument that we know needs more than four.
+/// Maximum number of extents of a channel's shape; NumPy has 64, no known instrument needs more than four.
 pub const MAX_SHAPE_EXTENTS: usize = 8;
 
-/// What a reader must know about a stream.
+/// Description of a stream.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Description {
     /// The stream's name.
     pub name: StreamName,
-    /// What the samples mean.
+    /// Meaning of the samples.
     pub schema: Schema,
-    /// The port, on the address that the datagrams come from, for reports and requests; 0 for none.
+    /// Port for reports and requests, on the source address of the datagrams; 0 for none.
     pub report_port: u16,
     /// The name of the host or process that publishes.
     pub station: String,
-    /// See [`UnknownEntries`].
+    /// Entries of later versions: [`UnknownEntries`].
     pub unknown: UnknownEntries,
 }
 
-/// Says why a description cannot be sent or is not believed.
+/// Reason why a description cannot be sent or is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptionError {
@@ -47,32 +47,32 @@ pub enum DescriptionError {
     /// A text, list or shape beyond its limit.
     #[error("{what} is {actual} long, at most {limit} are allowed")]
     Limit {
-        /// What is too long.
+        /// Name of the text, list or shape.
         what: &'static str,
-        /// How long it is.
+        /// Its length.
         actual: usize,
-        /// How long it may be.
+        /// Its maximum length.
         limit: usize,
     },
     /// A text with a control character.
     #[error("{0} contains control characters; remove them")]
     ControlCharacter(&'static str),
-    /// Not the CBOR that was expected.
+    /// Unexpected CBOR.
     #[error("unexpected CBOR at byte {0} of the description")]
     Cbor(usize),
-    /// Keys that do not ascend: doubled or unsorted.
-    #[error("the keys before byte {0} of the description do not ascend")]
+    /// Keys not in ascending order: repeated or unsorted.
+    #[error("the keys before byte {0} of the description are not in ascending order")]
     KeyOrder(usize),
-    /// A key that must be there is not.
+    /// A required key is missing.
     #[error("the description has no {0}")]
     Missing(&'static str),
-    /// A code that names no dtype.
+    /// An unknown dtype code.
     #[error("unknown dtype code {0}")]
     Dtype(u8),
     /// A rate of zero, or one that is not in lowest terms.
     #[error("{0}/{1} is not a sample rate in lowest terms")]
     Rate(u32, u32),
-    /// A name or a schema that cannot be.
+    /// An invalid name or schema.
     #[error(transparent)]
     Schema(#[from] SchemaError),
 }
@@ -91,11 +91,11 @@ impl Description {
         Ok(bytes)
     }
 
-    /// Decodes a description and checks all that readers rely on.
+    /// Decodes a description and checks everything that readers rely on.
     ///
-    /// Unknown keys are passed over and kept: a later version may say more, and [`Description::encode`] says it again.
+    /// Unknown keys are skipped and kept: [`Description::encode`] writes them again.
     ///
-    /// Cost: allocates in proportion to `bytes`, whatever lengths they claim.
+    /// Cost: allocates in proportion to `bytes`, regardless of the lengths they claim.
     ///
     /// # Errors
     /// Every variant of [`DescriptionError`].
@@ -103,7 +103,7 @@ impl Description {
         Self::decode_identified(bytes).map(|(description, _)| description)
     }
 
-    /// Decodes a description; also returns the identity that follows from its bytes as they lie.
+    /// Decodes a description; also returns the identity computed from its received bytes.
     pub(crate) fn decode_identified(bytes: &[u8]) -> Result<(Self, StreamId), DescriptionError> {
         if bytes.len() > MAX_DESCRIPTION_BYTES {
             return Err(DescriptionError::TooLarge(bytes.len()));

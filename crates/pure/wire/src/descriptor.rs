@@ -1,4 +1,4 @@
-//! Descriptor datagrams: a description in parts, and its putting together again.
+//! Descriptor datagrams: a description in parts, and its reassembly.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -12,21 +12,21 @@ use crate::header::{self, Kind, Numbered, Sealed};
 use crate::layout;
 use crate::malformed::{BufferTooSmall, Reason};
 
-/// The size of a descriptor datagram's header.
+/// Size of a descriptor datagram's header. Units: bytes.
 pub const DESCRIPTOR_HEADER_BYTES: usize = layout::Descriptor::SIZE_BYTES;
-/// What the smallest datagrams keep for their part: extensions of this and of later versions take up to 340 bytes.
+/// Minimum part size in the smallest datagrams: extensions of this and later versions take up to 340 bytes.
 pub const MIN_DESCRIPTOR_PART_BYTES: usize = 128;
-/// The most parts: the largest description in the smallest datagrams with the longest headers.
+/// Maximum number of parts: the largest description in the smallest datagrams with the longest headers.
 pub const MAX_DESCRIPTOR_PARTS: usize = MAX_DESCRIPTION_BYTES.div_ceil(MIN_DESCRIPTOR_PART_BYTES);
 
-/// A part of an encoded description. All parts but the last are equally long.
+/// A part of an encoded description. All parts but the last have the same length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DescriptorPart<'a> {
     /// The datagram's own number, and the horizon as its position.
     pub head: Numbered,
-    /// Which part this is, from 0.
+    /// Index of this part.
     pub part: u16,
-    /// How many parts there are.
+    /// Number of parts.
     pub parts: u16,
     /// The size of the whole encoded description.
     pub content_bytes: u32,
@@ -34,13 +34,13 @@ pub struct DescriptorPart<'a> {
     pub content_crc: u32,
     /// The epoch before this one, if the publisher remembers it.
     pub predecessor: Option<Predecessor>,
-    /// Addresses that the publisher's datagrams may come from beside the one that this came from.
+    /// Further source addresses of the publisher's datagrams.
     pub addresses: &'a [Address],
-    /// The part.
+    /// The bytes of this part.
     pub bytes: &'a [u8],
 }
 
-/// An encoded description, ready to be sent part by part again and again.
+/// An encoded description, ready to be sent repeatedly part by part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DescriptorParts {
     content: Vec<u8>,
@@ -51,10 +51,10 @@ pub struct DescriptorParts {
     addresses: Vec<Address>,
 }
 
-/// Puts the parts of one stream's description together, in whatever order they come.
+/// Reassembles the parts of one stream's description, in any order.
 ///
-/// Memory: at most what has arrived of one description, so [`MAX_DESCRIPTION_BYTES`]. Parts of another
-/// description put away those of the one before.
+/// Memory: at most the parts received of one description, so [`MAX_DESCRIPTION_BYTES`]. Parts of another description
+/// replace those of the previous one.
 #[derive(Clone, Debug, Default)]
 pub struct DescriptorAssembler {
     content: Option<Content>,
@@ -62,7 +62,7 @@ pub struct DescriptorAssembler {
     complete: bool,
 }
 
-/// What the parts of one description have in common.
+/// Common fields of the parts of one description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Content {
     stream: StreamId,
@@ -72,26 +72,26 @@ struct Content {
     parts: u16,
 }
 
-/// Says why a whole description is not believed.
+/// Reason why a complete description is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptorError {
-    /// The parts are not of one description.
+    /// The parts do not belong to one description.
     #[error("the checksum of the description does not match its parts")]
     Checksum,
     /// The content is not a description.
     #[error(transparent)]
     Description(#[from] DescriptionError),
-    /// The description is of another stream than the datagrams.
-    #[error("the description is that of stream {described}, the datagrams are of stream {sent}")]
+    /// The description and the datagrams are of different streams.
+    #[error("the description belongs to stream {described}, the datagrams to stream {sent}")]
     Stream {
-        /// The identity that follows from the description.
+        /// Identity by the description.
         described: StreamId,
-        /// The identity in the datagrams.
+        /// Identity in the datagrams.
         sent: StreamId,
     },
     /// Schema and datagrams disagree on the shape of a sample.
-    #[error("a sample has {described} elements by its description and {sent} by its datagrams")]
+    #[error("a sample has {described} elements by the description, but {sent} by the datagrams")]
     ElementsPerSample {
         /// By the schema.
         described: u32,
@@ -107,7 +107,7 @@ impl<'a> DescriptorPart<'a> {
     /// [`BufferTooSmall`] if `out` is shorter than the datagram.
     ///
     /// # Panics
-    /// In debug builds, if the part is not one of its content.
+    /// In debug builds, if the part does not belong to its content.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
         debug_assert_eq!(self.check(), Ok(()), "a part that its own readers would refuse");
         let extension_bytes = extension_bytes(self.predecessor, self.addresses);
@@ -177,7 +177,7 @@ impl DescriptorParts {
     /// Encodes `description` and cuts it into parts for datagrams of at most `datagram_bytes`.
     ///
     /// # Errors
-    /// As [`Description::encode`].
+    /// See [`Description::encode`].
     ///
     /// # Panics
     /// If `datagram_bytes` is below [`MIN_DATAGRAM_BYTES`].
@@ -185,15 +185,16 @@ impl DescriptorParts {
         Self::with_extensions(description, None, &[], datagram_bytes)
     }
 
-    /// As [`DescriptorParts::new`]; each part also carries the predecessor and the publisher's further addresses.
+    /// Encodes `description` as [`DescriptorParts::new`]; each part also carries the predecessor and the publisher's
+    /// further addresses.
     ///
-    /// Of more than [`MAX_ADDRESSES`] the first are told; what cannot be a source is left out, and each is told once.
-    /// An IPv6 scope is not sent.
+    /// Of more than [`MAX_ADDRESSES`] the first are listed, each once; invalid source addresses are omitted. An IPv6
+    /// scope is not sent.
     ///
     /// Cost: 48 bytes of each descriptor for the predecessor, and 24 to 136 for the addresses.
     ///
     /// # Errors
-    /// As [`Description::encode`].
+    /// See [`Description::encode`].
     ///
     /// # Panics
     /// If `datagram_bytes` is below [`MIN_DATAGRAM_BYTES`].
@@ -218,13 +219,13 @@ impl DescriptorParts {
         })
     }
 
-    /// Returns how many parts there are; at least one.
+    /// Returns the number of parts, at least one.
     #[must_use]
     pub const fn count(&self) -> u16 {
         self.parts
     }
 
-    /// Returns part `index` with `head`, or nothing behind the last part.
+    /// Returns part `index` with `head`, `None` beyond the last part.
     #[must_use]
     pub fn part(&self, index: u16, head: Numbered) -> Option<DescriptorPart<'_>> {
         Some(DescriptorPart {
@@ -240,7 +241,7 @@ impl DescriptorParts {
     }
 }
 
-// The longest list that this version writes leaves the smallest datagrams more than they must keep.
+// The longest list that this version writes leaves the smallest datagrams more than the minimum part size.
 const _: () = assert!(
     MIN_DATAGRAM_BYTES - DESCRIPTOR_HEADER_BYTES
         >= MIN_DESCRIPTOR_PART_BYTES
@@ -248,29 +249,28 @@ const _: () = assert!(
             + extension::padded_bytes(MAX_ADDRESSES * size_of::<Address>())
 );
 
-/// Returns how many bytes a descriptor's extensions take.
+/// Returns the size of a descriptor's extensions. Units: bytes.
 fn extension_bytes(predecessor: Option<Predecessor>, addresses: &[Address]) -> usize {
     extension::size_bytes(predecessor.map(Predecessor::value).as_ref())
         + extension::size_bytes(listed(addresses))
 }
 
-/// Returns the list, unless there is none to tell.
+/// Returns the list, `None` if it is empty.
 fn listed(addresses: &[Address]) -> Option<&[Address]> {
     (!addresses.is_empty()).then_some(addresses)
 }
 
 impl DescriptorAssembler {
-    /// Makes an assembler that has seen nothing.
+    /// Creates an empty assembler.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes a part; returns the description with its last missing part, and once only.
+    /// Takes a part; returns the description on its last missing part, once.
     ///
     /// # Errors
-    /// [`DescriptorError`] with the last missing part; everything is put away and the next round of parts may
-    /// do better.
+    /// [`DescriptorError`] on the last missing part; all parts are then discarded, and the next round starts again.
     pub fn accept(&mut self, part: &DescriptorPart<'_>) -> Result<Option<Description>, DescriptorError> {
         let content = Content {
             stream: part.head.stream,
@@ -296,7 +296,7 @@ impl DescriptorAssembler {
     }
 }
 
-/// Reads a whole description and compares it with the datagrams that brought it.
+/// Decodes a complete description and compares it with the datagrams that carried it.
 fn believed(bytes: &[u8], part: &DescriptorPart<'_>) -> Result<Description, DescriptorError> {
     if header::crc32c(bytes) != part.content_crc {
         return Err(DescriptorError::Checksum);

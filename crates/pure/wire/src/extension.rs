@@ -1,8 +1,8 @@
-//! Extensions: what a header carries behind its kind's own fields, for readers that know the type.
+//! Extensions: optional fields of a header behind its kind's own fields, for readers that know the type.
 //!
-//! The list lies between header and payload: `header_bytes` spans it and the header's CRC covers it. A reader passes
-//! over types that it does not know, and drops the datagram only where one of them is critical. So the datagrams of a
-//! later version stay readable, and those without extensions cost nothing.
+//! The list is between header and payload: `header_bytes` includes it and the header's CRC covers it. A reader skips
+//! unknown types, and drops the datagram only if one of them is critical. Datagrams of later versions thus stay
+//! readable, and those without extensions cost nothing.
 //!
 //! Source: `docs/protocol/stream.md`, "Extensions"; a test compares its table with [`ExtensionType`].
 
@@ -19,39 +19,40 @@ use crate::layout::{self, ExtensionHead};
 use crate::malformed::Reason;
 use crate::tally;
 
-/// The most further source addresses of a publisher: two families on each of four interfaces.
+/// Maximum number of further source addresses of a publisher: two families on each of four interfaces.
 pub const MAX_ADDRESSES: usize = 8;
-/// The most nonces that one tally repeats: with them and all its ranges it still fits into the default datagram.
+/// Maximum number of nonces that one tally repeats: with them and all its ranges it still fits into the default
+/// datagram.
 pub const MAX_NONCES: usize = 16;
 
-/// Extensions begin and end at multiples of this, like headers.
+/// Alignment of the start and end of an extension, as of headers.
 const ALIGNMENT_BYTES: usize = 8;
-/// A reader that does not know the type drops the datagram.
+/// Flag: a reader that does not know the type drops the datagram.
 const CRITICAL: u8 = 1;
 
-/// What an extension is: every type that has a meaning or is kept for one.
+/// Type of an extension, assigned or reserved.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum ExtensionType {
-    /// The datagram is sealed with a key. Kept.
+    /// Seal of the datagram with a key. Reserved.
     Secured = 1,
-    /// The epoch before this one, and how far it came: [`Predecessor`].
+    /// The previous epoch and its end: [`Predecessor`].
     Predecessor = 2,
     /// Further source addresses of the publisher: [`Address`].
     Addresses = 3,
-    /// Since when a reader waits, and for what: [`Waiting`].
+    /// Start and kind of a reader's wait: [`Waiting`].
     Waiting = 4,
-    /// Where samples come from that were relayed. Kept.
+    /// Origin of relayed samples. Reserved.
     Origin = 5,
-    /// The losses before this hop. Kept.
+    /// Losses before this hop. Reserved.
     Upstream = 6,
-    /// Digests and a signature. Kept.
+    /// Digests and a signature. Reserved.
     Proof = 7,
-    /// How far the publisher's clock may be off. Kept.
+    /// Maximum error of the publisher's clock. Reserved.
     Clock = 8,
-    /// How long a sample is of use. Kept.
+    /// Useful lifetime of a sample. Reserved.
     Deadline = 9,
-    /// What a reader asks the publisher to repeat: [`Nonce`].
+    /// Numbers that a reader asks the publisher to repeat: [`Nonce`].
     Nonces = 10,
 }
 
@@ -60,34 +61,34 @@ pub enum ExtensionType {
 pub struct Predecessor {
     /// The predecessor; it began earlier than the epoch that reports it.
     pub epoch: Epoch,
-    /// One behind the highest number that it gave.
+    /// One more than its highest number.
     pub next_number: u64,
-    /// Sample index of its horizon: every sample before was numbered or lost.
+    /// Sample index of its horizon: every earlier sample was numbered or lost.
     pub next_index: u64,
-    /// Element within that sample; not zero only where the epoch ended within a sample.
+    /// Element within that sample; not zero only if the epoch ended within a sample.
     pub element_offset: u32,
-    /// Whether the epoch ended there; otherwise it came at least so far.
+    /// True if the epoch ended there; otherwise it came at least this far.
     pub is_final: bool,
 }
 
 /// A reader that waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waiting {
-    /// Since when, by the reader's clock.
+    /// Start of the wait, by the reader's clock.
     pub since: WallTime,
-    /// Whether it wants the stream from sample 0 on.
+    /// True if it wants the stream from sample 0 on.
     pub from_beginning: bool,
-    /// The age at which a sample is of no use to it any more.
+    /// Age from which a sample is useless to the reader.
     pub deadline: Option<Duration>,
 }
 
-/// An address that a publisher's datagrams may come from: IPv6, or IPv4 mapped into it (RFC 4291 §2.5.5.2).
+/// A source address of a publisher's datagrams: IPv6, or IPv4 mapped into it (RFC 4291 §2.5.5.2).
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct Address([u8; 16]);
 
-/// A number drawn at random, which a reader asks the publisher to repeat in its next tally: only a publisher that receives at
-/// the address which its datagrams come from can do so.
+/// A random number that a reader asks the publisher to repeat in its next tally: only a publisher that receives at
+/// the source address of its datagrams can do so.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Nonce(U64);
@@ -95,7 +96,7 @@ pub struct Nonce(U64);
 // A request of a reader that waits stays a small datagram: the value fills 24 bytes with its head.
 const _: () = assert!(padded_bytes(layout::Waiting::SIZE_BYTES) == 24);
 
-/// The extensions of a received datagram; every one of them was looked at.
+/// The extensions of a received datagram, all of them checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extensions<'a> {
     list: &'a [u8],
@@ -122,7 +123,7 @@ impl ExtensionType {
         self as u8
     }
 
-    /// Returns the type's name, as the protocol's page has it.
+    /// Returns the type's name in the page of the protocol.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -139,7 +140,7 @@ impl ExtensionType {
         }
     }
 
-    /// Returns the kinds of datagrams that the type belongs to.
+    /// Returns the kinds of datagrams that may carry the type.
     #[must_use]
     pub const fn kinds(self) -> &'static [Kind] {
         match self {
@@ -152,13 +153,13 @@ impl ExtensionType {
         }
     }
 
-    /// Tells whether a reader that does not know the type cannot use the datagram.
+    /// Returns whether a reader that does not know the type cannot use the datagram.
     #[must_use]
     pub const fn is_critical(self) -> bool {
         matches!(self, Self::Secured)
     }
 
-    /// Tells whether this version reads and writes the type; the others are kept for what is to come.
+    /// Returns whether this version reads and writes the type; the others are reserved.
     #[must_use]
     pub const fn is_known(self) -> bool {
         matches!(self, Self::Predecessor | Self::Addresses | Self::Waiting | Self::Nonces)
@@ -166,12 +167,13 @@ impl ExtensionType {
 }
 
 impl<'a> Extensions<'a> {
-    /// Checks a list: each type at most once and in order, whole, and none that is critical but not `known` in this kind.
+    /// Checks a list: each type complete, at most once and in order, and none critical that is not `known` in this
+    /// kind.
     pub(crate) fn read(list: &'a [u8], known: &[ExtensionType]) -> Result<Self, Reason> {
         let (mut rest, mut previous) = (list, 0);
         while !rest.is_empty() {
             let (head, _, after) = first(rest)?;
-            // Type 0 is none, so that a header filled up with zeros has no meaning.
+            // Type 0 is invalid, so that a header padded with zeros has no meaning.
             if head.code <= previous {
                 return Err(Reason::Field("extensions"));
             }
@@ -187,7 +189,7 @@ impl<'a> Extensions<'a> {
         Ok(Self { list })
     }
 
-    /// Returns the value of an extension that this kind may have.
+    /// Returns the value of an extension that is known in this kind.
     pub(crate) fn value(&self, wanted: ExtensionType) -> Option<&'a [u8]> {
         let mut rest = self.list;
         while let Ok((head, value, after)) = first(rest) {
@@ -200,7 +202,7 @@ impl<'a> Extensions<'a> {
     }
 }
 
-/// Takes the first extension of a list apart: its head, its value, and what follows.
+/// Splits off the first extension of a list: its head, its value, and the rest.
 fn first(list: &[u8]) -> Result<(&ExtensionHead, &[u8], &[u8]), Reason> {
     let refused = Reason::Field("extensions");
     let (head, rest) = ExtensionHead::ref_from_prefix(list).map_err(|_| refused)?;
@@ -214,17 +216,17 @@ fn first(list: &[u8]) -> Result<(&ExtensionHead, &[u8], &[u8]), Reason> {
     Ok((head, value, after))
 }
 
-/// Returns how many bytes an extension with a value of so many takes.
+/// Returns the size of an extension with a value of `value_bytes`. Units: bytes.
 pub(crate) const fn padded_bytes(value_bytes: usize) -> usize {
     (ExtensionHead::SIZE_BYTES + value_bytes).next_multiple_of(ALIGNMENT_BYTES)
 }
 
-/// Returns how many bytes an extension takes in a header; none if there is no value.
+/// Returns the size of an extension in a header; zero without a value. Units: bytes.
 pub(crate) fn size_bytes<V: IntoBytes + Immutable + ?Sized>(value: Option<&V>) -> usize {
     value.map_or(0, |value| padded_bytes(size_of_val(value)))
 }
 
-/// Writes an extension to the start of `place` and returns how many bytes it takes; none if there is no value.
+/// Writes an extension to the start of `place` and returns its size; zero without a value.
 pub(crate) fn put<V>(place: &mut [u8], of_type: ExtensionType, value: Option<&V>) -> usize
 where
     V: IntoBytes + Immutable + ?Sized,
@@ -319,7 +321,7 @@ impl Address {
         IpAddr::from(self.0).to_canonical()
     }
 
-    /// Returns the first of `addresses` that can be a source, each once.
+    /// Returns the first of `addresses` that are valid sources, each once.
     pub(crate) fn list_of(addresses: &[IpAddr]) -> Vec<Self> {
         let mut list = Vec::new();
         for address in addresses.iter().copied().map(Self::from).filter(|address| address.can_be_source()) {
@@ -334,7 +336,7 @@ impl Address {
         !(self.ip().is_unspecified() || self.ip().is_multicast())
     }
 
-    /// Reads a list of addresses of which each can be a source, and none comes twice.
+    /// Reads a list of addresses, each a valid source and none repeated.
     pub(crate) fn read_list(value: &[u8]) -> Result<&[Self], Reason> {
         let refused = Reason::Field("addresses");
         let list = <[Self]>::ref_from_bytes(value).map_err(|_| refused)?;
@@ -353,13 +355,13 @@ impl Address {
 }
 
 impl Nonce {
-    /// Makes a nonce of a random number.
+    /// Creates a nonce from a random number.
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Self(U64::new(number))
     }
 
-    /// Reads the nonces of a datagram that may have so many of them.
+    /// Reads the nonces of a datagram that may have at most `most` of them.
     pub(crate) fn read_list(value: &[u8], most: usize) -> Result<&[Self], Reason> {
         let refused = Reason::Field("nonces");
         let list = <[Self]>::ref_from_bytes(value).map_err(|_| refused)?;

@@ -1,32 +1,32 @@
-//! How large datagrams are, and how many elements go into one.
+//! Sizes of datagrams, and the number of elements in one.
 
 use sample::Dtype;
 
 use crate::DATA_HEADER_BYTES;
 
-/// What an IPv4 datagram carries on Ethernet: 1,500 bytes less the headers of IPv4 and UDP.
+/// UDP payload of an IPv4 packet on Ethernet: 1,500 bytes less the headers of IPv4 and UDP.
 pub const DATAGRAM_BYTES_IPV4: usize = 1_472;
-/// What an IPv6 datagram carries on Ethernet: 1,500 bytes less the headers of IPv6 and UDP.
+/// UDP payload of an IPv6 packet on Ethernet: 1,500 bytes less the headers of IPv6 and UDP.
 pub const DATAGRAM_BYTES_IPV6: usize = 1_452;
-/// What every Internet path carries: 576 bytes (RFC 1122 §3.3.3) less the headers of IPv4 and UDP.
+/// UDP payload that every Internet path carries: 576 bytes (RFC 1122 §3.3.3) less the headers of IPv4 and UDP.
 pub const MIN_DATAGRAM_BYTES: usize = 548;
-/// The smallest data datagrams: the header and a few elements. Everything else that a publisher says takes up to
-/// [`MIN_DATAGRAM_BYTES`] all the same.
+/// Minimum size of data datagrams: the header and a few elements. All other datagrams of a publisher take up to
+/// [`MIN_DATAGRAM_BYTES`] regardless.
 pub const MIN_DATA_BYTES: usize = 100;
-/// The most that UDP over IPv4 can carry in one datagram: 65,535 bytes less both headers.
+/// Maximum UDP payload over IPv4: 65,535 bytes less both headers.
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 
-/// How a stream's samples are put into datagrams.
+/// Division of a stream's samples into datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fit {
-    /// Up to so many whole samples in one datagram.
+    /// Up to this many whole samples in one datagram.
     Samples(u32),
-    /// One sample does not fit: pieces of up to so many elements of it.
+    /// One sample does not fit: pieces of up to this many elements of it.
     Pieces(u32),
 }
 
 impl Fit {
-    /// Returns the most elements in one datagram.
+    /// Returns the maximum number of elements in one datagram.
     #[must_use]
     pub const fn elements(self, elements_per_sample: u32) -> u32 {
         match self {
@@ -36,7 +36,7 @@ impl Fit {
     }
 }
 
-/// Returns how the samples of a stream fit into datagrams of at most `datagram_bytes`.
+/// Returns the division of a stream's samples into datagrams of at most `datagram_bytes`.
 ///
 /// # Panics
 /// If `datagram_bytes` is not within [`MIN_DATA_BYTES`]..=[`MAX_DATAGRAM_BYTES`], or a sample has no

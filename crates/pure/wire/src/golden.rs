@@ -1,7 +1,7 @@
-//! Golden datagrams: the bytes of one datagram of each kind, field by field, as they must stay.
+//! Golden datagrams: the bytes of one datagram of each kind, field by field, which must not change.
 //!
-//! A file that differs is a change of the protocol: it needs a new version, or the file is wrong. The failing
-//! test prints what the file should say.
+//! A file that differs is a change of the protocol: it needs a new version, or the file is wrong. The failing test
+//! prints the expected content.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -58,7 +58,7 @@ golden! {
         Datagram::Tally(Tally { nonces: vec![Nonce::new(7), Nonce::new(u64::MAX - 1)], ..tally() });
 }
 
-/// Golden datagrams of a later version: what this one reads of them, and what it drops.
+/// Golden datagrams of a later version: those that this version reads, and those that it drops.
 macro_rules! later {
     ($($test:ident: $file:literal = $extensions:ident behind $datagram:expr => $read:expr;)+) => {$(
         #[test]
@@ -77,9 +77,9 @@ macro_rules! later {
     )+};
 }
 
-/// Three bytes of a type that no version has given a meaning, and one of a kind that it does not belong to.
+/// Three bytes of an unassigned type, and one of a kind that it does not belong to.
 const UNKNOWN: [(u8, u8, &[u8]); 2] = [(8, 0, &[]), (200, 0, &[1, 2, 3])];
-/// The same, marked as critical.
+/// An unassigned type marked as critical.
 const CRITICAL: [(u8, u8, &[u8]); 1] = [(200, 1, &[1, 2, 3])];
 
 later! {
@@ -106,7 +106,7 @@ fn the_identity_of_a_stream_never_changes() {
     assert_eq!(stream_id(&described.name, &described.schema), stream());
 }
 
-/// Compares a file with a datagram, and the datagram with what the file decodes to.
+/// Compares a file with a datagram, and the datagram with the decoded file.
 fn check(name: &str, file: &str, datagram: &Datagram<'_>) {
     let mut buffer = [0; 1_452];
     let size = datagram.encode(&mut buffer).unwrap();
@@ -123,7 +123,7 @@ fn bytes_of(file: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Encodes a datagram and puts extensions behind those that it has, by the page and not by the encoder.
+/// Encodes a datagram and appends extensions by the page's rules, independently of the encoder.
 fn extended(datagram: &Datagram<'_>, extensions: &[(u8, u8, &[u8])]) -> Vec<u8> {
     let mut buffer = [0; 1_452];
     let size = datagram.encode(&mut buffer).unwrap();
@@ -143,7 +143,7 @@ fn extended(datagram: &Datagram<'_>, extensions: &[(u8, u8, &[u8])]) -> Vec<u8> 
     bytes
 }
 
-/// Writes a datagram as hexadecimal bytes, one field a line, what it is called behind it.
+/// Formats a datagram as hexadecimal bytes, one field a line, followed by its name.
 fn annotated(bytes: &[u8]) -> String {
     let kind = Kind::from_code(bytes[3]).unwrap();
     let own = match kind {

@@ -1,4 +1,4 @@
-//! The header that all datagrams share: what must hold before a byte of the rest is believed.
+//! The header that all datagrams share, and the checks before any other byte is used.
 
 use sample::MAX_ELEMENTS_PER_SAMPLE;
 use units::{Epoch, StreamId};
@@ -10,18 +10,18 @@ use crate::malformed::{BufferTooSmall, Malformed, Reason};
 
 /// The first two bytes of every datagram: `TC` in memory.
 pub const MAGIC: u16 = 0x4354;
-/// The version of the protocol that this crate speaks.
+/// Protocol version of this crate.
 pub const VERSION: u8 = 1;
-/// The longest header with all its extensions, so that its CRC can be checked on the stack.
+/// Maximum size of a header with its extensions, so that its CRC can be checked on the stack.
 pub const MAX_HEADER_BYTES: usize = 1_024;
 
-/// Headers up to this size, and so all without extensions, need a smaller place on the stack while their CRC is checked.
+/// Size up to which headers, including all without extensions, use a smaller buffer on the stack for their CRC.
 const SHORT_HEADER_BYTES: usize = 256;
 
-/// Unknown kinds from this code on are numbered, so that an old reader can still name what it dropped.
+/// First code of unknown kinds that are numbered, so that an old reader can attribute dropped ones.
 const NUMBERED_KINDS: u8 = 0x80;
 
-/// What a datagram is.
+/// Kind of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Kind {
@@ -35,11 +35,11 @@ pub enum Kind {
     Report = 4,
     /// A stream that can be joined.
     Announcement = 5,
-    /// A reader's wish.
+    /// A request of a reader.
     Request = 6,
 }
 
-/// Where a numbered datagram stands in its stream.
+/// Identity and position of a numbered datagram in its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Numbered {
     /// The stream.
@@ -56,16 +56,16 @@ pub struct Numbered {
     pub elements_per_sample: u32,
 }
 
-/// A received datagram whose header is whole; its fields are still to be judged.
+/// A received datagram with an intact header; its fields are not checked yet.
 pub(crate) struct Sealed<'a> {
     pub(crate) common: &'a Common,
     header: &'a [u8],
-    /// Everything behind the header.
+    /// All bytes after the header.
     rest: &'a [u8],
 }
 
 impl Kind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 6] =
         [Self::Data, Self::Tally, Self::Descriptor, Self::Report, Self::Announcement, Self::Request];
 
@@ -81,7 +81,7 @@ impl Kind {
         self as u8
     }
 
-    /// Tells whether datagrams of this kind take a number.
+    /// Returns whether datagrams of this kind are numbered.
     #[must_use]
     pub const fn is_numbered(self) -> bool {
         matches!(self, Self::Data | Self::Tally | Self::Descriptor)
@@ -89,10 +89,10 @@ impl Kind {
 }
 
 impl Numbered {
-    /// Returns the position: the element, counted since the epoch began, that the datagram starts at.
+    /// Returns the position: the first element of the datagram, counted since the epoch began.
     ///
-    /// In tallies and descriptors this is the horizon: every element before it has been numbered or lost, and
-    /// the next data datagram starts at it or beyond.
+    /// In tallies and descriptors this is the horizon: every element before it has been numbered or lost, and the
+    /// next data datagram starts there or later.
     ///
     /// Saturates for a head that no decoder accepts and no encoder writes.
     #[must_use]
@@ -126,7 +126,7 @@ impl Numbered {
         head.check().map(|()| head)
     }
 
-    /// Checks that horizon and position, each one behind the last, are still numbers of 64 bits.
+    /// Checks that horizon and position, each one more than the last, are representable in 64 bits.
     fn check(&self) -> Result<(), Reason> {
         if self.number == u64::MAX {
             return Err(Reason::Field("number"));
@@ -134,7 +134,7 @@ impl Numbered {
         self.check_position()
     }
 
-    /// Checks that the position is one of the stream, and a number of 64 bits.
+    /// Checks that the position is valid in the stream and representable in 64 bits.
     pub(crate) fn check_position(&self) -> Result<(), Reason> {
         if !(1..=MAX_ELEMENTS_PER_SAMPLE).contains(&self.elements_per_sample) {
             return Err(Reason::Field("elements_per_sample"));
@@ -149,7 +149,7 @@ impl Numbered {
             .ok_or(Reason::Field("first_index"))
     }
 
-    /// Returns the header's group part, to be continued by a kind with a header of `header_bytes`.
+    /// Returns the header's group part, for a kind with a header of `header_bytes`.
     pub(crate) fn group(&self, kind: Kind, header_bytes: usize, payload_bytes: usize) -> layout::Group {
         debug_assert_eq!(self.check(), Ok(()), "a head that its own readers would refuse: {self:?}");
         layout::Group {
@@ -163,7 +163,7 @@ impl Numbered {
 }
 
 impl layout::Group {
-    /// Moves the header of a datagram to another place of its stream.
+    /// Changes the position in the header of a datagram.
     pub(crate) fn place(&mut self, head: &Numbered, payload_bytes: usize) {
         debug_assert_eq!(head.check(), Ok(()), "a head that its own readers would refuse: {head:?}");
         self.common.payload_bytes =
@@ -175,7 +175,7 @@ impl layout::Group {
 }
 
 impl Common {
-    /// Returns the common part of a header that is still to be sealed.
+    /// Returns the common part of a header before sealing.
     pub(crate) fn new(
         kind: Kind,
         header_bytes: usize,
@@ -207,7 +207,7 @@ impl Common {
 }
 
 impl<'a> Sealed<'a> {
-    /// Checks all that must hold before a field of the header means anything, the CRC last.
+    /// Checks everything that must hold before the header's fields are used, the CRC last.
     pub(crate) fn open(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let refuse = |reason| Malformed { reason, head: None };
         let too_short = refuse(Reason::TooShort(bytes.len()));
@@ -229,7 +229,7 @@ impl<'a> Sealed<'a> {
         Ok(Self { common, header, rest })
     }
 
-    /// Returns number and position, if this is a numbered datagram whose position makes sense.
+    /// Returns number and position if this is a numbered datagram with a valid position.
     pub(crate) fn head(&self) -> Option<Numbered> {
         let code = self.common.kind;
         let numbered = Kind::from_code(code).map_or(code >= NUMBERED_KINDS, Kind::is_numbered);
@@ -237,7 +237,7 @@ impl<'a> Sealed<'a> {
         if numbered { Numbered::read(group).ok() } else { None }
     }
 
-    /// Returns the kind, once version, flags and the datagram's size are known to agree.
+    /// Returns the kind, after checking version, flags and the datagram's size.
     pub(crate) fn kind(&self) -> Result<Kind, Reason> {
         let kind = Kind::from_code(self.common.kind).ok_or(Reason::Kind(self.common.kind))?;
         if self.common.flags.get() != 0 {
@@ -249,15 +249,15 @@ impl<'a> Sealed<'a> {
         Ok(kind)
     }
 
-    /// Lays a kind's layout over the header of a kind without extensions of its own; what a later version put behind it is
-    /// passed over.
+    /// Lays a kind's layout over the header of a kind without extensions of its own; extensions of a later version
+    /// are skipped.
     pub(crate) fn header<H: Header>(&self) -> Result<&'a H, Reason> {
         const { assert!(H::EXTENSIONS.is_empty(), "what is known is read") };
-        // Almost all datagrams have none.
+        // Almost all datagrams have no extensions.
         H::ref_from_bytes(self.header).or_else(|_| self.extended().map(|(header, _)| header))
     }
 
-    /// Lays a kind's layout over the header, and returns the extensions behind it.
+    /// Lays a kind's layout over the header, and returns the extensions after it.
     pub(crate) fn extended<H: Header>(&self) -> Result<(&'a H, Extensions<'a>), Reason> {
         let (header, list) = H::ref_from_prefix(self.header).map_err(|_| Reason::Field("header_bytes"))?;
         Extensions::read(list, H::EXTENSIONS).map(|extensions| (header, extensions))
@@ -270,18 +270,18 @@ impl<'a> Sealed<'a> {
         Numbered::read(group)
     }
 
-    /// Returns what lies behind the header.
+    /// Returns the bytes after the header.
     pub(crate) const fn payload(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Returns what lies behind the header, once its checksum holds.
+    /// Returns the bytes after the header if their checksum is correct.
     pub(crate) fn checked_payload(&self, crc: u32) -> Result<&'a [u8], Reason> {
         if crc32c(self.rest) == crc { Ok(self.rest) } else { Err(Reason::PayloadCrc) }
     }
 }
 
-/// Returns the place for a datagram of `needed` bytes at the start of `out`.
+/// Returns the first `needed` bytes of `out`.
 pub(crate) fn place(out: &mut [u8], needed: usize) -> Result<&mut [u8], BufferTooSmall> {
     out.get_mut(..needed).ok_or(BufferTooSmall { needed })
 }
@@ -295,7 +295,7 @@ pub(crate) fn seal<H: Header>(header: &H, datagram: &mut [u8]) {
     common.header_crc = crc.into();
 }
 
-/// Writes `header`, behind which `extension_bytes` of extensions lie already, and seals both with its CRC.
+/// Writes `header` before `extension_bytes` of extensions already in place, and seals both with its CRC.
 pub(crate) fn seal_extended<H: Header>(mut header: H, extension_bytes: usize, datagram: &mut [u8]) {
     if extension_bytes == 0 {
         return seal(&header, datagram);
@@ -315,7 +315,7 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 fn header_crc(header: &[u8]) -> u32 {
-    // Almost all datagrams are data: a copy of known size is one of few instructions.
+    // Almost all datagrams are data: a copy of constant size takes few instructions.
     if let Ok(mut data) = layout::Data::read_from_bytes(header) {
         data.group.common.header_crc = 0.into();
         return crc32c(data.as_bytes());
@@ -327,7 +327,7 @@ fn header_crc(header: &[u8]) -> u32 {
     }
 }
 
-/// Returns the CRC of a header of at most so many bytes, of which a copy is made on the stack.
+/// Returns the CRC of a header of at most `LIMIT_BYTES`, of which a copy is made on the stack.
 fn copied_crc<const LIMIT_BYTES: usize>(header: &[u8]) -> u32 {
     let mut copy = [0_u8; LIMIT_BYTES];
     let copy = &mut copy[..header.len()];

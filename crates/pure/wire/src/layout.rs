@@ -1,8 +1,8 @@
-//! Where every field of every datagram lies: the tables of `docs/protocol/stream.md` as types.
+//! Layout of every datagram: the tables of `docs/protocol/stream.md` as types.
 //!
-//! All fields are little-endian and lie one behind the other without padding, so a structure's order is its
-//! layout. A kind's structure begins with the header that it continues (`common` or `group`); offsets are
-//! counted from the start of the datagram. The records of a payload have offsets of their own.
+//! All fields are little-endian and contiguous without padding, so a structure's order is its layout. A kind's
+//! structure begins with the header that it continues (`common` or `group`); offsets are counted from the start of
+//! the datagram. The records of a payload have offsets of their own.
 
 use zerocopy::byteorder::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -26,7 +26,7 @@ macro_rules! layout {
         }
 
         impl $name {
-            /// The size of the whole structure, with the header it continues.
+            /// Size of the whole structure, with the header it continues. Units: bytes.
             pub(crate) const SIZE_BYTES: usize = size_of::<Self>();
 
             #[cfg(test)]
@@ -43,19 +43,19 @@ layout! {
         magic: U16,
         /// The protocol's version.
         version: u8,
-        /// What the datagram is.
+        /// Kind of the datagram.
         kind: u8,
-        /// Extensions that change the meaning; none is known to this version.
+        /// Flags that change the meaning; this version knows none.
         flags: U16,
         /// Size of the whole header, a multiple of 8.
         header_bytes: U16,
         /// CRC-32C over the whole header with this field zero.
         header_crc: U32,
-        /// Size of what follows the header.
+        /// Size of the payload after the header.
         payload_bytes: U32,
         /// The stream's identity.
         stream: U64,
-        /// When the publisher's epoch began.
+        /// Start of the publisher's epoch.
         epoch_start_ns: U64,
         /// The publisher's random incarnation.
         epoch_life: U64,
@@ -63,7 +63,7 @@ layout! {
 }
 
 layout! {
-    /// What the numbered datagrams to the group go on with.
+    /// The continuation of the common header in numbered datagrams.
     Group continues common: Common {
         /// The datagram's number.
         number: U64,
@@ -79,13 +79,13 @@ layout! {
 layout! {
     /// A slice of the stream's samples.
     Data continues group: Group {
-        /// When sample `first_index` was taken.
+        /// Time of sample `first_index`.
         t0_ns: I64,
         /// Elements in the payload.
         element_count: U32,
         /// Type of every element.
         dtype: u8,
-        /// Which clock gave `t0_ns`.
+        /// Clock of `t0_ns`.
         clock: u8,
         /// Zero.
         reserved: U16,
@@ -101,17 +101,17 @@ layout! {
         withheld_count: U16,
         /// Records of skipped positions that follow them.
         skipped_count: U16,
-        /// When the next tally comes at the latest.
+        /// Maximum time until the next tally.
         next_tally_ns: U64,
-        /// The interval that each reader's reports keep.
+        /// Interval of each reader's reports.
         report_interval_ns: U64,
-        /// Readers whose reports the publisher hears.
+        /// Readers whose reports the publisher receives.
         readers: U32,
         /// 1 in the final tally.
         last: u8,
-        /// 1 while data wait for a reader to be heard.
+        /// 1 while data are paused until a reader is heard.
         paused: u8,
-        /// 1 while what the kernel drops on the publisher's host is seen, and told to it.
+        /// 1 while kernel drops on the publisher's host are seen and reported to the publisher.
         watched: u8,
         /// Zero.
         reserved: u8,
@@ -119,15 +119,15 @@ layout! {
         samples_offered: U64,
         /// Samples that were given a number.
         samples_numbered: U64,
-        /// Samples that the source did not have.
+        /// Samples missing in the source.
         samples_source: U64,
         /// Samples over which the ring lapped the sender.
         samples_publisher_queue: U64,
-        /// Samples not sent because nobody listened.
+        /// Samples not sent because no reader listened.
         samples_publisher_paused: U64,
         /// Samples that wait for a number.
         samples_queued: U64,
-        /// Numbers withheld on purpose.
+        /// Numbers withheld as injected loss.
         datagrams_injected: U64,
         /// Numbers that the socket refused.
         datagrams_sender_socket: U64,
@@ -135,7 +135,7 @@ layout! {
         datagrams_sender_ip: U64,
         /// Numbers that the queue discipline dropped.
         datagrams_sender_qdisc: U64,
-        /// Numbers that the sender's network card did not take.
+        /// Numbers that the sender's network card did not send.
         datagrams_sender_nic: U64,
         /// Bytes of the datagrams that were sent.
         sent_bytes: U64,
@@ -147,9 +147,9 @@ layout! {
     RangeRecord {
         /// First number or position.
         start: U64,
-        /// How many.
+        /// Number of numbers or positions.
         count: U64,
-        /// The stage that took them.
+        /// Stage of the loss.
         stage: u8,
         /// Zero.
         reserved: [u8; 3],
@@ -165,19 +165,19 @@ layout! {
         content_crc: U32,
         /// Size of the whole description.
         content_bytes: U32,
-        /// Which part this is, from 0.
+        /// Index of this part.
         part: U16,
-        /// How many parts there are.
+        /// Number of parts.
         parts: U16,
     }
 }
 
 layout! {
-    /// A reader's account, told to the publisher.
+    /// A reader's account, reported to the publisher.
     Report continues common: Common {
         /// The reader's identity.
         reader: U64,
-        /// How old the rows were when the report was sent.
+        /// Age of the rows when the report was sent.
         age_ns: U64,
         /// CRC-32C over the payload.
         payload_crc: U32,
@@ -191,31 +191,31 @@ layout! {
         element_stages: u8,
         /// First number of the network counters.
         datagrams_first: U64,
-        /// One behind the highest number seen.
+        /// One more than the highest number seen.
         datagrams_next: U64,
         /// Datagrams received.
         datagrams_received: U64,
         /// Datagrams lost without evidence.
         datagrams_unexplained: U64,
-        /// Datagrams whose stage is being found.
+        /// Datagrams that wait for evidence.
         datagrams_unsettled: U64,
-        /// Datagrams that may still come.
+        /// Datagrams in flight.
         datagrams_in_flight: U64,
-        /// Datagrams seen twice.
+        /// Duplicate datagrams.
         datagrams_duplicates: U64,
-        /// Datagrams from before the join.
+        /// Datagrams from before the join point.
         datagrams_before_join: U64,
         /// First sample index of the reader counters.
         elements_first: U64,
-        /// One behind the highest sample index seen.
+        /// One more than the highest sample index seen.
         elements_next: U64,
         /// Elements delivered.
         elements_delivered: U64,
         /// Elements lost without evidence.
         elements_unexplained: U64,
-        /// Elements whose stage is being found.
+        /// Elements that wait for evidence.
         elements_unsettled: U64,
-        /// Elements that may still come.
+        /// Elements in flight.
         elements_in_flight: U64,
         /// Elements of one sample.
         elements_per_sample: U32,
@@ -227,9 +227,9 @@ layout! {
 layout! {
     /// Losses of a stage, in one unit of a report.
     StageRecord {
-        /// How many.
+        /// Number of datagrams or elements.
         count: U64,
-        /// The stage that took them.
+        /// Stage of the loss.
         stage: u8,
     }
 }
@@ -237,7 +237,7 @@ layout! {
 layout! {
     /// A stream that can be joined.
     Announcement continues common: Common {
-        /// When the next announcement comes at the latest.
+        /// Maximum time until the next announcement.
         period_ns: U64,
         /// CRC-32C over the payload.
         payload_crc: U32,
@@ -251,7 +251,7 @@ layout! {
         channels: U32,
         /// UDP port of the group.
         group_port: U16,
-        /// UDP port that reports and requests go to.
+        /// UDP port for reports and requests.
         report_port: U16,
         /// Address of the group in network order.
         group_address: [u8; 16],
@@ -269,11 +269,11 @@ layout! {
 }
 
 layout! {
-    /// A reader's wish.
+    /// A request of a reader.
     Request continues common: Common {
         /// The reader's identity.
         reader: U64,
-        /// What is wanted.
+        /// Object of the request.
         what: u8,
         /// Zero.
         reserved: [u8; 7],
@@ -281,9 +281,9 @@ layout! {
 }
 
 layout! {
-    /// What each extension begins with; its value follows, and zeros up to a multiple of 8.
+    /// Head of each extension; its value follows, and zeros up to a multiple of 8.
     ExtensionHead {
-        /// What the extension is.
+        /// Type of the extension.
         code: u8,
         /// Bit 0: a reader that does not know the type drops the datagram.
         flags: u8,
@@ -295,11 +295,11 @@ layout! {
 layout! {
     /// The value of `predecessor`.
     Predecessor {
-        /// When the epoch before this one began.
+        /// Start of the previous epoch.
         epoch_start_ns: U64,
-        /// The random incarnation of the epoch before this one.
+        /// The random incarnation of the previous epoch.
         epoch_life: U64,
-        /// One behind its highest number.
+        /// One more than its highest number.
         next_number: U64,
         /// Sample index of its horizon.
         next_index: U64,
@@ -315,9 +315,9 @@ layout! {
 layout! {
     /// The value of `waiting`.
     Waiting {
-        /// Since when the reader waits.
+        /// Start of the reader's wait.
         since_ns: I64,
-        /// Age at which a sample is of no use to the reader any more, or 0.
+        /// Age from which a sample is useless to the reader, or 0.
         deadline_ns: U64,
         /// 1 if the reader asks for the stream from its beginning.
         from_beginning: u8,
@@ -328,13 +328,13 @@ layout! {
 
 /// The header of a kind of datagram.
 pub(crate) trait Header: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned {
-    /// The extensions that are read in this kind; all others are unknown to it.
+    /// The extensions that are read in this kind; it does not know any others.
     const EXTENSIONS: &'static [ExtensionType];
 
-    /// The header that it begins with.
+    /// Returns the common header.
     fn common(&self) -> &Common;
 
-    /// The same, to be written to.
+    /// Returns the common header for writing.
     fn common_mut(&mut self) -> &mut Common;
 }
 
@@ -352,7 +352,7 @@ macro_rules! headers {
             }
         }
 
-        // The header's size is sent in units that leave the payload aligned to 8 bytes.
+        // The header's size is sent in units that keep the payload aligned to 8 bytes.
         const _: () = assert!($name::SIZE_BYTES % 8 == 0 && $name::SIZE_BYTES <= crate::MAX_HEADER_BYTES);
     )+};
 }
@@ -366,7 +366,7 @@ headers! {
     Request: common, [Waiting, Nonces];
 }
 
-// What other kinds continue never moves.
+// Headers that other kinds continue never change their size.
 const _: () = assert!(Common::SIZE_BYTES == 40 && Group::SIZE_BYTES == 64);
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Every byte that leaves a process, read and written.
+//! Encoding and decoding of all bytes that leave a process.
 //!
-//! `docs/protocol/stream.md` is the source of truth for the datagrams of the stream protocol; a test compares
-//! its tables with the module `layout`, in both directions. A *view* lays a named layout over received bytes
-//! and checks them; a *representation* such as [`Data`] or [`Tally`] holds only what makes sense, and encodes
-//! itself. Nothing here keeps time or decides when to send: that is the stream machine's part.
+//! `docs/protocol/stream.md` is the source of truth for the datagrams of the stream protocol; a test compares its
+//! tables with the module `layout`, in both directions. A *view* lays a named layout over received bytes and checks
+//! them; a *representation* such as [`Data`] or [`Tally`] holds only valid values, and encodes itself. Nothing here
+//! keeps time or decides when to send: that is the task of the stream machine.
 //!
 //! Start with [`Datagram::decode`]; packets of the reliable transport are in [`udt`].
 

@@ -1,59 +1,59 @@
-//! Why a datagram is refused, and why one could not be written.
+//! Reasons why a datagram is refused or cannot be written.
 
 use crate::Numbered;
 
-/// Says why bytes from the network are not a datagram of this protocol.
+/// Bytes from the network that are not a datagram of this protocol.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct Malformed {
-    /// What is wrong.
+    /// Reason of the refusal.
     pub reason: Reason,
-    /// The number and position of the datagram, when its header's CRC held and it is a numbered one.
+    /// Number and position of a numbered datagram whose header has a correct CRC.
     ///
-    /// With it the account names the number as lost in stage `decode`, instead of leaving it unexplained.
+    /// With it the account attributes the number to stage `decode`, instead of leaving it unexplained.
     pub head: Option<Numbered>,
 }
 
-/// What is wrong with a datagram; each is counted, none is answered.
+/// Reason to refuse a datagram; each is counted, none is answered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Fewer bytes than the header has.
+    /// Fewer bytes than the header needs.
     #[error("a datagram of {0} bytes is shorter than its header")]
     TooShort(usize),
-    /// Not of this protocol at all.
+    /// Foreign to this protocol.
     #[error("wrong magic number {0:#06x}")]
     Magic(u16),
-    /// Of a version that this software does not know.
+    /// Unknown version.
     #[error("unknown version {0} of the stream protocol")]
     Version(u8),
-    /// Of a kind that this software does not know.
-    #[error("unknown kind {0} of datagram")]
+    /// Unknown kind.
+    #[error("unknown datagram kind {0}")]
     Kind(u8),
-    /// With flags that this software does not know.
+    /// Unknown flags.
     #[error("unknown flags {0:#06x}")]
     Flags(u16),
-    /// With a critical extension that this software does not know.
+    /// Unknown critical extension.
     #[error("unknown critical extension {0}; update this software to read the stream")]
     Extension(u8),
     /// The header was damaged.
-    #[error("wrong checksum of the header")]
+    #[error("wrong header checksum")]
     HeaderCrc,
     /// The payload was damaged.
-    #[error("wrong checksum of the payload")]
+    #[error("wrong payload checksum")]
     PayloadCrc,
-    /// Sizes and counts do not agree with the number of bytes that arrived.
-    #[error("sizes and counts do not agree with the bytes that arrived")]
+    /// Sizes and counts do not match the number of bytes received.
+    #[error("sizes and counts do not match the bytes received")]
     Length,
-    /// A field has a value that makes no sense.
+    /// Invalid value of a field.
     #[error("invalid value of field `{0}`")]
     Field(&'static str),
 }
 
-/// Says that a datagram does not fit into the buffer it should be written to.
+/// A buffer that is too small for the datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the datagram needs {needed} bytes of buffer")]
+#[error("the buffer is too small: the datagram needs {needed} bytes")]
 pub struct BufferTooSmall {
-    /// The size that suffices. Units: bytes.
+    /// Sufficient size. Units: bytes.
     pub needed: usize,
 }

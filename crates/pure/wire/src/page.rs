@@ -1,8 +1,8 @@
 //! The page's binary frames: one view's traces as the browser draws them.
 //!
-//! `docs/protocol/page.md` is the source of truth; a test compares its tables with [`layout`], and the page's
-//! own decoder is tested over the same golden frames. A frame is written for one viewer, once per redraw. Not
-//! here: which columns to show and when to send, which is the monitor's, and the JSON beside the frames.
+//! `docs/protocol/page.md` is the source of truth; a test compares its tables with [`layout`], and the page's own
+//! decoder is tested with the same golden frames. A frame is written for one viewer, once per redraw. The monitor
+//! decides which columns to show and when to send; the JSON messages are not part of this module.
 //!
 //! Start with [`ViewFrame`].
 
@@ -16,13 +16,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The first two bytes of a frame, `TP`.
 pub const PAGE_MAGIC: u16 = 0x5054;
-/// The version of the frames and of the JSON beside them.
+/// Version of the frames and of the JSON messages.
 pub const PAGE_VERSION: u8 = 1;
-/// The most traces in one view: ten times what a wall shows.
+/// Maximum number of traces in one view: ten times as many as a display wall shows.
 pub const MAX_PAGE_TRACES: usize = 1_024;
-/// The most pixel columns of a view, twice an 8K screen, and the most points of a trace.
+/// Maximum number of pixel columns of a view, twice an 8K screen, and of points of a trace.
 pub const MAX_PAGE_COLUMNS: u32 = 16_384;
-/// The most gaps of one trace in a frame, a few to every column of a usual plot; the server joins more.
+/// Maximum number of gaps of one trace in a frame, a few for every column of a usual plot; the server joins further
+/// ones.
 pub const MAX_PAGE_GAPS: usize = 4_096;
 
 const KIND_VIEW: u8 = 1;
@@ -35,31 +36,31 @@ const GAP_SEVERAL_STAGES: u8 = 2;
 const CAUSE_ABSENT: u8 = 253;
 const CAUSE_UNEXPLAINED: u8 = 254;
 const CAUSE_UNSETTLED: u8 = 255;
-/// Stands in a time's place where there is none.
+/// Placeholder for a missing time.
 const NO_TIME: i64 = i64::MIN;
 
-/// All a viewer needs to redraw one view.
+/// All data that a viewer needs to redraw one view.
 ///
-/// Traces lie on one grid: column `k` covers `from + k·column_ns` up to, not including, its successor.
+/// Traces share one grid: column `k` covers `from + k·column_ns` up to, not including, its successor.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ViewFrame {
-    /// Counts the frames of the connection from 0; the page's credit names it.
+    /// Number of the frame in its connection, from 0; the page's credit refers to it.
     pub frame: u32,
-    /// The view that the page asked for.
+    /// The view requested by the page.
     pub view: u32,
-    /// Whether the right edge follows the newest data.
+    /// True if the right edge follows the newest data.
     pub live: bool,
-    /// Whether the view was thinned further than its width asks for, because the viewer is slow.
+    /// True if the view was thinned further than its width asks for, because the viewer is slow.
     pub thinned_further: bool,
-    /// The server's clock.
+    /// Time by the server's clock.
     pub now: WallTime,
     /// The left edge.
     pub from: WallTime,
     /// The width of a pixel column in nanoseconds.
     pub column_ns: u64,
-    /// How many columns the view is wide.
+    /// Number of columns of the view.
     pub column_count: u32,
-    /// How many frames this viewer was not shown since it connected.
+    /// Number of frames not sent to this viewer since it connected.
     pub dropped_frames: u32,
     /// The traces, in the order of the view's request.
     pub traces: Vec<TraceFrame>,
@@ -68,124 +69,124 @@ pub struct ViewFrame {
 /// One trace of a view.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TraceFrame {
-    /// Which of the traces of the view's request this is, from 0.
+    /// Index of the trace in the view's request.
     pub index: u16,
-    /// How its stream is.
+    /// State of its stream.
     pub state: TraceState,
-    /// How many samples one column stands for.
+    /// Number of samples per column.
     pub samples_per_column: f32,
-    /// When the newest sample was taken, and its value.
+    /// Time and value of the newest sample.
     pub newest: Option<(WallTime, f64)>,
-    /// Since when the data are from live memory; what is older comes from the archive.
+    /// Start of the data from live memory; older data come from the archive.
     pub live_memory_from: Option<WallTime>,
-    /// What to draw.
+    /// Data to draw.
     pub shape: TraceShape,
-    /// What is missing in the view.
+    /// Gaps in the view.
     pub gaps: Vec<PageGap>,
 }
 
-/// How a trace's stream is.
+/// State of a trace's stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum TraceState {
-    /// Data come.
+    /// Data arrive.
     Ok = 0,
     /// No stream or channel of that name is known.
     Unknown = 1,
-    /// Data should come and do not.
+    /// Data are due and do not arrive.
     Stale = 2,
-    /// The publisher said goodbye.
+    /// The publisher has ended the stream.
     Ended = 3,
 }
 
-/// What to draw of a trace.
+/// Data to draw for a trace.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TraceShape {
     /// The extremes of every column from `first` on.
     Columns {
-        /// The grid's column that the first pair belongs to.
+        /// Grid column of the first pair.
         first: u32,
-        /// `[min, max]` of each column; both NaN where there is nothing to draw.
+        /// `[min, max]` of each column; both NaN in an empty column.
         extremes: Vec<[f32; 2]>,
     },
-    /// Single samples, where there are fewer of them than columns.
+    /// Single samples, if there are fewer of them than columns.
     Points(Vec<PagePoint>),
 }
 
-/// One sample by itself.
+/// A single sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PagePoint {
-    /// When it was taken, counted from the view's left edge; points outside the view lead the line in and out.
+    /// Time of the sample from the view's left edge; points outside the view continue the line beyond its edges.
     pub offset_ns: i64,
-    /// Its value; NaN interrupts the line, as before every sample behind a hole.
+    /// Value of the sample; NaN interrupts the line, as before every sample after a hole.
     pub value: f64,
 }
 
 /// A hole in a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageGap {
-    /// When its first sample was due.
+    /// Time at which its first sample was due.
     pub from: WallTime,
-    /// When the first sample behind it was due.
+    /// Time at which the first sample after it was due.
     pub to: WallTime,
-    /// How many elements were lost.
+    /// Number of lost elements.
     pub lost_elements: u64,
-    /// What most of them were lost to.
+    /// Cause of most of the losses.
     pub cause: GapCause,
-    /// Whether the counts were shared out instead of known one by one.
+    /// True if the counts were apportioned instead of known one by one.
     pub apportioned: bool,
-    /// Whether other stages lost some of them too; `GET /api/gaps` lists them.
+    /// True if other stages lost some of them, too; `GET /api/gaps` lists them.
     pub several_stages: bool,
-    /// The index of its first sample.
+    /// Index of its first sample.
     pub first_index: u64,
-    /// How many samples long it is.
+    /// Number of its samples.
     pub samples: u64,
 }
 
-/// What a gap is put down to.
+/// Cause of a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GapCause {
     /// The stage that lost the samples.
     Stage(Stage),
-    /// Nobody recorded then, or nobody published: no loss.
+    /// No recorder or no publisher was running: no loss.
     Absent,
-    /// There is no evidence for any stage.
+    /// No evidence for any stage.
     Unexplained,
-    /// Evidence is still being waited for.
+    /// Evidence is still awaited.
     Unsettled,
 }
 
-/// Says why bytes are not a frame, or a view not one that fits into a frame.
+/// Reason why bytes are not a frame, or a view does not fit into a frame.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PageFrameError {
-    /// The bytes end before what they announce.
+    /// The bytes end before their announced length.
     #[error("the frame ends after {actual} bytes, in the middle of its {part}")]
     TooShort {
-        /// What is cut off.
+        /// Name of the truncated part.
         part: &'static str,
-        /// How many bytes there are.
+        /// Number of bytes.
         actual: usize,
     },
-    /// There are bytes behind the last trace.
+    /// Bytes follow the last trace.
     #[error("{0} bytes follow the frame's last trace")]
     TooLong(usize),
-    /// The bytes are something else, or from a newer server.
-    #[error("`{field}` is {value}, which version {PAGE_VERSION} of the page's frames does not know")]
+    /// The bytes are not a frame, or from a newer server.
+    #[error("unknown value {value} of `{field}` in version {PAGE_VERSION} of the page's frames")]
     Unknown {
         /// The field, as in `docs/protocol/page.md`.
         field: &'static str,
         /// Its value.
         value: u64,
     },
-    /// More than a frame may hold.
+    /// The limit of a frame is exceeded.
     #[error("a frame holds at most {limit} {what}, not {count}; show less or downsample further")]
     TooMany {
-        /// What there is too much of.
+        /// Name of the counted items.
         what: &'static str,
-        /// How much.
+        /// Their number.
         count: u64,
-        /// How much there may be.
+        /// Their maximum number.
         limit: u64,
     },
 }
@@ -215,7 +216,7 @@ impl GapCause {
 }
 
 impl ViewFrame {
-    /// Returns how many bytes [`ViewFrame::encode`] appends.
+    /// Returns the number of bytes that [`ViewFrame::encode`] appends.
     #[must_use]
     pub fn encoded_bytes(&self) -> usize {
         size_of::<layout::Frame>() + self.traces.iter().map(TraceFrame::encoded_bytes).sum::<usize>()
@@ -251,12 +252,12 @@ impl ViewFrame {
         Ok(())
     }
 
-    /// Reads a frame; whatever is accepted encodes to the same bytes again, but for the bits of a NaN.
+    /// Reads a frame; every accepted frame encodes to the same bytes again, except for the bits of a NaN.
     ///
-    /// Cost: allocates no more than a small multiple of what `bytes` holds.
+    /// Cost: allocates at most a small multiple of the size of `bytes`.
     ///
     /// # Errors
-    /// [`PageFrameError`] for everything but a whole, known frame.
+    /// [`PageFrameError`] for all bytes other than a complete, known frame.
     pub fn decode(bytes: &[u8]) -> Result<Self, PageFrameError> {
         let mut input = Input { rest: bytes, total: bytes.len() };
         let header: &layout::Frame = input.one("header")?;
@@ -315,7 +316,7 @@ impl TraceFrame {
             index: self.index.into(),
             state: self.state as u8,
             mode,
-            // Both counts were checked to be within 32 bits.
+            // Both counts were checked to fit into 32 bits.
             count: (count as u32).into(),
             gap_count: (self.gaps.len() as u32).into(),
             first_column: first_column.into(),
@@ -426,7 +427,7 @@ impl PageGap {
     }
 }
 
-/// What of a frame was not read yet.
+/// The unread rest of a frame.
 struct Input<'a> {
     rest: &'a [u8],
     total: usize,

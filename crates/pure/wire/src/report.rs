@@ -1,7 +1,7 @@
-//! Reports: a reader's account, told to the publisher.
+//! Reports: a reader's account, sent to the publisher.
 //!
-//! The rows are cumulative, so that the last report wins and a lost one costs nothing. They are a copy for the
-//! publisher's eyes: no settlement depends on them.
+//! The rows are cumulative, so that the latest report replaces all earlier ones and a lost one costs nothing. They
+//! inform the publisher only: no settlement depends on them.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::layout::{self, Common, StageRecord};
 use crate::malformed::{BufferTooSmall, Reason};
 use crate::{tally, text};
 
-/// The longest name of a reader in bytes: reports share a small budget.
+/// Maximum length of a reader's name: reports share a small budget. Units: bytes.
 pub const MAX_READER_NAME_BYTES: usize = 32;
 
 /// The states of an account, by their codes.
@@ -36,24 +36,24 @@ pub struct Report {
     pub reader: ReaderId,
     /// The reader's name, at most [`MAX_READER_NAME_BYTES`] long.
     pub name: String,
-    /// Where the account stands.
+    /// State of the account.
     pub state: AccountState,
-    /// How old the rows were when the report was sent.
+    /// Age of the rows when the report was sent.
     pub age: Duration,
-    /// What the kernel lets the reader's socket hold, its own bookkeeping included; 0 where it is not known.
+    /// Size of the reader's socket receive buffer in the kernel, including the kernel's overhead; 0 if unknown.
     pub receive_buffer_bytes: u32,
     /// The network counters. As decoded, they may not balance, but they can be added up.
     pub datagrams: NetworkRows,
     /// The reader counters; as decoded, they may not balance, but they can be added up.
     pub elements: ReaderRows,
-    /// Since when the reader waits, and for what.
+    /// Start and kind of the reader's wait.
     pub waiting: Option<Waiting>,
 }
 
 impl Report {
     /// Writes the datagram to the start of `out` and returns its size.
     ///
-    /// A name that is too long is cut between two characters.
+    /// A name that is too long is truncated between two characters.
     ///
     /// # Errors
     /// [`BufferTooSmall`] if `out` is shorter than the datagram.
@@ -186,7 +186,7 @@ fn check_sum(rows: &[u64], lost: &[StageRecord]) -> Result<(), Reason> {
     sum.map(|_| ()).ok_or(Reason::Field("count"))
 }
 
-/// Returns the state's code: its place in the order of `STATES`.
+/// Returns the state's code: its index in `STATES`.
 fn state_code(state: AccountState) -> u8 {
     match state {
         AccountState::Open => 0,

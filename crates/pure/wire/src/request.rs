@@ -1,4 +1,4 @@
-//! Requests: what a reader asks the publisher for.
+//! Requests of a reader to the publisher.
 
 use units::{Epoch, ReaderId, StreamId};
 
@@ -7,30 +7,30 @@ use crate::header::{self, Kind, Sealed};
 use crate::layout::{self, Common};
 use crate::malformed::{BufferTooSmall, Reason};
 
-/// A reader's wish, sent to the publisher's report port.
+/// A request of a reader, sent to the publisher's report port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
     /// The stream.
     pub stream: StreamId,
     /// The publisher's epoch, as the reader knows it.
     pub epoch: Epoch,
-    /// Who asks.
+    /// The reader.
     pub reader: ReaderId,
-    /// What is wanted.
+    /// Object of the request.
     pub what: Wanted,
-    /// Since when the reader waits, and for what.
+    /// Start and kind of the reader's wait.
     pub waiting: Option<Waiting>,
-    /// What the publisher is to repeat in its next tally.
+    /// Nonce that the publisher is to repeat in its next tally.
     pub nonce: Option<Nonce>,
 }
 
-/// What a reader can ask for.
+/// Object of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Wanted {
-    /// The stream's description, before it comes by itself.
+    /// The stream's description, before its scheduled time.
     Descriptor = 1,
-    /// The data: a publisher that sends on demand is to hear of this reader at once, before its first report.
+    /// The data: a publisher that sends on demand learns of this reader at once, before its first report.
     Data = 2,
 }
 

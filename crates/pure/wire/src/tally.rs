@@ -1,7 +1,7 @@
-//! Tallies: the publisher's running totals, and the newest of what it could not send.
+//! Tallies: the publisher's running totals, and the newest ranges that it could not send.
 //!
-//! Totals are cumulative since the epoch began, so that any one tally repairs the loss of all before it. Ranges
-//! name numbers and positions exactly, but only the newest fit.
+//! Totals are cumulative since the epoch began, so that any tally repairs the loss of all earlier ones. Ranges list
+//! numbers and positions exactly, but only the newest fit.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -14,10 +14,10 @@ use crate::header::{self, Kind, Numbered, Sealed};
 use crate::layout::{self, RangeRecord};
 use crate::malformed::{BufferTooSmall, Reason};
 
-/// The most ranges in one tally, withheld and skipped together: with them a tally still fits into the default
-/// datagram with room to spare, and 16 new ones call for the next tally, so that each is told twice.
+/// Maximum number of ranges in one tally, withheld and skipped together: with them a tally still fits into the
+/// default datagram, and 16 new ones call for the next tally, so that each is sent twice.
 pub const MAX_RANGES: usize = 32;
-/// The size of a tally's header.
+/// Size of a tally's header. Units: bytes.
 pub const TALLY_HEADER_BYTES: usize = layout::Tally::SIZE_BYTES;
 
 const WITHHELD_STAGES: [Stage; 5] =
@@ -29,18 +29,18 @@ const SKIPPED_STAGES: [Stage; 3] = [Stage::Source, Stage::PublisherQueue, Stage:
 pub struct Tally {
     /// The tally's own number, and the horizon as its position.
     pub head: Numbered,
-    /// Whether the epoch ends with this number.
+    /// True if the epoch ends with this number.
     pub last: bool,
-    /// Whether samples are passed over as `publisher_paused` until a reader is heard.
+    /// True if samples are skipped as `publisher_paused` until a reader is heard.
     pub paused: bool,
-    /// Whether what the kernel drops on the publisher's host is seen, and told to the publisher: what is neither here nor there
-    /// was lost in between.
+    /// True if kernel drops on the publisher's host are seen and reported to the publisher: a datagram that
+    /// neither host dropped was lost between them.
     pub watched: bool,
-    /// When the next tally comes at the latest.
+    /// Maximum time until the next tally.
     pub next_tally: Duration,
-    /// How many readers the publisher hears reports from.
+    /// Number of readers whose reports the publisher receives.
     pub readers: u32,
-    /// The interval that each reader's reports keep, so that all of them stay within the budget.
+    /// Interval of each reader's reports, which keeps all of them within the budget.
     pub report_interval: Duration,
     /// The totals since the epoch began.
     pub totals: Totals,
@@ -48,27 +48,27 @@ pub struct Tally {
     pub withheld: Vec<Withheld>,
     /// The newest ranges of positions lost before they were numbered; all below the horizon, oldest first.
     pub skipped: Vec<Skipped>,
-    /// What readers asked to be repeated; at most [`MAX_NONCES`].
+    /// Nonces that readers asked to be repeated; at most [`MAX_NONCES`].
     pub nonces: Vec<Nonce>,
 }
 
-/// What became of everything that a publisher was given.
+/// Outcome of all samples and datagrams of a publisher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// What became of the samples.
+    /// Outcome of the samples.
     pub samples: SampleTotals,
-    /// What became of the numbered datagrams.
+    /// Outcome of the numbered datagrams.
     pub datagrams: DatagramTotals,
 }
 
-/// What became of the samples since the epoch began, by index.
+/// Outcome of the samples since the epoch began, by index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SampleTotals {
     /// The index span so far.
     pub offered: u64,
     /// Samples that went into numbered datagrams.
     pub numbered: u64,
-    /// Samples that the source did not have.
+    /// Samples missing in the source.
     pub source: u64,
     /// Samples over which the ring lapped the sender.
     pub publisher_queue: u64,
@@ -78,10 +78,10 @@ pub struct SampleTotals {
     pub queued: u64,
 }
 
-/// What became of the numbered datagrams below the tally's own number.
+/// Outcome of the numbered datagrams below the tally's own number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DatagramTotals {
-    /// Withheld on purpose.
+    /// Withheld as injected loss.
     pub injected: u64,
     /// Refused by the socket.
     pub sender_socket: u64,
@@ -89,13 +89,13 @@ pub struct DatagramTotals {
     pub sender_ip: u64,
     /// Dropped by the queue discipline.
     pub sender_qdisc: u64,
-    /// Not taken by the network card.
+    /// Not sent by the network card.
     pub sender_nic: u64,
     /// Bytes of the datagrams that were sent.
     pub bytes: u64,
 }
 
-/// Numbers that were given but never left the host.
+/// Assigned numbers that never left the host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Withheld {
     /// The numbers; not empty.
@@ -114,7 +114,7 @@ pub struct Skipped {
 }
 
 impl Totals {
-    /// Adds what became of another epoch.
+    /// Adds the totals of another epoch.
     pub const fn add(&mut self, other: &Self) {
         let Self { samples, datagrams } = self;
         let to = &other.samples;
@@ -135,7 +135,7 @@ impl Totals {
 }
 
 impl SampleTotals {
-    /// Tells whether `offered = numbered + source + publisher_queue + publisher_paused + queued` (rule 3).
+    /// Returns whether `offered = numbered + source + publisher_queue + publisher_paused + queued` (rule 3).
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         let parts = [self.numbered, self.source, self.publisher_queue, self.publisher_paused, self.queued];
@@ -153,7 +153,7 @@ impl DatagramTotals {
 }
 
 impl Tally {
-    /// Returns how many ranges fit into a tally of at most `datagram_bytes`.
+    /// Returns the number of ranges that fit into a tally of at most `datagram_bytes`.
     #[must_use]
     pub const fn ranges_that_fit(datagram_bytes: usize) -> usize {
         let fit = datagram_bytes.saturating_sub(TALLY_HEADER_BYTES) / RangeRecord::SIZE_BYTES;
@@ -162,14 +162,14 @@ impl Tally {
 
     /// Writes the datagram to the start of `out` and returns its size.
     ///
-    /// The length of `out` is the limit of the datagram. The nonces come first; ranges beyond what fits into it are left out, the
-    /// oldest (the first of each list) first; each list keeps at least half of the room if it needs it.
+    /// The length of `out` is the limit of the datagram. The nonces come first; ranges beyond the limit are omitted,
+    /// the oldest (the first of each list) first; each list keeps at least half of the room if it needs it.
     ///
     /// # Errors
     /// [`BufferTooSmall`] if `out` is shorter than the header with the nonces.
     ///
     /// # Panics
-    /// In debug builds, if there are ranges or nonces that [`crate::Datagram::decode`] refuses.
+    /// In debug builds, if [`crate::Datagram::decode`] would refuse the ranges or nonces.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
         debug_assert_eq!(self.check(), Ok(()), "ranges that their own readers would refuse: {self:?}");
         let nonces = (!self.nonces.is_empty()).then_some(&self.nonces[..]);
@@ -256,7 +256,7 @@ impl Tally {
         }
     }
 
-    /// Returns the newest ranges of each list, `room` of them together at most.
+    /// Returns the newest ranges of each list, at most `room` of them together.
     fn newest(&self, room: usize) -> (&[Withheld], &[Skipped]) {
         let skipped_room = (room / 2).max(room - self.withheld.len().min(room));
         let skipped_kept = self.skipped.len().min(skipped_room);
@@ -265,7 +265,7 @@ impl Tally {
         (&self.withheld[self.withheld.len() - withheld_kept..], skipped)
     }
 
-    /// Checks that every range lies below the number or the horizon, and in a stage that can be its own.
+    /// Checks that every range is below the number or the horizon, and of a permitted stage.
     fn check(&self) -> Result<(), Reason> {
         let below = |range: &Range<u64>, limit: u64| !range.is_empty() && range.end <= limit;
         if !self.withheld.iter().all(|range| below(&range.numbers, self.head.number)) {
@@ -333,7 +333,7 @@ impl RangeRecord {
     }
 }
 
-/// Returns a duration as the wire has it: at most 584 years.
+/// Returns a duration in its wire encoding: at most 584 years.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

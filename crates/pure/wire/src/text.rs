@@ -1,17 +1,17 @@
-//! Text from the network: short, valid, and harmless to a terminal.
+//! Text from the network: short, valid, and free of terminal control sequences.
 
 use crate::malformed::Reason;
 
-/// The longest name of a station in bytes, as long as a host name label may be.
+/// Maximum length of a station's name, that of a host name label. Units: bytes.
 pub const MAX_STATION_BYTES: usize = 63;
 
-/// Reads text of at most `limit` bytes that a terminal can show without being commanded by it.
+/// Reads text of at most `limit` bytes without control characters.
 pub(crate) fn read(bytes: &[u8], limit: usize, field: &'static str) -> Result<String, Reason> {
     let text = core::str::from_utf8(bytes).map_err(|_| Reason::Field(field))?;
     if is_plain(text) && text.len() <= limit { Ok(text.to_owned()) } else { Err(Reason::Field(field)) }
 }
 
-/// Returns as much of `text` as fits into `limit` bytes, up to its first control character.
+/// Returns the longest prefix of `text` that fits into `limit` bytes, up to its first control character.
 pub(crate) fn cut(text: &str, limit: usize) -> &str {
     let plain = text.split(char::is_control).next().unwrap_or_default();
     let fits = |end: &usize| *end <= limit;
@@ -19,7 +19,7 @@ pub(crate) fn cut(text: &str, limit: usize) -> &str {
     &plain[..ends.take_while(fits).last().unwrap_or(0)]
 }
 
-/// Tells whether there are no control characters in `text`.
+/// Returns whether `text` is free of control characters.
 pub(crate) fn is_plain(text: &str) -> bool {
     !text.contains(char::is_control)
 }

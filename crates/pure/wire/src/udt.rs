@@ -1,11 +1,11 @@
-//! Packets of UDT version 4, as libudt 4.11 has them on the wire.
+//! Packets of UDT version 4, in the wire format of libudt 4.11.
 //!
-//! Everything is big-endian and travels in the payload of one UDP datagram: a header of 16 bytes, whose first bit
-//! tells [data](Data) from [control](Control), and what belongs to it. Sequence numbers have 31 bits and count
-//! packets; [`Sequence::near`] makes 64 bits of them.
+//! Everything is big-endian and in the payload of one UDP datagram: a header of 16 bytes, whose first bit
+//! distinguishes [data](Data) from [control](Control), and a body. Sequence numbers have 31 bits and count packets;
+//! [`Sequence::near`] extends them to 64 bits.
 //!
-//! Start with [`Packet::read`]. Where draft-gg-udt-03 and libudt differ, the library is followed; the differences
-//! are in `docs/protocol/udt.md`.
+//! Start with [`Packet::read`]. Where draft-gg-udt-03 and libudt differ, the library is followed; the differences are
+//! in `docs/protocol/udt.md`.
 //!
 //! ```
 //! use wire::udt::{Body, Control, Packet, SocketId};
@@ -28,34 +28,35 @@ pub use handshake::{Handshake, Request, SocketType, VERSION, address_words};
 pub use loss_list::{LossList, LossListWriter};
 pub use sequence::{Sequence, SocketId};
 
-/// The size of the header, in bytes.
+/// Size of the header, in bytes.
 pub const HEADER_BYTES: usize = 16;
-/// What IPv4, UDP and UDT take of a packet's size; libudt deducts it for IPv6, too.
+/// Part of a packet's size taken by IPv4, UDP and UDT headers; libudt deducts it for IPv6, too.
 pub const OVERHEAD_BYTES: usize = 28 + HEADER_BYTES;
 
-/// A packet whose number is a multiple of it and the next one leave together, and measure the path's capacity.
+/// Interval of probe pairs: a packet whose number is a multiple of it and the next one leave together, and measure
+/// the path's capacity.
 pub const PROBE_INTERVAL: u64 = 16;
 
 /// A packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Packet<'a> {
-    /// A piece of what an application sent.
+    /// Application data.
     Data(Data<'a>),
-    /// What the two ends tell each other.
+    /// A control message between the two ends.
     Control(Control<'a>),
 }
 
-/// Why bytes are no packet.
+/// Reason why bytes are not a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Malformed {
-    /// Shorter than the header, or than what its type has.
+    /// Shorter than the header or the body of its type.
     #[error("truncated after {0} bytes")]
     TooShort(usize),
-    /// A handshake of a kind that nobody knows.
+    /// A handshake with an unknown value.
     #[error("invalid field `{0}` of the handshake")]
     Handshake(&'static str),
-    /// A list of losses whose ranges do not begin before they end.
-    #[error("malformed list of losses")]
+    /// A loss list with a range that does not begin before its end.
+    #[error("malformed loss list")]
     LossList,
 }
 
@@ -63,8 +64,8 @@ impl<'a> Packet<'a> {
     /// Reads the payload of a datagram.
     ///
     /// # Errors
-    /// If it is too short, its type is unknown, or its body makes no sense. Bodies longer than needed are usual:
-    /// libudt fills up what would be empty with four bytes.
+    /// If it is too short, its type is unknown, or its body is invalid. Bodies longer than needed are usual: libudt
+    /// pads empty bodies with four bytes.
     pub fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (header, rest) =
             bytes.split_first_chunk::<HEADER_BYTES>().ok_or(Malformed::TooShort(bytes.len()))?;
@@ -75,7 +76,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Returns the socket that a datagram is for, if it has a header.
+    /// Returns the destination socket of a datagram that has a header.
     #[must_use]
     pub fn destination(bytes: &[u8]) -> Option<SocketId> {
         let word = bytes.get(12..HEADER_BYTES)?;
@@ -83,7 +84,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Returns a word of a header or body; what lies beyond its end is zero.
+/// Returns a 32-bit word of a header or body; words beyond its end are zero.
 fn word(bytes: &[u8], index: usize) -> u32 {
     let at = bytes.get(index * 4..index * 4 + 4);
     at.and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes)

@@ -1,4 +1,4 @@
-//! The page and the types say the same: every table of `docs/protocol/stream.md`, in both directions.
+//! Equality of the page and the types: every table of `docs/protocol/stream.md`, in both directions.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{ExtensionType, Kind};
 
 const PAGE: &str = include_str!("../../../../../docs/protocol/stream.md");
 
-/// Rows of every table whose first columns are named so, by the heading above it.
+/// Returns the rows of every table with these first columns, by the heading above it.
 fn tables(columns: &[&str]) -> BTreeMap<String, Vec<Vec<String>>> {
     let mut tables: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
     let (mut heading, mut wanted) = (String::new(), false);

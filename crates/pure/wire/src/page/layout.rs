@@ -1,4 +1,4 @@
-//! Where every field of a frame lies: the tables of `docs/protocol/page.md` as types.
+//! Layout of a frame: the tables of `docs/protocol/page.md` as types.
 
 use zerocopy::byteorder::little_endian::{F32, F64, I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -13,7 +13,7 @@ macro_rules! layout {
             $(pub(super) $field: $type,)+
         }
 
-        // Parts lie one behind the other, and a typed array over any of them must be aligned.
+        // Parts are contiguous, and a typed array over any of them must be aligned.
         const _: () = assert!(size_of::<$name>() % 8 == 0);
 
         #[cfg(test)]
@@ -25,7 +25,7 @@ macro_rules! layout {
 }
 
 layout! {
-    /// What every frame begins with.
+    /// Head of every frame.
     Frame {
         magic: U16,
         version: u8,
@@ -43,7 +43,7 @@ layout! {
 }
 
 layout! {
-    /// What every trace begins with.
+    /// Head of every trace.
     Trace {
         index: U16,
         state: u8,

@@ -1,4 +1,4 @@
-//! Frames against their golden files, their page, and every way to be cut short.
+//! Frames compared with their golden files and their page, and truncated at every length.
 
 use super::*;
 use units::Random;
@@ -99,7 +99,7 @@ fn points() -> ViewFrame {
     ViewFrame { live: false, thinned_further: true, column_count: 4, traces: vec![ecg, late], ..columns() }
 }
 
-/// A view of a stream that nobody knows.
+/// A view of an unknown stream.
 fn unknown() -> ViewFrame {
     let trace = TraceFrame {
         index: 0,
@@ -192,7 +192,7 @@ fn what_this_version_does_not_know_is_refused() {
 #[test]
 fn a_value_without_its_time_is_refused() {
     let mut bytes = encoded(&unknown());
-    // The trace's newest value lies behind the frame's 48 bytes and its own first 32.
+    // The trace's newest value follows the frame's 48 bytes and its own first 32.
     bytes[80..88].copy_from_slice(&1.0_f64.to_le_bytes());
     let error = ViewFrame::decode(&bytes).unwrap_err();
     assert!(matches!(error, PageFrameError::Unknown { field: "newest_value", .. }), "{error}");

@@ -2,71 +2,71 @@
 
 use super::{HEADER_BYTES, Handshake, LossList, Malformed, MessageNumber, Sequence, SocketId, word};
 
-/// What the two ends tell each other.
+/// A control message between the two ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Control<'a> {
-    /// Always 0 from libudt. Of our acknowledgements: for how long the newest packet that is acknowledged had lain there, plus
-    /// one; 0 if that is not known. Units: microseconds.
+    /// Always 0 from libudt. In acknowledgements of this implementation: the time for which the newest acknowledged
+    /// packet had been waiting at the receiver, plus one; 0 if unknown. Units: microseconds.
     pub timestamp_us: u32,
-    /// The socket it is for.
+    /// The destination socket.
     pub destination: SocketId,
-    /// What it says.
+    /// The content.
     pub body: Body<'a>,
 }
 
-/// What a control packet says.
+/// Content of a control packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body<'a> {
-    /// How two ends find together.
+    /// Connection setup.
     Handshake(Handshake),
-    /// I am still here.
+    /// Sign of life.
     KeepAlive,
-    /// What arrived.
+    /// Acknowledgement of received packets.
     Ack(Ack),
-    /// What did not arrive.
+    /// Report of missing packets.
     Nak(LossList<'a>),
-    /// The same in words of one's own, to be written; it is never read.
+    /// A loss list to be written, as words; never read.
     NakWords(&'a [u32]),
-    /// The way delays more and more; nobody sends it any more.
+    /// Increasing delay on the path; obsolete and no longer sent.
     CongestionWarning,
-    /// The connection ends.
+    /// End of the connection.
     Shutdown,
-    /// An acknowledgement arrived.
+    /// Confirmation of an acknowledgement.
     AckOfAck {
-        /// Its number.
+        /// Number of the acknowledgement.
         number: u32,
     },
-    /// Packets of a message will not be sent again.
+    /// Packets of a message are not sent again.
     DropMessage {
         /// The message.
         message: MessageNumber,
-        /// The first of its packets that is given up.
+        /// The first abandoned packet.
         first: Sequence,
-        /// The last; libudt names one too many, which belongs to the next message.
+        /// The last abandoned packet; libudt names one too many, which belongs to the next message.
         last: Sequence,
     },
     /// The other end's application failed.
     PeerError {
-        /// Why; libudt knows only 4000, a file that could not be written.
+        /// Error code; libudt knows only 4000, a file that could not be written.
         code: u32,
     },
-    /// What the congestion controls of the two ends tell each other.
+    /// Message between the congestion controls of the two ends.
     Custom {
-        /// The extended type, free for them.
+        /// Extended type, chosen by the controls.
         kind: u16,
-        /// What they say.
+        /// Content.
         words: Words<'a>,
     },
-    /// Of a type that is not known here: all that it says is that the peer is there.
+    /// A packet of an unknown type, which only shows that the peer is alive.
     Unknown {
         /// The type.
         kind: u16,
     },
-    /// The same as [`Custom`](Self::Custom) in words of one's own, to be written; it is never read.
+    /// A [`Custom`](Self::Custom) message to be written, as words; never read.
     CustomWords {
         /// The extended type.
         kind: u16,
-        /// What is said.
+        /// Content.
         words: &'a [u32],
     },
 }
@@ -74,27 +74,27 @@ pub enum Body<'a> {
 /// An acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ack {
-    /// Its own number, which [`Body::AckOfAck`] repeats; 0 in a light one, which is not answered.
+    /// Its own number, which [`Body::AckOfAck`] repeats; 0 in a light acknowledgement, which is not answered.
     pub number: u32,
-    /// Every packet before this one has arrived.
+    /// The first packet that has not arrived.
     pub next: Sequence,
-    /// What else is told; nothing in a light one.
+    /// Further values; `None` in a light acknowledgement.
     pub progress: Option<Progress>,
-    /// In a light one: behind which packet nothing has arrived, where packets before it are missing. libudt says 0 there,
-    /// and reads nothing.
+    /// In a light acknowledgement with packets missing before it: the received end. libudt sends 0 there, and ignores
+    /// the field.
     pub seen: Option<Sequence>,
 }
 
-/// What an acknowledgement tells beyond a number.
+/// Further values of a full acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// The receiver's smoothed round-trip time. Units: microseconds.
     pub round_trip_us: u32,
     /// Its smoothed variation. Units: microseconds.
     pub variation_us: u32,
-    /// Free packets of the receiver's buffer.
+    /// Free space in the receiver's buffer. Units: packets.
     pub window_packets: u32,
-    /// Packets per second: how fast they arrive (0 if that is not known), and what the way seems to carry.
+    /// Arrival rate (0 if unknown) and estimated capacity of the path. Units: packets per second.
     pub rates: Option<(u32, u32)>,
 }
 
@@ -112,7 +112,7 @@ const DROP_MESSAGE: u16 = 7;
 const PEER_ERROR: u16 = 8;
 const CUSTOM: u16 = 0x7fff;
 
-/// Tells a packet number in the additional information of a light acknowledgement from libudt's 0.
+/// Flag that distinguishes a packet number in the additional information of a light acknowledgement from libudt's 0.
 const SEEN: u32 = 1 << 31;
 
 impl<'a> Control<'a> {
@@ -145,7 +145,7 @@ impl<'a> Control<'a> {
         Ok(Self { timestamp_us: word(header, 2), destination: SocketId(word(header, 3)), body })
     }
 
-    /// Appends the packet to `out`. A body that would be empty gets four zero bytes, as libudt fills it up.
+    /// Appends the packet to `out`. An empty body is padded with four zero bytes, as by libudt.
     pub fn write(&self, out: &mut Vec<u8>) {
         let (kind, extended, info) = self.body.head();
         let first = 1 << 31 | u32::from(kind) << 16 | u32::from(extended);
@@ -234,18 +234,18 @@ impl Ack {
 }
 
 impl<'a> Words<'a> {
-    /// Takes whole words; bytes beyond them belong to nobody.
+    /// Takes whole words; trailing bytes are ignored.
     const fn of(body: &'a [u8]) -> Self {
         Self(body.split_at(body.len() & !3).0)
     }
 
-    /// Tells whether there is none.
+    /// Returns whether there are no words.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns one after the other.
+    /// Returns the words in order.
     pub fn iter(self) -> impl Iterator<Item = u32> + use<'a> {
         self.0.chunks_exact(4).map(|chunk| word(chunk, 0))
     }

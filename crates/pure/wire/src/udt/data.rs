@@ -2,46 +2,46 @@
 
 use super::{HEADER_BYTES, Sequence, SocketId, word};
 
-/// A piece of what an application sent.
+/// A data packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data<'a> {
     /// The packet's number.
     pub sequence: Sequence,
-    /// Of which message it is a piece; stream sockets fill it in and never read it.
+    /// Position in its message; stream sockets fill it in and never read it.
     pub message: Message,
-    /// When it was sent, since its socket was opened; 32 bits that wrap. Units: microseconds.
+    /// Time of sending since its socket was opened; 32 bits that wrap. Units: microseconds.
     pub timestamp_us: u32,
-    /// The socket it is for.
+    /// The destination socket.
     pub destination: SocketId,
-    /// What the application sent.
+    /// Application data.
     pub payload: &'a [u8],
 }
 
-/// A packet's place in its message.
+/// A packet's position in its message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// Which piece.
+    /// Position of the packet in the message.
     pub piece: Piece,
-    /// The message shall not be delivered before those sent before it.
+    /// True if the message must not be delivered before earlier ones.
     pub is_ordered: bool,
     /// The message's number.
     pub number: MessageNumber,
 }
 
-/// Which piece of a message a packet is.
+/// Position of a packet in a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Piece {
-    /// One in between.
+    /// In the middle.
     Middle = 0b00,
-    /// The last.
+    /// The last packet.
     Last = 0b01,
-    /// The first of several.
+    /// The first of several packets.
     First = 0b10,
-    /// All of it.
+    /// The only packet.
     Only = 0b11,
 }
 
-/// The number of a message: 29 bits, from 1 up to the last but one, and then 1 again.
+/// Number of a message: 29 bits, from 1 to the highest but one, and then 1 again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MessageNumber(u32);
 
@@ -56,7 +56,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// Writes the header, in front of a payload that is there already.
+    /// Writes the header in front of a payload already in place.
     pub fn write_header(
         header: &mut [u8; HEADER_BYTES],
         sequence: Sequence,
@@ -91,7 +91,7 @@ impl Message {
 }
 
 impl Piece {
-    /// Returns what piece number `index` of `count` is.
+    /// Returns the position of packet `index` of `count`.
     #[must_use]
     pub const fn of(index: usize, count: usize) -> Self {
         match (index == 0, index + 1 == count) {
@@ -102,13 +102,13 @@ impl Piece {
         }
     }
 
-    /// Tells whether a message begins here.
+    /// Returns whether a message begins here.
     #[must_use]
     pub const fn begins(self) -> bool {
         matches!(self, Self::First | Self::Only)
     }
 
-    /// Tells whether a message ends here.
+    /// Returns whether a message ends here.
     #[must_use]
     pub const fn ends(self) -> bool {
         matches!(self, Self::Last | Self::Only)
@@ -120,7 +120,7 @@ impl MessageNumber {
     pub const FIRST: Self = Self(1);
     const MASK: u32 = 0x1fff_ffff;
 
-    /// Returns the number in a word; the upper three bits have meanings of their own and are left out.
+    /// Returns the number in a word, ignoring its upper three bits.
     #[must_use]
     pub const fn from_word(word: u32) -> Self {
         Self(word & Self::MASK)

@@ -1,4 +1,4 @@
-//! Packets that libudt 4.11 sent, byte by byte, and what they say.
+//! Packets sent by libudt 4.11, byte by byte, and their meaning.
 //!
 //! Taken from captures of Debian's library (4.11+dfsg1-1) on the loopback interface.
 
@@ -15,7 +15,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// Reads bytes and writes what was read: both must agree with the library.
+/// Reads bytes and writes the result: both must agree with the library.
 fn is_control(hex: &str, destination: SocketId, body: Body<'_>) {
     let bytes = bytes(hex);
     let control = Control { timestamp_us: 0, destination, body };
@@ -114,7 +114,7 @@ fn a_light_acknowledgement_of_ours_says_what_arrived_behind_a_hole() {
     let (next, seen) = (Sequence::from_word(0x0fc0_d51d), Some(Sequence::from_word(0x0fc0_d5ff)));
     let light = Ack { number: 0, next, progress: None, seen };
     is_control("80020000 8fc0d5ff 00000000 3062044e 0fc0d51d", SocketId(0x3062_044e), Body::Ack(light));
-    // What has a number of its own has no place for it, and libudt's bit is not looked at.
+    // A body with a number of its own has no additional information, and libudt's bit is ignored.
     let bytes = bytes("80020000 8fc0d5ff 00000000 3062044e 0fc0d51d 00000001 00000001 00000002");
     let Ok(Packet::Control(Control { body: Body::Ack(ack), .. })) = Packet::read(&bytes) else { panic!() };
     assert_eq!((ack.number, ack.seen), (0x8fc0_d5ff, None));
@@ -193,7 +193,7 @@ fn what_is_no_packet_is_refused() {
     for list in ["", "80000001", "80000001 80000002", "00000007 80000001"] {
         assert_eq!(refused(&format!("80030000 00000000 00000000 00000001 {list}")), Malformed::LossList);
     }
-    // Without padding, as others than libudt send it.
+    // Without padding, as implementations other than libudt send it.
     assert!(Packet::read(&bytes("80010000 00000000 00000000 00000001")).is_ok());
 }
 

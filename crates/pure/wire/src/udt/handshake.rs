@@ -1,4 +1,4 @@
-//! How two ends find together.
+//! Connection setup.
 
 use core::net::IpAddr;
 
@@ -7,30 +7,30 @@ use super::{Malformed, Sequence, SocketId, word};
 /// The version of the protocol.
 pub const VERSION: u32 = 4;
 
-/// What both ends tell each other before data flow.
+/// Parameters exchanged before data are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Handshake {
-    /// The protocol's version, 4; libudt's answers to late rendezvous handshakes have 0.
+    /// Version of the protocol, 4; libudt's answers to late rendezvous handshakes have 0.
     pub version: u32,
-    /// What the socket carries; none where the code makes no sense, as in those answers.
+    /// Type of the socket; `None` for an invalid code, as in those answers.
     pub socket_type: Option<SocketType>,
-    /// The number of the first packet.
+    /// Number of the first packet.
     pub first_sequence: Sequence,
-    /// The largest packet, with IP, UDP and UDT headers. Units: bytes.
+    /// Maximum packet size, with IP, UDP and UDT headers. Units: bytes.
     pub packet_bytes: u32,
-    /// How many packets may be in flight until the first acknowledgement.
+    /// Maximum number of packets in flight until the first acknowledgement.
     pub window_packets: u32,
-    /// What is asked or answered.
+    /// Request or answer.
     pub request: Request,
-    /// The socket of whoever sent this; a challenge repeats the asking socket.
+    /// Socket of the sender; a challenge repeats the asking socket.
     pub socket: SocketId,
-    /// What a listener wants to see again before it believes the sender's address.
+    /// Value that a client must repeat to prove its address to the listener.
     pub cookie: u32,
-    /// The address of the receiver of this as its sender sees it, as [`address_words`] has it; nothing depends on it.
+    /// Address of the receiver as seen by the sender, encoded by [`address_words`]; informative only.
     pub address: [u8; 16],
 }
 
-/// What a socket carries.
+/// Type of a socket's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SocketType {
     /// Bytes.
@@ -39,23 +39,24 @@ pub enum SocketType {
     Datagram = 2,
 }
 
-/// What a handshake asks or answers.
+/// Request or answer of a handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// A client's first, and the listener's challenge to it.
+    /// First handshake of a client, and the listener's challenge.
     Connect,
-    /// A client's second with the cookie, the listener's answer to it, and the second step of a rendezvous.
+    /// Second handshake of a client with the cookie, the listener's answer to it, and the second step of a
+    /// rendezvous.
     Conclude,
-    /// The first step of a rendezvous.
+    /// First step of a rendezvous.
     Rendezvous,
-    /// The answer to a handshake of a rendezvous that is concluded already.
+    /// Answer to a handshake of a rendezvous that is already concluded.
     RendezvousDone,
-    /// The listener does not want the client.
+    /// The listener refuses the client.
     Reject,
 }
 
 impl Handshake {
-    /// The size of a handshake's body, in bytes.
+    /// Size of a handshake's body, in bytes.
     pub const BYTES: usize = 48;
 
     pub(super) fn read(body: &[u8]) -> Result<Self, Malformed> {
@@ -123,7 +124,8 @@ impl Request {
     }
 }
 
-/// Returns an address as handshakes have it: the octets of each word in reverse, as libudt on any usual host does.
+/// Returns an address in the encoding of handshakes: the octets of each word reversed, as by libudt on little-endian
+/// hosts.
 #[must_use]
 pub fn address_words(address: IpAddr) -> [u8; 16] {
     let mut words = [0; 16];

@@ -1,14 +1,14 @@
-//! Lists of lost packets: a word is one of them, two words with the first one's first bit set are a range.
+//! Lists of lost packets: one word is a packet; two words, the first with its first bit set, are a range.
 
 use super::{Malformed, Sequence, Words};
 
 const RANGE: u32 = 1 << 31;
 
-/// A list of lost packets as it came; every range is known to have an end.
+/// A received list of lost packets; every range is known to have an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossList<'a>(pub(super) Words<'a>);
 
-/// Gathers ranges of lost packets as words, as long as there is room.
+/// Collects ranges of lost packets as words, up to a limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LossListWriter {
     words: Vec<u32>,
@@ -22,7 +22,7 @@ impl<'a> LossList<'a> {
         }
         let mut words = body.iter();
         while let Some(word) = words.next() {
-            // The end of a range must be there, and is no beginning of another one.
+            // The end of a range must exist, and must not begin another one.
             if word & RANGE != 0 && words.next().is_none_or(|end| end & RANGE != 0) {
                 return Err(Malformed::LossList);
             }
@@ -30,7 +30,7 @@ impl<'a> LossList<'a> {
         Ok(Self(body))
     }
 
-    /// Returns the first and the last number of each range; which lies behind the other is for the reader to see.
+    /// Returns the first and the last number of each range; their order is not checked.
     pub fn ranges(self) -> impl Iterator<Item = (Sequence, Sequence)> + use<'a> {
         let mut words = self.0.iter();
         core::iter::from_fn(move || {
@@ -43,13 +43,13 @@ impl<'a> LossList<'a> {
 }
 
 impl LossListWriter {
-    /// Begins a list that fits into a packet of `packet_bytes`, its headers included.
+    /// Creates an empty list for a packet of `packet_bytes`, its headers included.
     #[must_use]
     pub const fn new(packet_bytes: usize) -> Self {
         Self { words: Vec::new(), most_words: packet_bytes.saturating_sub(super::OVERHEAD_BYTES) / 4 }
     }
 
-    /// Adds the packets from `first` to `last`; tells whether there was room.
+    /// Adds the packets from `first` to `last`; returns whether there was room.
     pub fn push(&mut self, first: Sequence, last: Sequence) -> bool {
         let needed = if first == last { 1 } else { 2 };
         if self.words.len() + needed > self.most_words {
@@ -63,7 +63,7 @@ impl LossListWriter {
         true
     }
 
-    /// Tells whether nothing is in it.
+    /// Returns whether the list is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.words.is_empty()

@@ -1,4 +1,4 @@
-//! Numbers that wrap on the wire, and 64 bits made of them.
+//! Numbers that wrap on the wire, and their extension to 64 bits.
 
 /// The sequence number of a packet: 31 bits, counting packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -9,10 +9,10 @@ pub struct Sequence(u32);
 pub struct SocketId(pub u32);
 
 impl Sequence {
-    /// How many there are.
+    /// Number of sequence numbers.
     pub const COUNT: u64 = 1 << 31;
 
-    /// Returns the sequence number of a packet that is counted with 64 bits.
+    /// Returns the sequence number of a packet with a 64-bit number.
     #[must_use]
     pub const fn of(number: u64) -> Self {
         #[expect(
@@ -22,7 +22,7 @@ impl Sequence {
         Self((number as u32) & 0x7fff_ffff)
     }
 
-    /// Returns the sequence number in a word; its first bit has a meaning of its own and is left out.
+    /// Returns the sequence number in a word, ignoring its first bit.
     #[must_use]
     pub const fn from_word(word: u32) -> Self {
         Self(word & 0x7fff_ffff)
@@ -34,12 +34,12 @@ impl Sequence {
         self.0
     }
 
-    /// Returns the number nearest to `reference` that has this sequence number; none if that were below zero.
+    /// Returns the number nearest to `reference` with this sequence number; `None` if it would be negative.
     ///
-    /// A machine that counts from [`COUNT`](Self::COUNT) on never meets that.
+    /// This cannot happen to a machine that counts from [`COUNT`](Self::COUNT) on.
     #[must_use]
     pub const fn near(self, reference: u64) -> Option<u64> {
-        // The distance from the reference, as a signed number of 31 bits.
+        // Distance from the reference, as a signed number of 31 bits.
         let distance = (self.0.wrapping_sub(Self::of(reference).0) << 1).cast_signed() >> 1;
         reference.checked_add_signed(distance as i64)
     }

@@ -1,4 +1,4 @@
-//! Anything that can be sent, for property tests: one strategy for each kind of datagram.
+//! Arbitrary valid datagrams, for property tests: one strategy for each kind.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -14,7 +14,7 @@ use wire::{
     Withheld, max_elements, stream_id,
 };
 
-/// A limit within which every kind is tried: the floor, the two defaults, and beyond.
+/// Size limits at which every kind is tried: the minimum, the two defaults, and beyond.
 const DATAGRAM_BYTES: [usize; 4] = [548, 1_452, 1_472, 8_972];
 
 /// Any datagram of any kind, encoded.
@@ -39,7 +39,7 @@ pub(crate) fn datagram() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Encodes into a buffer that holds the largest of them.
+/// Encodes into a buffer that holds the largest datagram.
 pub(crate) fn encoded(datagram: &Datagram<'_>) -> Vec<u8> {
     let mut buffer = vec![0; 16_384];
     let size = datagram.encode(&mut buffer).unwrap();
@@ -122,12 +122,12 @@ prop_compose! {
     }
 }
 
-/// Addresses of which some cannot be a source, more than are told.
+/// Addresses, some of them invalid as a source, and more than can be listed.
 fn addresses() -> impl Strategy<Value = Vec<IpAddr>> {
     prop_oneof![Just(Vec::new()), vec(any::<IpAddr>(), 0..12)]
 }
 
-/// What a reader that waits says, or nothing.
+/// The waiting state of a reader, or none.
 fn waiting() -> impl Strategy<Value = Option<Waiting>> {
     any::<Option<(i64, bool, Option<u64>)>>().prop_map(|waiting| {
         waiting.map(|(since, from_beginning, deadline)| Waiting {

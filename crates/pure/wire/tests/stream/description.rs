@@ -1,4 +1,4 @@
-//! Descriptions: their encoding, their limits, and their way through descriptor datagrams.
+//! Descriptions: their encoding, their limits, and their transfer in descriptor datagrams.
 
 use core::net::IpAddr;
 
@@ -83,7 +83,7 @@ fn what_the_samples_mean_is_part_of_the_identity() {
     let mut other = plain.clone();
     other.schema.labels.insert("run".to_owned(), "8".to_owned());
     assert_ne!(id(&other), id(&plain));
-    // Where it comes from is not.
+    // Its origin is not.
     let other = Description { station: "elsewhere".to_owned(), report_port: 9, ..plain.clone() };
     assert_eq!(id(&other), id(&plain));
 }
@@ -184,7 +184,7 @@ fn the_largest_description_fits_into_the_smallest_datagrams() {
     assert_eq!(description.encode(), Err(DescriptionError::TooLarge(MAX_DESCRIPTION_BYTES + 1)));
 }
 
-/// Makes one thing of a description so long.
+/// Sets the length of one part of a description.
 type SetLen = fn(&mut Description, usize);
 
 #[test]
@@ -255,7 +255,7 @@ fn what_a_later_version_says_of_a_schema_stays_part_of_the_identity() {
     let read = Description::decode(&later).unwrap();
     assert_eq!(read.encode().unwrap(), later);
     assert_eq!((read.schema.unknown.len(), read.schema.channels[0].unknown.len()), (1, 1));
-    // Its publisher made the identity from the bytes as they lie: the name, a zero, the schema.
+    // Its publisher computed the identity from the encoded bytes: the name, a zero, the schema.
     let sent = StreamId(crc_fast::crc64_nvme(&[b"a\0", &later[5..25]].concat()));
     assert_eq!(stream_id(&read.name, &read.schema), sent);
     let mut plain = read.schema.clone();
@@ -295,7 +295,7 @@ fn description() -> Description {
     Description { name: "a".parse().unwrap(), schema, report_port: 0, station, unknown }
 }
 
-/// A description with so many channels.
+/// A description with this many channels.
 fn wide(channels: usize) -> Description {
     let mut description = description();
     description.schema.channels =

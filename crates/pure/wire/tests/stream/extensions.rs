@@ -1,4 +1,4 @@
-//! Lists of extensions behind the headers of every kind: passed over, read, or refused by their type.
+//! Lists of extensions behind the headers of every kind: skipped, read, or refused by their type.
 
 use core::net::IpAddr;
 
@@ -11,10 +11,10 @@ use wire::{
 
 use crate::any;
 
-/// An extension as it lies: type, flags, value.
+/// An extension in its encoded parts: type, flags, value.
 type Item = (u8, u8, Vec<u8>);
 
-/// Types that no version of the protocol has named.
+/// Types that no version of the protocol has assigned.
 const UNNAMED: core::ops::RangeInclusive<u8> = 11..=255;
 
 fn items(flags: impl Strategy<Value = u8> + Clone) -> impl Strategy<Value = Vec<Item>> {
@@ -102,7 +102,7 @@ fn a_known_type_has_its_flags_and_belongs_to_its_kind() {
         let reason = read(&[(waiting, flags, value.clone())]);
         assert_eq!(reason, Err(Reason::Field("extensions")), "{flags}");
     }
-    // In a kind that it does not belong to it is a type like any other.
+    // In a kind that it does not belong to it is an unknown type.
     let data_bytes = encoded(&Datagram::Data(data()));
     let passed = with(&data_bytes, &listed(&[(waiting, 0, vec![1])]));
     assert_eq!(Datagram::decode(&passed), Ok(Datagram::Data(data())));
@@ -199,7 +199,7 @@ const PREDECESSOR: Predecessor = Predecessor {
 
 const WAITING: Waiting = Waiting { since: WallTime::from_nanos(1), from_beginning: true, deadline: None };
 
-/// The value as the page draws it, and not as the encoder writes it.
+/// Encodes the value by the page's table, independently of the encoder.
 fn value_of(predecessor: &Predecessor) -> Vec<u8> {
     let mut value = Vec::new();
     value.extend(predecessor.epoch.start_ns.to_le_bytes());
@@ -266,7 +266,7 @@ fn encoded(datagram: &Datagram<'_>) -> Vec<u8> {
     any::encoded(datagram)
 }
 
-/// Writes a list as the page draws it.
+/// Encodes a list by the page's table.
 fn listed(items: &[Item]) -> Vec<u8> {
     let mut list = Vec::new();
     for (code, flags, value) in items {
@@ -278,7 +278,7 @@ fn listed(items: &[Item]) -> Vec<u8> {
     list
 }
 
-/// Puts a list behind the header of a datagram, and behind the extensions that it has.
+/// Adds a list behind the header of a datagram, and behind its own extensions.
 fn with(bytes: &[u8], list: &[u8]) -> Vec<u8> {
     let header_bytes = usize::from(u16::from_le_bytes([bytes[6], bytes[7]]));
     let mut longer = [&bytes[..header_bytes], list, &bytes[header_bytes..]].concat();

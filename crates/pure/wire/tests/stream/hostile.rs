@@ -1,4 +1,4 @@
-//! What a peer, an attacker or a broken cable may send: refused with a reason, never believed, never a panic.
+//! Datagrams of a faulty peer, an attacker or a broken cable: refused with a reason, never believed, never a panic.
 
 use proptest::prelude::*;
 use sample::{Dtype, MAX_ELEMENTS_PER_SAMPLE};
@@ -56,7 +56,7 @@ proptest! {
         at in 0..248_usize,
         noise in any::<[u8; 8]>(),
     ) {
-        // The forger knows the protocol: both checksums hold, only the meaning is broken.
+        // The forger knows the protocol: both checksums are correct, only the meaning is broken.
         let mut forged = bytes;
         let header_bytes = header_bytes(&forged);
         let at = at % (header_bytes - 8);
@@ -66,10 +66,10 @@ proptest! {
             let again = any::encoded(&datagram);
             let reread = Datagram::decode(&again);
             prop_assert_eq!(reread.as_ref(), Ok(&datagram));
-            // It has lost an extension that is not known, or nothing.
+            // At most an unknown extension was lost.
             prop_assert!(again == forged || again.len() < forged.len());
             if let Datagram::Report(report) = datagram {
-                // Whatever was claimed can be added up.
+                // All claimed counts can be added up.
                 let _ = (report.datagrams.check(), report.elements.check());
             }
         }
@@ -107,7 +107,7 @@ fn a_longer_header_with_a_flag_still_names_its_number() {
     reseal(&mut bytes);
     let malformed = Malformed { reason: Reason::Flags(1), head: Some(head()) };
     assert_eq!(Datagram::decode(&bytes), Err(malformed));
-    // Without the flag the eight bytes are an extension, and this one says that it is longer than the header.
+    // Without the flag the eight bytes are an extension, whose length exceeds the header.
     bytes[4] = 0;
     reseal(&mut bytes);
     let malformed = Malformed { reason: Reason::Field("extensions"), head: Some(head()) };
@@ -126,7 +126,7 @@ fn sizes_of_headers_are_multiples_of_eight_within_bounds() {
     for refused in [0, 32, 39, 41, 84, 1_028, 1_032, u16::MAX - 7] {
         assert_eq!(with(refused), Reason::Field("header_bytes"), "{refused}");
     }
-    // A group header of 40 bytes has no number in it; the rest of the size is judged before that.
+    // A group header of 40 bytes has no number in it; the other sizes are checked before that.
     for accepted_so_far in [40, 64, 256, 264, 1_024] {
         assert_eq!(with(accepted_so_far), Reason::Length, "{accepted_so_far}");
     }
@@ -239,7 +239,7 @@ fn header_bytes(bytes: &[u8]) -> usize {
     usize::from(u16::from_le_bytes([bytes[6], bytes[7]]))
 }
 
-/// Puts the right header CRC over whatever the header says now, as far as it is there.
+/// Computes the header CRC of the present header, as far as it exists.
 fn reseal(bytes: &mut [u8]) {
     let header_bytes = header_bytes(bytes).min(bytes.len());
     if header_bytes >= 12 {

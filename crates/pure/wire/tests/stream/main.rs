@@ -1,4 +1,4 @@
-//! The stream protocol from outside: what is sent is what is read, and nothing else is believed.
+//! The stream protocol from outside: every datagram decodes to what was encoded, and nothing else is accepted.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod any;

@@ -1,4 +1,4 @@
-//! What is sent is what is read, for every kind.
+//! Round trips of encoding and decoding, for every kind.
 
 use proptest::prelude::*;
 use wire::{Datagram, MAX_RANGES, TALLY_HEADER_BYTES, Tally};
@@ -44,7 +44,7 @@ proptest! {
         prop_assert_eq!(datagram.encode(&mut exact), Ok(bytes.len()));
         let short = &mut exact[1..];
         match datagram {
-            // A tally leaves ranges out before it gives up.
+            // A tally omits ranges before it fails.
             Datagram::Tally(tally) if !(tally.withheld.is_empty() && tally.skipped.is_empty()) => {
                 prop_assert_eq!(tally.encode(short), Ok(bytes.len() - 20));
             }
