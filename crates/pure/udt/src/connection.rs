@@ -25,10 +25,10 @@ use crate::stats::Stats;
 use crate::{CloseReason, Event, SendError};
 use congestion_link::{CongestionLink, View};
 
-/// Most control packets that wait to be sent; the peer repeats what it misses.
+/// Maximum number of control packets that wait to be sent; the peer repeats requests that get no answer.
 const MAX_OUTBOX: usize = 256;
 
-/// Most ranges that a message between controls may bring: more than a packet of bits has.
+/// Maximum number of ranges in a message between controls: more than one packet of bits can hold.
 const MAX_RANGES: usize = 65_536;
 
 /// An open connection.
@@ -38,7 +38,7 @@ pub(crate) struct Connection {
     pub(crate) address: SocketAddr,
     pub(crate) peer_first: Sequence,
     opened_at: Instant,
-    /// When it last had its turn.
+    /// Time of its last turn.
     seen_at: Instant,
     kind: SocketType,
     sending: SendSide,
@@ -58,48 +58,50 @@ pub(crate) struct Connection {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// A listener has answered the peer's handshake, and the peer has not said anything to the socket yet: until then.
+    /// A listener has answered the peer's handshake; `until` limits the wait for the peer's first packet to the
+    /// socket.
     HalfOpen {
         until: Instant,
     },
     Open,
-    /// What is queued goes out until then.
+    /// Queued data are sent until the deadline.
     Closing {
         until: Instant,
     },
-    /// The last packet is on its way out.
+    /// The shutdown packet is being sent.
     Ended {
         reason: CloseReason,
     },
 }
 
-/// Which end a connection is of, and so when it is open.
+/// Role of an end in the connection setup, which determines when the connection is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
-    /// This end looked for its peer and heard its answer: both know of the connection.
+    /// This end contacted its peer and received its answer: both know of the connection.
     Seeker,
-    /// A listener's: the peer has still to show that it heard the answer.
+    /// A listener's end: the peer has not yet confirmed that it received the answer.
     Accepting,
 }
 
-/// For how long a listener keeps a connection whose peer has said nothing since its handshake. A client of libudt gives
-/// itself 3 s to connect and says that it is there after 0.3 s of silence, then again: 5 s hold that over a way of 2 s
+/// Time for which a listener keeps a connection without any packet since the handshake. A client of libudt has a
+/// connect timeout of 3 s and sends a keep-alive after 0.3 s of silence, then again: 5 s suffice on a path with a
+/// round trip of 2 s that loses the first of them.
 /// that loses the first of them.
 pub(crate) const HALF_OPEN: Duration = Duration::from_secs(5);
 
-/// What a connection wants done.
+/// A step of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// Send a control packet.
     Control(Vec<u8>),
-    /// Send what lies there, in segments of that size.
+    /// Send this range in segments of this size.
     Train(Range<usize>, usize),
     Event(Event),
-    /// Nothing before then.
+    /// Nothing to do before this time.
     Idle(Option<Instant>),
 }
 
-/// The number of a connection's first packet: far enough from zero that nothing before it is below.
+/// Returns the number of a connection's first packet: far enough from zero that no earlier number is negative.
 pub(crate) fn origin(first: Sequence) -> u64 {
     Sequence::COUNT + u64::from(first.word())
 }
@@ -146,22 +148,22 @@ impl Connection {
         connection
     }
 
-    /// Tells whether nothing more will come of it.
+    /// Returns whether it has ended and has no further output.
     pub(crate) fn is_ended(&self) -> bool {
         matches!(self.state, State::Ended { .. }) && self.outbox.is_empty() && self.events.is_empty()
     }
 
-    /// Tells whether its socket stands for the peer: it neither closes nor has ended.
+    /// Returns whether its socket represents the peer: it neither closes nor has ended.
     pub(crate) fn stands(&self) -> bool {
         matches!(self.state, State::HalfOpen { .. } | State::Open)
     }
 
-    /// Tells whether the peer has not said anything since its handshake.
+    /// Returns whether no packet has come from the peer since its handshake.
     pub(crate) fn is_half_open(&self) -> bool {
         matches!(self.state, State::HalfOpen { .. })
     }
 
-    /// Returns why it is over, if it is.
+    /// Returns the reason of its end, if it has ended.
     pub(crate) fn ended(&self) -> Option<CloseReason> {
         match self.state {
             State::Ended { reason } => Some(reason),
@@ -169,26 +171,26 @@ impl Connection {
         }
     }
 
-    /// Shows the listener at once that its answer was heard: until then it does not let the connection be accepted.
-    /// libudt's clients show it by what they send, or after 0.3 s of silence.
+    /// Confirms to the listener at once that its answer arrived: until then it does not let the connection be
+    /// accepted. libudt's clients confirm it by their first packet, or after 0.3 s of silence.
     pub(crate) fn show(&mut self) {
         self.tell(Body::KeepAlive);
     }
 
-    /// Takes note that the peer asks with its handshake again: the answer was lost, and it is still there.
+    /// Records that the peer repeats its handshake: the answer was lost, and the peer is alive.
     pub(crate) fn asked_again(&mut self, now: Instant) {
         if let State::HalfOpen { until } = &mut self.state {
             *until = now + HALF_OPEN;
         }
     }
 
-    /// Ends because the peer began anew. It hears nothing of that: its socket is that of the new connection.
+    /// Ends because the peer restarted. The peer is not notified: its socket belongs to the new connection.
     pub(crate) fn replace(&mut self) {
         self.outbox.clear();
         self.end(CloseReason::Replaced);
     }
 
-    /// Takes note of a packet to the socket; tells whether it is the first, which opens the connection.
+    /// Records a packet to the socket; returns whether it is the first, which opens the connection.
     pub(crate) fn opens(&mut self) -> bool {
         let is_half_open = self.is_half_open();
         if is_half_open {
@@ -222,9 +224,9 @@ impl Connection {
         }
     }
 
-    // What the application does.
+    // Calls of the application.
 
-    /// Queues bytes of a stream; returns how many there was room for.
+    /// Queues bytes of a stream; returns the number that fit.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<usize, SendError> {
         self.check_sending(SocketType::Stream)?;
         let taken = self.sending.buffer.push_stream(bytes);
@@ -232,7 +234,7 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Queues a message, or nothing of it.
+    /// Queues a message completely, or not at all.
     pub(crate) fn send_message(
         &mut self,
         bytes: &[u8],
@@ -258,7 +260,7 @@ impl Connection {
         if self.kind == kind { Ok(()) } else { Err(SendError::WrongType) }
     }
 
-    /// Copies what has arrived of a stream; returns how many bytes, and whether the peer is to hear of it.
+    /// Copies received bytes of a stream; returns their number, and whether the peer must be notified.
     pub(crate) fn receive(&mut self, out: &mut [u8]) -> (usize, bool) {
         if self.kind != SocketType::Stream {
             return (0, false);
@@ -268,7 +270,7 @@ impl Connection {
         (count, count > 0 && self.receiving.read())
     }
 
-    /// Appends the next message to `out`; tells whether there was one, and whether the peer is to hear of it.
+    /// Appends the next message to `out`; returns whether there was one, and whether the peer must be notified.
     pub(crate) fn receive_message(&mut self, out: &mut Vec<u8>) -> (bool, bool) {
         let Some((first, last)) = self.receiving.buffer.next_message() else { return (false, false) };
         self.receiving.buffer.take_message(first, last, out);
@@ -283,26 +285,26 @@ impl Connection {
         }
     }
 
-    /// Tells whether everything that was queued is acknowledged, and not only by a light acknowledgement.
+    /// Returns whether all queued data are acknowledged, and not only by a light acknowledgement.
     pub(crate) fn is_flushed(&self) -> bool {
         self.sending.is_flushed()
     }
 
-    /// Tells the peer's application that this one failed.
+    /// Notifies the peer that this application has failed.
     pub(crate) fn fail(&mut self, code: u32) {
         self.tell(Body::PeerError { code });
     }
 
-    /// Sends what is queued, for as long as the socket lingers, and then ends.
+    /// Sends queued data until the linger time has passed, and then ends.
     pub(crate) fn close(&mut self, now: Instant) {
         if self.stands() {
             self.state = State::Closing { until: now + self.linger };
         }
     }
 
-    // What the peer says.
+    // Packets of the peer.
 
-    /// Takes packets that the kernel received as one, before each of them is taken.
+    /// Records packets that the kernel received as one, before each of them is taken.
     pub(crate) fn arrive(&mut self, arrived: Instant, first: &Data<'_>, packets: u32) {
         if let Some(number) = first.sequence.near(self.receiving.buffer.next()) {
             self.receiving.arrive(arrived, number, packets);
@@ -345,7 +347,7 @@ impl Connection {
                 self.consult(now, |control, environment| control.on_message(environment, &message));
                 self.take_missing(now);
             }
-            // A handshake is the endpoint's; the rest only shows that the peer is there.
+            // Handshakes are handled by the endpoint; the others only show that the peer is alive.
             Body::Handshake(_)
             | Body::KeepAlive
             | Body::CongestionWarning
@@ -355,11 +357,11 @@ impl Connection {
         }
     }
 
-    /// Takes an acknowledgement that, had its newest packet been answered at once, would have come at `answered`.
+    /// Takes an acknowledgement that would have arrived at `answered` if its newest packet had been answered at once.
     fn receive_ack(&mut self, now: Instant, answered: Option<Instant>, ack: &Ack) {
         self.stats.received_acks += 1;
         if let Some(progress) = ack.progress {
-            // libudt needs an answer to each of them, or it repeats them.
+            // libudt repeats every acknowledgement that is not confirmed.
             self.tell(Body::AckOfAck { number: ack.number });
             self.round_trip.told(progress.round_trip_us, progress.variation_us);
             self.link.peer_says(&progress);
@@ -418,7 +420,7 @@ impl Connection {
         self.suffer(now, &losses, LossSource::Report);
     }
 
-    /// Takes what the peer's control said is missing, as if its transport had reported it.
+    /// Takes packets that the peer's control reports missing, as if its transport had reported them.
     fn take_missing(&mut self, now: Instant) {
         let next = self.sending.buffer.next();
         let mut ranges = Vec::new();
@@ -457,9 +459,9 @@ impl Connection {
         self.consult(now, |control, environment| control.on_loss(environment, &lost));
     }
 
-    // What is to be done.
+    // Output.
 
-    /// Returns the next thing to do; to be asked until it is idle.
+    /// Returns the next step; call it until it is idle.
     pub(crate) fn poll(&mut self, now: Instant) -> Step {
         if let Some(event) = self.events.pop_front() {
             return Step::Event(event);
@@ -530,7 +532,7 @@ impl Connection {
         }
     }
 
-    /// Asks the peer with a small packet whether those arrive: it answers every full acknowledgement.
+    /// Sends a small packet to test whether those arrive: the peer answers every full acknowledgement.
     fn ask(&mut self, now: Instant) {
         let question = self.receiving.ask(now, &self.round_trip);
         self.pmtu_black_hole.asked(question.number.unwrap_or(0));
@@ -538,7 +540,7 @@ impl Connection {
         self.tell(Body::Ack(self.ack_body(&question)));
     }
 
-    /// Writes what the peer is to know of what arrived: once for a batch, not once for a packet.
+    /// Queues acknowledgements and loss reports: once for a batch, not once for a packet.
     fn queue_feedback(&mut self, now: Instant) {
         if let Some(report) = self.receiving.report(now, &self.round_trip) {
             self.stats.sent_naks += 1;
@@ -566,7 +568,7 @@ impl Connection {
             self.stats.retransmitted_packets += u64::from(packets);
         } else {
             let headers = packets as usize * wire::udt::HEADER_BYTES;
-            // A train's slots lie directly behind each other, headers included.
+            // A train's slots are contiguous, headers included.
             self.stats.sent_bytes += (range.len() - headers) as u64;
         }
         let sent = Sent { first, packets, is_retransmission };
@@ -579,7 +581,7 @@ impl Connection {
         let (first, last) = (Sequence::of(first), Sequence::of(last));
         self.tell(Body::DropMessage { message, first, last });
         if first != last {
-            // The last is believed only where it is named alone: libudt's would be one too many.
+            // The last packet is only believed alone: libudt's would be one too many.
             self.tell(Body::DropMessage { message, first: last, last });
         }
         if is_news {
@@ -595,7 +597,7 @@ impl Connection {
         }
     }
 
-    /// Says farewell, and ends.
+    /// Sends a shutdown packet, and ends.
     pub(crate) fn shut_down(&mut self, reason: CloseReason) {
         self.tell(Body::Shutdown);
         self.end(reason);
@@ -608,12 +610,12 @@ impl Connection {
         }
     }
 
-    /// Queues a control packet; libudt leaves the time out, and so do we.
+    /// Queues a control packet without a timestamp, as libudt does.
     fn tell(&mut self, body: Body<'_>) {
         self.tell_at(0, body);
     }
 
-    /// Queues a control packet with a word in the place of the time.
+    /// Queues a control packet with a word in the timestamp field.
     fn tell_at(&mut self, timestamp_us: u32, body: Body<'_>) {
         if self.outbox.len() == MAX_OUTBOX {
             return;
@@ -640,7 +642,7 @@ impl Connection {
         now.since(self.opened_at).as_micros() as u32
     }
 
-    /// Asks the control, obeys it, and queues what it has to say to the peer's.
+    /// Notifies the control of an event, applies its policy, and queues its messages to the peer's control.
     fn consult(
         &mut self,
         now: Instant,
@@ -658,7 +660,7 @@ impl Connection {
         for _ in 0..MAX_OUTBOX {
             let Some(message) = self.link.poll_message() else { break };
             if message.body.len() * 4 > self.sending.packet_bytes() as usize - wire::udt::OVERHEAD_BYTES {
-                // The way does not carry it in one piece.
+                // The path does not carry it in one packet.
                 self.link.absurd_policies += 1;
                 continue;
             }
@@ -667,8 +669,9 @@ impl Connection {
     }
 }
 
-/// Returns when an acknowledgement would have come if its sender had not waited with it, by the word in the place of its
-/// time; none if it is ours and does not say. libudt never says, and is taken for one that answers at once.
+/// Returns when an acknowledgement would have arrived without delay at its sender, by the word in its timestamp
+/// field; `None` if it comes from this implementation and gives none. libudt never gives one, and is assumed to
+/// answer at once.
 fn answered(arrived: Instant, age_word: u32, ack: &Ack) -> Option<Instant> {
     match age_word.checked_sub(1) {
         Some(age_us) => Some(arrived - Duration::from_micros(age_us.into())),

@@ -1,4 +1,4 @@
-//! A UDP port and the sockets on it: who is meant by a datagram, and whose turn it is to send.
+//! A UDP port and the sockets on it: the dispatch of datagrams, and the order of sending.
 
 mod cookie;
 mod listener;
@@ -19,15 +19,15 @@ use cookie::Cookies;
 use listener::Listener;
 use tombs::Tombs;
 
-/// Most answers to strangers that wait to be sent; beyond it strangers get none.
+/// Maximum number of queued answers to unknown peers; beyond it they get none.
 const MAX_ANSWERS: usize = 1_024;
 
-/// What an endpoint is made with.
+/// Configuration of an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointConfig {
-    /// All its chance: numbers of sockets, first packet numbers.
+    /// Seed of all random values: numbers of sockets, first packet numbers.
     pub seed: u64,
-    /// The key of its cookies, which nobody else may know.
+    /// Secret key of its cookies.
     pub secret: [u8; 16],
 }
 
@@ -37,15 +37,15 @@ pub struct Endpoint {
     random: Random,
     cookies: Cookies,
     sockets: BTreeMap<SocketId, Socket>,
-    /// Accepted connections by their peer, whose handshake may come again.
+    /// Accepted connections by their peer, whose handshake may be repeated.
     accepted: BTreeMap<(SocketAddr, SocketId), SocketId>,
     listener: Option<Listener>,
-    /// Sockets that may have something to do, in the order of their turns.
+    /// Sockets that may have output, in the order of their turns.
     ready: VecDeque<SocketId>,
     timers: BTreeSet<(Instant, SocketId)>,
     tombs: Tombs,
     answers: VecDeque<(SocketAddr, Vec<u8>)>,
-    /// The control packet that was handed out last.
+    /// The control packet that was returned last.
     current: Vec<u8>,
     stats: EndpointStats,
 }
@@ -56,18 +56,18 @@ struct Socket {
     is_ready: bool,
     deadline: Option<Instant>,
     owner: Owner,
-    /// What it said of itself in a rendezvous, whose peer may ask for it again.
+    /// Its own handshake of a rendezvous, which the peer may request again.
     met_with: Option<Handshake>,
 }
 
-/// Who a socket goes on for.
+/// Owner of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
-    /// Nobody has accepted it: it goes when it has ended and there is nothing in it to be read.
+    /// None yet: it is removed once it has ended and nothing is left to read.
     Nobody,
-    /// It stays until that one closes it, and knows how it ended.
+    /// The application: it stays until closed, and keeps the reason of its end.
     Application,
-    /// The application has closed it: it goes when nothing is left to do.
+    /// None any more, the application has closed it: it is removed when nothing is left to do.
     Gone,
 }
 
@@ -77,45 +77,45 @@ enum Role {
     Connected(Box<Connection>),
 }
 
-/// A socket on its way to its peer.
+/// A socket that is connecting.
 #[derive(Debug)]
 struct Sought {
     seeking: Seeking,
     config: SocketConfig,
     peer: SocketAddr,
-    /// It will not come to anything any more, and whether its owner knows.
+    /// Reason of a failed attempt, and whether the owner was notified.
     failed: Option<CloseReason>,
     is_told: bool,
 }
 
-/// Datagrams that the kernel received as one: from one sender, all but the last of one size.
+/// Datagrams that the kernel received as one: from one sender, all but the last of the same size.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagrams<'a> {
-    /// Who sent them.
+    /// Source address.
     pub from: SocketAddr,
-    /// Their payloads, one behind the other.
+    /// The payloads, concatenated.
     pub bytes: &'a [u8],
-    /// The size of each but the last. Units: bytes.
+    /// Size of each but the last. Units: bytes.
     pub segment_bytes: usize,
-    /// When the kernel received them, as near as it says.
+    /// Time of reception by the kernel, as exactly as it is known.
     pub arrived: Instant,
 }
 
-/// What an endpoint wants done.
+/// An output of an endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Output<'a> {
     /// Send datagrams.
     Transmit(Transmit<'a>),
-    /// Tell a socket's owner.
+    /// Event for a socket's owner.
     Event {
-        /// Whose.
+        /// The socket.
         socket: SocketId,
-        /// What happened.
+        /// The event.
         event: Event,
     },
     /// Nothing to do before the deadline, if there is one.
     Idle {
-        /// When to come back at the latest.
+        /// Latest time of the next call.
         deadline: Option<Instant>,
     },
 }
@@ -123,47 +123,47 @@ pub enum Output<'a> {
 /// Datagrams to be sent as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit<'a> {
-    /// To whom.
+    /// Destination address.
     pub to: SocketAddr,
-    /// Their payloads, one behind the other.
+    /// The payloads, concatenated.
     pub bytes: &'a [u8],
-    /// The size of each but the last, which may be shorter. Units: bytes.
+    /// Size of each but the last, which may be shorter. Units: bytes.
     pub segment_bytes: usize,
 }
 
-/// What an endpoint counts beyond its sockets: datagrams that changed nothing.
+/// Counters of an endpoint beyond its sockets: datagrams without effect, and refused or ended connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EndpointStats {
-    /// No packets of this protocol.
+    /// Not packets of this protocol.
     pub malformed: u64,
-    /// For a socket that is not there.
+    /// For an unknown socket.
     pub unknown_socket: u64,
-    /// For a socket that has another peer.
+    /// For a socket with another peer.
     pub foreign: u64,
-    /// Handshakes whose cookie is not ours, or too old.
+    /// Handshakes whose cookie is wrong or too old.
     pub wrong_cookie: u64,
-    /// Handshakes that make no sense where they came.
+    /// Handshakes that are invalid in the present state.
     pub strange_handshakes: u64,
     /// Clients that were refused.
     pub refused: u64,
-    /// Connections of clients that said nothing after their handshake, and were given up.
+    /// Connections without any packet after the handshake, given up.
     pub half_open: u64,
-    /// Connections of that kind that gave way, while all slots were taken, to a client of an address with fewer.
+    /// Half-open connections that were displaced, while all slots were taken, by a client of an address with fewer.
     pub displaced: u64,
-    /// Connections that ended because their peer began anew with other numbers.
+    /// Connections that ended because their peer restarted with other numbers.
     pub replaced: u64,
-    /// Strangers that got no answer because too many asked at once.
+    /// Unknown peers without an answer because too many asked at once.
     pub unanswered: u64,
 }
 
-/// Where a train lies that is to be sent.
+/// Location of a train to send.
 struct TrainAt {
     socket: SocketId,
     range: Range<usize>,
     segment_bytes: usize,
 }
 
-/// What a turn brought.
+/// Result of a turn.
 enum Turn {
     Current(SocketAddr),
     Train(TrainAt),
@@ -172,7 +172,7 @@ enum Turn {
 }
 
 impl Endpoint {
-    /// Makes an endpoint without sockets.
+    /// Creates an endpoint without sockets.
     #[must_use]
     pub fn new(config: &EndpointConfig) -> Self {
         Self {
@@ -190,13 +190,13 @@ impl Endpoint {
         }
     }
 
-    /// Waits for clients, of whom at most `backlog` wait to be [accepted](Self::accept) or have still to show that they
-    /// heard the answer to their handshake. There is one listener at a port.
+    /// Listens for clients, of whom at most `backlog` wait to be [accepted](Self::accept) or have yet to confirm the
+    /// answer to their handshake. There is one listener per port.
     ///
-    /// Where all slots are taken, a client of an address that has fewer of them than another one takes the slot of that
-    /// one's newest connection whose peer has said nothing yet; otherwise it is refused.
+    /// If all slots are taken, a client of an address that has fewer of them than another one takes the slot of that
+    /// address's newest half-open connection; otherwise it is refused.
     ///
-    /// Returns none if there is one already.
+    /// Returns `None` if there is a listener already.
     pub fn listen(&mut self, config: SocketConfig, backlog: usize) -> Option<SocketId> {
         if self.listener.is_some() {
             return None;
@@ -206,7 +206,7 @@ impl Endpoint {
         Some(id)
     }
 
-    /// Returns the next client that waits.
+    /// Returns the next waiting client.
     pub fn accept(&mut self) -> Option<SocketId> {
         let id = self.listener.as_mut()?.take()?;
         if let Some(socket) = self.sockets.get_mut(&id) {
@@ -215,29 +215,29 @@ impl Endpoint {
         Some(id)
     }
 
-    /// Returns why a connection is over, if it is and is still there.
+    /// Returns the reason of a connection's end, if it has ended and still exists.
     #[must_use]
     pub fn ended(&self, socket: SocketId) -> Option<CloseReason> {
         self.look(socket)?.ended()
     }
 
-    /// Tells whether a socket is there: from its beginning until it is closed and nothing is left to do.
+    /// Returns whether a socket exists: from its creation until it is closed and nothing is left to do.
     #[must_use]
     pub fn contains(&self, socket: SocketId) -> bool {
         self.sockets.contains_key(&socket)
     }
 
-    /// Looks for a listener at `peer`; [`Event::Connected`] or [`Event::Closed`] says what came of it.
+    /// Connects to a listener at `peer`; [`Event::Connected`] or [`Event::Closed`] reports the result.
     pub fn connect(&mut self, now: Instant, peer: SocketAddr, config: SocketConfig) -> SocketId {
         self.seek(now, peer, config, Request::Connect)
     }
 
-    /// Looks for somebody at `peer` who looks for us: both ends begin, and neither needs to be reachable first.
+    /// Connects to a peer at `peer` that does the same: both ends begin, and neither needs to be reachable first.
     pub fn rendezvous(&mut self, now: Instant, peer: SocketAddr, config: SocketConfig) -> SocketId {
         self.seek(now, peer, config, Request::Rendezvous)
     }
 
-    /// Queues bytes of a stream; returns how many there was room for.
+    /// Queues bytes of a stream; returns the number that fit.
     ///
     /// # Errors
     /// If the socket is not connected, is closed, or carries messages.
@@ -248,10 +248,10 @@ impl Endpoint {
         Ok(taken)
     }
 
-    /// Queues a message; false if there is no room for it now.
+    /// Queues a message; returns `false` if there is no room for it now.
     ///
-    /// From `deadline` on it is not worth sending: what of it did not arrive is given up, which both ends are told.
-    /// An ordered one is not delivered before those sent before it.
+    /// After `deadline` the undelivered rest of the message is given up, and both ends are notified. An ordered
+    /// message is not delivered before earlier ones.
     ///
     /// # Errors
     /// If the socket is not connected, is closed or carries a stream, or the message is longer than its buffer.
@@ -268,7 +268,7 @@ impl Endpoint {
         Ok(is_queued)
     }
 
-    /// Copies what has arrived of a stream; returns how many bytes.
+    /// Copies received bytes of a stream; returns their number.
     pub fn receive(&mut self, socket: SocketId, out: &mut [u8]) -> usize {
         let Ok(connection) = self.connection(socket) else { return 0 };
         let (count, has_news) = connection.receive(out);
@@ -278,7 +278,7 @@ impl Endpoint {
         count
     }
 
-    /// Appends the next message to `out`; tells whether there was one.
+    /// Appends the next message to `out`; returns whether there was one.
     pub fn receive_message(&mut self, socket: SocketId, out: &mut Vec<u8>) -> bool {
         let Ok(connection) = self.connection(socket) else { return false };
         let (is_there, has_news) = connection.receive_message(out);
@@ -288,19 +288,19 @@ impl Endpoint {
         is_there
     }
 
-    /// Tells whether there is something to receive.
+    /// Returns whether there is something to receive.
     #[must_use]
     pub fn is_readable(&self, socket: SocketId) -> bool {
         self.look(socket).is_some_and(Connection::is_readable)
     }
 
-    /// Tells whether the peer has acknowledged everything that was queued.
+    /// Returns whether the peer has acknowledged all queued data.
     #[must_use]
     pub fn is_flushed(&self, socket: SocketId) -> bool {
         self.look(socket).is_none_or(Connection::is_flushed)
     }
 
-    /// Tells the peer that the application failed: libudt's peers see an error of that code.
+    /// Notifies the peer that the application has failed: libudt's peers see an error with this code.
     pub fn fail(&mut self, socket: SocketId, code: u32) {
         if let Ok(connection) = self.connection(socket) {
             connection.fail(code);
@@ -308,7 +308,7 @@ impl Endpoint {
         }
     }
 
-    /// Closes a socket. What is queued is still sent, for as long as it lingers.
+    /// Closes a socket. Queued data are still sent until the linger time has passed.
     pub fn close(&mut self, now: Instant, socket: SocketId) {
         if self.listener.as_ref().is_some_and(|listener| listener.id == socket) {
             let waiting = self.listener.take().map(Listener::into_waiting);
@@ -323,7 +323,7 @@ impl Endpoint {
         self.make_ready(socket);
     }
 
-    /// Returns what a connection has done so far.
+    /// Returns the counters and the state of a connection.
     #[must_use]
     pub fn stats(&self, socket: SocketId) -> Option<Stats> {
         self.look(socket).map(Connection::stats)
@@ -335,25 +335,25 @@ impl Endpoint {
         self.look(socket).map(|connection| connection.address)
     }
 
-    /// Returns what was counted beyond the sockets.
+    /// Returns the counters of the endpoint.
     #[must_use]
     pub const fn endpoint_stats(&self) -> EndpointStats {
         self.stats
     }
 
-    /// Returns how many sockets there are, the listener not counted.
+    /// Returns the number of sockets without the listener.
     #[must_use]
     pub fn socket_count(&self) -> usize {
         self.sockets.len()
     }
 
-    /// Tells whether a socket has something to send: then it is time to [poll](Self::poll).
+    /// Returns whether a socket may have output: [poll](Self::poll) is then due.
     #[must_use]
     pub fn needs_poll(&self) -> bool {
         !self.ready.is_empty() || !self.answers.is_empty()
     }
 
-    /// Takes datagrams that arrived.
+    /// Handles received datagrams.
     pub fn handle(&mut self, now: Instant, datagrams: &Datagrams<'_>) {
         let mut segments = datagrams.bytes.chunks(datagrams.segment_bytes.max(1));
         while let Some(bytes) = segments.next() {
@@ -365,7 +365,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the next thing to do; to be asked until it is idle.
+    /// Returns the next output; call it until it is idle.
     pub fn poll(&mut self, now: Instant) -> Output<'_> {
         match self.turn(now) {
             Turn::Current(to) => {
@@ -419,7 +419,7 @@ impl Endpoint {
         Turn::Idle(self.timers.first().map(|(at, _)| *at))
     }
 
-    /// Lets a socket rest until its deadline, or go if it has ended and has no owner.
+    /// Suspends a socket until its deadline, or removes it if it has ended and has no owner.
     fn rest(&mut self, now: Instant, id: SocketId, deadline: Option<Instant>) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         if let Some(old) = socket.deadline.take() {
@@ -447,7 +447,7 @@ impl Endpoint {
         if let Role::Connected(connection) = socket.role {
             let key = (connection.address, connection.peer);
             let successor = self.accepted.get(&key).filter(|known| **known != id);
-            // One that was replaced is buried already, in another way, also if it had ended before.
+            // A replaced connection already has its own entry, even if it had ended before.
             let was_replaced = successor.is_some() || connection.ended() == Some(CloseReason::Replaced);
             if successor.is_none() {
                 self.accepted.remove(&key);
@@ -463,7 +463,7 @@ impl Endpoint {
         }
     }
 
-    /// Takes a data packet, and with it those behind it that are for the same socket: a train nearly always is.
+    /// Takes a data packet, and with it the following ones for the same socket: usually a whole train.
     fn handle_data(
         &mut self,
         now: Instant,
@@ -497,7 +497,7 @@ impl Endpoint {
             return;
         }
         if matches!(control.body, Body::Shutdown) && !self.sockets.contains_key(&id) {
-            // The answer to a farewell is none, or two ends would never stop.
+            // A shutdown is never answered, or two ends would answer each other endlessly.
             return;
         }
         let Some(connection) = self.heard(now, id, from) else { return };
@@ -505,7 +505,7 @@ impl Endpoint {
         self.make_ready(id);
     }
 
-    /// Returns the connection that a packet is for, if it comes from its peer; counts it otherwise.
+    /// Returns the connection of a packet if it comes from its peer; counts the packet otherwise.
     fn heard(&mut self, now: Instant, id: SocketId, from: SocketAddr) -> Option<&mut Connection> {
         if !self.sockets.contains_key(&id) {
             self.stats.unknown_socket += 1;
@@ -550,7 +550,8 @@ impl Endpoint {
                 Progress::Refused => sought.failed = Some(CloseReason::Refused),
                 Progress::Nonsense => self.stats.strange_handshakes += 1,
             },
-            // The peer of a rendezvous has not heard yet that it stands. From the answer it takes our first number, too.
+            // The peer of a rendezvous does not know yet that it is concluded. It takes the first number from the
+            // answer, too.
             Role::Connected(connection) if handshake.request == Request::Conclude => {
                 let peer = connection.peer;
                 if let Some(own) = socket.met_with {
@@ -563,7 +564,7 @@ impl Endpoint {
         self.make_ready(id);
     }
 
-    /// Takes a client's handshake, at a listener. Nothing is kept of it before it has shown a cookie.
+    /// Handles a client's handshake at a listener. No state is kept before the client has returned a cookie.
     fn handle_client(&mut self, now: Instant, from: SocketAddr, handshake: &Handshake) {
         if handshake.request == Request::Connect {
             let cookie = self.cookies.make(now, from, handshake);
@@ -584,7 +585,7 @@ impl Endpoint {
                     it.asked_again(now);
                     return self.welcome(from, id, handshake);
                 }
-                // A copy that was on its way for long: who asks again has another number.
+                // A copy that was delayed in the network: a restarted peer has another number.
                 Some(Role::Connected(it)) if it.peer_first == handshake.first_sequence => return,
                 _ => {}
             }
@@ -609,7 +610,7 @@ impl Endpoint {
             packet_bytes,
             taken_bytes: packet_bytes,
             window_packets: handshake.window_packets,
-            // Both directions begin with the client's number: libudt's clients insist.
+            // Both directions begin with the client's number: libudt's clients require it.
             own_first: handshake.first_sequence,
             peer_first: handshake.first_sequence,
         };
@@ -629,8 +630,8 @@ impl Endpoint {
         self.make_ready(id);
     }
 
-    /// Ends the connection of a peer that begins anew from the same address and socket: it does not know it any more.
-    /// The connection's owner is told; a copy of its handshake that is still on its way does not bring it back.
+    /// Ends the connection of a peer that restarted with the same address and socket. The connection's owner is
+    /// notified; a delayed copy of its old handshake does not bring it back.
     fn replace(&mut self, now: Instant, key: (SocketAddr, SocketId)) {
         let Some(id) = self.accepted.remove(&key) else { return };
         let Some(Socket { role: Role::Connected(connection), .. }) = self.sockets.get_mut(&id) else {
@@ -645,8 +646,8 @@ impl Endpoint {
         self.make_ready(id);
     }
 
-    /// Frees a slot for a client by ending the newest half-open connection of the address that has most slots, if that
-    /// one has more than the client's; tells whether it did.
+    /// Frees a slot for a client by ending the newest half-open connection of the address with most slots, if that
+    /// has more than the client's; returns whether it did.
     fn free_slot(&mut self, from: SocketAddr) -> bool {
         let Some(listener) = &self.listener else { return false };
         let source = |id: SocketId| self.look(id).map(|connection| Source::of(connection.address.ip()));
@@ -656,7 +657,7 @@ impl Endpoint {
         }
         let own = slots.get(&Source::of(from.ip())).copied().unwrap_or(0);
         let held = |id: SocketId| source(id).and_then(|source| slots.get(&source).copied()).unwrap_or(0);
-        // Of several it is the newest: the older ones have waited for longer, and their time is nearly over.
+        // Of several the newest: the older ones have waited longer, and their time is nearly over.
         let most = listener.half_open().max_by_key(|id| held(*id)).filter(|id| held(*id) > own + 1);
         let Some(id) = most else { return false };
         if let Some(Socket { role: Role::Connected(connection), .. }) = self.sockets.get_mut(&id) {
@@ -670,7 +671,7 @@ impl Endpoint {
         true
     }
 
-    /// Tells a client that its connection stands; it may ask again because this was lost.
+    /// Confirms a connection to its client, which may ask again if this answer is lost.
     fn welcome(&mut self, from: SocketAddr, id: SocketId, handshake: &Handshake) {
         let Some(listener) = &self.listener else { return };
         let ours = offer(&listener.config, id, handshake.first_sequence, handshake.cookie, from);
@@ -679,7 +680,7 @@ impl Endpoint {
         self.answer(from, to, Body::Handshake(Handshake { packet_bytes, ..ours }));
     }
 
-    /// Completes a rendezvous by a packet that only a connected peer sends; libudt does so, too.
+    /// Concludes a rendezvous on a packet that only a connected peer sends, as libudt does.
     fn meets_by_data(&mut self, now: Instant, id: SocketId, from: SocketAddr) -> bool {
         let Some(Socket { role: Role::Seeking(sought), .. }) = self.sockets.get(&id) else { return false };
         let agreed = if sought.peer == from { sought.seeking.met() } else { None };
@@ -717,7 +718,7 @@ impl Endpoint {
         id
     }
 
-    /// Returns the socket that looks for somebody at that address.
+    /// Returns the socket that connects to this address by rendezvous.
     fn meeting_at(&self, address: SocketAddr) -> Option<SocketId> {
         let meets = |socket: &Socket| match &socket.role {
             Role::Seeking(sought) => sought.seeking.is_rendezvous() && sought.peer == address,
@@ -743,7 +744,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns a number for a new socket: by chance, so that nobody can guess it from another.
+    /// Returns a number for a new socket: random, so that it cannot be guessed from another.
     fn new_id(&mut self) -> SocketId {
         const MOST: u64 = 0x7fff_fffe;
         loop {

@@ -1,4 +1,4 @@
-//! When a silent peer is asked whether it is there, and when it is given up.
+//! Keep-alive and timeout of a silent peer.
 
 use core::time::Duration;
 
@@ -6,8 +6,8 @@ use units::Instant;
 
 use crate::Silence;
 
-/// However long answers take, by the peer's own word, its silence is measured by no more than this an attempt: a peer that says
-/// an hour would be waited for for days.
+/// Maximum wait per attempt: a peer that reports very long round trips, such as an hour, would otherwise be waited
+/// for for days.
 const MOST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Measures the peer's silence.
@@ -18,10 +18,10 @@ pub(crate) struct Expiry {
     since: Instant,
 }
 
-/// What silence calls for.
+/// Action on silence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Silent {
-    /// Ask.
+    /// Send a keep-alive.
     Ask,
     /// Give the peer up.
     Dead,
@@ -32,7 +32,7 @@ impl Expiry {
         Self { silence, attempts: 1, since: now }
     }
 
-    /// Takes note that the peer said something, whatever it was.
+    /// Records a packet of any kind from the peer.
     pub(crate) const fn heard(&mut self, now: Instant) {
         self.attempts = 1;
         self.since = now;

@@ -1,4 +1,4 @@
-//! How two ends find together: a client asks and concludes, or both ends meet.
+//! Connection setup: a client requests and concludes, or both ends meet by rendezvous.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -8,12 +8,12 @@ use wire::udt::{Handshake, Request, Sequence, SocketId, VERSION, address_words};
 
 use crate::config::{MIN_PACKET_BYTES, SocketConfig, announced_bytes};
 
-/// libudt's interval of repeating.
+/// libudt's interval of repetition.
 const REPEAT_AFTER: Duration = Duration::from_millis(250);
-/// A cookie that stays without an answer so often has become too old: ask for a new one.
+/// Number of unanswered handshakes after which a cookie is considered expired and a new one is requested.
 const CONCLUSIONS_PER_COOKIE: u32 = 3;
 
-/// One end that looks for the other.
+/// An end that is connecting.
 #[derive(Debug)]
 pub(crate) struct Seeking {
     role: Role,
@@ -23,45 +23,46 @@ pub(crate) struct Seeking {
     conclusions: u32,
 }
 
-/// How it looks.
+/// Role in the setup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     Client,
-    /// Both ends begin; what the peer's first handshake said.
+    /// Rendezvous, with the content of the peer's first handshake.
     Rendezvous {
         met: Option<Agreed>,
     },
 }
 
-/// What both ends agreed on.
+/// Parameters that both ends agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Agreed {
     pub(crate) peer: SocketId,
-    /// The largest packet that is sent.
+    /// Maximum size of packets sent.
     pub(crate) packet_bytes: u32,
-    /// The largest that is taken: in a rendezvous a libudt peer sends what we announced, whatever it announced itself.
+    /// Maximum size of packets accepted: in a rendezvous a libudt peer uses the size announced by this end,
+    /// regardless of its own.
     pub(crate) taken_bytes: u32,
-    /// How many packets the peer takes before its first acknowledgement.
+    /// Number of packets that the peer takes before its first acknowledgement.
     pub(crate) window_packets: u32,
     pub(crate) own_first: Sequence,
     pub(crate) peer_first: Sequence,
 }
 
-/// What a handshake of the peer brought.
+/// Result of a handshake from the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Progress {
-    /// Nothing, or another one is to be sent.
+    /// No result yet, or another handshake is to be sent.
     Seeking,
-    /// The connection stands; a rendezvous tells its peer so once more.
+    /// The connection is established; a rendezvous confirms it to its peer once more.
     Found(Agreed),
-    /// The peer does not want us.
+    /// The peer refuses the connection.
     Refused,
-    /// It makes no sense: not counted for anything.
+    /// An invalid handshake without effect.
     Nonsense,
 }
 
 impl Seeking {
-    /// Begins to look for a listener, or for somebody who looks for us, as the first request says.
+    /// Starts connecting to a listener, or by rendezvous, depending on the first request.
     pub(crate) fn new(
         now: Instant,
         request: Request,
@@ -79,12 +80,12 @@ impl Seeking {
         matches!(self.role, Role::Rendezvous { .. })
     }
 
-    /// Returns what it says of itself.
+    /// Returns its own handshake.
     pub(crate) const fn said(&self) -> Handshake {
         self.request
     }
 
-    /// Returns what a rendezvous would agree on if its peer were seen to be connected.
+    /// Returns the parameters of a rendezvous whose peer turns out to be connected already.
     pub(crate) const fn met(&self) -> Option<Agreed> {
         match self.role {
             Role::Rendezvous { met } => met,
@@ -100,7 +101,7 @@ impl Seeking {
         now >= self.give_up_at
     }
 
-    /// Returns the handshake that is due, and the socket it is for.
+    /// Returns the due handshake, and its destination socket.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<(SocketId, Handshake)> {
         if self.due > now {
             return None;
@@ -120,7 +121,7 @@ impl Seeking {
         Some((to, self.request))
     }
 
-    /// Takes a handshake of the peer.
+    /// Handles a handshake of the peer.
     pub(crate) fn receive(&mut self, now: Instant, answer: &Handshake) -> Progress {
         if answer.request == Request::Reject {
             return if self.role == Role::Client { Progress::Refused } else { Progress::Nonsense };
@@ -136,14 +137,14 @@ impl Seeking {
             answer.first_sequence == self.request.first_sequence && makes_sense(answer, &self.request);
         match answer.request {
             Request::Connect if is_ours && answer.socket == self.request.socket => {
-                // The challenge. A second one is the answer to a repeated request.
+                // The challenge. A second one answers a repeated request.
                 if self.request.request == Request::Connect {
                     (self.request.request, self.request.cookie) = (Request::Conclude, answer.cookie);
                     self.due = now;
                 }
                 Progress::Seeking
             }
-            // Also late, when a new cookie is asked for already.
+            // Accepted even late, when a new cookie has been requested already.
             Request::Conclude if is_ours => Progress::Found(self.agree(answer)),
             _ => Progress::Nonsense,
         }
@@ -179,7 +180,7 @@ impl Seeking {
     }
 }
 
-/// Returns what an end says of itself.
+/// Returns the handshake of an end.
 pub(crate) fn offer(
     config: &SocketConfig,
     id: SocketId,
@@ -200,12 +201,12 @@ pub(crate) fn offer(
     }
 }
 
-/// Tells whether what an end says of itself can be worked with.
+/// Returns whether an answer is consistent with this end's parameters.
 fn makes_sense(answer: &Handshake, own: &Handshake) -> bool {
     is_sound(answer) && answer.socket_type == own.socket_type
 }
 
-/// Tells whether sizes and sockets are what they can be.
+/// Returns whether sizes and sockets are within their ranges.
 pub(crate) fn is_sound(handshake: &Handshake) -> bool {
     let is_socket = handshake.socket.0 != 0 && handshake.socket.0 <= i32::MAX.cast_unsigned();
     handshake.version == VERSION

@@ -1,11 +1,11 @@
-//! The reliable transport: UDT version 4 on the wire, any congestion control inside.
+//! The reliable transport: UDT version 4 on the wire, with pluggable congestion control.
 //!
-//! An [`Endpoint`] is one UDP port with any number of sockets on it. It is a value that is told the time and what
-//! arrived, and says what to send: no socket, no clock, no thread. So every behaviour is proven first in the virtual
-//! network, under seeds, before it meets a kernel.
+//! An [`Endpoint`] is one UDP port with any number of sockets on it. It is a pure state machine: inputs are the time
+//! and received datagrams, outputs are datagrams to send. It has no socket, no clock and no thread. Every behaviour
+//! is therefore proven first in the virtual network, under seeds, before it meets a kernel.
 //!
-//! It speaks to libudt 4.11. Where that library breaks, stalls or floods and interoperation does not need it, this
-//! one does better; `docs/protocol/udt.md` lists each such place with its test.
+//! It interoperates with libudt 4.11. Where that library breaks, stalls or floods and interoperation does not require
+//! the same, this crate does better; `docs/protocol/udt.md` lists each such case with its test.
 //!
 //! Start with [`Endpoint`] and [`SocketConfig`].
 

@@ -1,56 +1,56 @@
 //! Detection of a PMTU black hole: full packets vanish without an ICMP message, and small ones still arrive.
 //!
-//! Routers that drop what is too large and do not say so, or whose word is dropped, leave a connection that looks alive
-//! and carries nothing (RFC 2923 §2.1: a black hole). After a timeout the peer is therefore asked with a small packet,
-//! an acknowledgement, which it answers. Answers to several of those in a row, and none to full packets between them, distinguish a
-//! black hole from a path that loses everything, or much: there a question stays without an answer now and then, and the
-//! counting begins anew.
+//! Routers that drop oversized packets without an ICMP message, or whose message is dropped, leave a connection that
+//! looks alive and carries nothing (RFC 2923 §2.1: a black hole). After a timeout the peer is therefore probed with a
+//! small packet, an acknowledgement, which it answers. Answers to several of those in a row, and none to full packets
+//! between them, distinguish a black hole from a path that loses everything, or much: on a lossy path a probe is
+//! sometimes unanswered, and the count restarts.
 //!
-//! The packets in flight cannot be made smaller: each has its number and its bytes. So the owner is told first, who may
-//! let packets be cut on their way; if that does not help the connection ends with a reason that says so.
+//! The packets in flight cannot be made smaller: each has its number and its bytes. So the owner is notified first,
+//! and may allow fragmentation along the path; if that does not help the connection ends with a reason that says so.
 
 use core::time::Duration;
 
 use units::Instant;
 
-/// So many small packets in a row are answered, each between two timeouts, before the owner is told …
+/// Number of small packets answered in a row, each between two timeouts, before the owner is notified.
 const SUSPICIOUS_ANSWERS: u32 = 3;
-/// … and so many before the connection ends …
+/// Number of small packets answered in a row before the connection ends.
 const CERTAIN_ANSWERS: u32 = 6;
-/// … which it does not sooner than this after the first timeout: a way may also lose much for a moment.
+/// Minimum time from the first timeout to the end of the connection: a path may also lose much for a moment.
 const CERTAIN_AFTER: Duration = Duration::from_secs(8);
-/// The first timeout may be chance; from the next on the peer is asked.
+/// Number of timeouts from which on the peer is probed: the first may be chance.
 const ASKS_AFTER: u32 = 2;
 
-/// Watches what becomes of full packets and of small ones.
+/// Tracks the outcome of full packets and of small ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PmtuBlackHoleDetector {
-    /// Timeouts since the last progress, and when the first was.
+    /// Timeouts since the last progress, and the time of the first.
     timeouts: u32,
     since: Option<Instant>,
-    /// The question that is not answered yet.
+    /// Number of the unanswered probe.
     asked: Option<u32>,
-    /// Questions in a row that were answered.
+    /// Number of probes answered in a row.
     answers: u32,
     is_told: bool,
 }
 
-/// What is to be done.
+/// Action on a suspected black hole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Suspicion {
-    /// Tell the owner.
+    /// Notify the owner.
     Tell,
     /// End the connection.
     End,
 }
 
 impl PmtuBlackHoleDetector {
-    /// Takes note that the peer acknowledged something new.
+    /// Records that the peer acknowledged new packets.
     pub(crate) fn progress(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes note of a timeout; tells whether to ask the peer with a small packet.
+    /// Records a timeout; returns whether to probe the peer with a small packet.
     pub(crate) fn timeout(&mut self, now: Instant) -> bool {
         self.timeouts += 1;
         self.since.get_or_insert(now);
@@ -60,12 +60,12 @@ impl PmtuBlackHoleDetector {
         self.timeouts >= ASKS_AFTER
     }
 
-    /// Takes note of the number of the question.
+    /// Records the number of the probe.
     pub(crate) const fn asked(&mut self, number: u32) {
         self.asked = Some(number);
     }
 
-    /// Takes note that a question was answered.
+    /// Records the answer to a probe.
     pub(crate) fn answered(&mut self, now: Instant, number: u32) -> Option<Suspicion> {
         if self.asked != Some(number) {
             return None;
@@ -89,7 +89,7 @@ mod tests {
         Instant::from_nanos(seconds * 1_000_000_000)
     }
 
-    /// Lets a timeout come each second, of which the question is answered or not.
+    /// Generates a timeout each second, and an answer to its probe or none.
     fn seconds(detector: &mut PmtuBlackHoleDetector, from: u64, answered: &[bool]) -> Vec<Option<Suspicion>> {
         let mut said = Vec::new();
         for (second, is_answered) in (from..).zip(answered) {
@@ -119,7 +119,7 @@ mod tests {
         assert!(seconds(&mut detector, 0, &[false; 100]).iter().all(Option::is_none));
     }
 
-    /// A way that loses much loses acknowledgements as well: no progress, and most questions answered.
+    /// A path that loses much loses acknowledgements as well: no progress, and most probes answered.
     #[test]
     fn a_path_that_loses_some_small_packets_is_no_black_hole() {
         let mut detector = PmtuBlackHoleDetector::default();

@@ -1,4 +1,4 @@
-//! The receiving side of a connection: what arrived, what is missing, and what the peer is told of both.
+//! The receiving side of a connection: received packets, missing packets, and the reports on both.
 
 pub(crate) mod acks;
 mod arrival;
@@ -19,8 +19,8 @@ use gaps::Gaps;
 
 use crate::round_trip::RoundTripEstimate;
 
-/// The peer hears of the room in the buffer after each such part of it: a timer of 10 ms alone would let through one
-/// buffer in that time and no more.
+/// Number of parts of the buffer after each of which the peer is sent its free space: a timer of 10 ms alone would
+/// limit the rate to one buffer in that time.
 const WINDOW_PARTS: u32 = 8;
 
 /// The receiving side.
@@ -31,41 +31,41 @@ pub(crate) struct ReceiveSide {
     gaps: Gaps,
     reports: LossReports,
     rates: ArrivalRates,
-    /// What both ends can take: a full packet's size, and most of what a report has.
+    /// Size of a full packet agreed by both ends, which also limits a loss report. Units: bytes.
     packet_bytes: u32,
-    /// The peer was told that there is hardly any room.
+    /// True if the peer was told that there is hardly any room.
     told_full: bool,
-    /// When the newest packet without a gap before it arrived; `None` if it had waited for a missing one.
+    /// Arrival of the newest packet without a gap before it; `None` if it had waited for a missing one.
     newest_arrived: Option<Instant>,
-    /// When the packet with the highest number arrived.
+    /// Arrival of the packet with the highest number.
     highest_arrived: Option<Instant>,
 }
 
-/// What became of a packet.
+/// Result of a received packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Taken {
     pub(crate) placed: Placed,
-    /// How many packets before it are newly missing.
+    /// Number of packets before it that are newly missing.
     pub(crate) newly_missing: u64,
 }
 
-/// An acknowledgement to be sent.
+/// An acknowledgement to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AckToSend {
-    /// Its own number; none for a light one.
+    /// Its own number; `None` for a light one.
     pub(crate) number: Option<u32>,
     pub(crate) next: u64,
-    /// Behind which packet nothing has arrived, if something is missing before it; only a light one says it.
+    /// Received end, if packets before it are missing; only in a light one.
     pub(crate) seen: Option<u64>,
-    /// For how long the newest packet before that, or before `next`, has lain here.
+    /// Time since the arrival of the newest packet before that, or before `next`.
     pub(crate) age: Option<Duration>,
     pub(crate) window_packets: u32,
-    /// Arrival rate and capacity.
+    /// Arrival rate and capacity, in packets per second.
     pub(crate) rates: Option<(u32, u32)>,
 }
 
 impl AckToSend {
-    /// Returns the age as it stands in the packet: 0 if it is not known.
+    /// Returns the age in its wire encoding: 0 if unknown.
     pub(crate) fn age_word(&self) -> u32 {
         self.age.map_or(0, |age| {
             u32::try_from(age.as_micros()).map_or(u32::MAX, |micros| micros.saturating_add(1))
@@ -90,7 +90,7 @@ impl ReceiveSide {
 
     pub(crate) fn obey(&mut self, policy: AckPolicy) {
         if policy.reports != self.reports {
-            // What is missing is reported from now on, or no more.
+            // Reporting of missing packets starts now, or stops.
             self.gaps = Gaps::default();
             self.reports = policy.reports;
             let missing: Vec<_> = self.buffer.missing().iter().collect();
@@ -105,7 +105,7 @@ impl ReceiveSide {
         }
     }
 
-    /// Returns what of the peer's packets is here, for the control to look at.
+    /// Returns the state of the peer's packets, for the control.
     pub(crate) const fn incoming(&self) -> Incoming<'_> {
         Incoming {
             next: self.buffer.next(),
@@ -114,7 +114,7 @@ impl ReceiveSide {
         }
     }
 
-    /// Takes note of packets that the kernel received as one, before each of them is taken.
+    /// Records packets that the kernel received as one, before each of them is taken.
     pub(crate) fn arrive(&mut self, arrived: Instant, first: u64, packets: u32) {
         self.rates.arrive(arrived, first, packets);
     }
@@ -126,7 +126,7 @@ impl ReceiveSide {
         let is_full_sized = data.payload.len() == crate::config::payload_bytes(self.packet_bytes)
             || data.payload.len() == self.buffer.payload_bytes();
         if placed != Placed::NoRoom {
-            // What ends a message or a burst is acknowledged at once, unless something before it is missing.
+            // The end of a message or a burst is acknowledged at once, unless something before it is missing.
             let is_last = number + 1 == self.buffer.next();
             if placed == Placed::New {
                 self.note_arrival(number, is_last, arrived);
@@ -153,10 +153,10 @@ impl ReceiveSide {
         }
     }
 
-    /// Takes note that packets of a message are given up by its sender.
+    /// Records that packets of a message were given up by the sender.
     ///
-    /// libudt names one too many, the first of the next message. So the last is believed only where it is named alone,
-    /// which libudt never does, and our own senders do.
+    /// libudt names one too many, the first of the next message. The last packet is therefore only believed when it
+    /// is named alone, which libudt never does, and senders of this implementation do.
     pub(crate) fn give_up(&mut self, now: Instant, message: MessageNumber, first: u64, last: u64) {
         let received_end = self.buffer.received_end();
         let end = if first == last { last + 1 } else { last };
@@ -164,7 +164,7 @@ impl ReceiveSide {
             if first > received_end {
                 self.open_gap(received_end..first);
             }
-            // What was given up did not arrive, and nothing is known of what had waited behind it.
+            // The given-up packets did not arrive, and the delay of those behind them is unknown.
             self.newest_arrived = None;
             if self.buffer.received_end() > received_end {
                 self.highest_arrived = None;
@@ -173,8 +173,8 @@ impl ReceiveSide {
         }
     }
 
-    /// Takes note that the application took something; tells whether the peer waits for that: it was told that there is
-    /// no room.
+    /// Records that the application read data; returns whether the peer waits for that, because it was told that
+    /// there is no room.
     pub(crate) fn read(&mut self) -> bool {
         let is_awaited = self.told_full && !self.buffer.is_full();
         if is_awaited {
@@ -183,7 +183,7 @@ impl ReceiveSide {
         is_awaited
     }
 
-    /// Fills a report of what is missing; tells whether there is anything in it.
+    /// Fills a report of missing packets; returns whether it has any.
     pub(crate) fn report(&mut self, now: Instant, round_trip: &RoundTripEstimate) -> Option<LossListWriter> {
         if !self.gaps.is_due(now) {
             return None;
@@ -195,8 +195,8 @@ impl ReceiveSide {
 
     /// Returns the acknowledgement that is due.
     pub(crate) fn acknowledge(&mut self, now: Instant, round_trip: &RoundTripEstimate) -> Option<AckToSend> {
-        // Packets that only ask for room are acknowledged when there is some: then the peer goes on at once, which a
-        // libudt sender does only if an acknowledgement advances.
+        // Packets that only probe for room are acknowledged when there is some: the peer then continues at once,
+        // which a libudt sender does only if an acknowledgement advances.
         if self.told_full && self.buffer.is_full() {
             return None;
         }
@@ -208,7 +208,7 @@ impl ReceiveSide {
         Some(self.compose(now, acknowledging))
     }
 
-    /// Returns an acknowledgement although nothing is new: the peer answers it.
+    /// Returns an acknowledgement without new content: the peer answers it.
     pub(crate) fn ask(&mut self, now: Instant, round_trip: &RoundTripEstimate) -> AckToSend {
         let asking = self.acks.tell(now, self.buffer.next(), round_trip.patience());
         self.compose(now, asking)
@@ -232,14 +232,14 @@ impl ReceiveSide {
         AckToSend { number, next, seen, age, window_packets, rates }
     }
 
-    /// Takes the peer's answer to an acknowledgement.
+    /// Records the peer's answer to an acknowledgement.
     pub(crate) fn answered(&mut self, now: Instant, number: u32, round_trip: &mut RoundTripEstimate) {
         if let Some(sample) = self.acks.answered(now, number) {
             round_trip.sample(sample);
         }
     }
 
-    /// Returns when to come back.
+    /// Returns the time of the next call.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let acks = if self.told_full && self.buffer.is_full() { None } else { self.acks.deadline() };
         Instant::earlier(acks, self.gaps.deadline())

@@ -1,22 +1,22 @@
-//! How long a packet takes there and its acknowledgement back.
+//! Round-trip time from a packet to its acknowledgement.
 
 use core::time::Duration;
 
 use congestion::RoundTrip;
 
-/// The estimate that both directions of a connection share.
+/// Estimate shared by both directions of a connection.
 ///
-/// A receiver takes the time between an acknowledgement and its answer; a sender takes what the receiver tells it.
+/// A receiver measures the time from an acknowledgement to its answer; a sender adopts the receiver's value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoundTripEstimate {
     view: RoundTrip,
-    /// The times of data have been measured.
+    /// True once the times of data have been measured.
     is_measured: bool,
 }
 
-/// The longest time that is believed: no way takes it, and whoever waits for an answer waits for several of it.
+/// Maximum plausible value: no path takes longer, and timeouts are several times this.
 const MOST: Duration = Duration::from_secs(60);
-/// What libudt says before its first sample, which therefore says nothing.
+/// libudt's values before its first sample, which carry no information.
 const PLACEHOLDER_US: (u32, u32) = (100_000, 50_000);
 
 impl RoundTripEstimate {
@@ -28,10 +28,10 @@ impl RoundTripEstimate {
         self.view
     }
 
-    /// Takes a sample of one's own.
+    /// Takes a sample measured at this end.
     ///
     /// Source: the weights 1/8 and 1/4 are RFC 6298's and libudt's; like RFC 6298 and unlike libudt the first sample
-    /// stands alone, or it would take fifty acknowledgements to forget the 100 ms of the beginning.
+    /// is used alone, or it would take fifty acknowledgements to forget the initial 100 ms.
     pub(crate) fn sample(&mut self, sample: Duration) {
         let view = &mut self.view;
         if view.latest.is_none() {
@@ -44,8 +44,8 @@ impl RoundTripEstimate {
         self.note(sample);
     }
 
-    /// Takes how long data and their acknowledgement took. From then on `latest` and `least` are of those: acknowledgements and
-    /// their answers are small, and come back sooner.
+    /// Takes the time from data to their acknowledgement. From then on `latest` and `least` are of those:
+    /// acknowledgements and their answers are small, and return sooner.
     pub(crate) fn measure(&mut self, sample: Duration) {
         if self.view.latest.is_none() {
             (self.view.smoothed, self.view.variation) = (sample, sample / 2);
@@ -56,7 +56,7 @@ impl RoundTripEstimate {
         self.keep(sample);
     }
 
-    /// Takes what the peer has smoothed already; smoothing it again would only delay it.
+    /// Takes the peer's smoothed values; smoothing them again would only add delay.
     pub(crate) fn told(&mut self, smoothed_us: u32, variation_us: u32) {
         if (smoothed_us, variation_us) == PLACEHOLDER_US || smoothed_us == 0 {
             return;
@@ -66,20 +66,20 @@ impl RoundTripEstimate {
         self.note(self.view.smoothed);
     }
 
-    /// Returns smoothed time and variation as acknowledgements tell them. Units: microseconds.
+    /// Returns smoothed time and variation for acknowledgements. Units: microseconds.
     pub(crate) fn words(&self) -> (u32, u32) {
         let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
         (micros(self.view.smoothed), micros(self.view.variation))
     }
 
-    /// Returns after how long an answer can be taken for lost: the smoothed time and four variations.
+    /// Returns the time after which an answer counts as lost: the smoothed time and four variations.
     pub(crate) fn patience(&self) -> Duration {
         self.view.smoothed + self.view.variation * 4
     }
 
-    /// Returns after how long a packet that was reported missing can be taken for lost again: the report goes there, the
-    /// packet comes back behind what has filled the queue meanwhile. Without the half round trip on top, a steady way
-    /// leaves it no time at all.
+    /// Returns the time after which a packet that was reported missing counts as lost again: the report travels to
+    /// the sender, and the packet returns behind everything that has filled the queue meanwhile. Without the
+    /// additional half round trip, a steady path leaves it no margin.
     pub(crate) fn repair(&self) -> Duration {
         self.patience() + self.view.smoothed / 2
     }
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(estimate.view(), RoundTrip::UNKNOWN);
         estimate.told(87_505, 62_489);
         assert_eq!(estimate.words(), (87_505, 62_489));
-        // Nor is an hour believed.
+        // A value of an hour is not believed.
         estimate.told(u32::MAX, u32::MAX);
         assert_eq!(estimate.view().smoothed, MOST);
         assert_eq!(estimate.patience(), MOST * 5);
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(estimate.view().smoothed, MS * 20);
         estimate.sample(MS * 20);
         assert_eq!((estimate.view().smoothed, estimate.view().least), (MS * 20, Some(MS * 20)));
-        // An acknowledgement and its answer are small: they make no least round trip of data.
+        // An acknowledgement and its answer are small: they are no minimum round trip of data.
         estimate.sample(MS * 19);
         assert_eq!(estimate.view().least, Some(MS * 20));
     }

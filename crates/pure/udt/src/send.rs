@@ -1,7 +1,7 @@
-//! The sending side of a connection: what leaves next, what is on its way, and what was lost of it.
+//! The sending side of a connection: the next packets to send, those in flight, and those lost.
 //!
-//! It knows windows and pace as numbers; who computes them is not its business. Losses come from the peer's
-//! reports, from the tail probe (the newest packets stay without an answer) and from the timeout (all of them do).
+//! Window and pace are inputs, computed elsewhere. Losses come from the peer's reports, from the tail probe (the
+//! newest packets stay unanswered) and from the timeout (all of them do).
 
 pub(crate) mod buffer;
 mod busy;
@@ -26,90 +26,90 @@ use crate::SocketConfig;
 use crate::receive::buffer::LEAST_WINDOW;
 use crate::round_trip::RoundTripEstimate;
 
-/// Segments that a kernel takes in one call, where datagrams are of the usual size.
+/// Maximum bytes of segments that a kernel takes in one call.
 const MAX_TRAIN_BYTES: usize = 65_507;
 
-/// Trains end where they please; after so many packets without a probing pair one is cut for it.
+/// Number of packets without a probe pair after which a train is cut for one: trains otherwise end anywhere.
 const TRAIN_PROBE_INTERVAL: u64 = 256;
 
 /// The sending side.
 #[derive(Debug)]
 pub(crate) struct SendSide {
     pub(crate) buffer: SendBuffer,
-    /// The first packet of all.
+    /// Number of the connection's first packet.
     origin: u64,
     /// Lost, and not yet sent again.
     lost: RangeSet,
     /// Sent again, and not yet acknowledged.
     resent: RangeSet,
-    /// After a timeout: how many of what was taken for lost may be sent again before the peer answers.
+    /// After a timeout: number of packets counted as lost that may be sent again before the peer answers.
     unanswered_room: Option<u32>,
-    /// What lies before it has arrived, as far as it is not lost: the peer reports holes in their order.
+    /// Packets before it have arrived unless they are lost: the peer reports holes in their order.
     seen_to: u64,
     pacer: Pacer,
     sampler: RateSampler,
     busy: Busy,
     tail: Tail,
-    /// Every packet before it may be sent: acknowledged plus the peer's window.
+    /// First packet that may not be sent: acknowledged plus the peer's window.
     limit: u64,
     max_window: u32,
     window_packets: u32,
-    /// What the kernel takes and the socket's owner wants …
+    /// Maximum train of the kernel and the socket's owner.
     allowed_train: u32,
-    /// … and what the control wants of it.
+    /// Maximum train of the control.
     max_train: u32,
     packet_bytes: u32,
-    /// Everything before it is acknowledged in full: what only a light acknowledgement covers, a libudt peer throws away
-    /// when it hears farewell.
+    /// First packet not acknowledged in full: on a shutdown, a libudt peer discards packets that only a light
+    /// acknowledgement covers.
     confirmed_to: u64,
-    /// A loss from here on begins a new epoch.
+    /// First packet whose loss begins a new epoch.
     epoch_end: u64,
-    /// An acknowledgement beyond it ends a round.
+    /// First packet whose acknowledgement ends the round.
     round_end: u64,
     is_application_limited: bool,
-    /// There was nothing to send, or no room for it in the window.
+    /// True if there was nothing to send, or no room for it in the window.
     is_held: bool,
-    /// The next packet is the second of a probing pair.
+    /// True if the next packet is the second of a probe pair.
     completes_pair: bool,
-    /// From here on a train is cut for a probing pair.
+    /// First packet from which on a train is cut for a probe pair.
     next_probe: u64,
 }
 
-/// What is to leave.
+/// Packets to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Leaving {
-    /// Packets, one number after the other, with the place of their bytes.
+    /// Consecutive packets with the location of their bytes.
     Train { first: u64, packets: u32, is_retransmission: bool },
-    /// Word that a message is given up, for the packets of it that are not acknowledged.
+    /// Notice that a message is given up, for its unacknowledged packets.
     GivenUp { first: u64, last: u64, is_news: bool },
 }
 
-/// What an acknowledgement says.
+/// Content of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckNews {
-    /// Everything before this number arrived.
+    /// One more than the last packet that arrived without a gap.
     pub(crate) to: u64,
-    /// Behind it nothing has, though something is missing in between.
+    /// Received end, though packets before it are missing.
     pub(crate) seen: Option<u64>,
     pub(crate) kind: AckKind,
-    /// For how many packets from there on the peer has room.
+    /// The peer's free space from there on. Units: packets.
     pub(crate) window: Option<u32>,
-    /// When the peer's answer came, less what it waited with it; none if that says nothing of the way.
+    /// Arrival of the peer's answer, less its delay at the peer; `None` if it gives no sample of the path.
     pub(crate) answered: Option<Instant>,
-    /// After how long an answer to what is still in flight can be taken for lost.
+    /// Time after which an answer to packets in flight counts as lost.
     pub(crate) patience: Duration,
 }
 
-/// What became of an acknowledgement.
+/// Result of an acknowledgement.
 #[derive(Debug)]
 pub(crate) enum AckOutcome {
-    /// It says what is known.
+    /// Accepted.
     Taken { acked: Acked, has_room: bool },
-    /// It acknowledges what was never sent: it is forged or broken.
+    /// Refused: it acknowledges packets that were never sent, so it is forged or broken.
     Impossible,
 }
 
-/// What a loss report brought.
+/// Result of a loss report.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Losses {
     pub(crate) ranges: Vec<Range<u64>>,
@@ -118,7 +118,7 @@ pub(crate) struct Losses {
     pub(crate) seen: Seen,
 }
 
-/// What news of packets that arrived says about the way.
+/// Samples of the path from newly arrived packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) round_trip: Option<Duration>,
@@ -164,14 +164,14 @@ impl SendSide {
         }
     }
 
-    /// Obeys a control's word.
+    /// Applies a control's policy.
     pub(crate) fn obey(&mut self, now: Instant, effective: &Effective, burst_packets: u32) {
         self.window_packets = effective.window_packets;
         self.pacer.set_spacing(now, effective.spacing_ps);
         self.max_train = self.allowed_train.min(burst_packets.max(1));
     }
 
-    /// Obeys a control that has a timeout of its own.
+    /// Applies a control's own timeout.
     pub(crate) fn obey_timeout(&mut self, timeout: Option<Duration>) {
         self.tail.obey(timeout);
     }
@@ -180,31 +180,31 @@ impl SendSide {
         self.packet_bytes
     }
 
-    /// Tells whether the oldest unanswered packet is a full one.
+    /// Returns whether the oldest unanswered packet is a full one.
     pub(crate) fn is_stuck_on_full_packet(&self) -> bool {
         let first = self.buffer.first();
         first < self.buffer.next() && self.buffer.slot(first).payload_bytes == self.buffer.payload_bytes()
     }
 
-    /// Returns how many packets are on their way, as far as that can be known: acknowledgements tell only where the
-    /// first hole is, reports of holes tell what arrived before them.
+    /// Returns the number of packets in flight, as far as it can be known: acknowledgements give only the first hole,
+    /// loss reports also show which packets arrived before each hole.
     pub(crate) fn in_flight(&self) -> u32 {
         let unseen = self.buffer.next() - self.seen_to;
         let lost_unseen = if self.lost.is_empty() { 0 } else { self.lost.count_in(self.seen_to..u64::MAX) };
         u32::try_from(unseen - lost_unseen + self.resent.len()).unwrap_or(u32::MAX)
     }
 
-    /// Tells whether everything that was queued has arrived for good.
+    /// Returns whether all queued data are acknowledged in full.
     pub(crate) const fn is_flushed(&self) -> bool {
         self.buffer.is_empty() && self.confirmed_to >= self.buffer.next()
     }
 
-    /// Returns how many packets the peer takes beyond those it has acknowledged.
+    /// Returns the number of packets that the peer takes beyond those it has acknowledged.
     pub(crate) fn peer_window(&self) -> u32 {
         u32::try_from(self.limit.saturating_sub(self.buffer.first())).unwrap_or(u32::MAX)
     }
 
-    /// Returns for how long something was unanswered.
+    /// Returns the time during which packets were unanswered.
     pub(crate) fn busy(&self) -> Duration {
         self.busy.time()
     }
@@ -220,13 +220,13 @@ impl SendSide {
         }
     }
 
-    /// Tells whether the peer's buffer is full: what is in flight only asks whether there is room.
+    /// Returns whether the peer's buffer is full: packets in flight are then only probes for room.
     pub(crate) const fn is_held_by_peer(&self) -> bool {
-        // The peer may take back room that it offered, and then acknowledge beyond it.
+        // The peer may withdraw room that it offered, and then acknowledge beyond it.
         self.limit.saturating_sub(self.buffer.first()) <= LEAST_WINDOW && self.buffer.next() >= self.limit
     }
 
-    /// Returns what is to leave now.
+    /// Returns the next packets to send.
     pub(crate) fn poll(&mut self, now: Instant, retransmission: Retransmission) -> Option<Leaving> {
         if let Some(first) = self.first_lost(retransmission) {
             if self.is_expired(now, first) {
@@ -261,12 +261,12 @@ impl SendSide {
         (count > 0).then(|| self.leave(now, next, count, false))
     }
 
-    /// Returns when to come back for what waits for its turn.
+    /// Returns the time of the next call for pending packets.
     ///
-    /// A control that sends in rounds asks by itself whether its tail arrived.
+    /// A control that sends in rounds probes its tail itself.
     pub(crate) fn deadline(&self, retransmission: Retransmission) -> Option<Instant> {
         let next = self.buffer.next();
-        // What is lost goes first, and holds back what is new.
+        // Lost packets go first, and hold back new ones.
         let waits = if self.first_lost(retransmission).is_some() {
             self.room_for_retransmission() > 0
         } else {
@@ -277,7 +277,7 @@ impl SendSide {
         Instant::earlier(paced, tail)
     }
 
-    /// Takes an acknowledgement.
+    /// Handles an acknowledgement.
     pub(crate) fn acknowledge(&mut self, now: Instant, news: &AckNews) -> AckOutcome {
         let AckNews { to, seen, kind, window, answered, patience } = *news;
         if to > self.buffer.next() {
@@ -292,11 +292,11 @@ impl SendSide {
             self.max_window = self.max_window.max(window);
         }
         let newly = to.saturating_sub(before);
-        // Of what was never sent nothing is seen.
+        // Packets that were never sent cannot have arrived.
         let seen = seen.filter(|seen| *seen > to && *seen <= self.buffer.next());
-        // What a report of a hole or an earlier word of what lies behind it showed is no news.
+        // Arrivals already shown by a report of a hole or an earlier received end are not new.
         let newest = seen.unwrap_or(to).checked_sub(1).filter(|newest| *newest >= self.seen_to);
-        // What had waited behind a hole says nothing of the way's time.
+        // A packet that waited behind a hole gives no sample of the path.
         let is_straight = seen.is_some() || self.resent.count_in(before..to) == 0;
         self.lost.remove(before..to.max(before));
         self.resent.remove(before..to.max(before));
@@ -324,9 +324,9 @@ impl SendSide {
         }
     }
 
-    /// Takes ranges that the peer reports to miss; the packets before and between them have arrived.
+    /// Takes ranges that the peer reports missing; the packets before and between them have arrived.
     ///
-    /// The report came at `answered`, or just now from the peer's control.
+    /// The report arrived at `answered`, or just now from the peer's control.
     pub(crate) fn hear_of_losses(
         &mut self,
         now: Instant,
@@ -335,15 +335,15 @@ impl SendSide {
     ) -> Losses {
         let seen_before = self.seen_to;
         let mut losses = self.lose(ranges);
-        // A report up to the newest packet shows nothing behind the hole: only a strange peer writes one.
+        // A report up to the newest packet shows nothing behind the hole: only an unusual peer sends one.
         let newest = (self.seen_to > seen_before).then(|| self.seen_to - 1);
         losses.seen = self.see(now, newest.filter(|newest| !self.lost.contains(*newest)), Some(answered));
         losses
     }
 
-    /// Takes note of what is known to have arrived by now. Where `newest` is the newest packet of it and news, all that is
-    /// seen arrived by now and no later; what only fills holes says nothing of what has come behind them. Its answer came
-    /// at `answered`, if that says something of the way.
+    /// Records the packets known to have arrived. If `newest` is the newest of them and was not known before, all of
+    /// them arrived by now; an arrival that only fills holes does not date those behind them. Its answer arrived at
+    /// `answered`, if that is a sample of the path.
     fn see(&mut self, now: Instant, newest: Option<u64>, answered: Option<Instant>) -> Seen {
         let Some(newest) = newest else {
             self.sampler.fill(self.arrived());
@@ -352,7 +352,7 @@ impl SendSide {
         self.seen_to = self.seen_to.max(newest + 1);
         let slot = self.buffer.slot(newest);
         if slot.is_given_up {
-            // The peer lets it go, but it may never have been sent, or never have arrived.
+            // The peer skips it, but it may never have been sent, or never have arrived.
             self.sampler.fill(self.arrived());
             return Seen::default();
         }
@@ -364,14 +364,14 @@ impl SendSide {
         }
     }
 
-    /// Returns how many packets are known to have arrived.
+    /// Returns the number of packets known to have arrived.
     fn arrived(&self) -> u64 {
         let lost_unseen = if self.lost.is_empty() { 0 } else { self.lost.count_in(self.seen_to..u64::MAX) };
         let missing = self.lost.len() - lost_unseen + self.resent.len();
         (self.seen_to - self.origin).saturating_sub(missing)
     }
 
-    /// Takes ranges that are lost; what was never sent or is acknowledged is left out, and counted by the caller.
+    /// Takes lost ranges; packets never sent or already acknowledged are omitted, and counted by the caller.
     pub(crate) fn lose(&mut self, ranges: impl IntoIterator<Item = Range<u64>>) -> Losses {
         let mut losses = Losses::default();
         for range in ranges {
@@ -394,7 +394,7 @@ impl SendSide {
         losses
     }
 
-    /// Takes note that time passed; says what the tail of the flight suffered.
+    /// Advances time; returns the loss at the tail of the flight.
     pub(crate) fn advance(&mut self, now: Instant, retransmission: Retransmission) -> Option<TailLoss> {
         if !self.watches_tail(retransmission) {
             return None;
@@ -402,7 +402,7 @@ impl SendSide {
         let unanswered = self.buffer.first()..self.buffer.next();
         let action = self.tail.advance(now)?;
         if retransmission != Retransmission::First {
-            // The control repeats what it sent; that something was given up is for the transport to say again.
+            // The control repeats its packets; the notice of a given-up message must be repeated by the transport.
             self.repeat(unanswered.start);
             return Some(TailLoss::Probe);
         }
@@ -412,8 +412,8 @@ impl SendSide {
             return Some(TailLoss::Probe);
         }
         if self.is_held_by_peer() {
-            // Nothing is lost: its buffer is full, and one packet asks whether there is room, also after a timeout whose room
-            // is used up.
+            // Nothing is lost: the peer's buffer is full, and one packet probes for room, also after a timeout whose
+            // room is used up.
             self.repeat(unanswered.start);
             self.unanswered_room = self.unanswered_room.map(|room| room.max(1));
             return Some(TailLoss::Probe);
@@ -422,12 +422,12 @@ impl SendSide {
         Some(TailLoss::Timeout(losses))
     }
 
-    /// Lets one window of what was taken for lost leave, after the control has heard of the timeout.
+    /// Lets one window of packets counted as lost leave, after the control was notified of the timeout.
     pub(crate) const fn begin_again(&mut self) {
         self.unanswered_room = Some(self.window_packets);
     }
 
-    /// Has a packet sent again that may well have arrived: nobody is told of a loss.
+    /// Repeats a packet that may well have arrived, without reporting a loss.
     fn repeat(&mut self, number: u64) {
         self.lost.insert(number..number + 1);
         self.resent.remove(number..number + 1);
@@ -449,8 +449,8 @@ impl SendSide {
             slot.mark = mark;
             slot.times += 1;
         }
-        // The second of a pair left early, and those behind it wait for that: in all the pace is kept. In libudt it takes no
-        // time, which makes every rate a sixteenth faster than was said.
+        // The second of a pair left early, and those behind it wait for that: on average the pace is kept. In libudt
+        // it takes no time, which makes every rate a sixteenth faster than intended.
         self.pacer.left(now, packets);
         self.completes_pair = !is_retransmission && (numbers.end - 1) % PROBE_INTERVAL == 0;
         if self.completes_pair {
@@ -462,10 +462,10 @@ impl SendSide {
         Leaving::Train { first, packets, is_retransmission }
     }
 
-    /// Returns how many new packets may leave, of which the second of a probing pair need not wait.
+    /// Returns the number of new packets that may leave; the second of a probe pair need not wait.
     ///
-    /// Where packets leave in trains, the second is a train: alone it would measure what a packet costs the hosts, and
-    /// not what the way carries.
+    /// If packets leave in trains, the second is a train: alone it would measure the hosts' cost of a packet, not the
+    /// capacity of the path.
     fn allowed_new(&mut self, now: Instant, next: u64, train: u32) -> u32 {
         let wants_pair = self.completes_pair && next % PROBE_INTERVAL == 1;
         if train == 0 || !wants_pair && now < self.pacer.next(train) {
@@ -475,8 +475,8 @@ impl SendSide {
         if wants_pair { allowed.max(self.pacer.together(train)) } else { allowed }
     }
 
-    /// Cuts a train so that it ends with the first of a probing pair, if the last pair is long ago, and so that the second
-    /// of a pair is not the first of another: what leaves without its turn would have no end.
+    /// Cuts a train so that it ends with the first of a probe pair, if the last pair is long ago, and so that the
+    /// second of a pair is not the first of another: otherwise packets would leave early without end.
     fn cut_for_probe(&self, next: u64, count: u32) -> u32 {
         let Some(last) = (next + u64::from(count)).checked_sub(1).filter(|_| count > 1) else { return count };
         let beyond = last % PROBE_INTERVAL;
@@ -495,21 +495,22 @@ impl SendSide {
         may_leave.then_some(first)
     }
 
-    /// Tells whether an answer to the tail of the flight is waited for here: where the control sends in rounds that is its
-    /// business, but for the word that a message was given up.
+    /// Returns whether the transport watches for an answer to the tail of the flight: a control that sends in rounds
+    /// does so itself, except for the notice of a given-up message.
     fn watches_tail(&self, retransmission: Retransmission) -> bool {
         let first = self.buffer.first();
         retransmission == Retransmission::First
             || first < self.buffer.next() && self.buffer.slot(first).is_given_up
     }
 
-    /// Returns how many lost packets may leave. What the peer reported has left the way, so as much may enter it again,
-    /// whatever the window has become; after a timeout nothing is known, and one window asks.
+    /// Returns the number of lost packets that may leave. Packets that the peer reported lost have left the path, so
+    /// as many may enter it again, regardless of the window; after a timeout nothing is known, and one window
+    /// probes.
     fn room_for_retransmission(&self) -> u32 {
         self.unanswered_room.unwrap_or(u32::MAX).min(self.max_train)
     }
 
-    /// Takes note that the peer answered, and that a window may leave again if it was waited for.
+    /// Records an answer of the peer, after which a window may leave again.
     fn hear(&mut self) {
         self.unanswered_room =
             self.unanswered_room.filter(|_| !self.lost.is_empty()).map(|_| self.window_packets);
@@ -520,7 +521,7 @@ impl SendSide {
         self.buffer.train(first, u32::try_from(run).unwrap_or(u32::MAX).min(most))
     }
 
-    /// Returns how many packets would leave together if they were due.
+    /// Returns the number of packets that would leave together if they were due.
     fn train_ahead(&self) -> u32 {
         let room = self.window_packets.saturating_sub(self.in_flight());
         let queued = self.buffer.end() - self.buffer.next();
@@ -540,7 +541,7 @@ impl SendSide {
         slot.is_given_up || slot.deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// Gives up the message of a packet: what of it is not acknowledged counts as sent and is not sent again.
+    /// Gives up the message of a packet: its unacknowledged packets count as sent and are not sent again.
     fn give_up(&mut self, now: Instant, number: u64) -> Leaving {
         let slot = *self.buffer.slot(number);
         let first = slot.first.max(self.buffer.first());
@@ -551,18 +552,18 @@ impl SendSide {
         self.resent.remove(first..slot.last + 1);
         let next = self.buffer.next();
         self.buffer.advance((slot.last + 1).saturating_sub(next));
-        // The word of it may be lost as well as a packet.
+        // The notice may be lost like a packet.
         self.tail.sent(now);
         Leaving::GivenUp { first, last: slot.last, is_news: !slot.is_given_up }
     }
 }
 
-/// What the tail of a flight suffered.
+/// Loss at the tail of a flight.
 #[derive(Debug, PartialEq)]
 pub(crate) enum TailLoss {
     /// One packet is sent again to provoke an answer.
     Probe,
-    /// All packets are taken for lost.
+    /// All packets count as lost.
     Timeout(Losses),
 }
 
@@ -575,8 +576,8 @@ mod tests {
     const ORIGIN: u64 = 10_000;
     const FIRST: Retransmission = Retransmission::First;
 
-    /// Wherever trains begin, some of them end at a multiple of 16, and what follows those leaves at once, as a train: it
-    /// begins no further pair.
+    /// Wherever trains begin, some of them end at a multiple of 16, and the next packets leave at once, as a train,
+    /// which begins no further pair.
     #[test]
     fn trains_are_cut_for_probing_pairs() {
         for origin in ORIGIN..ORIGIN + 16 {
@@ -603,14 +604,14 @@ mod tests {
                 }
             }
             assert!((10..=30).contains(&pairs), "{pairs} pairs from {origin} on");
-            // In all it keeps to the pace: 3,900 packets at a microsecond each.
+            // On average it keeps the pace: 3,900 packets at a microsecond each.
             let micros = now.since(Instant::ORIGIN).as_micros();
             assert!((3_800..=3_920).contains(&micros), "{micros} us");
         }
     }
 
-    /// Packet 3 of ten is lost. That packet 4 is there the report tells at once, an acknowledgement only when packet 3 has
-    /// come at last: then it says nothing new of packet 4.
+    /// Packet 3 of ten is lost. The report shows at once that packet 4 has arrived, an acknowledgement only when
+    /// packet 3 has finally arrived: it is then no new sample for packet 4.
     #[test]
     fn a_report_of_a_hole_tells_what_arrived_around_it() {
         let millis = |millis: u64| Instant::from_nanos(millis * 1_000_000);
@@ -730,7 +731,7 @@ mod tests {
         assert_eq!(take(at(50), AckNews { to: ORIGIN + 20, ..filled }), (2, Some(Duration::from_millis(50))));
     }
 
-    /// A message whose time is over before it is sent takes numbers and no time: what is acknowledged of it says nothing.
+    /// A message whose deadline passes before it is sent takes numbers and no time: its acknowledgement is no sample.
     #[test]
     fn what_was_given_up_unsent_is_no_sample_of_anything() {
         let config = SocketConfig::new(SocketType::Datagram);
@@ -765,7 +766,8 @@ mod tests {
         assert!(interval < Duration::from_millis(100), "{interval:?}");
     }
 
-    /// Seed 3291 of `tests/seeds.rs`: the word was lost, the control waited for packets that were not on their way.
+    /// Seed 3291 of `tests/seeds.rs`: the notice was lost, and the control waited for packets that were not in
+    /// flight.
     #[test]
     fn that_a_message_was_given_up_is_said_again_also_where_the_control_sends_in_rounds() {
         let config = SocketConfig::new(SocketType::Datagram);

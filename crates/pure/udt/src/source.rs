@@ -1,16 +1,17 @@
-//! Who shares what: the addresses that count as one neighbour where places are scarce.
+//! Source networks: addresses that share a limit of scarce slots.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 
-/// What counts as one neighbour: an IPv4 address, or the 64 bits of an IPv6 address that its network is given.
+/// An IPv4 address, or the 64-bit network prefix of an IPv6 address.
 ///
-/// A host has one IPv4 address and 2⁶⁴ IPv6 addresses to choose from (RFC 4291 §2.5.4); the host itself has one of either.
+/// A host has one IPv4 address and 2⁶⁴ IPv6 addresses to choose from (RFC 4291 §2.5.4); the host itself is one source
+/// in either family.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Source(IpAddr);
 
 impl Source {
-    /// Returns what an address belongs to.
+    /// Returns the source of an address.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {

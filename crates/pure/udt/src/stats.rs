@@ -1,29 +1,29 @@
-//! What a connection counts.
+//! Counters of a connection.
 
 use core::time::Duration;
 
-/// What a connection has done so far, and where it stands.
+/// Counters and state of a connection.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Stats {
-    /// Packets sent, those sent again included.
+    /// Packets sent, including retransmissions.
     pub sent_packets: u64,
-    /// Packets sent again.
+    /// Packets retransmitted.
     pub retransmitted_packets: u64,
     /// Payload sent for the first time. Units: bytes.
     pub sent_bytes: u64,
-    /// Packets that the peer reported lost, or that were taken for lost.
+    /// Packets that the peer reported lost, or that count as lost.
     pub lost_packets: u64,
-    /// Messages given up because their time was over.
+    /// Messages given up after their deadline.
     pub expired_messages: u64,
-    /// Packets that arrived and were new.
+    /// New packets received.
     pub received_packets: u64,
     /// Their payload. Units: bytes.
     pub received_bytes: u64,
-    /// Packets that arrived once more.
+    /// Duplicate packets received.
     pub duplicate_packets: u64,
-    /// Packets for which there was no room.
+    /// Packets refused for lack of room.
     pub refused_packets: u64,
-    /// Packets that were seen to be missing.
+    /// Packets found missing.
     pub missing_packets: u64,
     /// Messages that the peer gave up.
     pub given_up_messages: u64,
@@ -35,19 +35,19 @@ pub struct Stats {
     pub sent_naks: u64,
     /// Loss reports received.
     pub received_naks: u64,
-    /// Times at which everything in flight was taken for lost.
+    /// Number of timeouts, at each of which everything in flight counts as lost.
     pub timeouts: u64,
-    /// Times at which the newest packet was sent again to provoke an answer.
+    /// Number of tail probes, each a repetition of the newest packet to provoke an answer.
     pub tail_probes: u64,
-    /// Packets of the peer that were impossible: forged, or of a broken peer. They changed nothing.
+    /// Impossible packets of the peer: forged, or of a broken peer. They have no effect.
     pub impossible_packets: u64,
-    /// Times at which the control asked for what cannot be obeyed, messages that cannot be sent included.
+    /// Number of policies that cannot be obeyed, including messages that cannot be sent.
     pub absurd_policies: u64,
-    /// The time in which something was sent and not acknowledged yet, as of the last packet or acknowledgement.
+    /// Time during which packets were sent and not acknowledged, as of the last packet or acknowledgement.
     pub busy: Duration,
     /// Smoothed round-trip time.
     pub round_trip: Duration,
-    /// How long the connection has stood, as of its last turn.
+    /// Time since the connection was established, as of its last turn.
     pub age: Duration,
     /// Packets in flight.
     pub in_flight_packets: u32,
@@ -55,24 +55,24 @@ pub struct Stats {
     pub window_packets: u32,
     /// The time between two packets. Units: picoseconds.
     pub spacing_ps: u64,
-    /// How many packets the peer takes beyond those it has acknowledged.
+    /// Packets that the peer takes beyond those it has acknowledged.
     pub peer_window_packets: u32,
-    /// How many more packets our own buffer takes to be sent.
+    /// Free space of the send buffer. Units: packets.
     pub send_room_packets: u32,
-    /// How many more packets our own buffer takes of the peer's.
+    /// Free space of the receive buffer. Units: packets.
     pub receive_room_packets: u32,
-    /// What the application sent and the peer has not acknowledged. Units: bytes.
+    /// Data of the application that the peer has not acknowledged. Units: bytes.
     pub queued_bytes: u64,
-    /// At which rate packets arrive at the peer. Units: packets per second, 0 if not known.
+    /// Arrival rate at the peer. Units: packets per second, 0 if unknown.
     pub peer_arrival_packets_per_s: f64,
-    /// What the way carries, by the peer's estimate. Units: packets per second, 0 if not known.
+    /// Capacity of the path by the peer's estimate. Units: packets per second, 0 if unknown.
     pub capacity_packets_per_s: f64,
 }
 
 impl Stats {
-    /// Returns what was counted since an earlier look at the same connection; what is no count is as it is now.
+    /// Returns the counts since an earlier snapshot of the same connection; other values are the current ones.
     ///
-    /// Rates follow from it, for example the payload sent in bits a second:
+    /// Rates follow from it, for example the payload in bits per second:
     ///
     /// ```
     /// # use udt::Stats;

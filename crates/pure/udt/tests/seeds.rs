@@ -1,8 +1,8 @@
-//! Transfers under random scenes: every byte and every message arrives once, in order, or is given up and said so.
+//! Transfers under random scenes: every byte and every message arrives once, in order, or is given up and reported.
 //!
-//! Every scene is all of its seed. `TALLYCAST_SEEDS` says how many are run (200 unless told otherwise),
-//! `TALLYCAST_FIRST_SEED` where they begin; a failure prints the command that repeats its seed, and the run ends with a
-//! line that says how many scenes saw which effect.
+//! A scene depends on its seed only. `TALLYCAST_SEEDS` is the number of scenes (200 by default),
+//! `TALLYCAST_FIRST_SEED` the first seed; a failure prints the command that repeats its seed, and the run ends with a
+//! line that counts the scenes with each effect.
 
 #[expect(dead_code, reason = "the scenes of the other test use more of the line-up")]
 mod line;
@@ -17,7 +17,7 @@ use units::{Instant, Random};
 const CLIENT: NodeId = NodeId(0);
 const SERVER: NodeId = NodeId(1);
 
-/// What a scene may have; each is drawn on its own.
+/// Effects of a scene, each drawn independently.
 const EFFECTS: [&str; 13] = [
     "loss forward",
     "loss in reverse",
@@ -47,7 +47,7 @@ const CONTROLS: [(&str, &str); 9] = [
     ("rbudp", "rate=20m"),
 ];
 
-/// How many scenes saw which effect, and how many were of messages.
+/// Number of scenes with each effect, and number of scenes with messages.
 #[derive(Default)]
 struct Seen {
     effects: [u64; EFFECTS.len()],
@@ -106,12 +106,12 @@ fn play(seed: u64, seen: &mut Seen) {
     let scenario = network.scenario().to_string();
     let (client, server) = (network.node(CLIENT), network.node(SERVER));
     if server.only().received == 0 && client.only().closed == Some(CloseReason::ByPeer) {
-        // A burst as long as the server waits for a client's first word: the client is told.
+        // A burst as long as the server waits for a client's first packet: the client is notified.
         assert_eq!(server.only().closed, Some(CloseReason::Silent), "{scenario}");
         return;
     }
     assert_eq!(client.only().closed, Some(CloseReason::Local), "{scenario}");
-    // In a burst that never ends every farewell is lost.
+    // In a burst that never ends every shutdown is lost.
     let ends = [Some(CloseReason::ByPeer), Some(CloseReason::Silent)];
     assert!(ends.contains(&server.only().closed), "{:?}: {scenario}", server.only().closed);
     if work.messages.is_empty() {
@@ -125,7 +125,8 @@ fn play(seed: u64, seen: &mut Seen) {
     assert_eq!(stats.refused_packets, 0, "nobody sends more than there is room for: {scenario}");
 }
 
-/// What arrived is what was sent, each at most once; what did not was given up, and the sender knows.
+/// Checks that arrived messages are those sent, each at most once, and that the others were given up with the
+/// sender's knowledge.
 fn check_messages(work: &Work, server: &Host, client: &Host, scenario: &str) {
     let got = &server.only().messages;
     let mut places = Vec::new();
@@ -147,7 +148,7 @@ fn check_messages(work: &Work, server: &Host, client: &Host, scenario: &str) {
     assert!(missing <= expired, "{missing} are missing and {expired} were given up: {scenario}");
 }
 
-/// Draws a scene: who sends what to whom over which way.
+/// Draws a scene: the work of both ends, and the path between them.
 fn scene(seed: u64, seen: &mut Seen) -> (Network<Host>, Work) {
     let mut random = Random::for_purpose(seed, "scene");
     let mut has: [bool; EFFECTS.len()] = core::array::from_fn(|_| random.chance(0.25));
@@ -211,16 +212,16 @@ fn scene(seed: u64, seen: &mut Seen) -> (Network<Host>, Work) {
 
 fn socket_config(kind: SocketType, has: &[bool; EFFECTS.len()], random: &mut Random) -> SocketConfig {
     let mut socket = config(kind);
-    // Windows, rates, both, and rounds; the rest of the scenes has the control of the line-up.
+    // Windows, rates, both, and rounds; the remaining scenes use the control of the line-up.
     let (name, options) = CONTROLS[usize::try_from(random.below(CONTROLS.len() as u64)).expect("small")];
     if !name.is_empty() {
         socket.congestion = congestion::named(name, options).expect("it is built in").into();
     }
-    // Loss of four in ten loses handshakes in a row, too.
+    // Loss of four in ten loses several handshakes in a row.
     socket.connect_timeout = SECOND * 100;
-    // Bursts end after datagrams and not after a time, so who sends ever less would be given up.
+    // Bursts end after datagrams and not after a time, so a sender that slows down would be given up.
     socket.silence.attempts = 60;
-    // Half of the packets lost, a rate that gives way to each loss needs its time.
+    // With half of the packets lost, a rate that yields to each loss needs its time.
     socket.linger = SECOND * 1_000;
     socket.packet_bytes = 200 + u32::try_from(random.below(1_300)).expect("small");
     (socket.send_buffer_packets, socket.receive_buffer_packets) = (1_024, 1_024);

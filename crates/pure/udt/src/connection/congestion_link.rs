@@ -1,4 +1,4 @@
-//! The connection's end of the contract with its congestion control.
+//! The connection's side of the contract with its congestion control.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -12,17 +12,17 @@ use wire::udt::Progress;
 
 use crate::config::SocketConfig;
 
-/// A control's own timeout is at least this, or it would flood, …
+/// Minimum timeout of a control, to prevent flooding.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(1);
-/// … and at most this, RFC 6298's.
+/// Maximum timeout of a control, that of RFC 6298.
 const MOST_TIMEOUT: Duration = Duration::from_secs(60);
-/// A control whose timer has fired and is due again at once is asked again after this.
+/// Minimum delay of a timer that has fired and is due again at once.
 const LEAST_TIMER: Duration = Duration::from_micros(100);
 
-/// A control that asks for less than one packet in so long is clamped.
+/// Maximum spacing: a lower rate than one packet in this time is clamped.
 const MAX_SPACING: Duration = Duration::from_secs(1);
 
-/// A control, what it was told of the peer, and what it answered.
+/// A control, its view of the peer, and its policy.
 #[derive(Debug)]
 pub(crate) struct CongestionLink {
     control: Box<dyn CongestionControl>,
@@ -31,18 +31,18 @@ pub(crate) struct CongestionLink {
     effective: Effective,
     retransmission: Retransmission,
     timer: Option<Instant>,
-    /// When it was last due.
+    /// Time when its timer was last due.
     fired_at: Option<Instant>,
-    /// What stands for the transport's own timeout.
+    /// The control's replacement for the transport's timeout.
     timeout: Option<Duration>,
-    /// What arrived since the control was told last: it is told once for a batch.
+    /// Arrivals since the control's last notification: it is notified once for a batch.
     received: Option<Received>,
-    /// The socket's own limit of the rate.
+    /// Minimum spacing by the socket's own rate limit.
     least_spacing_ps: u64,
     pub(crate) absurd_policies: u64,
 }
 
-/// What a control may look at of the connection.
+/// State of the connection that a control may read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) round_trip: RoundTrip,
@@ -80,7 +80,7 @@ impl CongestionLink {
         self.timer
     }
 
-    /// Tells whether the control's timer is due, once.
+    /// Returns whether the control's timer is due, once.
     pub(crate) fn takes_timer(&mut self, now: Instant) -> bool {
         let is_due = self.timer.is_some_and(|at| at <= now);
         self.fired_at = is_due.then_some(now).or(self.fired_at);
@@ -91,10 +91,10 @@ impl CongestionLink {
         self.timeout
     }
 
-    /// Takes what the peer says of itself.
+    /// Takes the peer's report about itself.
     ///
-    /// Source: libudt's weights of 1/8; the first value stands alone, where libudt begins with 16 packets per second and
-    /// collapses to that if a loss comes early.
+    /// Source: libudt's weights of 1/8; the first value is used alone, where libudt starts with 16 packets per second
+    /// and collapses to that if a loss comes early.
     pub(crate) fn peer_says(&mut self, progress: &Progress) {
         self.peer.window_packets = progress.window_packets;
         let smooth = |old: Option<f64>, new: u32| match old {
@@ -102,7 +102,7 @@ impl CongestionLink {
             None => Some(f64::from(new)),
             Some(old) => Some((old * 7.0 + f64::from(new)) / 8.0),
         };
-        // What libudt says before it has measured anything.
+        // libudt's values before its first measurement.
         const PLACEHOLDER: (u32, u32) = (1, 1_000);
         if let Some((arrival, capacity)) = progress.rates.filter(|rates| *rates != PLACEHOLDER) {
             self.peer.arrival_packets_per_s = smooth(self.peer.arrival_packets_per_s, arrival);
@@ -129,7 +129,7 @@ impl CongestionLink {
         self.control.poll_missing()
     }
 
-    /// Tells the control of an event and takes its policy, as far as it can be obeyed.
+    /// Notifies the control of an event and adopts its policy, as far as it can be obeyed.
     pub(crate) fn consult(
         &mut self,
         now: Instant,
@@ -149,7 +149,7 @@ impl CongestionLink {
         self.retransmission = policy.retransmission;
         self.timer = self.control.next_timer();
         if self.timer.is_some_and(|at| at <= now) && self.fired_at == Some(now) {
-            // It would be asked without end.
+            // Without a delay the timer would fire endlessly.
             self.timer = Some(now + LEAST_TIMER);
             self.absurd_policies += 1;
         }

@@ -1,6 +1,7 @@
-//! What a listener wants to see again before it keeps anything of a client.
+//! Cookies that prove a client's address before a listener keeps any state.
 //!
-//! libudt's cookie contains no secret, and expires at the full minute; this one is keyed and valid for one to two periods.
+//! libudt's cookie contains no secret, and expires at the full minute; this one is keyed and valid for one to two
+//! periods.
 
 use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};
@@ -11,7 +12,7 @@ use wire::udt::Handshake;
 
 const PERIOD_NS: u64 = 60_000_000_000;
 
-/// Makes and checks cookies.
+/// Creates and checks cookies.
 #[derive(Debug)]
 pub(crate) struct Cookies {
     key: [u8; 16],
@@ -27,7 +28,7 @@ impl Cookies {
         self.of_period(now.as_nanos() / PERIOD_NS, from, request)
     }
 
-    /// Tells whether a handshake has a cookie of this period or the one before.
+    /// Returns whether a handshake has a valid cookie of this period or the previous one.
     pub(crate) fn is_ours(&self, now: Instant, from: SocketAddr, handshake: &Handshake) -> bool {
         let period = now.as_nanos() / PERIOD_NS;
         let periods = [Some(period), period.checked_sub(1)];

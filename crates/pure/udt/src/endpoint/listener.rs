@@ -1,4 +1,4 @@
-//! A socket that waits for others to ask.
+//! A socket that accepts connections.
 
 use std::collections::VecDeque;
 
@@ -12,9 +12,9 @@ pub(crate) struct Listener {
     pub(crate) id: SocketId,
     pub(crate) config: SocketConfig,
     backlog: usize,
-    /// Connections whose peers have said nothing since their handshake, oldest first.
+    /// Half-open connections, without any packet since the handshake, oldest first.
     half_open: VecDeque<SocketId>,
-    /// Connections that nobody has taken yet, oldest first; libudt hands out the newest first.
+    /// Open connections that wait to be accepted, oldest first; libudt returns the newest first.
     waiting: VecDeque<SocketId>,
 }
 
@@ -27,12 +27,12 @@ impl Listener {
         self.half_open.len() + self.waiting.len() >= self.backlog
     }
 
-    /// Takes a connection whose peer has still to show that it heard the answer.
+    /// Adds a half-open connection.
     pub(crate) fn push(&mut self, socket: SocketId) {
         self.half_open.push_back(socket);
     }
 
-    /// Lets a connection be taken: its peer has shown it.
+    /// Makes a connection acceptable: its peer has confirmed the handshake.
     pub(crate) fn opened(&mut self, socket: SocketId) {
         if self.forget_half_open(socket) {
             self.waiting.push_back(socket);
@@ -48,23 +48,23 @@ impl Listener {
         self.half_open.iter().chain(&self.waiting).copied()
     }
 
-    /// Returns the connections whose peers have said nothing yet, oldest first.
+    /// Returns the half-open connections, oldest first.
     pub(crate) fn half_open(&self) -> impl Iterator<Item = SocketId> {
         self.half_open.iter().copied()
     }
 
-    /// Ends it; returns the connections that nobody has taken.
+    /// Ends the listener; returns the connections that were not accepted.
     pub(crate) fn into_waiting(self) -> impl Iterator<Item = SocketId> {
         self.half_open.into_iter().chain(self.waiting)
     }
 
-    /// Forgets a connection that is gone; tells whether its peer had still to show that it heard the answer.
+    /// Removes a connection that has ended; returns whether it was half-open.
     pub(crate) fn forget(&mut self, socket: SocketId) -> bool {
         self.waiting.retain(|it| *it != socket);
         self.forget_half_open(socket)
     }
 
-    /// Frees the slot of a connection whose peer has said nothing; tells whether it had one.
+    /// Frees the slot of a half-open connection; returns whether it had one.
     pub(crate) fn forget_half_open(&mut self, socket: SocketId) -> bool {
         let before = self.half_open.len();
         self.half_open.retain(|it| *it != socket);

@@ -1,7 +1,7 @@
-//! Sockets that are gone, for as long as their peers may not have heard of it.
+//! Removed sockets, remembered while their peers may not know of it.
 //!
-//! libudt sends its farewell once; if that is lost, the peer waits 46 s. Here whoever still sends to a socket that is
-//! gone is told so again.
+//! libudt sends its shutdown once; if that is lost, the peer waits 46 s. Here every peer that still sends to a
+//! removed socket is sent another shutdown.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -11,10 +11,10 @@ use units::Instant;
 use wire::udt::{Sequence, SocketId};
 
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Most of them; beyond it the oldest is forgotten.
+/// Maximum number; beyond it the oldest is forgotten.
 const MOST: usize = 1_024;
 
-/// The sockets that are gone.
+/// The removed sockets.
 #[derive(Debug, Default)]
 pub(crate) struct Tombs {
     gone: VecDeque<Tomb>,
@@ -26,7 +26,7 @@ struct Tomb {
     peer: SocketId,
     address: SocketAddr,
     until: Instant,
-    /// The first number of a connection whose peer began anew: its socket stays in use, with other numbers.
+    /// First number of a connection whose peer restarted: its socket stays in use, with other numbers.
     replaced: Option<Sequence>,
 }
 
@@ -35,7 +35,7 @@ impl Tombs {
         self.push(Tomb { id, peer, address, until: now + REMEMBERED, replaced: None });
     }
 
-    /// Remembers a connection whose peer, of that address and socket, began anew.
+    /// Remembers a connection whose peer, of this address and socket, restarted.
     pub(crate) fn bury_replaced(
         &mut self,
         now: Instant,
@@ -53,14 +53,14 @@ impl Tombs {
         self.gone.push_back(tomb);
     }
 
-    /// Returns the peer's socket if `id` is gone, `from` was its peer, and that has nothing new in its place.
+    /// Returns the peer's socket if `id` is removed, `from` was its peer, and no new connection uses that socket.
     pub(crate) fn peer_of(&mut self, now: Instant, id: SocketId, from: SocketAddr) -> Option<SocketId> {
         self.forget(now);
         let is_it = |tomb: &&Tomb| tomb.id == id && tomb.address == from && tomb.replaced.is_none();
         self.gone.iter().find(is_it).map(|tomb| tomb.peer)
     }
 
-    /// Tells whether a handshake is that of a socket that is gone.
+    /// Returns whether a handshake is that of a removed socket.
     pub(crate) fn was_peer(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! When to acknowledge, with what, and what an answer to it says.
+//! Acknowledgements: their times and their contents, and the samples from their answers.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -7,37 +7,37 @@ use std::collections::VecDeque;
 use congestion::{AckPolicy, RoundTrip};
 use units::Instant;
 
-/// A round trip has so many acknowledgements at least, if packets come all the time: windows smaller than what comes in the
-/// interval of full ones would stand still for its rest.
+/// Minimum number of acknowledgements in a round trip of continuous arrivals: windows smaller than the arrivals in
+/// the interval of full ones would stall for the rest of it.
 const IN_A_ROUND_TRIP: u32 = 32;
 
-/// But never more than one in so long: for a round trip within a host or a room they would cost more than they bring.
+/// Minimum interval of light acknowledgements: within a host or a room they would cost more than they bring.
 const LEAST_LIGHT_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How many acknowledgements are remembered until they are answered.
+/// Maximum number of unanswered acknowledgements that are remembered.
 const MEMORY: usize = 1_024;
 
-/// What is to be sent.
+/// Kind of acknowledgement to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Acknowledging {
-    /// Only the number.
+    /// Light: only the number of the next packet.
     Light,
-    /// With this number of its own.
+    /// Full, with a number of its own.
     Full {
         /// The acknowledgement's number.
         number: u32,
-        /// The rates are told at most once in the interval.
+        /// True if the rates are included, at most once in the interval.
         with_rates: bool,
     },
 }
 
-/// Keeps the times of acknowledging.
+/// Schedules acknowledgements.
 #[derive(Debug)]
 pub(crate) struct Acks {
     policy: AckPolicy,
-    /// The newest that was told in a full acknowledgement, and when.
+    /// Next packet by the latest full acknowledgement.
     told: u64,
-    /// One behind the newest packet that the peer knows to be here, whatever is missing before it.
+    /// Received end known to the peer, even with packets missing before it.
     seen: u64,
     told_at: Instant,
     rates_at: Option<Instant>,
@@ -45,15 +45,15 @@ pub(crate) struct Acks {
     number: u32,
     packets: u32,
     packets_since_light: u32,
-    /// When the next is due: set when something arrives.
+    /// Due time of the next full one: set on arrivals.
     due: Option<Instant>,
-    /// When the next light one is: set when something arrives.
+    /// Due time of the next light one: set on arrivals.
     light_due: Option<Instant>,
     light_interval: Duration,
-    /// When the peer was told last, and before which packet it knows all to be here, by a light one or a full one.
+    /// Time of the latest acknowledgement, light or full, and its next packet.
     known_at: Instant,
     known: u64,
-    /// When the last is sent again: set until it is answered.
+    /// Time of the next repetition: set until the answer.
     again_at: Option<Instant>,
     is_urgent: bool,
     unanswered: VecDeque<(u32, u64, Instant)>,
@@ -86,14 +86,14 @@ impl Acks {
         self.policy = AckPolicy { every: policy.every.min(congestion::ACK_INTERVAL), ..policy };
     }
 
-    /// Takes note of the round trip, once it is known.
+    /// Adopts the round trip, once it is known.
     pub(crate) fn follow(&mut self, round_trip: &RoundTrip) {
         if round_trip.latest.is_some() {
             self.light_interval = (round_trip.smoothed / IN_A_ROUND_TRIP).max(LEAST_LIGHT_INTERVAL);
         }
     }
 
-    /// Takes note of packets that arrived, duplicates included; an odd-sized one ends what its sender had to say.
+    /// Records arrived packets, duplicates included; an odd-sized one ends its sender's burst.
     pub(crate) fn arrive(&mut self, now: Instant, packets: u32, is_odd_sized: bool) {
         self.packets += packets;
         self.packets_since_light += packets;
@@ -106,22 +106,22 @@ impl Acks {
         }
     }
 
-    /// Takes note that a packet came again that is acknowledged: the acknowledgement may not have arrived.
+    /// Records a duplicate of an acknowledged packet: the acknowledgement may have been lost.
     pub(crate) fn arrive_again(&mut self, now: Instant) {
         let at = now.max(self.told_at + self.policy.every);
         self.again_at = Instant::earlier(self.again_at, Some(at));
     }
 
-    /// Takes note that there is room again, which the peer must know.
+    /// Requests an acknowledgement of free space.
     pub(crate) const fn hurry(&mut self) {
         self.is_urgent = true;
     }
 
-    /// Returns what is to be sent now that everything before the beginning of `waiting` is here, and of what lies in it
-    /// something is missing; after `most_packets` the peer must learn how much room there is.
+    /// Returns the acknowledgement that is due, with every packet before the start of `waiting` received and some
+    /// packets in it missing; after `most_packets` the peer must be sent the free space.
     ///
-    /// While a hole keeps an acknowledgement from moving, light ones tell what has arrived behind it: else the peer would
-    /// take all of that for being on its way, and wait.
+    /// While a hole keeps an acknowledgement from advancing, light ones report the received end: otherwise the peer
+    /// would count all of those packets as in flight, and wait.
     pub(crate) fn poll(
         &mut self,
         now: Instant,
@@ -160,12 +160,12 @@ impl Acks {
         (self.packets_since_light, self.light_due) = (0, None);
     }
 
-    /// Returns when to come back.
+    /// Returns the time of the next call.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         [self.due, self.light_due, self.again_at].into_iter().fold(None, Instant::earlier)
     }
 
-    /// Takes the peer's answer; returns how long it took, if the acknowledgement is remembered.
+    /// Records the peer's answer; returns its delay if the acknowledgement is remembered.
     pub(crate) fn answered(&mut self, now: Instant, number: u32) -> Option<Duration> {
         let at = self.unanswered.iter().position(|(known, ..)| *known == number)?;
         let (_, next, sent_at) = self.unanswered.drain(..=at).next_back()?;
@@ -175,7 +175,7 @@ impl Acks {
         Some(now.since(sent_at)).filter(|time| !time.is_zero())
     }
 
-    /// Tells what is known, in full.
+    /// Creates a full acknowledgement.
     pub(crate) fn tell(&mut self, now: Instant, next: u64, patience: Duration) -> Acknowledging {
         self.number = if self.number == 0x7fff_ffff { 0 } else { self.number + 1 };
         (self.told, self.told_at) = (next, now);
@@ -184,7 +184,7 @@ impl Acks {
             self.unanswered.pop_front();
         }
         self.unanswered.push_back((self.number, next, now));
-        // Until it is answered it may have been lost; ever more seldom while there is no answer.
+        // It may have been lost until it is answered; without an answer the repetitions become rarer.
         self.again_at = Some(now + patience * (self.repeats + 1));
         let with_rates = self.rates_at.is_none_or(|at| now.since(at) >= congestion::ACK_INTERVAL);
         if with_rates {
@@ -274,12 +274,12 @@ mod tests {
         let mut acks = Acks::new(0, at(0));
         acks.arrive(at(1), 1, true);
         acks.poll(at(1), 1..1, 1_000, Duration::from_secs(5));
-        // Not at once: packets that come twice are usual.
+        // Not at once: duplicates are usual.
         acks.arrive_again(at(2));
         assert_eq!(acks.poll(at(10), 1..1, 1_000, PATIENCE), None);
         assert_eq!(acks.deadline(), Some(at(11)));
         assert_eq!(acks.poll(at(11), 1..1, 1_000, PATIENCE), full(2, true));
-        // Nor is the answer to it the end of that, if it comes again all the same.
+        // An answer does not prevent a repetition if the packet comes again.
         assert_eq!(acks.answered(at(12), 2), Some(Duration::from_millis(1)));
         acks.arrive_again(at(40));
         assert_eq!(acks.poll(at(40), 1..1, 1_000, PATIENCE), full(3, true));

@@ -1,4 +1,4 @@
-//! At which rate packets arrive, and what the way carries, by the times at which the kernel received them.
+//! Arrival rate of packets and capacity of the path, estimated from the kernel's reception times.
 //!
 //! Source: libudt 4.11's filters, which draft-gg-udt-03 describes with other sizes: the mean of those intervals that
 //! are within a factor of eight of their median.
@@ -25,7 +25,7 @@ pub(crate) struct ArrivalRates {
 struct Ring<const N: usize> {
     intervals_us: [f64; N],
     next: usize,
-    /// How many of them were measured.
+    /// Number of measured intervals.
     measured: usize,
 }
 
@@ -34,11 +34,11 @@ impl ArrivalRates {
         Self { arrivals: Ring::new(), probes: Ring::new(), last: None, pair_began: None }
     }
 
-    /// Takes note of packets that the kernel received together at `arrived`: a train has one time for all of them.
+    /// Records packets that the kernel received together at `arrived`: a train has one time for all of them.
     ///
-    /// Their distance is unknown, so the whole train counts as its packets spread over the time since the last one,
-    /// and no pair within it is measured. A train that follows the first of a pair is its second: it came in the time
-    /// that its packets took together.
+    /// Their distance is unknown, so the packets of the whole train count as spread over the time since the last one,
+    /// and no pair within it is measured. A train that follows the first of a pair is its second: it took the time of
+    /// all its packets together.
     pub(crate) fn arrive(&mut self, arrived: Instant, first: u64, packets: u32) {
         if let Some(last) = self.last {
             let each = micros(arrived.since(last)) / f64::from(packets.max(1));
@@ -54,9 +54,9 @@ impl ArrivalRates {
         self.pair_began = newest.is_multiple_of(PROBE_INTERVAL).then_some((newest, arrived));
     }
 
-    /// Returns the rate of arrival in packets per second; 0 while intervals are too few or differ too much to say.
+    /// Returns the arrival rate in packets per second; 0 while intervals are too few or differ too much.
     ///
-    /// libudt begins with intervals of a second and says 1 until it has measured.
+    /// libudt starts with intervals of a second and reports 1 until it has measured.
     pub(crate) fn arrival(&self) -> u32 {
         if self.arrivals.measured < ARRIVALS {
             return 0;
@@ -65,9 +65,10 @@ impl ArrivalRates {
         if count > ARRIVALS / 2 { per_second(sum, count as f64) } else { 0 }
     }
 
-    /// Returns what the way seems to carry, in packets per second; 0 before a quarter of the pairs was measured.
+    /// Returns the estimated capacity of the path in packets per second; 0 before a quarter of the pairs was
+    /// measured.
     ///
-    /// libudt begins with pairs of a millisecond and says 1,000.
+    /// libudt starts with pairs of a millisecond and reports 1,000.
     pub(crate) fn capacity(&self) -> u32 {
         if self.probes.measured < PROBES / 4 {
             return 0;
@@ -90,7 +91,7 @@ impl<const N: usize> Ring<N> {
         }
     }
 
-    /// Returns the median; something must have been measured.
+    /// Returns the median; at least one interval must have been measured.
     fn median(&self) -> f64 {
         let mut sorted = self.intervals_us;
         let (_, median, _) =
@@ -167,7 +168,7 @@ mod tests {
         }
         assert_eq!(rates.capacity(), 0);
         assert_eq!(rates.arrival(), 16_000);
-        // Nor is a pair of which the second one is missing.
+        // A pair without its second packet does not count either.
         rates.arrive(at(200_000), 1_600, 1);
         rates.arrive(at(200_001), 1_602, 1);
         assert_eq!(rates.probes.measured, 0);

@@ -1,7 +1,7 @@
-//! What arrived and the application has not taken.
+//! Received packets that the application has not taken.
 //!
-//! Packets lie in slots of one size by their number, so that full packets of a stream are one piece of memory and a
-//! read is one copy. Two slots more than the peer is told of take the packets with which it asks whether there is room.
+//! Packets are in slots of one size by their number, so that full packets of a stream are contiguous and a read is
+//! one copy. Two slots more than the advertised window take the packets with which the peer probes for room.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -9,23 +9,23 @@ use std::collections::BTreeMap;
 use units::RangeSet;
 use wire::udt::{Data, Message, MessageNumber, Piece, SocketType};
 
-/// Slots that the peer is not told of.
+/// Number of slots beyond the advertised window.
 pub(crate) const SPARE_PACKETS: u64 = 2;
-/// The least window a peer is told: as libudt does, two packets that ask.
+/// Minimum window of a peer: two probe packets, as in libudt.
 pub(crate) const LEAST_WINDOW: u64 = 2;
 
-/// What became of a packet.
+/// Result of placing a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Placed {
     /// It is new.
     New,
-    /// It was here already, or given up.
+    /// It was received before, or given up.
     Duplicate,
     /// There is no slot for it.
     NoRoom,
 }
 
-/// The packets from the oldest that the application has not taken to the newest that arrived.
+/// The packets from the oldest that the application has not taken to the newest received.
 #[derive(Debug)]
 pub(crate) struct ReceiveBuffer {
     bytes: Vec<u8>,
@@ -33,15 +33,15 @@ pub(crate) struct ReceiveBuffer {
     capacity: u64,
     payload_bytes: usize,
     origin: u64,
-    /// Every packet before it is taken.
+    /// First packet that is not taken.
     read: u64,
-    /// How much of that packet a stream's reader has taken already.
+    /// Number of bytes of that packet that a stream's reader has taken.
     read_bytes: usize,
-    /// Every packet before it has arrived or is given up.
+    /// First packet that has neither arrived nor been given up.
     next: u64,
-    /// One behind the newest.
+    /// One more than the newest.
     received_end: u64,
-    /// Neither arrived nor given up, between `next` and `received_end`.
+    /// Packets neither received nor given up, between `next` and `received_end`.
     missing: RangeSet,
     messages: Option<Messages>,
 }
@@ -52,16 +52,16 @@ struct Slot {
     message: Message,
 }
 
-/// What is known of whole messages.
+/// State of whole messages.
 #[derive(Debug, Default)]
 struct Messages {
-    /// Those that are complete and not taken: first packet to last.
+    /// Complete messages that are not taken: first packet to last.
     complete: BTreeMap<u64, u64>,
-    /// Packets beyond `read` that nobody waits for: taken, or of messages that were given up.
+    /// Packets beyond `read` that are no longer needed: taken, or of messages that were given up.
     done: RangeSet,
-    /// Those that were given up, to the last packet named of each: what still comes of them is nobody's.
+    /// Messages that were given up, with the last packet named of each: later packets of them are discarded.
     given_up: BTreeMap<u32, u64>,
-    /// How many were given up.
+    /// Number of messages given up.
     given_up_count: u64,
 }
 
@@ -83,17 +83,17 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the packet that must come next.
+    /// Returns the next packet in order.
     pub(crate) const fn next(&self) -> u64 {
         self.next
     }
 
-    /// Returns one behind the newest packet.
+    /// Returns one more than the newest packet.
     pub(crate) const fn received_end(&self) -> u64 {
         self.received_end
     }
 
-    /// Returns the largest payload that it takes.
+    /// Returns the maximum size of a payload.
     pub(crate) const fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
@@ -106,29 +106,29 @@ impl ReceiveBuffer {
         self.messages.as_ref().map_or(0, |messages| messages.given_up_count)
     }
 
-    /// Returns how many packets the peer may fill it with.
+    /// Returns the number of packets with which the peer may fill it.
     pub(crate) fn packets(&self) -> u32 {
         u32::try_from(self.capacity - SPARE_PACKETS).unwrap_or(u32::MAX)
     }
 
-    /// Returns for how many packets from `next` on the peer is told that there is room.
+    /// Returns the window advertised to the peer, in packets from `next` on.
     pub(crate) fn window(&self) -> u64 {
         let held = self.next - self.read;
         (self.capacity - SPARE_PACKETS).saturating_sub(held).max(LEAST_WINDOW)
     }
 
-    /// Returns how many more packets it takes, those not counted with which a peer asks.
+    /// Returns the number of further packets it takes, without slots for probes.
     pub(crate) fn room(&self) -> u32 {
         let held = self.next - self.read;
         u32::try_from((self.capacity - SPARE_PACKETS).saturating_sub(held)).unwrap_or(u32::MAX)
     }
 
-    /// Tells whether there is room only for packets that ask for room.
+    /// Returns whether there is room only for packets that probe for room.
     pub(crate) fn is_full(&self) -> bool {
         self.window() <= LEAST_WINDOW
     }
 
-    /// Takes a packet; the packets it newly shows to be missing are those from the former `received_end` to its number.
+    /// Places a packet; the packets newly missing are those from the former `received_end` to its number.
     pub(crate) fn place(&mut self, number: u64, data: &Data<'_>) -> Placed {
         let is_known = number < self.next || number < self.received_end && !self.missing.contains(number);
         if is_known || data.payload.len() > self.payload_bytes {
@@ -164,12 +164,11 @@ impl ReceiveBuffer {
         Placed::New
     }
 
-    /// Takes note that the peer gave up packets of a message; returns whether that changed anything.
+    /// Records that the peer gave up packets of a message; returns whether that changed anything.
     ///
-    /// What of them is here and belongs to another message, or to one that is here as a whole, is delivered all the
-    /// same, whatever the peer believes.
+    /// Received packets of another message, or of a message that is complete here, are delivered regardless.
     pub(crate) fn give_up(&mut self, number: MessageNumber, numbers: Range<u64>) -> bool {
-        // Beyond the window it waits like everything else, or packets that ask for room would find none.
+        // Beyond the window it waits like all other packets, or probes for room would find none.
         let end_of_window = self.read + self.capacity - SPARE_PACKETS;
         let says_nothing_new = numbers.is_empty() || numbers.end <= self.next || numbers.end > end_of_window;
         let (Some(messages), false) = (&mut self.messages, says_nothing_new) else { return false };
@@ -193,12 +192,12 @@ impl ReceiveBuffer {
         true
     }
 
-    /// Returns how many bytes of a stream can be read now.
+    /// Returns whether bytes of a stream can be read now.
     pub(crate) fn has_stream(&self) -> bool {
         self.read < self.next
     }
 
-    /// Copies what is there of a stream; returns how many bytes.
+    /// Copies available bytes of a stream; returns their number.
     pub(crate) fn read_stream(&mut self, out: &mut [u8]) -> usize {
         let mut filled = 0;
         while filled < out.len() && self.read < self.next {
@@ -210,7 +209,7 @@ impl ReceiveBuffer {
                 self.read += packets;
                 self.read_bytes = 0;
             } else {
-                // Only the last packet of a run may be short, so the place within is found by the full size.
+                // Only the last packet of a run may be short, so the position within is found by the full size.
                 let taken = self.read_bytes + count;
                 self.read += (taken / self.payload_bytes) as u64;
                 self.read_bytes = taken % self.payload_bytes;
@@ -222,12 +221,12 @@ impl ReceiveBuffer {
     /// Returns the first and the last packet of the next message that can be delivered.
     pub(crate) fn next_message(&self) -> Option<(u64, u64)> {
         let complete = &self.messages.as_ref()?.complete;
-        // One that need not wait for those before it goes as soon as it is here.
+        // An unordered message is delivered as soon as it is complete.
         let may_go = |first: u64| first == self.read || !self.slots[self.index(first)].message.is_ordered;
         complete.iter().find(|(first, _)| may_go(**first)).map(|(first, last)| (*first, *last))
     }
 
-    /// Copies a message of [`next_message`](Self::next_message) to the end of `out`.
+    /// Appends a message of [`next_message`](Self::next_message) to `out`.
     pub(crate) fn take_message(&mut self, first: u64, last: u64, out: &mut Vec<u8>) {
         for number in first..=last {
             let index = self.index(number);
@@ -241,7 +240,7 @@ impl ReceiveBuffer {
         self.move_read();
     }
 
-    /// Returns where the longest readable piece of memory begins and ends, and how many packets it has.
+    /// Returns the range of the longest contiguous readable memory, and its number of packets.
     fn run(&self) -> (usize, usize, u64) {
         let index = self.index(self.read);
         let start = index * self.payload_bytes;
@@ -261,21 +260,21 @@ impl ReceiveBuffer {
         self.next = self.missing.first().map_or(self.received_end, |range| range.start);
     }
 
-    /// Frees what nobody waits for any more at the beginning.
+    /// Frees packets at the beginning that are no longer needed.
     fn move_read(&mut self) {
         let Some(messages) = &mut self.messages else { return };
         let first = messages.done.first();
         if let Some(done) = first.filter(|done| done.start <= self.read) {
             self.read = done.end;
             messages.done.remove(done);
-            // The one behind those that were named may be still to come.
+            // The packet after those named may still arrive.
             messages.given_up.retain(|_, end| *end >= self.read);
         }
     }
 
-    /// Looks whether the packet completes its message. Forward first: what arrives in order then costs one look.
+    /// Checks whether the packet completes its message. Forward first: arrivals in order then cost one check.
     fn complete_around(&mut self, number: u64) {
-        // What was let go of is not here: its slot is empty, or an older packet's.
+        // A discarded packet is not here: its slot is empty, or holds an older packet.
         let is_done = |number| self.messages.as_ref().is_some_and(|messages| messages.done.contains(number));
         let is_here = |number| {
             number < self.received_end
@@ -301,7 +300,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Lets go of what is here of a message that is given up, within the packets named and beside them.
+    /// Discards the received packets of a message that is given up, within the packets named and next to them.
     fn let_go_of_pieces(&mut self, message: MessageNumber, named: Range<u64>) {
         let Some(messages) = &self.messages else { return };
         let is_piece = |number: &u64| {

@@ -1,7 +1,7 @@
-//! When to report what is missing: at once when it is seen, and again while it stays missing.
+//! Reports of missing packets: at once on detection, and repeatedly while they stay missing.
 //!
 //! libudt reports each gap once, and waits for the sender's timer when the report or the packet sent again is lost.
-//! Repeating is legal in its protocol, and its senders take it.
+//! Repetition is legal in its protocol, and its senders accept it.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -10,21 +10,21 @@ use std::collections::VecDeque;
 use units::{Instant, RangeSet};
 use wire::udt::{LossListWriter, Sequence};
 
-/// A gap is not reported again before this has passed.
+/// Minimum interval between two reports of a gap.
 const LEAST_INTERVAL: Duration = Duration::from_millis(20);
-/// Below so many reported gaps nobody looks whether they are closed already.
+/// Number of reported gaps below which closed ones are not removed.
 const FEW_REPORTED: usize = 1_024;
-/// Reports of one gap become this much more seldom, in steps.
+/// Maximum factor by which the interval of a gap's reports grows.
 const MOST_STEPS: u32 = 8;
 
-/// Keeps the times of reporting.
+/// Schedules loss reports.
 #[derive(Debug)]
 pub(crate) struct Gaps {
     fresh: Vec<Range<u64>>,
-    /// When so many are reported, those that are closed go: a peer that says its round trip takes an hour would fill the
-    /// memory with them.
+    /// Number of reported gaps at which closed ones are removed: a peer that claims a round trip of an hour would
+    /// fill the memory with them.
     prunes_at: usize,
-    /// Reported and to be looked at again, in the order of time.
+    /// Reported gaps, in the order of their next check.
     reported: VecDeque<Reported>,
 }
 
@@ -42,19 +42,19 @@ impl Default for Gaps {
 }
 
 impl Gaps {
-    /// Takes note of a gap that was just seen.
+    /// Records a new gap.
     pub(crate) fn open(&mut self, range: Range<u64>) {
         self.fresh.push(range);
     }
 
-    /// Returns when to come back.
+    /// Returns the time of the next call.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.reported.front().map(|it| it.again_at)
     }
 
-    /// Fills a report with what is missing and due; tells whether there is anything in it.
+    /// Fills a report with missing packets that are due; returns whether it has any.
     ///
-    /// What finds no room in it stays due.
+    /// Gaps that do not fit stay due.
     pub(crate) fn poll(
         &mut self,
         now: Instant,
@@ -77,7 +77,7 @@ impl Gaps {
         !report.is_empty()
     }
 
-    /// Tells whether there is something to report now.
+    /// Returns whether a report is due.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         !self.fresh.is_empty() || self.deadline().is_some_and(|at| at <= now)
     }
@@ -86,7 +86,7 @@ impl Gaps {
         if self.deadline()? <= now { self.reported.pop_front() } else { None }
     }
 
-    /// Reports what is still missing of a gap; false if there was no room for all of it.
+    /// Reports the packets of a gap that are still missing; returns `false` if not all of them fit.
     fn report(
         &mut self,
         now: Instant,
@@ -107,7 +107,7 @@ impl Gaps {
         true
     }
 
-    /// Keeps the order of time; nearly always the newest is the latest.
+    /// Inserts in the order of time; nearly always the newest is the latest.
     fn insert(&mut self, reported: Reported) {
         let at = self.reported.partition_point(|it| it.again_at <= reported.again_at);
         self.reported.insert(at, reported);

@@ -1,7 +1,7 @@
-//! What the application sent and the peer has not acknowledged, laid out as it goes on the wire.
+//! Data of the application that the peer has not acknowledged, in wire layout.
 //!
-//! Every packet has a slot of the same size: room for its header, and its payload behind it. Slots lie one behind
-//! the other, so that a train of full packets is one piece of memory and is handed to the kernel without another copy.
+//! Every packet has a slot of the same size: room for its header, followed by its payload. Slots are contiguous, so
+//! that a train of full packets is one range of memory and is handed to the kernel without another copy.
 
 use core::ops::Range;
 
@@ -15,32 +15,32 @@ use super::rate::SentMark;
 pub(crate) struct Slot {
     pub(crate) message: Message,
     pub(crate) payload_bytes: usize,
-    /// The numbers of the message's packets.
+    /// First packet of its message.
     pub(crate) first: u64,
     pub(crate) last: u64,
-    /// When its message is not worth sending any more.
+    /// Deadline of its message.
     pub(crate) deadline: Option<Instant>,
     pub(crate) mark: SentMark,
-    /// How often it was sent.
+    /// Number of transmissions.
     pub(crate) times: u32,
-    /// Its message was given up: the peer is told so instead of being sent it.
+    /// True if its message was given up: the peer is sent a notice instead.
     pub(crate) is_given_up: bool,
 }
 
-/// The packets from the oldest that is not acknowledged to the newest that is queued.
+/// The packets from the oldest unacknowledged to the newest queued.
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
     bytes: Vec<u8>,
     slots: Vec<Slot>,
     capacity: u64,
     payload_bytes: usize,
-    /// The number of the first packet ever; slots are found by the distance from it.
+    /// Number of the connection's first packet; slots are found by the distance from it.
     origin: u64,
     first: u64,
     next: u64,
     end: u64,
     next_message: MessageNumber,
-    /// How many bytes of payload it holds.
+    /// Total payload held. Units: bytes.
     held_bytes: u64,
 }
 
@@ -62,7 +62,7 @@ impl SendBuffer {
         }
     }
 
-    /// Returns the oldest packet that is not acknowledged, or `next` if there is none.
+    /// Returns the oldest unacknowledged packet, or `next` if there is none.
     pub(crate) const fn first(&self) -> u64 {
         self.first
     }
@@ -89,19 +89,19 @@ impl SendBuffer {
         self.held_bytes
     }
 
-    /// Returns how many packets there is room for.
+    /// Returns the number of packets for which there is room.
     pub(crate) const fn free(&self) -> u64 {
         self.capacity - (self.end - self.first)
     }
 
-    /// Tells whether there is so much room that it is worth waking who waits for it: a quarter of the buffer.
+    /// Returns whether enough room is free to wake waiting writers: a quarter of the buffer.
     pub(crate) const fn is_worth_filling(&self) -> bool {
         self.free() * 4 >= self.capacity
     }
 
-    /// Queues as many bytes of a stream as there is room for; returns how many.
+    /// Queues as many bytes of a stream as fit; returns their number.
     ///
-    /// What fits behind the newest packet goes there as long as that one was not sent.
+    /// Bytes that fit behind the newest packet are added to it if it was not sent yet.
     pub(crate) fn push_stream(&mut self, mut bytes: &[u8]) -> usize {
         let offered = bytes.len();
         if self.end > self.next {
@@ -115,7 +115,7 @@ impl SendBuffer {
         offered - rest.len()
     }
 
-    /// Tells whether a message of that size fits in now, or ever.
+    /// Returns whether a message of this size fits now, and whether it can ever fit.
     pub(crate) fn fits(&self, size_bytes: usize) -> (bool, bool) {
         let packets = size_bytes.div_ceil(self.payload_bytes).max(1) as u64;
         (packets <= self.free(), packets <= self.capacity)
@@ -155,7 +155,7 @@ impl SendBuffer {
         &mut self.slots[index]
     }
 
-    /// Takes note that a packet that was never sent is sent, or given up.
+    /// Records that packets never sent before are sent, or given up.
     pub(crate) const fn advance(&mut self, packets: u64) {
         self.next += packets;
     }
@@ -169,7 +169,7 @@ impl SendBuffer {
         self.first = to;
     }
 
-    /// Returns how many packets from `from` on, at most `most`, can leave as one train: they lie one behind the other
+    /// Returns the number of packets from `from` on, at most `most`, that can leave as one train: they are contiguous
     /// and all but the last are full. None of them may be given up.
     pub(crate) fn train(&self, from: u64, most: u32) -> u32 {
         let until_wrap = self.capacity - (from - self.origin) % self.capacity;
@@ -188,7 +188,7 @@ impl SendBuffer {
         count
     }
 
-    /// Writes the headers of a train and returns where it lies; [`bytes`](Self::bytes) has it.
+    /// Writes the headers of a train and returns its range in [`bytes`](Self::bytes).
     pub(crate) fn prepare(&mut self, from: u64, count: u32, timestamp_us: u32, to: SocketId) -> Range<usize> {
         let first = self.index(from);
         let slot_bytes = self.slot_bytes();
@@ -293,7 +293,7 @@ mod tests {
         buffer.release(1_002);
         assert_eq!(buffer.held_bytes(), 20);
         buffer.push_stream(&[8; 15]);
-        // 1002 and 1003 lie at the ring's end, 1004 and half of 1005 at its beginning.
+        // 1002 and 1003 are at the ring's end, 1004 and half of 1005 at its beginning.
         assert_eq!(buffer.train(1_002, 9), 2);
         assert_eq!(buffer.train(1_004, 9), 2);
         let range = buffer.prepare(1_004, 2, 9, SocketId(5));

@@ -1,4 +1,4 @@
-//! For how long a connection has been sending: the time in which something was unanswered.
+//! Busy time of a connection: the time during which packets were unanswered.
 
 use core::time::Duration;
 
@@ -8,12 +8,12 @@ use units::Instant;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Busy {
     so_far: Duration,
-    /// Since when something is unanswered, and when that was last seen.
+    /// Start of the present busy time, and its latest record.
     since: Option<(Instant, Instant)>,
 }
 
 impl Busy {
-    /// Takes note that something is unanswered now, or that nothing is any more.
+    /// Records whether packets are unanswered now.
     pub(crate) fn note(&mut self, now: Instant, is_unanswered: bool) {
         let since = self.since.map_or(now, |(since, _)| since);
         if is_unanswered {
@@ -24,7 +24,7 @@ impl Busy {
         }
     }
 
-    /// Returns the time until the last note.
+    /// Returns the busy time up to the latest record.
     pub(crate) fn time(&self) -> Duration {
         self.so_far + self.since.map_or(Duration::ZERO, |(since, seen)| seen.since(since))
     }

@@ -1,20 +1,20 @@
-//! When the next packet may leave.
+//! Departure times of packets.
 
 use core::time::Duration;
 
 use units::Instant;
 
-/// How long packets wait for others at most, to leave as a train: about what a timer is late.
+/// Maximum time that packets wait for others to leave as a train: about the lateness of a timer.
 const GATHER_PS: u64 = 100_000_000;
 
-/// Spaces packets evenly, and pays back what a late wake-up withheld, but no more than one quantum of it.
+/// Spaces packets evenly, and compensates for late wake-ups by at most one quantum.
 ///
-/// libudt pays back without end: after a stall it floods the way. Units: picoseconds, so that ten gigabits a second
-/// are not rounded to whole nanoseconds between packets.
+/// libudt compensates without limit: after a stall it floods the path. Units: picoseconds, so that ten gigabits a
+/// second are not rounded to whole nanoseconds between packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pacer {
     spacing_ps: u64,
-    /// When the next packet is due, in picoseconds since the clock's origin.
+    /// Due time of the next packet, in picoseconds since the clock's origin.
     due_ps: u128,
     quantum: Duration,
 }
@@ -26,7 +26,7 @@ impl Pacer {
 
     /// Sets the time between two packets; 0 for none.
     pub(crate) fn set_spacing(&mut self, now: Instant, spacing_ps: u64) {
-        // A pace that was slow does not hold back a faster one.
+        // A slow pace does not hold back a faster one that follows.
         let now_ps = picos(now);
         if spacing_ps < self.spacing_ps && self.due_ps > now_ps {
             self.due_ps = self.due_ps.min(now_ps + u128::from(spacing_ps));
@@ -34,20 +34,20 @@ impl Pacer {
         self.spacing_ps = spacing_ps;
     }
 
-    /// Takes note that there was nothing to send, or no window to send it in, until now: that was no late wake-up, and is not
-    /// paid back. What leaves together at this pace has gathered meanwhile.
+    /// Records that there was nothing to send, or no window for it, until now: that was no late wake-up, and is not
+    /// compensated for. The packets of one train at this pace have gathered meanwhile.
     pub(crate) fn resume(&mut self, now: Instant, train_packets: u32) {
         let gathered_ps = u128::from(self.together(train_packets) - 1) * u128::from(self.spacing_ps);
         self.due_ps = self.due_ps.max(picos(now).saturating_sub(gathered_ps));
     }
 
-    /// Returns how many packets may leave now, at most `most`.
+    /// Returns the number of packets that may leave now, at most `most`.
     pub(crate) fn allows(&mut self, now: Instant, most: u32) -> u32 {
         if self.spacing_ps == 0 {
             return most;
         }
         let now_ps = picos(now);
-        // Credit for one quantum at most.
+        // Credit for at most one quantum.
         self.due_ps = self.due_ps.max(now_ps.saturating_sub(self.quantum.as_nanos() * 1_000));
         if self.due_ps > now_ps {
             return 0;
@@ -56,7 +56,7 @@ impl Pacer {
         u32::try_from(due).unwrap_or(u32::MAX).min(most)
     }
 
-    /// Takes note that packets left.
+    /// Records that packets left.
     pub(crate) fn left(&mut self, now: Instant, packets: u32) {
         if self.spacing_ps == 0 {
             self.due_ps = picos(now);
@@ -65,7 +65,7 @@ impl Pacer {
         }
     }
 
-    /// Returns how many packets leave together at this pace, of a train that may have so many.
+    /// Returns the number of packets that leave together at this pace, at most `train_packets`.
     pub(crate) fn together(&self, train_packets: u32) -> u32 {
         let within = GATHER_PS.checked_div(self.spacing_ps).unwrap_or(u64::MAX);
         let within = if within < 2 { 1 } else { u32::try_from(within).unwrap_or(u32::MAX).saturating_add(1) };
@@ -74,8 +74,8 @@ impl Pacer {
 
     /// Returns when packets may leave.
     ///
-    /// Where they are closer together than a wake-up is worth, it waits until a train of them is due: sent one by one
-    /// they would cost several times as much.
+    /// Packets closer together than a wake-up is worth wait until a train of them is due: sent one by one they would
+    /// cost several times as much.
     pub(crate) fn next(&self, train_packets: u32) -> Instant {
         let others = u128::from(self.together(train_packets) - 1);
         let gather_ps = others * u128::from(self.spacing_ps);
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(pacer.next(500), at(5_100_000));
         assert_eq!((pacer.together(500), pacer.together(16)), (101, 16));
         assert_eq!(pacer.allows(at(5_015_000), 64), 16);
-        // Far apart nobody waits for others.
+        // Widely spaced packets do not wait for others.
         pacer.set_spacing(at(5_015_000), 60_000_000);
         assert_eq!(pacer.together(16), 1);
         assert_eq!(pacer.next(16), at(5_000_000));

@@ -1,11 +1,11 @@
-//! At which rate the way delivers, seen from the sender.
+//! Delivery rate of the path, measured at the sender.
 //!
 //! Source: draft-cheng-iccrg-delivery-rate-estimation, in packets.
 
 use congestion::RateSample;
 use units::Instant;
 
-/// What is remembered of each packet when it is sent.
+/// State recorded for each packet when it is sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SentMark {
     pub(crate) sent_at: Instant,
@@ -17,11 +17,11 @@ pub(crate) struct SentMark {
     is_application_limited: bool,
 }
 
-/// What is on its way.
+/// Packets in flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InFlight {
     pub(crate) all: u32,
-    /// Those of it that were sent again: some may have arrived already.
+    /// Number of them that were sent again: some may have arrived already.
     pub(crate) resent: u64,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct RateSampler {
     delivered_at: Instant,
     first_sent_at: Instant,
     lost: u64,
-    /// Until so many are delivered, the application had too little to send.
+    /// Number of delivered packets up to which samples are application-limited.
     limited_until: u64,
 }
 
@@ -58,7 +58,7 @@ impl RateSampler {
         }
     }
 
-    /// Takes note that the application has nothing more to send.
+    /// Records that the application has nothing more to send.
     pub(crate) const fn limit(&mut self, in_flight: u32) {
         self.limited_until = self.delivered + if in_flight == 0 { 1 } else { in_flight as u64 };
     }
@@ -67,14 +67,14 @@ impl RateSampler {
         self.lost += packets;
     }
 
-    /// Takes note that `delivered` packets are known to have arrived in all, when is not known.
+    /// Records that `delivered` packets in total are known to have arrived, at unknown times.
     pub(crate) fn fill(&mut self, delivered: u64) {
-        // A timeout takes everything for lost, also what had been seen to arrive.
+        // A timeout counts everything as lost, even packets known to have arrived.
         self.delivered = self.delivered.max(delivered);
     }
 
-    /// Takes note that `delivered` packets are known to have arrived in all, just now the one that is marked `newest`, and
-    /// makes a sample of it.
+    /// Records that `delivered` packets in total are known to have arrived, the one marked `newest` just now, and
+    /// computes its sample.
     pub(crate) fn deliver(&mut self, now: Instant, delivered: u64, newest: &SentMark) -> Option<RateSample> {
         self.fill(delivered);
         self.delivered_at = now;
@@ -120,7 +120,7 @@ mod tests {
         }
         let sample = last.unwrap();
         assert_eq!((sample.delivered, sample.interval), (40, Duration::from_millis(59)));
-        // A round later the interval is a round trip and no more.
+        // A round later the interval is exactly a round trip.
         let mark = sampler.mark(at(59), 1, flying(2));
         let sample = sampler.deliver(at(79), 60, &mark).unwrap();
         assert_eq!((sample.delivered, sample.interval), (20, Duration::from_millis(20)));

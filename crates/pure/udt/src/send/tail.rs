@@ -1,9 +1,9 @@
-//! What happens when the last packets of a flight stay without an answer.
+//! Recovery when the last packets of a flight stay unanswered.
 //!
-//! A receiver reports holes when it sees what lies behind them; behind the last packet there is nothing. Two probes
-//! repeat the newest packet, then everything is taken for lost. A control may have a timeout of its own: then there are no
-//! probes, and every timeout waits as long as it says. libudt waits for its `EXP` timer alone, 300 ms at least,
-//! and any packet of the peer starts that anew; here only progress does.
+//! A receiver reports holes when it sees packets behind them; behind the last packet there is none. Two probes repeat
+//! the newest packet, then everything counts as lost. A control may have a timeout of its own: then there are no
+//! probes, and every timeout has that length. libudt relies on its `EXP` timer alone, 300 ms at least, and any packet
+//! of the peer restarts it; here only progress does.
 //!
 //! Source: the probes are RFC 8985's tail loss probes, the doubling is RFC 6298's.
 
@@ -11,12 +11,12 @@ use core::time::Duration;
 
 use units::Instant;
 
-/// How long a peer may withhold an acknowledgement.
+/// Maximum delay of an acknowledgement at the peer.
 const ACK_DELAY: Duration = congestion::ACK_INTERVAL;
 const LEAST_PATIENCE: Duration = Duration::from_millis(20);
-/// libudt's shortest `EXP`.
+/// Minimum timeout, that of libudt's `EXP`.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(300);
-/// Short enough that a dead peer is tried often before it is given up.
+/// Maximum timeout, short enough that a dead peer is tried often before it is given up.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(2);
 const PROBES: u32 = 2;
 
@@ -24,22 +24,22 @@ const PROBES: u32 = 2;
 #[derive(Debug)]
 pub(crate) struct Tail {
     due: Option<Instant>,
-    /// Since when it is waited.
+    /// Start of the present wait.
     since: Instant,
-    /// The timeout of a control that has its own.
+    /// Timeout of a control that has its own.
     own: Option<Duration>,
     /// Probes and timeouts since the last progress.
     fired: u32,
-    /// After how long an answer can be taken for lost.
+    /// Time after which an answer counts as lost.
     patience: Duration,
 }
 
-/// What is to be done.
+/// Action on a silent tail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TailAction {
     /// Send the newest packet again.
     Probe,
-    /// Take everything for lost.
+    /// Count everything as lost.
     Timeout,
 }
 
@@ -52,7 +52,7 @@ impl Tail {
         self.due
     }
 
-    /// Obeys a control's own timeout, also for what is waited for already.
+    /// Applies a control's own timeout, including to the present wait.
     pub(crate) fn obey(&mut self, own: Option<Duration>) {
         if self.own != own {
             self.own = own;
@@ -60,14 +60,14 @@ impl Tail {
         }
     }
 
-    /// Takes note that packets left; the time runs from the last of them.
+    /// Records that packets left; the time runs from the last of them.
     pub(crate) fn sent(&mut self, now: Instant) {
         if self.fired == 0 || self.due.is_none() {
             self.start(now);
         }
     }
 
-    /// Takes note that the peer acknowledged something new.
+    /// Records that the peer acknowledged new packets.
     pub(crate) fn progress(&mut self, now: Instant, patience: Duration, is_unanswered: bool) {
         self.fired = 0;
         self.patience = patience;
@@ -77,7 +77,7 @@ impl Tail {
         }
     }
 
-    /// Takes note that time passed.
+    /// Advances time.
     pub(crate) fn advance(&mut self, now: Instant) -> Option<TailAction> {
         if self.due? > now {
             return None;

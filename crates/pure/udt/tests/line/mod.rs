@@ -1,4 +1,4 @@
-//! A node of the virtual network with an endpoint on it, and what its application does.
+//! A node of the virtual network with an endpoint on it, and its application.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
@@ -48,21 +48,21 @@ impl Factory for Aimds {
     }
 }
 
-/// What an application does with each of its connections.
+/// The work of an application on each of its connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Work {
-    /// How many bytes of a stream it sends, and then closes if it shall.
+    /// Number of bytes that it sends on a stream before it closes, if it is to close.
     pub(crate) send_bytes: u64,
     pub(crate) closes: bool,
-    /// Messages, with their size, how long they are worth sending, and whether they are ordered.
+    /// Messages, with their size, their lifetime, and whether they are ordered.
     pub(crate) messages: Vec<(usize, Option<Duration>, bool)>,
-    /// It does not read before.
+    /// Time before which it does not read.
     pub(crate) reads_from: Instant,
-    /// It reads so much at once.
+    /// Maximum number of bytes per read.
     pub(crate) reads_bytes: usize,
 }
 
-/// What an application has seen of a connection.
+/// The application's view of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) received: u64,
@@ -96,21 +96,21 @@ pub(crate) fn config(kind: SocketType) -> SocketConfig {
     SocketConfig::with(kind, Arc::new(Aimds))
 }
 
-/// What every stream is made of, again and again: long, and of no length that a packet or a buffer has, so that what lies
-/// at a wrong place shows. Made once, because scenes are run by the thousand.
+/// Pattern repeated in every stream: long, and of a length that no packet or buffer has, so that misplaced bytes are
+/// detected. Created once, because scenes are run by the thousand.
 static PATTERN: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut random = Random::new(1);
     (0..100_003).map(|_| random.next_u64() as u8).collect()
 });
 
-/// Returns the bytes from a place of every stream on, at most `count`.
+/// Returns at most `count` bytes of every stream from a position on.
 pub(crate) fn bytes_from(place: u64, count: u64) -> &'static [u8] {
     let begin = usize::try_from(place % PATTERN.len() as u64).expect("within the pattern");
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     &PATTERN[begin..PATTERN.len().min(begin.saturating_add(count))]
 }
 
-/// Returns how many of these bytes are not those from a place of every stream on.
+/// Returns the number of bytes that differ from those of every stream at this position.
 fn wrong_bytes(mut place: u64, mut bytes: &[u8]) -> u64 {
     let mut wrong = 0;
     while !bytes.is_empty() {
@@ -125,7 +125,7 @@ fn wrong_bytes(mut place: u64, mut bytes: &[u8]) -> u64 {
     wrong
 }
 
-/// Returns the bytes of message number `index`: the number, as far as it fits, and what lies at some place of the pattern.
+/// Returns the bytes of message number `index`: the number, as far as it fits, and a part of the pattern.
 #[must_use]
 pub(crate) fn message(index: usize, size: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (index as u32).to_le_bytes().into_iter().take(size).collect();
@@ -155,13 +155,13 @@ impl Host {
         self
     }
 
-    /// Returns what was seen of the only connection.
+    /// Returns the view of the only connection.
     pub(crate) fn only(&self) -> &Seen {
         &self.seen[&self.only_id()]
     }
 
-    /// Returns the only connection that opened, or the only one if none did: a client that asks again after the
-    /// listener has given up its first handshake opens another.
+    /// Returns the only connection that opened, or the only one if none did: a client that repeats its handshake
+    /// after the listener has given up the first one opens another.
     pub(crate) fn only_id(&self) -> SocketId {
         let has_opened = |(_, seen): &(&SocketId, &Seen)| seen.connected_at.is_some();
         let opened: Vec<SocketId> = self.seen.iter().filter(has_opened).map(|(id, _)| *id).collect();
@@ -171,7 +171,7 @@ impl Host {
         ids[0]
     }
 
-    /// Begins to look for another host.
+    /// Connects to another host.
     pub(crate) fn connect(&mut self, now: Instant, to: NodeId, config: SocketConfig) -> SocketId {
         let id = self.endpoint.connect(now, address(to), config);
         self.seen.insert(id, Seen::default());
@@ -198,7 +198,7 @@ impl Host {
         }
     }
 
-    /// Lets the application do what it can; returns when it wants to do more.
+    /// Runs the application; returns when it wants to run again.
     fn act(&mut self, now: Instant) -> Option<Instant> {
         let ids: Vec<SocketId> = self.seen.keys().copied().collect();
         for id in ids {

@@ -1,4 +1,4 @@
-//! RBUDP's blasts over the real transport, held against their closed form.
+//! RBUDP's blasts over the real transport, compared with their closed form.
 
 use core::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::controls::built_in;
 use crate::line::{SECOND, Work, config};
 use crate::pair::{CLIENT, Path, SERVER, pair, stats};
 
-/// Packets that a blast in scenes has.
+/// Number of packets of a blast in the scenes.
 const BLAST: u64 = 4_000;
 const BLAST_ROUND_TRIP: Duration = Duration::from_millis(20);
 
-/// Sends so many full packets in blasts over a round-trip time of 20 ms; returns the time until all had arrived.
+/// Sends this many full packets in blasts over a round-trip time of 20 ms; returns the time until all had arrived.
 fn blast(packets: u64, paths: [Link; 2], server: SocketConfig) -> (Duration, udt::Stats) {
     blast_by(1, packets, paths, server)
 }
 
-/// The same by another seed.
+/// Sends a blast with a given seed.
 fn blast_by(
     seed: u64,
     packets: u64,
@@ -38,17 +38,17 @@ fn blast_by(
     (server.done_at.expect("all arrived").since(began), stats(&network, CLIENT))
 }
 
-/// The rate is that of the client: the server's is of no account.
+/// The rate is that of the client: the server's has no effect.
 fn blasted() -> SocketConfig {
     built_in("rbudp", "rate=1g")
 }
 
-/// The closed form, until the last packet has arrived: no question is needed for that. Units: seconds.
+/// The closed form, until the last packet has arrived: no query is needed for that. Units: seconds.
 fn blast_form(packets_per_s: f64, q: f64) -> f64 {
     let packets = BLAST as f64;
     let rounds = if q > 0.0 { 1.0 + (packets.ln() / (1.0 / q).ln()).ceil() } else { 1.0 };
     let sending = packets / packets_per_s * (1.0 - q.powf(rounds)) / (1.0 - q);
-    // The silence before a question is 5 ms. One that is lost is put again after 40 ms, the next after 80, and so on.
+    // The silence before a query is 5 ms. A lost one is repeated after 40 ms, the next after 80, and so on.
     let again = 0.04 * q / (1.0 - q).powi(2);
     sending + (rounds - 1.0) * (0.02 + 0.005 + again) + 0.01
 }
@@ -67,7 +67,7 @@ fn a_blast_takes_the_time_of_its_closed_form() {
             })
             .collect();
         all.sort_by(|one, other| one.0.total_cmp(&other.0));
-        // Whether the last packet is lucky makes a round more or less, of 25 ms.
+        // Chance decides for the last packet whether there is a round more or less, of 25 ms.
         let ((median, timeouts, times), expected) = (all[4], blast_form(100e6 / 12_000.0, q));
         assert!(timeouts == 0 && (times - 1.0).abs() < 0.05, "q={q}: {all:?}");
         assert!((median / expected - 1.0).abs() < 0.06, "q={q}: {median} s for {expected} s, {all:?}");
@@ -92,8 +92,8 @@ fn a_blast_to_a_peer_that_does_not_know_the_question_goes_by_its_reports() {
     let other = config(SocketType::Stream);
     let (took, stats) = blast(BLAST, [Link::ideal().loss(0.1), Link::ideal()], other);
     assert!(stats.received_naks > 0);
-    // The time of sending, and three questions of 300 ms without an answer: no acknowledgement has told the round trip.
-    // What is lost again waits for the reports that are repeated.
+    // The time of sending, and three queries of 300 ms without an answer: no acknowledgement has given the round
+    // trip. Packets lost again wait for the repeated reports.
     assert!(took < Duration::from_millis(2_500), "{took:?}");
 }
 
@@ -112,8 +112,8 @@ fn blasts_arrive_though_questions_and_answers_are_lost_and_the_peers_buffer_is_s
             })
             .collect();
         all.sort_by(|one, other| one.0.total_cmp(&other.0));
-        // Whoever loses several answers in a row waits ever longer, and who never hears one goes by reports and timeouts: half
-        // of them have better luck.
+        // After several lost answers in a row the wait grows, and a sender without any answer relies on reports and
+        // timeouts: half of them have better luck.
         let (took, timeouts, times) = all[4];
         assert!(took < 3.0 * sending && timeouts == 0 && times < 1.1, "{all:?} for {sending} s of sending");
     }

@@ -1,4 +1,4 @@
-//! How connections end: in order, by a dead peer, by a farewell that is lost.
+//! Ends of connections: in order, by a dead peer, by a lost shutdown.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::pair::{CLIENT, Path, SERVER, pair, run};
 #[test]
 fn a_lost_farewell_is_said_again_when_the_peer_asks() {
     let kind = SocketType::Stream;
-    // Everything that the client says once it is connected, at 20 ms, for a fifth of a second.
+    // Every packet of the client once it is connected, at 20 ms, for a fifth of a second.
     let silent = Instant::ORIGIN + 19 * MS..Instant::ORIGIN + 200 * MS;
     let path =
         Path { forward: Link::ideal().delay(5 * MS).outage(silent), reverse: Link::ideal().delay(5 * MS) };
@@ -56,7 +56,7 @@ fn what_could_not_be_sent_in_the_time_to_linger_is_said() {
     let mut hurried = config(kind);
     hurried.linger = SECOND;
     let client = Work { send_bytes: 10_000_000, closes: true, ..Work::default() };
-    // Ten megabytes need ten seconds of this way.
+    // Ten megabytes need ten seconds on this path.
     let slow = Link::ideal().rate(8_000_000, 100_000).delay(5 * MS);
     let path = Path { forward: slow.clone(), reverse: slow };
     let mut network = pair(1, path, (hurried, client), (config(kind), Work::default()));

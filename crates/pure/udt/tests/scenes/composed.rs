@@ -1,4 +1,4 @@
-//! What a congestion control decides takes effect: every part of the contract, over the real wire.
+//! Decisions of a congestion control take effect: every part of the contract, over the real wire.
 
 use core::fmt;
 use core::time::Duration;
@@ -16,7 +16,7 @@ use wire::udt::{Body, Control};
 use crate::line::{MS, SECOND, Work, config};
 use crate::pair::{CLIENT, Path, SERVER, connected_by, hear_at, pair, said_at, stats};
 
-/// Makes controls by a function.
+/// Factory that creates controls by a function.
 struct Made<C, F: Fn() -> C>(F);
 
 impl<C, F: Fn() -> C> fmt::Debug for Made<C, F> {
@@ -31,7 +31,7 @@ impl<C: CongestionControl + 'static, F: Fn() -> C + Send + Sync> Factory for Mad
     }
 }
 
-/// A socket whose control a function makes.
+/// A socket whose control is created by a function.
 pub(crate) fn with<C: CongestionControl + 'static>(
     kind: SocketType,
     make: impl Fn() -> C + Send + Sync + 'static,
@@ -39,7 +39,7 @@ pub(crate) fn with<C: CongestionControl + 'static>(
     SocketConfig::with(kind, Arc::new(Made(make)))
 }
 
-/// A policy that never changes, without an opinion on anything that happens.
+/// A constant policy, regardless of events.
 #[derive(Clone, Debug)]
 struct Steady(Policy);
 
@@ -61,7 +61,7 @@ fn stream(bytes: u64) -> Work {
     Work { send_bytes: bytes, ..Work::default() }
 }
 
-/// Every 5 ms says how much has arrived here, and notes what the peer's control says.
+/// Reports every 5 ms how many packets have arrived here, and records the reports of the peer's control.
 #[derive(Debug)]
 struct Talker {
     heard: Arc<Mutex<Vec<Message>>>,
@@ -121,7 +121,7 @@ fn controls_talk_to_each_other_both_ways_when_their_timers_fire() {
     network.run_until(Instant::ORIGIN + 240 * MS);
     let heard = heard.map(|heard| heard.lock().expect("nobody panicked").clone());
     for heard in &heard {
-        // From 40 ms on, each 5 ms, and 10 ms under way.
+        // From 40 ms on, every 5 ms, and 10 ms in flight.
         assert!((36..=40).contains(&heard.len()), "{} messages", heard.len());
         assert!(heard.iter().all(|message| message.kind == 7 && message.body[1] == 0xdead_beef));
     }
@@ -187,7 +187,7 @@ fn an_end_acknowledges_as_its_control_says() {
         assert_eq!(network.node(SERVER).only().received, 1_456_000);
         stats(&network, SERVER).sent_acks
     };
-    // A thousand packets, one of the last 16 of which comes alone.
+    // A thousand packets, one of the last 16 of which arrives alone.
     assert!((500..=520).contains(&sent_acks(full(Some(2)))));
     assert!((125..=140).contains(&sent_acks(full(Some(8)))));
     let light = AckPolicy { light_after_packets: 4, ..AckPolicy::UDT };
@@ -197,7 +197,7 @@ fn an_end_acknowledges_as_its_control_says() {
     assert!(sent_acks(quick) > seldom);
 }
 
-/// Sends in rounds: what is lost waits until a round is over.
+/// Sends in rounds: lost packets wait until a round is over.
 #[derive(Debug)]
 struct Rounds {
     is_over: bool,
@@ -242,7 +242,7 @@ fn what_is_lost_is_withheld_as_long_as_the_control_says() {
     assert_eq!(network.node(SERVER).only().received, 146_000);
 }
 
-/// Says whatever it is made with, of everything too much.
+/// Returns its given policy, with every value excessive.
 #[derive(Debug)]
 struct Absurd {
     policy: Policy,
@@ -318,7 +318,7 @@ struct SlowStartTcp {
 
 impl CongestionControl for SlowStartTcp {
     fn policy(&self) -> Policy {
-        // As in libudt it leaves as it may, and is not spread over the round trip.
+        // As in libudt it is sent unpaced, and not spread over the round trip.
         Policy {
             acknowledge: AckPolicy { after_packets: Some(2), ..AckPolicy::UDT },
             window_packets: self.window,
@@ -374,14 +374,14 @@ fn the_authors_examples_are_ported_and_take_effect() {
         pair(1, Path::of(10 * MS), (tcp.clone(), stream(1 << 20)), (tcp.clone(), Work::default()));
     network.run_until(Instant::ORIGIN + 139 * MS);
     assert_eq!(stats(&network, CLIENT).sent_packets, 62);
-    // After a loss half of it goes on, one packet more a round trip.
+    // After a loss half of it remains, and grows by one packet a round trip.
     let forward = Link::ideal().delay(10 * MS).lose([65]);
     let path = Path { forward, reverse: Link::ideal().delay(10 * MS) };
     let mut network = pair(1, path, (tcp, stream(10 << 20)), (config(SocketType::Stream), Work::default()));
     network.run_until(Instant::ORIGIN + 300 * MS);
     let window = stats(&network, CLIENT).window_packets;
     assert!((16..60).contains(&window), "{window}");
-    // A packet each 120 us, whatever is lost.
+    // A packet every 120 us, regardless of losses.
     let forward = Link::ideal().delay(10 * MS).loss(0.05);
     let path = Path { forward, reverse: Link::ideal().delay(10 * MS) };
     let mut network =
@@ -398,7 +398,8 @@ fn the_authors_examples_are_ported_and_take_effect() {
     assert_eq!((after.spacing_ps.div_ceil(1_000_000), after.window_packets), (120, 8_192));
 }
 
-/// A message that libudt's programs send between their controls is taken, and ours have the form that theirs take.
+/// A message that libudt's programs exchange between their controls is accepted, and this crate's have the form that
+/// theirs accept.
 #[test]
 fn messages_have_libudts_form_on_the_wire() {
     let heard: Arc<Mutex<Vec<Message>>> = Arc::default();

@@ -1,4 +1,4 @@
-//! What congestion controls ask of the transport is done: messages, timers, and news of what arrived.
+//! Requests of congestion controls to the transport take effect: messages, timers, and samples of arrivals.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use units::Instant;
 use crate::line::{Host, MS, SECOND, Work, config};
 use crate::pair::{CLIENT, Path, SERVER, pair, run, stats};
 
-/// What a control heard, for the test to look at.
+/// Events that a control received, for inspection by the test.
 #[derive(Debug, Default)]
 struct Heard {
     messages: Vec<(Instant, Message)>,
@@ -23,13 +23,13 @@ struct Heard {
     reported: u64,
 }
 
-/// A control that says what it is given to say at its first timer, listens, and sends a window of 100 packets.
+/// A control that sends its given messages at its first timer, records events, and sends a window of 100 packets.
 #[derive(Debug)]
 struct Listener {
     heard: Arc<Mutex<Heard>>,
     to_say: Vec<Message>,
     timers: Vec<Instant>,
-    /// From then on what is lost may be sent again.
+    /// Time from which lost packets may be sent again.
     repeats_from: Instant,
     may_repeat: bool,
     reports: LossReports,
@@ -106,7 +106,7 @@ fn what_controls_say_to_each_other_arrives_and_their_timers_are_kept() {
     let message = |kind, words: u32| Message { kind, body: (0..words).collect() };
     let times = [100, 101, 350].map(|millis| Instant::ORIGIN + millis * MS);
     let (ours, theirs) = (Listeners::default(), Listeners::default());
-    // A body may be as long as a packet. What is longer is not sent.
+    // A body may be as long as a packet. Longer ones are not sent.
     let said = vec![message(1, 365), message(7, 364), message(0xfeff, 1)];
     let client = Listeners { timers: times.to_vec(), to_say: said, ..ours.clone() };
     let work = Work { send_bytes: 100_000, ..Work::default() };
@@ -116,7 +116,7 @@ fn what_controls_say_to_each_other_arrives_and_their_timers_are_kept() {
     assert_eq!(ours.heard.lock().expect("nobody panics with it").timers, times);
     let heard = theirs.heard.lock().expect("nobody panics with it");
     let at = times[0] + 5 * MS;
-    // The last one that was given to it is said first.
+    // The last given message is sent first.
     assert_eq!(heard.messages, [(at, message(0xfeff, 1)), (at, message(7, 364))]);
     assert_eq!(u64::from(heard.received), stats(&network, SERVER).received_packets);
     assert_eq!(stats(&network, CLIENT).absurd_policies, 1);
@@ -156,7 +156,8 @@ fn what_is_missing_is_not_reported_while_a_control_withholds_it_and_at_once_when
     assert_eq!((stats(&network, CLIENT).received_naks, client.heard.lock().unwrap().reported), (1, 3));
 }
 
-/// Sends for so long with a control over 20 Mbit/s and 40 ms that lose by chance; returns the use of the way.
+/// Sends for this many seconds with a control over 20 Mbit/s and 40 ms with random loss; returns the utilisation of
+/// the path.
 fn use_of_a_way(control: &str, loss: f64, seconds: u32) -> f64 {
     let forward = Link::ideal().delay(20 * MS).rate(20_000_000, 100_000).loss(loss);
     let path = Path { forward, reverse: Link::ideal().delay(20 * MS) };
@@ -172,7 +173,7 @@ fn use_of_a_way(control: &str, loss: f64, seconds: u32) -> f64 {
     (received(&network) - before) as f64 * 8.0 / f64::from(seconds) / (20e6 * 1_456.0 / 1_538.0)
 }
 
-/// A receiver whose control is another one tells what came behind a hole all the same: it is the transport that does.
+/// A receiver with another control still reports arrivals behind a hole: the transport does so.
 #[test]
 fn bbr_uses_a_way_that_loses_by_chance_because_it_hears_what_comes_behind_holes() {
     let (none, some) = (use_of_a_way("bbr", 0.0, 20), use_of_a_way("bbr", 0.005, 20));
@@ -185,8 +186,9 @@ pub(crate) fn built_in(control: &str, options: &str) -> SocketConfig {
     SocketConfig::with(SocketType::Stream, Arc::from(control))
 }
 
-/// Clients, each so many milliseconds from one server whose link has 50 Mbit/s; returns what each of them sent and the server
-/// received from it in the seconds from `from` to `to`. Units: bits per second, IP and UDP headers included.
+/// Clients, each at a delay of its own in milliseconds from one server whose link has 50 Mbit/s; returns for each of
+/// them the rate sent, and the rate received by the server, in the seconds from `from` to `to`. Units: bits per
+/// second, IP and UDP headers included.
 fn several(server: SocketConfig, client: &SocketConfig, delays: &[u32], from: u32, to: u32) -> Vec<[f64; 2]> {
     let mut network = Network::new(1);
     let work = Work { send_bytes: 1_000_000_000, ..Work::default() };

@@ -1,4 +1,4 @@
-//! What goes wrong around a connection: peers killed at every phase, clocks of their own, a PMTU black hole.
+//! Faults around a connection: peers killed in every phase, independent clocks, a PMTU black hole.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ fn impatient() -> SocketConfig {
     SocketConfig { silence, linger: SECOND * 20, ..config(SocketType::Stream) }
 }
 
-/// A network of two ends 5 ms apart, of which one is killed at a time: it neither hears nor says anything any more.
+/// A network of two ends 5 ms apart, of which one is killed at a time: it neither receives nor sends any more.
 fn killed(who: NodeId, at: Duration, work: [Work; 2]) -> Network<Host> {
     let mut network = Network::new(1);
     for (node, work) in [CLIENT, SERVER].into_iter().zip(work) {
@@ -28,7 +28,7 @@ fn killed(who: NodeId, at: Duration, work: [Work; 2]) -> Network<Host> {
     network
 }
 
-/// Returns how the only connection of an end came to its end, if there was one, within a minute; and when.
+/// Returns the reason and time of the end of an end's only connection, if there was one, within a minute.
 fn end_of(network: &mut Network<Host>, node: NodeId) -> Option<(CloseReason, Duration)> {
     while network.now() < Instant::ORIGIN + SECOND * 60 {
         let closed = network.node(node).seen.values().next().and_then(|seen| seen.closed);
@@ -42,7 +42,7 @@ fn end_of(network: &mut Network<Host>, node: NodeId) -> Option<(CloseReason, Dur
     None
 }
 
-/// Both ends have closed what they had, and nothing is left of it.
+/// Checks that both ends have closed their sockets, and nothing is left of them.
 fn is_clean(network: &mut Network<Host>, node: NodeId) {
     let ids: Vec<_> = network.node(node).seen.keys().copied().collect();
     network.act(node, |host, now, _| ids.iter().for_each(|id| host.endpoint.close(now, *id)));
@@ -108,7 +108,7 @@ fn a_client_that_is_killed_at_any_phase_is_noticed_and_others_are_served() {
     }
 }
 
-/// Both send at 0, both hear at 5, both hear the other's conclusion at 10.
+/// Both send at 0, both receive at 5, both receive the other's conclusion at 10.
 #[test]
 fn an_end_of_a_rendezvous_that_is_killed_at_any_phase_is_noticed() {
     let sends = || Work { send_bytes: 50_000_000, ..Work::default() };
@@ -131,7 +131,7 @@ fn an_end_of_a_rendezvous_that_is_killed_at_any_phase_is_noticed() {
     }
 }
 
-/// What a killed end comes back with is another one: its old connection neither takes its packets nor stops them.
+/// A killed end returns as a new one: its old connection neither takes its packets nor stops them.
 #[test]
 fn a_client_that_comes_back_from_its_old_port_is_served_beside_what_is_left_of_it() {
     let mut network =
@@ -169,7 +169,7 @@ fn clocks_that_show_different_times_at_different_speeds_change_nothing() {
     }
 }
 
-/// Packets tell the time in 32 bits of microseconds, which are over after 71 minutes and 35 seconds.
+/// Timestamps of packets are 32 bits of microseconds, which wrap after 71 minutes and 35 seconds.
 #[test]
 fn the_wires_clock_wraps_and_nothing_depends_on_it() {
     let (mut client, _, id, _, _) = connected();
@@ -186,7 +186,7 @@ fn the_wires_clock_wraps_and_nothing_depends_on_it() {
     }
     assert_eq!(told[0], 4_294_000_000);
     assert_eq!(told.last(), Some(&32_704));
-    // And a connection that begins to send after that time does so as every other.
+    // A connection that begins to send after that time works like any other.
     let kind = SocketType::Stream;
     let mut network =
         pair(1, Path::of(5 * MS), (config(kind), Work::default()), (config(kind), Work::default()));
@@ -202,7 +202,7 @@ fn the_wires_clock_wraps_and_nothing_depends_on_it() {
     }
 }
 
-/// Packets of more than 1,028 bytes vanish from the first half second on, without a word of it.
+/// Packets of more than 1,028 bytes vanish from the first half second on, without an ICMP message.
 fn black_hole() -> Link {
     Link::ideal().delay(5 * MS).mtu_from(Instant::ORIGIN + SECOND / 2, 1_000).rate(20_000_000, 200_000)
 }
@@ -221,7 +221,7 @@ fn a_black_hole_is_named_and_ends_the_connection() {
     assert!(events.contains(&Event::PmtuBlackHole { packet_bytes: 1_500 }), "{events:?}");
     network.run_for(SECOND);
     assert_eq!(network.node(SERVER).only().closed, Some(CloseReason::ByPeer));
-    // Smaller packets carry what is left.
+    // Smaller packets get through.
     let small = SocketConfig { packet_bytes: 1_000, ..config(kind) };
     let again = network.act(CLIENT, |host, now, _| {
         host.work = Work { send_bytes: 1_000_000, ..Work::default() };

@@ -1,4 +1,5 @@
-//! Clients that shake hands and say nothing more, or shake hands anew: each holds a bounded place for a bounded time.
+//! Clients that send nothing after their handshake, or repeat it: each holds a bounded number of slots for a bounded
+//! time.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -11,21 +12,21 @@ use crate::line::{SECOND, config};
 use crate::pair::{control, endpoint, hear_at, said_at};
 
 const START: Instant = Instant::ORIGIN;
-/// How long a listener keeps a connection whose peer says nothing after its handshake.
+/// Time for which a listener keeps a connection without any packet after the handshake.
 const HALF_OPEN: Duration = Duration::from_secs(5);
 
 fn neighbour(host: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, host], port))
 }
 
-/// A server with places for so many clients that are not accepted yet.
+/// A server with slots for this many clients that are not accepted yet.
 fn server(backlog: usize) -> Endpoint {
     let mut server = endpoint(2);
     server.listen(config(SocketType::Stream), backlog).expect("the only listener");
     server
 }
 
-/// Returns the only handshake among what is said to a client.
+/// Returns the only handshake among the datagrams to a client.
 fn answer(said: &[Vec<u8>]) -> Handshake {
     let handshakes: Vec<Handshake> = said
         .iter()
@@ -38,7 +39,7 @@ fn answer(said: &[Vec<u8>]) -> Handshake {
     handshakes[0]
 }
 
-/// What a client says with its cookie.
+/// Returns a client's handshake with its cookie.
 fn conclusion(now: Instant, server: &mut Endpoint, from: SocketAddr, socket: u32, first: u64) -> Handshake {
     let asking = Handshake {
         version: 4,
@@ -60,12 +61,12 @@ fn conclusion(now: Instant, server: &mut Endpoint, from: SocketAddr, socket: u32
 fn shake(now: Instant, server: &mut Endpoint, from: SocketAddr, socket: u32, first: u64) -> Option<SocketId> {
     let concluding = conclusion(now, server, from, socket, first);
     hear_at(now, server, from, &[control(SocketId(0), Body::Handshake(concluding))]);
-    // A place may have been made: then somebody else hears a farewell.
+    // A slot may have been freed: another client then receives a shutdown.
     let answer = answer(&said_at(now, server, &mut Vec::new()));
     (answer.request == Request::Conclude).then_some(answer.socket)
 }
 
-/// Says that the client is there.
+/// Sends a packet of the client.
 fn speak(now: Instant, server: &mut Endpoint, from: SocketAddr, to: SocketId) {
     hear_at(now, server, from, &[control(to, Body::KeepAlive)]);
 }
@@ -101,7 +102,7 @@ fn a_client_is_accepted_when_it_says_its_first_word_however_late_in_time() {
         let again = control(SocketId(0), Body::Handshake(concluding));
         hear_at(START, &mut server, from, std::slice::from_ref(&again));
         let socket = answer(&said_at(START, &mut server, &mut Vec::new())).socket;
-        // One whose answers were lost asks again, and has its time from then on.
+        // A client whose answers were lost repeats its handshake, and its time restarts.
         if let Some(after) = asks_again {
             said_at(START + after, &mut server, &mut Vec::new());
             hear_at(START + after, &mut server, from, &[again]);
@@ -130,7 +131,7 @@ fn a_neighbour_with_many_half_open_connections_gives_way_to_one_with_fewer() {
         assert_eq!((server.endpoint_stats().displaced, server.socket_count()), (displaced, 4));
         speak(START, &mut server, from, socket);
     }
-    // Two places each for the first and the others together; who has one has no right to another's.
+    // Two slots each for the first and the others together; a client with one has no claim to another's.
     assert_eq!(
         shake(START, &mut server, neighbour(2, 2), 51, 9),
         None,
@@ -140,7 +141,7 @@ fn a_neighbour_with_many_half_open_connections_gives_way_to_one_with_fewer() {
     assert_eq!(shake(START, &mut server, neighbour(5, 1), 53, 9), None, "none against one");
     let stats = server.endpoint_stats();
     assert_eq!((stats.displaced, stats.refused, stats.half_open), (3, 3, 0));
-    // Its oldest stays, and is served as soon as it speaks.
+    // Its oldest stays, and is served as soon as it sends.
     speak(START, &mut server, neighbour(1, 1), first[0]);
     assert!(core::iter::from_fn(|| server.accept()).any(|socket| socket == first[0]));
     said_at(START + HALF_OPEN, &mut server, &mut Vec::new());
@@ -167,7 +168,8 @@ fn a_peer_that_begins_anew_ends_its_old_connection_and_the_owner_learns_it() {
     assert_eq!((server.ended(old), server.ended(new)), (Some(CloseReason::Replaced), None));
     speak(START + SECOND, &mut server, from, new);
     assert_eq!(server.accept(), Some(new));
-    // A copy of the old handshake that was on its way for long, and a packet of the old connection, change nothing.
+    // A copy of the old handshake that was delayed in the network, and a packet of the old connection, change
+    // nothing.
     hear_at(START + SECOND * 2, &mut server, from, &[control(SocketId(0), Body::Handshake(old_conclusion))]);
     speak(START + SECOND * 2, &mut server, from, old);
     server.close(START + SECOND * 2, old);
@@ -201,7 +203,7 @@ fn a_client_that_begins_anew_again_and_again_holds_one_place() {
     assert_eq!((server.socket_count(), server.endpoint_stats().half_open), (0, 2));
 }
 
-/// What arrived before anybody had time to accept it is not lost by the end of its connection.
+/// Data that arrived before the connection was accepted are not lost by its end.
 #[test]
 fn what_a_client_sent_before_it_was_accepted_can_be_read_after_its_end() {
     let mut server = server(2);

@@ -1,4 +1,4 @@
-//! How two ends find together, whatever is lost on the way.
+//! Connection setup under losses.
 
 use core::time::Duration;
 
@@ -116,7 +116,8 @@ fn two_ends_meet_whoever_begins() {
     }
 }
 
-/// One end stands, the other missed its conclusion and asks again: the answer has the number of the first packet to come.
+/// One end is connected, the other missed its conclusion and asks again: the answer has the number of the next
+/// packet.
 #[test]
 fn a_rendezvous_whose_conclusion_is_lost_stands_on_the_right_numbers() {
     let mut network = Network::new(3);
@@ -152,7 +153,7 @@ fn a_rendezvous_stands_at_a_port_with_a_listener() {
     network.act(CLIENT, |host, now, _| host.rendezvous(now, SERVER, config(kind)));
     network.act(SERVER, |host, now, _| host.rendezvous(now, CLIENT, config(kind)));
     network.run_until(Instant::ORIGIN + SECOND);
-    // And the listeners go on to listen.
+    // And the listeners continue to listen.
     network.act(SERVER, |host, now, _| host.connect(now, CLIENT, config(kind)));
     network.run_until(Instant::ORIGIN + SECOND * 2);
     for node in [CLIENT, SERVER] {

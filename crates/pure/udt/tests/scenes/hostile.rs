@@ -1,4 +1,4 @@
-//! What strangers send changes nothing, is counted, and gets no more out than they put in.
+//! Datagrams of strangers change nothing, are counted, and get no larger answers than they sent.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -15,10 +15,10 @@ use crate::line::{MS, address, config};
 use crate::pair::{SERVER, connected, connected_by, control, endpoint, hear, hear_at, said, said_at};
 
 const STRANGER: NodeId = NodeId(66);
-/// Marks the first word of a range in a list of losses.
+/// Marks the first word of a range in a loss list.
 const RANGE: u32 = 1 << 31;
 
-/// Everything that could end, stall or mislead a connection, from an address that is not its peer's.
+/// All packets that could end, stall or mislead a connection, from an address that is not its peer's.
 #[test]
 fn a_stranger_cannot_end_or_disturb_a_connection_of_others() {
     let (mut client, mut server, id, socket, from) = connected();
@@ -63,7 +63,7 @@ fn a_stranger_cannot_end_or_disturb_a_connection_of_others() {
     assert!(out[..5_000].iter().all(|byte| *byte == 5));
 }
 
-/// A client is refused, and a rendezvous met, by whom they look for and nobody else.
+/// A client is refused, and a rendezvous met, only by the intended peer.
 #[test]
 fn a_stranger_answers_nobody_who_looks_for_another() {
     for is_rendezvous in [false, true] {
@@ -142,8 +142,8 @@ fn strangers_get_no_more_than_they_gave_and_nothing_is_kept_of_them() {
     assert_eq!(server.socket_count(), 0);
 }
 
-/// Whatever a stranger sends, made up or copied with bits turned, to whatever there is at a port: it gets no more bytes back
-/// than it sent, and nobody else gets any.
+/// Any datagram of a stranger, forged or copied with flipped bits, to any socket of a port: it gets no more bytes
+/// back than it sent, and no other address gets any.
 #[test]
 fn nobody_is_answered_with_more_than_was_sent_before_a_cookie_came_back() {
     let mut random = Random::new(13);
@@ -196,7 +196,7 @@ fn what_is_kept_of_strangers_is_bounded_however_many_there_are() {
     let from =
         |client: u16| SocketAddr::from(([10, 1, client.to_be_bytes()[0], client.to_be_bytes()[1]], 9_000));
     let asked = control(SocketId(0), Body::Handshake(handshake(Request::Connect, 9)));
-    // Nobody has time to answer: most get none.
+    // The application does not accept: most get no answer.
     for client in 0..5_000 {
         hear(&mut server, from(client), std::slice::from_ref(&asked));
     }
@@ -215,7 +215,7 @@ fn what_is_kept_of_strangers_is_bounded_however_many_there_are() {
         assert_eq!(said(&mut server, &mut Vec::new()).len(), 1, "accepted or refused");
     }
     assert_eq!((server.socket_count(), server.endpoint_stats().refused), (8, 992));
-    // Those that were there stay silent, and are given up: their places are free again as soon as somebody looks.
+    // The half-open ones stay silent, and are given up: their slots are free again at the next check.
     let later = Instant::ORIGIN + Duration::from_secs(60);
     for second in 0..=60 {
         said_at(Instant::ORIGIN + Duration::from_secs(second), &mut server, &mut Vec::new());
@@ -227,7 +227,7 @@ fn what_is_kept_of_strangers_is_bounded_however_many_there_are() {
     assert_eq!(server.socket_count(), 0);
 }
 
-/// A conclusion that was held back, or is replayed, within the time of its cookie.
+/// A conclusion that was delayed, or is replayed, within the lifetime of its cookie.
 #[test]
 fn a_copy_of_an_old_handshake_makes_no_second_connection() {
     let (mut client, mut server) = (endpoint(1), endpoint(2));
@@ -252,7 +252,7 @@ fn a_copy_of_an_old_handshake_makes_no_second_connection() {
     assert_eq!((server.socket_count(), server.accept()), (0, None));
 }
 
-/// Whole machines fed with anything: bytes by chance, and real packets with bits turned, at any time.
+/// Whole machines fed with arbitrary input: random bytes, and real packets with flipped bits, at any time.
 #[test]
 fn nothing_that_arrives_breaks_an_endpoint() {
     let mut random = Random::new(11);
@@ -278,7 +278,7 @@ fn nothing_that_arrives_breaks_an_endpoint() {
                 bytes[bit / 8] ^= 1 << (bit % 8);
             }
             bytes.truncate(usize::try_from(random.below(bytes.len() as u64 + 1)).unwrap().max(12));
-            // The destination stays right, or hardly anything would get further.
+            // The destination stays valid, or hardly any packet would be processed further.
             if bytes.len() >= 16 {
                 bytes[12..16].copy_from_slice(&socket.0.to_be_bytes());
             }
@@ -289,7 +289,7 @@ fn nothing_that_arrives_breaks_an_endpoint() {
     }
 }
 
-/// Both ends of connections, between them somebody who turns bits, repeats, holds back, drops, and lets time pass.
+/// Both ends of connections, with a node between them that flips bits, repeats, delays, drops, and lets time pass.
 #[test]
 fn whatever_happens_between_them_breaks_neither_end() {
     let mut random = Random::new(12);
@@ -304,7 +304,7 @@ fn whatever_happens_between_them_breaks_neither_end() {
             now += Duration::from_micros(1 << random.below(25));
             for (end, (endpoint, socket)) in ends.iter_mut().enumerate() {
                 let bytes = vec![9; usize::try_from(random.below(9_000)).expect("it is small")];
-                // What is not queued is no matter here: ends may be closed already.
+                // Refused calls do not matter here: ends may be closed already.
                 let lifetime = (random.below(2) == 0).then(|| now + Duration::from_millis(random.below(500)));
                 let _ = endpoint.send(*socket, &bytes);
                 let _ = endpoint.send_message(*socket, &bytes, random.below(2) == 0, lifetime);
@@ -322,7 +322,8 @@ fn whatever_happens_between_them_breaks_neither_end() {
                 if random.below(4) > 0 {
                     in_transit.swap_remove(at);
                 }
-                // Where it is for stays right, or hardly anything would get further; so does a shutdown's type.
+                // The destination stays valid, or hardly any packet would be processed further; so does a shutdown's
+                // type.
                 let places = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23, 28, 29, 30, 31];
                 let place = places[usize::try_from(random.below(20)).expect("it is small")];
                 if let Some(byte) = bytes.get_mut(place).filter(|_| random.below(2) == 0) {
@@ -336,7 +337,7 @@ fn whatever_happens_between_them_breaks_neither_end() {
             assert!(stats.is_none_or(|stats| stats.received_packets + stats.sent_packets > 0));
             endpoint.close(now, *socket);
         }
-        // Everything ends, whatever was told: the silent peer after its time, the closed socket after it lingered.
+        // Everything ends in any case: the silent peer after its timeout, the closed socket after its linger time.
         for end in [now + Duration::from_secs(200), now + Duration::from_secs(400)] {
             for (endpoint, _) in &mut ends {
                 said_at(end, endpoint, &mut Vec::new());
@@ -351,7 +352,7 @@ fn whatever_happens_between_them_breaks_neither_end() {
 fn a_message_that_is_given_up_takes_nothing_of_the_next() {
     let mut messages = config(SocketType::Datagram);
     messages.first_sequence = Some(100);
-    // The first message had the packets 100 and 101, of which none came; the second is packet 102.
+    // The first message had the packets 100 and 101, neither of which arrived; the second is packet 102.
     let body = Body::DropMessage {
         message: MessageNumber::FIRST,
         first: Sequence::of(100),
@@ -373,7 +374,8 @@ fn a_message_that_is_given_up_takes_nothing_of_the_next() {
     }
 }
 
-/// A peer may say anything in the name of its control: its own kind of messages with nonsense in them, and those of others.
+/// A peer may send anything in the name of its control: valid kinds of messages with invalid contents, and other
+/// kinds.
 #[test]
 fn whatever_a_peers_control_says_breaks_no_end() {
     let options = |name| if ["fixed", "rbudp", "tsunami", "gtp"].contains(&name) { "rate=100m" } else { "" };
@@ -401,7 +403,7 @@ fn whatever_a_peers_control_says_breaks_no_end() {
             let (end, target, source) =
                 if to_client { (&mut client, id, address(SERVER)) } else { (&mut server, socket, from) };
             hear_at(now, end, source, &[control(target, body)]);
-            // What both ends say gets through, but for one in ten.
+            // Datagrams of both ends get through, except for one in ten.
             for bytes in said_at(now, &mut client, &mut Vec::new()) {
                 if random.chance(0.9) {
                     hear_at(now, &mut server, from, &[bytes]);

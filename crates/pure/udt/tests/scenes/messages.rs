@@ -1,4 +1,4 @@
-//! Messages arrive whole, in their order where that is asked for, and are given up when their time is over.
+//! Messages arrive complete, in order if requested, and are given up after their deadline.
 
 use core::time::Duration;
 
@@ -53,7 +53,7 @@ fn sizes_at_the_edges_arrive() {
 
 #[test]
 fn what_is_late_is_given_up_and_both_ends_say_so() {
-    // A way of 10 Mbit/s for messages of 8 Mbit, each worth sending for 300 ms: three in eight could arrive.
+    // A path of 10 Mbit/s for messages of 8 Mbit, each with a lifetime of 300 ms: three in eight could arrive.
     let forward = Link::ideal().delay(20 * MS).rate(10_000_000, 50_000).loss(0.02);
     let path = Path { forward, reverse: Link::ideal().delay(20 * MS) };
     let network = play(6, path, messages(250, 4_000, Some(300 * MS), false));
@@ -61,7 +61,7 @@ fn what_is_late_is_given_up_and_both_ends_say_so() {
     let (sent, expired, arrived) = (250, client.expired.len(), server.messages.len());
     assert!(expired > 0, "the scene is about messages that are late");
     assert!(arrived > 40, "{arrived} arrived");
-    // A message may arrive as a whole although its sender, which heard of that too late, gave it up.
+    // A message may arrive completely although its sender, which learned of that too late, gave it up.
     let given_up = stats(&network, SERVER).given_up_messages as usize;
     assert_eq!(arrived + given_up, sent, "{expired} expired");
     assert!(given_up <= expired, "{given_up} of {expired}");

@@ -1,4 +1,4 @@
-//! A client and a server, and the way between them.
+//! A client and a server, and the path between them.
 
 use core::net::SocketAddr;
 
@@ -25,7 +25,7 @@ impl Path {
     }
 }
 
-/// Lets a client do its work with a server that listens.
+/// Runs a client's work with a server that listens.
 pub(crate) fn pair(
     seed: u64,
     path: Path,
@@ -44,7 +44,7 @@ pub(crate) fn pair(
     network
 }
 
-/// Runs until both ends have closed, or have nothing to do any more, at most for so many seconds of the network.
+/// Runs until both ends have closed, or have nothing to do any more, at most for this many seconds of the network.
 pub(crate) fn run(network: &mut Network<Host>, seconds: u32) {
     let end = Instant::ORIGIN + SECOND * seconds;
     while network.now() < end {
@@ -64,7 +64,7 @@ pub(crate) fn stats(network: &Network<Host>, node: NodeId) -> Stats {
     host.endpoint.stats(host.only_id()).expect("the connection is still there")
 }
 
-/// Lets a client and a server talk directly until neither has anything to say; returns the client's events.
+/// Exchanges datagrams between a client and a server until neither has any to send; returns the client's events.
 pub(crate) fn shake_hands(
     client: &mut Endpoint,
     server: &mut Endpoint,
@@ -83,12 +83,12 @@ pub(crate) fn shake_hands(
     }
 }
 
-/// Returns what an endpoint has to send at the beginning.
+/// Returns the datagrams that an endpoint sends at the beginning.
 pub(crate) fn said(endpoint: &mut Endpoint, events: &mut Vec<Event>) -> Vec<Vec<u8>> {
     said_at(Instant::ORIGIN, endpoint, events)
 }
 
-/// Returns what an endpoint has to send now.
+/// Returns the datagrams that an endpoint sends now.
 pub(crate) fn said_at(now: Instant, endpoint: &mut Endpoint, events: &mut Vec<Event>) -> Vec<Vec<u8>> {
     let mut said = Vec::new();
     loop {
@@ -113,7 +113,7 @@ pub(crate) fn hear_at(now: Instant, endpoint: &mut Endpoint, from: SocketAddr, d
     }
 }
 
-/// Makes an endpoint of its own chance.
+/// Creates an endpoint with a seed.
 pub(crate) fn endpoint(seed: u64) -> Endpoint {
     Endpoint::new(&EndpointConfig { seed, secret: [9; 16] })
 }

@@ -1,6 +1,7 @@
 //! Peculiarities of libudt that a peer shows, packet by packet: what is matched, tolerated or done better.
 //!
-//! `docs/protocol/udt.md` lists all of them with their tests; those with scenes of their own are beside this file.
+//! `docs/protocol/udt.md` lists all of them with their tests; those with scenes of their own are in the neighbouring
+//! files.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -20,7 +21,7 @@ fn client_address() -> SocketAddr {
     address(NodeId(10))
 }
 
-/// Returns what an endpoint has to send now that is a handshake.
+/// Returns the handshakes that an endpoint sends now.
 fn handshakes(now: Instant, endpoint: &mut Endpoint) -> Vec<Handshake> {
     let said = said_at(now, endpoint, &mut Vec::new());
     said.iter().filter_map(|bytes| handshake(bytes)).collect()
@@ -50,7 +51,7 @@ fn ack(number: u32, next: Sequence, window_packets: u32) -> Body<'static> {
     Body::Ack(Ack { number, next, progress: Some(progress), seen: None })
 }
 
-/// A client and a listener's conclusion for it, which has not reached it.
+/// Returns a client and a listener's conclusion for it, which has not reached it.
 fn almost_connected(server: &mut Endpoint) -> (Endpoint, SocketId, Vec<u8>) {
     let mut client = endpoint(1);
     server.listen(config(SocketType::Stream), 8).expect("the only listener");
@@ -89,7 +90,7 @@ fn both_directions_begin_with_the_clients_number() {
     }
 }
 
-/// libudt's answer to a conclusion that comes again promises another window than the first one.
+/// libudt's answer to a repeated conclusion promises another window than the first one.
 #[test]
 fn an_answer_that_comes_again_says_the_same_and_another_window_in_it_changes_nothing() {
     let mut server = endpoint(2);
@@ -131,7 +132,7 @@ fn a_client_whose_cookie_has_died_asks_for_a_new_one() {
     assert_eq!(handshakes(now, &mut client)[0].cookie, 78);
 }
 
-/// A libudt peer knows its own connection some milliseconds late: what is said to it before is lost.
+/// A libudt peer knows its own connection some milliseconds late: earlier packets to it are lost.
 #[test]
 fn what_is_lost_right_after_the_handshake_is_asked_for_by_a_probe() {
     let deaf =
@@ -148,11 +149,11 @@ fn what_is_lost_right_after_the_handshake_is_asked_for_by_a_probe() {
         assert_eq!(stats(&network, node).timeouts, 0);
     }
     assert!(stats(&network, CLIENT).retransmitted_packets > 0, "the scene is about packets that are lost");
-    // A connection is accepted once its client was heard, so a server says nothing to one that cannot hear yet.
+    // A connection is accepted once its client was received, so a server sends nothing to a client that is not ready.
     assert_eq!(stats(&network, SERVER).retransmitted_packets, 0);
 }
 
-/// libudt looks at an idle connection each 100 ms, and acknowledges the end of a flight so late.
+/// libudt checks an idle connection every 100 ms, and acknowledges the end of a flight that late.
 #[test]
 fn a_late_acknowledgement_is_not_taken_for_a_long_way() {
     let (mut client, _, id, _, _) = connected();
@@ -169,7 +170,7 @@ fn a_late_acknowledgement_is_not_taken_for_a_long_way() {
 fn any_packet_shows_that_the_peer_is_alive() {
     for body in [Body::KeepAlive, Body::CongestionWarning, Body::Unknown { kind: 9 }] {
         let (mut client, _, id, _, _) = connected();
-        // Without the four bytes behind the header, and with a time that libudt never tells.
+        // Without the four bytes behind the header, and with a timestamp that libudt never sends.
         let mut bytes = control(id, body);
         bytes.truncate(16);
         bytes[8..12].copy_from_slice(&[1, 2, 3, 4]);
@@ -196,7 +197,7 @@ fn every_full_acknowledgement_is_answered_and_no_light_one() {
     let first = data(&sent)[0].sequence;
     let next = Sequence::of(u64::from(first.word()) + 1);
     let light = Body::Ack(Ack { number: 0, next, progress: None, seen: None });
-    // The same one again, and all within no time.
+    // The same one repeated, and all at one time.
     let heard = [ack(1, next, 100), light, ack(2, next, 100), ack(2, next, 100)];
     hear(&mut client, address(SERVER), &heard.map(|body| control(id, body)));
     let said = said(&mut client, &mut Vec::new());
@@ -204,7 +205,8 @@ fn every_full_acknowledgement_is_answered_and_no_light_one() {
     assert_eq!(told(&said), expected);
 }
 
-/// A libudt peer makes readable what it acknowledges in full; the rest of what came it throws away when it hears farewell.
+/// A libudt peer makes readable what it acknowledges in full; on a shutdown it discards the other packets that
+/// arrived.
 #[test]
 fn a_light_acknowledgement_is_no_reason_to_say_farewell() {
     let (mut client, _, id, _, _) = connected();
@@ -227,13 +229,13 @@ fn a_light_acknowledgement_is_no_reason_to_say_farewell() {
     assert_eq!(events, [Event::Closed(CloseReason::Local)]);
 }
 
-/// libudt's senders go on only when an acknowledgement advances.
+/// libudt's senders continue only when an acknowledgement advances.
 #[test]
 fn a_window_that_opens_is_taken_at_once_also_by_an_acknowledgement_that_does_not_advance() {
     let (mut client, _, id, _, _) = connected();
     client.send(id, &[7; 100_000]).expect("it is connected");
     let first = u64::from(data(&said(&mut client, &mut Vec::new()))[0].sequence.word());
-    // Two packets may ask for room, and the peer drops them without a word.
+    // Two packets may probe for room, and the peer drops them silently.
     let sent = client.stats(id).expect("it is connected").sent_packets;
     let next = Sequence::of(first + sent);
     let now = Instant::ORIGIN + MS;
@@ -270,7 +272,8 @@ fn who_gives_up_a_peer_says_farewell_all_the_same() {
     assert_eq!(told(&last), [Body::Shutdown]);
 }
 
-/// UDT counts 28 bytes of headers whatever the IP version; packets over IPv6 would become 20 larger than the way carries.
+/// UDT counts 28 bytes of headers for both IP versions; packets over IPv6 would become 20 larger than the path
+/// carries.
 #[test]
 fn packets_over_ipv6_are_no_larger_than_was_said() {
     let (there, here): (SocketAddr, SocketAddr) =
@@ -293,7 +296,7 @@ fn packets_over_ipv6_are_no_larger_than_was_said() {
     }
 }
 
-/// In a rendezvous libudt sends packets as large as its peer announced, whatever it announced itself.
+/// In a rendezvous libudt sends packets as large as its peer announced, regardless of its own size.
 #[test]
 fn who_meets_takes_packets_of_the_size_it_announced_and_sends_none_larger_than_either() {
     let of = |packet_bytes| SocketConfig { packet_bytes, ..config(SocketType::Stream) };
@@ -319,7 +322,7 @@ fn who_meets_takes_packets_of_the_size_it_announced_and_sends_none_larger_than_e
     assert_eq!(sent.iter().map(Vec::len).max(), Some(1_000 - 28));
     hear_at(now, &mut one, at_other, &sent);
     assert_eq!(one.receive(id, &mut [0; 9_000]), 5_000);
-    // What a libudt peer would send.
+    // A packet as a libudt peer would send it.
     other.send(peer, &[9; 100]).expect("they have met");
     let small = said_at(now, &mut other, &mut Vec::new());
     let first =
@@ -330,7 +333,7 @@ fn who_meets_takes_packets_of_the_size_it_announced_and_sends_none_larger_than_e
     assert_eq!(one.receive(id, &mut [0; 9_000]), 1_456);
 }
 
-/// Nothing that leaves here is what libudt ends a connection for: acknowledgements and reports of what was never sent.
+/// No packet sent here makes libudt end a connection: acknowledgements and reports of packets that were never sent.
 #[test]
 fn nothing_is_said_that_a_libudt_peer_would_break_on() {
     for (seed, kind) in [(3, SocketType::Stream), (4, SocketType::Datagram)] {

@@ -1,4 +1,4 @@
-//! Streams arrive whole and in order, whatever the way does to their packets.
+//! Streams arrive complete and in order, regardless of the path's effects on their packets.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ fn stream(bytes: u64) -> Work {
     Work { send_bytes: bytes, closes: true, ..Work::default() }
 }
 
-/// Sends so many bytes over a way; all of them arrive, in order, and both ends know that it is over.
+/// Sends this many bytes over a path; all of them arrive, in order, and both ends know that the stream has ended.
 fn arrives(seed: u64, path: Path, bytes: u64) -> sim::Network<crate::line::Host> {
     let kind = SocketType::Stream;
     let mut network = pair(seed, path, (config(kind), stream(bytes)), (config(kind), Work::default()));
@@ -126,7 +126,7 @@ fn a_lost_tail_does_not_wait_for_the_long_timeout() {
 
 #[test]
 fn a_lost_report_is_repeated() {
-    // One packet, and the first three datagrams that the server sends after it was seen to be missing.
+    // One packet, and the first three datagrams that the server sends after it was found missing.
     let path = Path {
         forward: Link::ideal().delay(5 * MS).lose([10]),
         reverse: Link::ideal().delay(5 * MS).lose([2, 3, 4]),
@@ -143,7 +143,7 @@ fn a_bottleneck_is_filled_without_a_collapse() {
     assert!(done < Instant::ORIGIN + 2_000 * MS, "{done:?}");
 }
 
-/// Has 50 packets in flight, and keeps every round trip that it hears of.
+/// A control with 50 packets in flight that records every round trip.
 #[derive(Clone, Default, Debug)]
 struct Listening(Arc<Mutex<Vec<Duration>>>);
 
@@ -179,7 +179,7 @@ fn a_round_trip_is_the_ways_and_not_the_timers() {
     run(&mut network, 60);
     let heard = heard.0.lock().unwrap();
     assert!(heard.len() > 50, "{}", heard.len());
-    // How long an acknowledgement was withheld is told in whole microseconds.
+    // The delay of an acknowledgement is reported in whole microseconds.
     let odd: Vec<&Duration> =
         heard.iter().filter(|sample| **sample < 10 * MS || **sample >= 10 * MS + MS / 1_000).collect();
     assert!(odd.is_empty(), "{odd:?}");

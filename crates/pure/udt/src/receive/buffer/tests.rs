@@ -1,4 +1,4 @@
-//! Streams and messages put together from packets in any order.
+//! Streams and messages assembled from packets in any order.
 
 use wire::udt::{Sequence, SocketId};
 
@@ -63,7 +63,7 @@ fn a_full_buffer_takes_two_packets_more_and_tells_two() {
     let mut out = [0; 100];
     assert_eq!(buffer.read_stream(&mut out), 100);
     assert_eq!(buffer.window(), 8);
-    // Around the ring's end.
+    // Across the ring's end.
     assert_eq!(place(&mut buffer, 34, 10), Placed::New);
     assert_eq!(place(&mut buffer, 35, 7), Placed::New);
     let mut out = [0; 300];
@@ -117,7 +117,7 @@ fn a_message_that_is_given_up_leaves_nothing_behind() {
     assert_eq!(take(&mut buffer).unwrap(), [3; 4]);
     assert_eq!((buffer.next(), buffer.window(), buffer.messages_given_up()), (ORIGIN + 4, 32, 1));
     assert!(!buffer.give_up(MessageNumber::from_word(1), ORIGIN + 1..ORIGIN + 3));
-    // One that never came at all.
+    // A message of which no packet arrived.
     assert!(buffer.give_up(MessageNumber::from_word(3), ORIGIN + 6..ORIGIN + 8));
     assert_eq!(buffer.missing().iter().collect::<Vec<_>>(), [ORIGIN + 4..ORIGIN + 6]);
     assert_eq!(buffer.place(ORIGIN + 6, &data(&[6; 4], piece(Piece::First, 3, true))), Placed::Duplicate);
