@@ -1,28 +1,29 @@
-//! BBR, version 3: sends as fast as the way is seen to deliver, with little more on its way than that fills.
+//! BBR, version 3: sends at the measured delivery rate of the path, with little more in flight than fills it.
 //!
-//! It knows the way by two numbers, the rate at which it delivers and its shortest round trip, and looks for news of
-//! them in turn: for more rate each two or three seconds, for a shorter round trip each five. Losses bound what is in
-//! flight only where they are more than two in a hundred.
+//! Its model of the path has two values, the delivery rate and the minimum round trip, which it probes in turn: for
+//! more rate every two or three seconds, for a shorter round trip every five. Losses limit the packets in flight only
+//! above two in a hundred.
 //!
 //! | from | to | when |
 //! |---|---|---|
-//! | startup | drain | three rounds brought less than a quarter more, or one lost more than 2 % in six places |
-//! | drain | down | in flight is what fills the way, or three rounds are over |
-//! | down | cruise | in flight is what fills the way, and 15 % below what was too much |
+//! | startup | drain | three rounds brought less than a quarter more, or one lost more than 2 % in six ranges |
+//! | drain | down | the packets in flight just fill the path, or three rounds are over |
+//! | down | cruise | the packets in flight just fill the path, and are 15 % below the last excess |
 //! | down, cruise | refill | two to three seconds, or as many rounds as Reno would take, have passed |
 //! | refill | up | a round is over |
-//! | up | down | three rounds brought no more, or it was too much, or as much as was too much the last time |
+//! | up | down | three rounds brought no more, or losses were excessive, or the last excess is reached |
 //! | each | round trip | five seconds brought no shorter one |
-//! | round trip | cruise, or startup | half of what fills the way was in flight for 200 ms and a round |
+//! | round trip | cruise, or startup | half of what fills the path was in flight for 200 ms and a round |
 //!
 //! Source: draft-ietf-ccwg-bbr-06. What differs:
 //!
-//! - What a loss report shows to have arrived makes a sample, as an acknowledgement does: UDT has no selective ones.
-//! - Losses of up to 2 % in a round do not narrow what is sent between two tries for more, as they do not end a try either.
-//!   By the draft any loss does, which costs a fifth of the rate where one packet in a hundred is lost by chance; `strict=1`
-//!   does so, too.
+//! - Packets that a loss report shows to have arrived make a sample, as an acknowledgement does: UDT has no selective
+//!   ones.
+//! - Losses of up to 2 % in a round do not reduce the rate between two probes for more, as they do not end a probe
+//!   either. By the draft any loss does, which costs a fifth of the rate where one packet in a hundred is lost by
+//!   chance; `strict=1` follows the draft.
 //! - A round's fastest sample decides whether the rate still grows, not the one at its end: acknowledgements are coarse.
-//! - The window is raised from one packet after a timeout and not restored, and no loss is ever found to have been none.
+//! - The window is raised from one packet after a timeout and not restored, and no loss is ever found to be spurious.
 
 mod cycle;
 mod path;
@@ -41,10 +42,10 @@ use crate::{
 use cycle::{Answers, Cycle, Plateau, is_too_much};
 use path::{News, Path, packets};
 
-/// BBR: for ways that lose by chance or have deep queues, which it leaves nearly empty.
+/// BBR: for paths with random loss or deep queues, which it leaves nearly empty.
 #[derive(Clone, Debug)]
 pub struct Bbr {
-    /// Any loss narrows what is sent until the next try for more.
+    /// True if any loss reduces the rate until the next probe for more.
     is_strict: bool,
     state: State,
     path: Path,
@@ -52,36 +53,36 @@ pub struct Bbr {
     packets_per_s: f64,
     packet_bytes: f64,
     plateau: Plateau,
-    /// The way was full once: the start is over.
+    /// True once the path was full: startup is over.
     was_filled: bool,
     cycle: Cycle,
-    /// The window before it was cut for a look at the round trip.
+    /// Window before it was reduced to probe the round trip.
     prior_window: f64,
-    /// What was delivered before says nothing of the way's rate: less was sent on purpose.
+    /// Number of delivered packets up to which samples say nothing about the path's rate: less was sent on purpose.
     limited_until: u64,
     is_after_pause: bool,
-    /// The window stopped the sender in this round, and in the last one.
+    /// True if the window limited the sender in this round, and in the last one.
     window_stopped: [bool; 2],
     has_round_trip: bool,
     round_trip_probes: u32,
 }
 
-/// What is tried.
+/// State of the control.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
-    /// Twice the rate each round.
+    /// Doubles the rate each round.
     Startup,
-    /// The queue that the start made is sent away.
+    /// Drains the queue that startup has built.
     Drain { until_round: u64 },
-    /// Less than the way delivers.
+    /// Sends less than the path delivers.
     Down,
-    /// As much as it delivers.
+    /// Sends as much as the path delivers.
     Cruise,
-    /// The same, without the bounds that losses left.
+    /// Sends as much, without the limits that losses left.
     Refill,
-    /// More.
+    /// Sends more.
     Up,
-    /// Half, to see the shortest round trip: once that little is in flight, until then, and for a round.
+    /// Sends half, to measure the minimum round trip: `until` is set once few enough packets are in flight.
     RoundTrip { until: Option<Instant>, had_round: bool },
 }
 
@@ -97,15 +98,15 @@ const LEAST_WINDOW: f64 = 4.0;
 const HEADROOM: f64 = 0.15;
 /// `ProbeRTTDuration`.
 const ROUND_TRIP_PROBE: Duration = Duration::from_millis(200);
-/// The longest round trip that a nominal rate is made of before the first is known.
+/// Maximum round trip that yields a nominal rate before the first is known.
 const NOMINAL_ROUND_TRIP: Duration = Duration::from_millis(1);
-/// No slower, or the connection stands still. Units: packets per second.
+/// Minimum rate, below which the connection would stall. Units: packets per second.
 const LEAST_RATE: f64 = 4.0;
-/// What a kernel takes at once. Units: bytes.
+/// Maximum burst that a kernel takes at once. Units: bytes.
 const MOST_BURST_BYTES: f64 = 65_536.0;
 
 impl Bbr {
-    /// Makes a control as it is before its first event.
+    /// Creates a control before its first event.
     fn new(is_strict: bool) -> Self {
         Self {
             is_strict,
@@ -126,7 +127,7 @@ impl Bbr {
         }
     }
 
-    /// Makes a control from the option `strict`.
+    /// Creates a control from the option `strict`.
     ///
     /// # Errors
     /// If it is neither 0 nor 1, or there is another option.
@@ -136,7 +137,7 @@ impl Bbr {
         Ok(Self::new(strict >= 0.5))
     }
 
-    /// Returns by how much pace and window are above what the way delivers, and what it holds.
+    /// Returns the factors of pace and window relative to the path's rate and capacity.
     const fn gains(&self) -> (f64, f64) {
         match self.state {
             State::Startup => (STARTUP_GAIN, 2.0),
@@ -160,13 +161,13 @@ impl Bbr {
         self.window_stopped.contains(&true)
     }
 
-    /// Returns the packets that are to leave directly behind each other at most.
+    /// Returns the maximum number of packets that leave back to back.
     fn burst(&self) -> f64 {
         (self.packets_per_s * 0.001).min(MOST_BURST_BYTES / self.packet_bytes).max(2.0)
     }
 
-    /// Returns so many times what fills the way, but enough that a train and the packets between two acknowledgements do
-    /// not stop the sender.
+    /// Returns `gain` times the packets that fill the path, but enough that a train and the packets between two
+    /// acknowledgements do not stall the sender.
     fn in_flight_of(&self, gain: f64) -> f64 {
         self.enough(self.path.filled().map_or(START_WINDOW, |filled| gain * filled))
     }
@@ -178,13 +179,13 @@ impl Bbr {
         window.max(self.burst() + unacknowledged).max(LEAST_WINDOW) + up
     }
 
-    /// Returns what is a little below what was too much.
+    /// Returns the last excess less the headroom.
     fn with_headroom(&self) -> f64 {
         let long = self.path.long_flight;
         if long.is_infinite() { long } else { (long - (HEADROOM * long).max(1.0)).max(LEAST_WINDOW) }
     }
 
-    /// Takes a sample, and decides what is next.
+    /// Takes a sample, and decides the next state.
     fn learn(
         &mut self,
         environment: &mut Environment<'_>,
@@ -221,7 +222,7 @@ impl Bbr {
         }
     }
 
-    /// Ends the start, and what drains its queue.
+    /// Ends startup, and the drain after it.
     fn leave_start(&mut self, environment: &mut Environment<'_>, news: &News) {
         if self.state == State::Startup {
             if news.ends_loss_round && news.lost_ranges >= LOST_RANGES && is_too_much(news) {
@@ -239,7 +240,7 @@ impl Bbr {
         }
     }
 
-    /// Looks for a shorter round trip with little in flight, and goes back to what was.
+    /// Probes for a shorter round trip with few packets in flight, and returns to the previous state.
     fn look_for_round_trip(&mut self, environment: &mut Environment<'_>, news: &News, is_due: bool) {
         let is_looking = matches!(self.state, State::RoundTrip { .. });
         if is_due && !is_looking && !self.is_after_pause {

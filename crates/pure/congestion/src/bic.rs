@@ -1,4 +1,4 @@
-//! BIC: a binary search for the window at which the last loss came, then a careful look beyond it.
+//! BIC: a binary search for the window of the last loss, then a careful probe beyond it.
 //!
 //! Source: Xu, Harfoush, Rhee, "Binary increase congestion control for fast long-distance networks", INFOCOM 2004.
 
@@ -13,20 +13,20 @@ pub struct Bic {
     decrease: f64,
     window: f64,
     threshold: f64,
-    /// The window to search for.
+    /// The window of the search.
     target: f64,
-    /// How far beyond it a round trip goes; doubles with each.
+    /// Step beyond it in a round trip; doubles with each.
     probing_step: f64,
     /// Packets acknowledged since it last doubled.
     probed: f64,
     cut: LastCut,
 }
 
-/// Windows below this one are treated as Reno does.
+/// Window below which it behaves like Reno.
 const LOW_WINDOW: f64 = 14.0;
 
 impl Bic {
-    /// Makes a control of the largest and least step in a round trip, and the part that a loss takes.
+    /// Creates a control with the maximum and minimum step in a round trip, and the fraction that a loss removes.
     #[must_use]
     pub const fn new(largest_step: f64, least_step: f64, decrease: f64) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Bic {
         }
     }
 
-    /// Makes a control from the options `smax`, `smin` and `b`.
+    /// Creates a control from the options `smax`, `smin` and `b`.
     ///
     /// # Errors
     /// If one of them is out of range, or there is another option.
@@ -70,7 +70,7 @@ impl Bic {
             self.target = self.window;
             return (self.window / 2.0).max(LEAST_WINDOW);
         }
-        // Who loses before the old window was reached again makes room for others.
+        // A flow that loses before it reaches the old window makes room for others.
         let is_less = self.window < self.target;
         self.target = if is_less { self.window * (2.0 - self.decrease) / 2.0 } else { self.window };
         self.window * (1.0 - self.decrease)
@@ -93,7 +93,7 @@ impl CongestionControl for Bic {
         let grown = self.window + rest * self.step() / round;
         self.window = if is_searching { grown.min(self.target) } else { grown };
         self.probed += if is_searching { 0.0 } else { rest };
-        // A whole round trip, counted from where probing began and not from where the transport counts them.
+        // A whole round trip, counted from the start of probing and not from the transport's count.
         if self.probed >= round {
             self.probed = 0.0;
             self.probing_step = (self.probing_step * 2.0).min(self.largest_step);
@@ -127,12 +127,12 @@ mod tests {
     use super::*;
     use crate::harness::Stage;
 
-    /// A control that was cut at a window, and what it looks at.
+    /// A control that was cut at a window, and its environment.
     fn cut_at(window: f64) -> (Bic, Stage) {
         let mut stage = Stage::new(1, Duration::from_millis(100));
         let mut control = Bic { window, ..Bic::new(32.0, 0.01, 0.125) };
         stage.lose(&mut control);
-        // The round trip of what was sent before is over.
+        // The round trip of packets sent before is over.
         control.cut = LastCut::NONE;
         (control, stage)
     }
@@ -155,7 +155,7 @@ mod tests {
         }
         let left = 1_000.0 - control.window;
         round(&mut control, &mut stage);
-        // Step by step half of what is left is e^-0.5 of it.
+        // After many small steps of a half in total, e^-0.5 of the distance is left.
         assert!(((1_000.0 - control.window) / left - 0.607).abs() < 0.02, "{left} {}", control.window);
     }
 

@@ -1,7 +1,7 @@
-//! A way with one narrow link and a drop-tail queue before it, for the equilibria of tests: packet by packet.
+//! A path with one narrow link and a drop-tail queue before it, for the equilibria of tests: packet by packet.
 //!
-//! Each packet is acknowledged by itself, so round trips are exact, and windows need not be spread over them. What the queue drops, or chance takes, is reported
-//! when its acknowledgement would have come, and repaired for nothing.
+//! Each packet is acknowledged separately, so round trips are exact, and windows need not be spread over them. Drops
+//! of the queue and random losses are reported when the acknowledgement would have arrived, and repaired at no cost.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -13,38 +13,38 @@ use crate::{
     AckKind, Acked, Bounds, CongestionControl, LossSource, Lost, RateSample, RoundTrip, Sent, named,
 };
 
-/// A way that several flows share.
+/// A path shared by several flows.
 pub(crate) struct Bottleneck {
     packet_ns: u64,
     room_ns: u64,
     loss: f64,
     chance: Random,
     now_ns: u64,
-    /// It ran up to there.
+    /// End of the simulated time.
     until_ns: u64,
-    /// When the link has sent everything that waits.
+    /// Time when the link will have sent all waiting packets.
     free_at_ns: u64,
     flows: Vec<Flow>,
-    /// What will happen, by its time and the order in which it was foreseen: to which flow, and what.
+    /// Pending events, by time and order of scheduling, each with its flow.
     agenda: BTreeMap<(u64, u64), (usize, Event)>,
     foreseen: u64,
-    /// What a look at the queue on arrival found: sum and count. Units: packets.
+    /// Queue length seen by arriving packets: sum and count. Units: packets.
     queued: (f64, u64),
     dropped: u64,
 }
 
-/// What happens to a flow.
+/// An event of a flow.
 #[derive(Clone, Copy)]
 enum Event {
     Begins,
     /// Its pace allows a packet.
     IsDue,
-    /// Its control asked for this moment.
+    /// The timer of its control is due.
     Timer,
     Returns(Return),
 }
 
-/// What comes back of a packet.
+/// Feedback on a packet.
 #[derive(Clone, Copy)]
 struct Return {
     number: u64,
@@ -52,7 +52,7 @@ struct Return {
     mark: Mark,
 }
 
-/// What a flow remembers of a packet.
+/// State that a flow records for a packet.
 #[derive(Clone, Copy)]
 struct Mark {
     sent_ns: u64,
@@ -63,7 +63,7 @@ struct Mark {
     in_flight: u32,
 }
 
-/// One sender, with always something to send.
+/// One sender that always has data to send.
 struct Flow {
     control: Box<dyn CongestionControl>,
     stage: Stage,
@@ -74,27 +74,27 @@ struct Flow {
     delivered_ns: u64,
     first_sent_ns: u64,
     lost: u64,
-    /// When its pace allows the next packet, and when it is woken for that.
+    /// Due time of the next packet by its pace, and of its wake-up.
     due_ns: u64,
     wakes_ns: u64,
     timer_ns: u64,
 }
 
-/// What the transport obeys.
+/// Limits of the transport.
 const BOUNDS: Bounds = Bounds { max_window_packets: u32::MAX, max_spacing: Duration::from_secs(1) };
 
-/// What was measured of one flow and the queue.
+/// Measured values of the flows and the queue.
 pub(crate) struct Measured {
     /// Each flow's rate. Units: packets per second.
     pub(crate) rates: Vec<f64>,
-    /// What the flows' packets found before them on average. Units: packets.
+    /// Mean queue found by the flows' packets on arrival. Units: packets.
     pub(crate) queue: f64,
     /// Packets that the queue dropped.
     pub(crate) dropped: u64,
 }
 
 impl Bottleneck {
-    /// Makes a way of so many packets a second with room for so many.
+    /// Creates a path of this many packets a second with a queue of this many.
     pub(crate) fn new(packets_per_s: f64, room: u64) -> Self {
         let packet_ns = (1e9 / packets_per_s) as u64;
         Self {
@@ -113,13 +113,13 @@ impl Bottleneck {
         }
     }
 
-    /// Loses each packet with a probability, beside what the queue drops.
+    /// Adds random loss with a probability to the drops of the queue.
     pub(crate) fn losing(mut self, probability: f64) -> Self {
         self.loss = probability;
         self
     }
 
-    /// Adds a flow of a built-in control that begins at a time.
+    /// Adds a flow of a built-in control that starts at a time.
     pub(crate) fn with(mut self, control: &str, options: &str, base: Duration, starts: Duration) -> Self {
         let mut stage = Stage::new(self.flows.len() as u64, base);
         stage.flight.next = 0;
@@ -149,7 +149,7 @@ impl Bottleneck {
         self.foreseen += 1;
     }
 
-    /// Runs for a time that is not looked at, then for one that is measured.
+    /// Runs for a time without measuring, then for one that is measured.
     pub(crate) fn run(&mut self, before: Duration, during: Duration) -> Measured {
         self.run_until(self.until_ns + before.as_nanos() as u64);
         let began: Vec<u64> = self.flows.iter().map(|flow| flow.delivered).collect();
@@ -168,7 +168,7 @@ impl Bottleneck {
         self.flows[flow].control.policy().window_packets
     }
 
-    /// Returns what a flow's control says of something.
+    /// Returns a value reported by a flow's control.
     pub(crate) fn told(&self, flow: usize, what: &str) -> f64 {
         let mut told = f64::NAN;
         self.flows[flow].control.tell(&mut |name, value| {
@@ -200,7 +200,7 @@ impl Bottleneck {
                 return;
             }
             let spacing_ns = effective.spacing_ps / 1_000;
-            // A pace that was slow does not hold back a faster one.
+            // A slow pace does not hold back a faster one that follows.
             flow.due_ns = flow.due_ns.min(self.now_ns + spacing_ns);
             if flow.due_ns > self.now_ns {
                 let due_ns = flow.due_ns;
@@ -244,7 +244,7 @@ impl Bottleneck {
     }
 }
 
-/// The clock of the controls begins somewhere.
+/// Start of the controls' clock.
 const BEGINNING_NS: u64 = 1_000_000_000;
 
 impl Flow {

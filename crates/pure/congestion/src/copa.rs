@@ -1,7 +1,7 @@
 //! Copa: aims at a rate in inverse proportion to the queueing delay that it sees.
 //!
 //! Source: Arun, Balakrishnan, "Copa: practical delay-based congestion control for the internet", NSDI 2018, with its
-//! mode for ways that are shared with controls that fill queues.
+//! mode for paths that are shared with controls that fill queues.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -11,46 +11,46 @@ use units::Instant;
 use crate::reno::{LEAST_WINDOW, START_WINDOW, limit};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
-/// Copa: two packets of its own in the queue on average, swinging about that so that the queue empties and the way is seen
-/// as it is. If the queue does not empty, others fill it, and Copa becomes as bold as they are.
+/// Copa: two packets of its own in the queue on average, oscillating so that the queue empties and the path is
+/// measured without it. If the queue does not empty, other flows fill it, and Copa becomes as aggressive as they are.
 #[derive(Clone, Debug)]
 pub struct Copa {
     window: f64,
-    /// The inverse of the packets that it wishes in the queue, when it is alone with its kind.
+    /// Inverse of the target number of packets in the queue, without competing flows of another kind.
     delta: f64,
-    /// The packets that it wishes in the queue now.
+    /// Current target of packets in the queue.
     wished: f64,
     is_slow_start: bool,
-    /// By how many windows' worth of packets a round trip moves it, and whether upwards.
+    /// Velocity of the window in a round trip, and its direction.
     velocity: f64,
     is_upward: bool,
-    /// The window when the round began, whether it moved upwards then, and for how many rounds it has gone on so.
+    /// Window and direction at the start of the round, and the number of rounds in this direction.
     round_window: f64,
     rounds_so: u32,
-    /// What the last round trip said: the rate is at most the one that is aimed at.
+    /// True if by the last round trip the rate is at most the target.
     may_grow: bool,
     least: Extreme,
     standing: Extreme,
     most: Extreme,
-    /// When the queue was last nearly empty.
+    /// Time when the queue was last nearly empty.
     emptied: Option<Instant>,
     had_loss: bool,
     smoothed: Duration,
 }
 
-/// The least or the largest of the samples of a span of time.
+/// Minimum or maximum of the samples of a time span.
 #[derive(Clone, Debug)]
 struct Extreme {
     is_largest: bool,
-    /// Later ones are nearer to the middle: what an older one hides is not kept.
+    /// Candidates in order; an older sample is dropped once a newer one is more extreme.
     samples: VecDeque<(Instant, Duration)>,
 }
 
-/// The least round trip is that of so long.
+/// Time span of the minimum round trip.
 const LEAST_SPAN: Duration = Duration::from_secs(10);
-/// The queue is nearly empty below this part of what the round trips range over.
+/// Fraction of the range of round trips below which the queue is nearly empty.
 const NEARLY_EMPTY: f64 = 0.1;
-/// What is longer is no round trip but a fault.
+/// Maximum plausible round trip.
 const LONGEST: Duration = Duration::from_secs(10);
 const MOST_VELOCITY: f64 = 1e6;
 
@@ -77,7 +77,7 @@ impl Extreme {
 }
 
 impl Copa {
-    /// Makes a control that wishes for `1 / delta` packets in the queue.
+    /// Creates a control with a target of `1 / delta` packets in the queue.
     #[must_use]
     pub const fn new(delta: f64) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl Copa {
         }
     }
 
-    /// Makes a control from the option `delta`.
+    /// Creates a control from the option `delta`.
     ///
     /// # Errors
     /// If it is out of range, or there is another option.
@@ -109,7 +109,7 @@ impl Copa {
         Ok(Self::new(delta))
     }
 
-    /// Takes a round trip; tells whether the rate is at most the one that is aimed at.
+    /// Takes a round trip; returns whether the rate is at most the target.
     fn look(&mut self, environment: &Environment<'_>, sample: Duration) -> bool {
         let now = environment.now;
         self.smoothed = environment.round_trip.smoothed.min(LONGEST);
@@ -120,7 +120,7 @@ impl Copa {
         if queueing <= NEARLY_EMPTY * most.saturating_sub(least).as_secs_f64() {
             self.emptied = Some(now);
         }
-        // The rate is the window in a standing round trip, the aim `wished` packets in the queueing delay.
+        // The rate is the window in a standing round trip, the target is `wished` packets in the queueing delay.
         self.window * queueing <= self.wished * standing.as_secs_f64()
     }
 
@@ -153,7 +153,7 @@ impl CongestionControl for Copa {
     }
 
     fn on_ack(&mut self, environment: &mut Environment<'_>, acked: &Acked) {
-        // What filled a hole tells no time, and counts by what was seen last.
+        // A packet that filled a hole has no round trip; the latest decision applies.
         if let Some(sample) = acked.round_trip {
             self.may_grow = self.look(environment, sample);
         }
@@ -170,7 +170,7 @@ impl CongestionControl for Copa {
                 (self.velocity, self.rounds_so) = (1.0, 0);
             }
             let step = self.velocity * newly * self.wished / self.window;
-            // No more than the window itself in one round trip.
+            // At most the window itself in one round trip.
             let step = step.min(newly);
             self.window = (self.window + if may_grow { step } else { -step }).max(LEAST_WINDOW);
         }

@@ -1,4 +1,4 @@
-//! CUBIC: the window is a cubic function of the time since the last loss, whatever the round trip.
+//! CUBIC: the window is a cubic function of the time since the last loss, independent of the round trip.
 //!
 //! Source: RFC 9438, with fast convergence. Slow start is the standard one: without HyStart++ (RFC 9406) it ends at a
 //! loss.
@@ -8,28 +8,29 @@ use units::Instant;
 use crate::reno::{LEAST_WINDOW, LastCut, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
-/// CUBIC, the usual control of today's TCP. It comes back to the window of the last loss in a time that depends on that
-/// window only, lingers there, and then looks further, ever faster; where Reno would be faster, it is as fast as Reno.
+/// CUBIC, the usual control of today's TCP. It returns to the window of the last loss in a time that depends on that
+/// window only, plateaus there, and then probes further, ever faster; where Reno would be faster, it is as fast as
+/// Reno.
 #[derive(Clone, Debug)]
 pub struct Cubic {
     window: f64,
     threshold: f64,
-    /// The window around which it lingers.
+    /// The window of the plateau.
     plateau: f64,
     /// The window before the last cut.
     window_before: f64,
     growth: Option<Growth>,
-    /// The last cut was a timeout's: where the plateau is, is not known any more.
+    /// True after a cut by a timeout, which leaves the plateau unknown.
     has_lost_plateau: bool,
     cut: LastCut,
     last_ack: Option<Instant>,
 }
 
-/// How a window grows since the first acknowledgement after a cut.
+/// Growth of a window since the first acknowledgement after a cut.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
     began: Instant,
-    /// When the plateau is reached. Units: seconds since it began.
+    /// Time when the plateau is reached. Units: seconds since the growth began.
     plateau_at: f64,
     /// The window that Reno would have.
     reno: f64,
@@ -37,15 +38,15 @@ struct Growth {
 
 /// Units: packets per cubic second.
 const SCALE: f64 = 0.4;
-/// What a loss leaves of the window.
+/// Fraction of the window that a loss leaves.
 const KEEP: f64 = 0.7;
-/// Reno with so small a cut as this control's has the same mean window if it grows by so much a round trip.
+/// Growth per round trip at which Reno with this control's smaller cut has the same mean window.
 const FRIENDLY: f64 = 3.0 * (1.0 - KEEP) / (1.0 + KEEP);
-/// The window grows by no more than half of itself in a round trip.
+/// Maximum growth of the window in a round trip: half of itself.
 const MOST_GROWTH: f64 = 1.5;
 
 impl Cubic {
-    /// Makes a control as it is before its first event.
+    /// Creates a control before its first event.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -60,10 +61,10 @@ impl Cubic {
         }
     }
 
-    /// Makes a control; there are no options.
+    /// Creates a control; there are no options.
     ///
     /// # Errors
-    /// If there is one.
+    /// If there is an option.
     pub fn from_options(options: Options) -> Result<Self, OptionError> {
         options.finish()?;
         Ok(Self::new())
@@ -71,7 +72,7 @@ impl Cubic {
 
     fn cut(&mut self, environment: &Environment<'_>) {
         self.cut = LastCut::new(self.window, environment);
-        // Who has less than at the last loss makes room for others: fast convergence.
+        // A flow that has less than at the last loss makes room for others: fast convergence.
         let shrinks = self.window < self.plateau;
         self.plateau = if shrinks { self.window * (1.0 + KEEP) / 2.0 } else { self.window };
         self.window_before = self.window;
@@ -87,7 +88,7 @@ impl Cubic {
         Growth { began: now, plateau_at, reno: self.window }
     }
 
-    /// Grows in avoidance by what `packets` acknowledged ones bring.
+    /// Grows in congestion avoidance for `packets` acknowledged ones.
     fn grow(&mut self, environment: &Environment<'_>, acked: &Acked, packets: f64) {
         let mut growth = self.growth.unwrap_or_else(|| self.begin(environment.now));
         let passed = environment.now.since(growth.began).as_secs_f64() - growth.plateau_at;
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
     use crate::harness::Stage;
 
-    /// A control that was cut at a window, and what it looks at.
+    /// A control that was cut at a window, and its environment.
     fn cut_at(window: f64) -> (Cubic, Stage) {
         let mut stage = Stage::new(1, Duration::from_millis(100));
         let mut control = Cubic { window, ..Cubic::new() };
@@ -171,7 +172,7 @@ mod tests {
         (control, stage)
     }
 
-    /// Goes on for so many round trips, an acknowledgement each 10 ms.
+    /// Runs for this many round trips, with an acknowledgement every 10 ms.
     fn go_on(control: &mut Cubic, stage: &mut Stage, rounds: u32) {
         for _ in 0..rounds * 10 {
             stage.now += Duration::from_millis(10);
@@ -184,7 +185,7 @@ mod tests {
     fn it_comes_back_to_the_plateau_in_the_time_of_the_rfc_and_then_looks_further() {
         let (mut control, mut stage) = cut_at(10_000.0);
         assert_eq!(control.window, 7_000.0);
-        // The cube root of 3000 / 0.4 is 19.57 s, of which the steps look a round trip ahead.
+        // The cube root of 3000 / 0.4 is 19.57 s; the steps look a round trip ahead.
         go_on(&mut control, &mut stage, 98);
         let halfway = 10_000.0 - 0.4 * (19.574_f64 - 9.8).powi(3);
         assert!((control.window / halfway - 1.0).abs() < 0.02, "{} after 9.8 s", control.window);

@@ -1,4 +1,4 @@
-//! Where built-in controls come to rest at a narrow link, held against what their authors say.
+//! Equilibria of built-in controls at a narrow link, compared with the claims of their authors.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::bottleneck::Bottleneck;
 /// 100 Mbit/s in packets of 1,500 bytes.
 const PACKETS_PER_S: f64 = 8_333.3;
 const BASE: Duration = Duration::from_millis(50);
-/// What fills the way without a queue. Units: packets.
+/// Packets that fill the path without a queue. Units: packets.
 const FILLS: f64 = 416.7;
 const AT_ONCE: Duration = Duration::ZERO;
 
@@ -35,7 +35,7 @@ fn fast_keeps_its_packets_in_the_queue_and_two_of_it_share() {
         assert!((path.window(0) - FILLS - alpha).abs() <= 2.0, "{}", path.window(0));
         assert!(measured.rates[0] > 0.99 * PACKETS_PER_S && measured.dropped == 0);
     }
-    // The second one's first packets find the queue empty: it knows the way as it is.
+    // The second one's first packets find the queue empty: it measures the path without a queue.
     let mut path = Bottleneck::new(PACKETS_PER_S, 2_000).with("fast", "alpha=20", BASE, AT_ONCE).with(
         "fast",
         "alpha=20",
@@ -48,7 +48,8 @@ fn fast_keeps_its_packets_in_the_queue_and_two_of_it_share() {
     assert!((0.9..=1.11).contains(&ratio), "{ratio}");
 }
 
-/// Its known weakness: the queue of the first is a part of the way to the second, which keeps more than its number there.
+/// Its known weakness: the second flow counts the queue of the first as part of the path, and keeps more than its
+/// target there.
 #[test]
 fn who_begins_fast_behind_a_queue_gets_more() {
     let mut path = Bottleneck::new(PACKETS_PER_S, 2_000).with("fast", "alpha=100", BASE, AT_ONCE).with(
@@ -73,7 +74,7 @@ fn westwood_uses_a_way_that_loses_by_chance_where_reno_cannot() {
     assert!(westwood > 0.9 * PACKETS_PER_S, "{westwood}, Reno {reno}");
     assert!(rate("westwood", 0.01) > 4.0 * rate("reno", 0.01));
 }
-/// One flow that has the way, and one that begins five seconds later; the queue has room for what the way holds.
+/// One flow that has the path, and one that starts five seconds later; the queue has room for what fills the path.
 #[test]
 fn two_of_a_kind_share_but_for_scalables_which_keep_what_they_have() {
     let rates = |control: &str| {
@@ -144,7 +145,7 @@ fn copa_shares_with_its_kind_and_stands_up_to_who_fills_the_queue() {
     assert!(rates[0] > 0.4 * PACKETS_PER_S, "{rates:?}");
 }
 
-/// Returns Jain's index: 1 where all have the same.
+/// Returns Jain's index: 1 if all rates are equal.
 fn fairness(rates: &[f64]) -> f64 {
     let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
     rates.iter().sum::<f64>().powi(2) / (rates.len() as f64 * squares)

@@ -1,4 +1,4 @@
-//! What a control is told.
+//! Events of a control.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -8,27 +8,27 @@ use units::Instant;
 /// An acknowledgement.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Acked {
-    /// Every packet before this number has arrived.
+    /// First packet that has not arrived: every packet before this number has.
     pub to: u64,
-    /// How many packets this one covers that none before it did.
+    /// Number of packets that this acknowledgement covers and no earlier one did.
     pub newly: u32,
-    /// Which form it had.
+    /// Form of the acknowledgement.
     pub kind: AckKind,
-    /// Round-trip time of the newest packet that it newly covers, if that packet was sent only once and no loss report
-    /// named it before.
+    /// Round trip of the newest packet it newly covers, if that one was sent only once and no loss report showed its
+    /// arrival before.
     ///
-    /// Contains the time for which the peer withheld the acknowledgement, at most its interval.
+    /// Includes the delay of the acknowledgement at the peer, at most its interval.
     pub round_trip: Option<Duration>,
-    /// The first packet that was sent after the last round's end is acknowledged: a round trip is over.
+    /// True if the first packet sent after the last round's end is acknowledged: a round trip is over.
     pub ends_round: bool,
-    /// What was delivered between two sendings, for controls with a model of the way.
+    /// Delivery rate sample, for controls with a model of the path.
     pub rate: Option<RateSample>,
 }
 
 /// The form of an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckKind {
-    /// Only a number, sent early because many packets came.
+    /// Only a number, sent early because many packets arrived.
     Light,
     /// With round trip and window.
     Window,
@@ -41,75 +41,76 @@ pub enum AckKind {
 /// Source: draft-cheng-iccrg-delivery-rate-estimation, in packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RateSample {
-    /// Packets that were delivered while the sample was taken, as far as that is certain.
+    /// Packets delivered during the sample, as far as that is certain.
     pub delivered: u64,
-    /// How long that took: the longer of sending and acknowledging them.
+    /// Duration of the sample: the longer of sending and acknowledging them.
     pub interval: Duration,
-    /// How many were known to be delivered when the sample's packet was sent.
+    /// Number of packets known to be delivered when the sample's packet was sent.
     pub prior_delivered: u64,
-    /// How many are known to be delivered now.
+    /// Number of packets known to be delivered now.
     pub total_delivered: u64,
     /// Packets reported lost since the sample's packet was sent.
     pub lost: u64,
     /// Packets in flight just after the sample's packet was sent.
     pub in_flight_at_send: u32,
-    /// The application had had too little to send when the sample's packet left.
+    /// True if the application had too little to send when the sample's packet left.
     pub is_application_limited: bool,
 }
 
-/// Packets taken for lost.
+/// Packets that count as lost.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Lost<'a> {
     /// Their numbers, ascending, none of them acknowledged.
     pub ranges: &'a [Range<u64>],
-    /// How many of them were not known to be lost before.
+    /// Number of them that were not known to be lost before.
     pub newly: u32,
-    /// One of them was sent after the last loss that began an epoch was reported: at most once in a round trip.
+    /// True if one of them was sent after the last loss that began an epoch was reported: at most once in a round
+    /// trip.
     pub begins_epoch: bool,
-    /// Who says so.
+    /// Origin of the report.
     pub source: LossSource,
-    /// How long the packet behind the hole took, by which the peer saw it: an acknowledgement is silent about that one.
+    /// Round trip of the packet behind the hole that showed it to the peer; no acknowledgement covers that packet.
     pub round_trip: Option<Duration>,
-    /// What is known to be delivered with it, for controls with a model of the way.
+    /// Delivery rate sample from the arrivals shown with it, for controls with a model of the path.
     pub rate: Option<RateSample>,
 }
 
-/// Who says that packets were lost.
+/// Origin of a loss report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LossSource {
     /// The peer.
     Report,
-    /// The transport: the tail of what it sent stays without an answer.
+    /// The transport: the tail of the flight stays unanswered.
     Timeout,
 }
 
 /// Packets that were handed to the network together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
-    /// The first one's number.
+    /// Number of the first packet.
     pub first: u64,
-    /// How many, with numbers one after the other.
+    /// Number of packets, with consecutive numbers.
     pub packets: u32,
-    /// They had been sent before.
+    /// True if they had been sent before.
     pub is_retransmission: bool,
 }
 
 /// Packets that arrived together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// How many, duplicates included.
+    /// Number of packets, duplicates included.
     pub packets: u32,
-    /// How many numbers were newly found missing.
+    /// Number of packets newly found missing.
     pub newly_missing: u32,
-    /// When the kernel received the last of them.
+    /// Time when the kernel received the last of them.
     pub arrived: Instant,
 }
 
 /// A message from one end's control to the other's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// The extended type, free for the control.
+    /// Extended type, chosen by the control.
     pub kind: u16,
-    /// What it says, in words of 32 bits: at most as long as a packet.
+    /// Content in words of 32 bits: at most one packet.
     pub body: Vec<u32>,
 }

@@ -1,4 +1,4 @@
-//! FAST TCP: goes at once to the window at which a given number of its packets wait in the queue.
+//! FAST TCP: moves directly to the window at which a given number of its packets wait in the queue.
 //!
 //! Source: Jin, Wei, Low, "FAST TCP: motivation, architecture, algorithms, performance", INFOCOM 2004.
 
@@ -9,32 +9,33 @@ use units::Instant;
 use crate::reno::{LEAST_WINDOW, START_WINDOW, limit};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
-/// FAST TCP: for long wide ways with queues that are not shared with controls that fill them. Who begins late, behind
-/// the queues of others, takes them for a part of the way and gets more than its share.
+/// FAST TCP: for long fast paths with queues that are not shared with controls that fill them. A flow that starts
+/// late, behind the queues of others, counts them as part of the path and gets more than its share.
 #[derive(Clone, Debug)]
 pub struct Fast {
     /// Packets of its own that it keeps in the queue.
     queued: f64,
     gain: f64,
     window: f64,
-    /// The round trip, smoothed over about a third of the window. Units: seconds.
+    /// Round trip, smoothed over about a third of the window. Units: seconds.
     smoothed: Option<f64>,
     last_update: Option<Instant>,
 }
 
-/// How often the window moves at most.
+/// Minimum interval between two moves of the window.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// What is longer is no round trip but a fault.
+/// Maximum plausible round trip.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Fast {
-    /// Makes a control of the packets that it keeps in the queue, and which part of the way to its aim it goes at once.
+    /// Creates a control with the number of packets that it keeps in the queue, and the fraction of the distance to
+    /// its target that it moves at once.
     #[must_use]
     pub const fn new(queued: f64, gain: f64) -> Self {
         Self { queued, gain, window: START_WINDOW, smoothed: None, last_update: None }
     }
 
-    /// Makes a control from the options `alpha` and `gamma`.
+    /// Creates a control from the options `alpha` and `gamma`.
     ///
     /// # Errors
     /// If one of them is out of range, or there is another option.
@@ -69,7 +70,7 @@ impl CongestionControl for Fast {
         if let Some(sample) = acked.round_trip {
             self.smooth(sample);
         }
-        // What a move did is seen a round trip later.
+        // The effect of a move is seen a round trip later.
         let patience = environment.round_trip.smoothed.clamp(INTERVAL, LONGEST_INTERVAL);
         let is_due = self.last_update.is_none_or(|last| environment.now.since(last) >= patience);
         if is_due && !environment.flight.is_application_limited {

@@ -1,5 +1,5 @@
-//! What controls with reports have in common: a receiver's count of what came, and a sender's own account of losses, which
-//! holds where the peer's control says nothing.
+//! Common parts of controls with reports: a receiver's count of arrivals, and a sender's own account of losses, which
+//! applies while the peer's control sends no reports.
 
 use core::time::Duration;
 
@@ -7,12 +7,12 @@ use units::Instant;
 
 use crate::{Received, RoundTrip};
 
-/// A peer that has said nothing for so many intervals and two round trips does not report, or not any more.
+/// Number of intervals, in addition to two round trips, after which a peer without a report counts as not reporting.
 const SILENT_INTERVALS: u32 = 4;
-/// What is longer is no round trip but a fault.
+/// Maximum plausible round trip.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What came, counted from the beginning, and when it is to be told.
+/// Arrivals since the beginning, and the time of the next report.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrivals {
     beat: Beat,
@@ -20,18 +20,18 @@ pub(crate) struct Arrivals {
     missing: u64,
 }
 
-/// What left and was lost in an interval, as loss reports have it.
+/// Packets sent and lost in an interval, by loss reports.
 #[derive(Clone, Debug)]
 pub(crate) struct Departures {
     beat: Beat,
     sent: f64,
     lost: f64,
-    /// When the peer's control reported last, or the first packet left.
+    /// Time of the latest report of the peer's control, or of the first packet.
     waits_since: Option<Instant>,
     was_heard: bool,
 }
 
-/// Moments that far apart, as long as there is something to them.
+/// Periodic times, while there is something to do.
 #[derive(Clone, Debug)]
 pub(crate) struct Beat {
     every: Duration,
@@ -44,13 +44,13 @@ impl Beat {
         Self { every, last: None, due: None }
     }
 
-    /// Makes the next moment due, if none is: in step with the last one, unless that is long ago.
+    /// Schedules the next time if none is: in step with the last one, unless that is long ago.
     pub(crate) fn want(&mut self, now: Instant) {
         let in_step = self.last.map(|last| last + self.every).filter(|next| *next >= now);
         self.due = self.due.or(Some(in_step.unwrap_or(now + self.every)));
     }
 
-    /// Sets how far moments are apart from the next one on.
+    /// Sets the period from the next time on.
     pub(crate) const fn set_every(&mut self, every: Duration) {
         self.every = every;
     }
@@ -73,7 +73,7 @@ impl Beat {
 }
 
 impl Arrivals {
-    /// Counts for reports that far apart.
+    /// Counts for reports at this interval.
     pub(crate) const fn each(every: Duration) -> Self {
         Self { beat: Beat::new(every), received: 0, missing: 0 }
     }
@@ -84,19 +84,19 @@ impl Arrivals {
         self.beat.want(now);
     }
 
-    /// Returns when something is to be told: while something comes.
+    /// Returns the time of the next report, while packets arrive.
     pub(crate) const fn due(&self) -> Option<Instant> {
         self.beat.due
     }
 
-    /// Returns, where it is due, how many packets came and how many were found missing since the beginning.
+    /// Returns, when due, the numbers of packets received and found missing since the beginning.
     pub(crate) fn take(&mut self, now: Instant) -> Option<(u64, u64)> {
         self.beat.take(now).then_some((self.received, self.missing))
     }
 }
 
 impl Departures {
-    /// Keeps account of intervals that long.
+    /// Keeps an account over intervals of this length.
     pub(crate) const fn each(every: Duration) -> Self {
         Self { beat: Beat::new(every), sent: 0.0, lost: 0.0, waits_since: None, was_heard: false }
     }
@@ -107,7 +107,7 @@ impl Departures {
         self.waits_since = self.waits_since.or(Some(now));
     }
 
-    /// Sets how long intervals are from the next one on.
+    /// Sets the length of intervals from the next one on.
     pub(crate) const fn set_every(&mut self, every: Duration) {
         self.beat.set_every(every);
     }
@@ -116,18 +116,18 @@ impl Departures {
         self.lost += f64::from(packets);
     }
 
-    /// Takes note of a report of the peer's control.
+    /// Records a report of the peer's control.
     pub(crate) const fn hear(&mut self, now: Instant) {
         self.waits_since = Some(now);
         self.was_heard = true;
     }
 
-    /// Tells whether the peer's control has reported, the last time not long ago.
+    /// Returns whether the peer's control has reported recently.
     pub(crate) fn is_heard(&self, now: Instant, round_trip: &RoundTrip) -> bool {
         self.was_heard && !self.is_alone(now, round_trip)
     }
 
-    /// Tells whether reports have been missing for so long that the own account holds.
+    /// Returns whether reports have been missing for so long that the own account applies.
     pub(crate) fn is_alone(&self, now: Instant, round_trip: &RoundTrip) -> bool {
         let patience = self.beat.every * SILENT_INTERVALS + round_trip.smoothed.min(LONGEST) * 2;
         self.waits_since.is_some_and(|since| now.since(since) > patience)
@@ -137,7 +137,7 @@ impl Departures {
         self.beat.due
     }
 
-    /// Returns, where an interval is over, which part of what left was lost.
+    /// Returns, at the end of an interval, the fraction of sent packets that were lost.
     pub(crate) fn take(&mut self, now: Instant) -> Option<f64> {
         if !self.beat.take(now) {
             return None;
@@ -147,7 +147,7 @@ impl Departures {
     }
 }
 
-/// Returns the low word of a count that is told in words, and wraps.
+/// Returns the low word of a count that is sent in words, and wraps.
 #[expect(clippy::cast_possible_truncation, reason = "who reads it knows that it wraps")]
 pub(crate) const fn low_word(count: u64) -> u32 {
     count as u32

@@ -1,8 +1,8 @@
-//! A constant rate, for ways that nobody else uses.
+//! A constant rate, for paths without other traffic.
 
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
-/// Sends at one rate whatever happens. It never gives way: use it only where the way is yours.
+/// Sends at one rate regardless of losses. It never yields: use it only on a path of your own.
 #[derive(Clone, Debug)]
 pub struct Fixed {
     rate_bits_per_s: f64,
@@ -10,17 +10,17 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// Makes a control of a rate in bits per second on the way, IP and UDP headers included.
+    /// Creates a control of a rate in bits per second on the path, IP and UDP headers included.
     #[must_use]
     pub const fn new(rate_bits_per_s: f64) -> Self {
-        // Until the connection tells its packets' size, nothing has to leave in a hurry.
+        // Until the connection reports its packet size, a moderate rate suffices.
         Self { rate_bits_per_s, packets_per_s: 1_000.0 }
     }
 
-    /// Makes a control from the option `rate`.
+    /// Creates a control from the option `rate`.
     ///
     /// # Errors
-    /// If the rate is missing or none, or there is another option.
+    /// If the rate is missing or not positive, or there is another option.
     pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
         let rate = options.rate("rate")?;
         options.finish()?;

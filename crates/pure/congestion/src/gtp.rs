@@ -1,14 +1,14 @@
-//! GTP-like: the receiver says how fast each of its senders may send, so that together they bring what it can take.
+//! GTP-like: the receiver assigns each of its senders a rate, so that together they use its capacity.
 //!
-//! Source: Wu, Chien, "GTP: group transport protocol for lambda-grids", 2004, has the idea: many senders, one receiver whose
-//! host is the narrow place. In each interval of control, a round trip but 10 ms at least, a receiver's end of a
-//! connection looks at what came and was missing, makes a wish of it, and all wishes are served from the receiver's capacity
-//! so that the least served gets most (max-min fair). Each sender is told its rate. How a wish moves is our own.
+//! Source: Wu, Chien, "GTP: group transport protocol for lambda-grids", 2004, has the idea: many senders, one
+//! receiver whose host is the bottleneck. In each interval of control, a round trip but 10 ms at least, a receiver's
+//! end of a connection derives a demand from its arrivals and losses, and all demands are served from the receiver's
+//! capacity by max-min fairness. Each sender is sent its rate. The rule of the demand is this implementation's own.
 //!
-//! What the connections share lies in the factory: connections of one listener share its capacity.
+//! The shared state is in the factory: connections of one listener share its capacity.
 //!
-//! A sender whose peer says no rates, such as libudt, makes its own, by the same rule from its loss reports; it then
-//! shares with nobody.
+//! A sender whose peer sends no rates, such as libudt, computes its own, by the same rule from its loss reports; it
+//! then takes no part in the sharing.
 
 mod shares;
 
@@ -31,23 +31,23 @@ pub struct GtpFactory {
     shares: Arc<Mutex<Shares>>,
 }
 
-/// GTP-like: for many senders to one receiver, over ways that carry more than the receiver takes.
+/// GTP-like: for many senders to one receiver, over paths that carry more than the receiver takes.
 #[derive(Debug)]
 pub struct Gtp {
-    /// What this end takes in all, and sends at most. Units: bits per second.
+    /// Total receive rate of this end, and its maximum send rate. Units: bits per second.
     capacity: f64,
     packet_bits: f64,
-    /// What it sends. Units: bits per second.
+    /// Send rate. Units: bits per second.
     rate: f64,
     departures: Departures,
     is_told: bool,
     shares: Arc<Mutex<Shares>>,
-    /// As receiver, once something came.
+    /// State of the receiver, once packets have arrived.
     receiving: Option<Receiving>,
     to_tell: Option<Message>,
 }
 
-/// What a receiver's end knows of its sender.
+/// A receiver's state of its sender.
 #[derive(Debug)]
 struct Receiving {
     seat: Seat,
@@ -55,32 +55,33 @@ struct Receiving {
     began: Instant,
     packets: f64,
     missing: f64,
-    /// What it may have, and what it would take. Units: bits per second.
+    /// Granted rate, and demand. Units: bits per second.
     granted: f64,
     wish: f64,
-    /// Intervals in which hardly half of what was granted came.
+    /// Number of intervals in which hardly half of the granted rate was used.
     idle: u32,
 }
 
 /// A rate in bits per second, all headers counted: the high word, and the low one.
 pub(crate) const RATE: u16 = 0x4754;
-/// What no loss brings each interval.
+/// Growth of the demand in an interval without loss.
 const GROWTH: f64 = 1.05;
-/// Who uses so little of what is granted leaves the rest to others after so many intervals.
+/// Fraction of the grant below which a sender leaves the rest to others after several intervals.
 const HARDLY: f64 = 0.5;
 const IDLE_INTERVALS: u32 = 3;
-/// A sender that knows nothing begins with a hundredth.
+/// Initial rate of a sender, as a fraction of the capacity.
 const START: f64 = 0.01;
-/// What is longer is no round trip but a fault.
+/// Maximum plausible round trip.
 const LONGEST: Duration = Duration::from_secs(1);
-/// No slower. Units: packets per second.
+/// Minimum rate. Units: packets per second.
 const LEAST_PACKETS: f64 = 10.0;
 
 impl GtpFactory {
-    /// Makes a factory from the option `rate`: what this end takes of all its senders together, and sends at most itself.
+    /// Creates a factory from the option `rate`: the total rate at which this end receives from all its senders, and
+    /// its maximum send rate.
     ///
     /// # Errors
-    /// If the rate is missing or none, or there is another option.
+    /// If the rate is missing or not positive, or there is another option.
     pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
         let capacity_bits_per_s = options.rate("rate")?;
         options.finish()?;
@@ -103,12 +104,13 @@ impl Factory for GtpFactory {
     }
 }
 
-/// Returns how long an interval of control is.
+/// Returns the length of an interval of control.
 fn interval(round_trip: &RoundTrip) -> Duration {
     round_trip.smoothed.clamp(ACK_INTERVAL, LONGEST)
 }
 
-/// Returns what a rate becomes of which a part was lost: less by half of that, or a little more. Units: bits per second.
+/// Returns a rate after the loss of a fraction: less by half of that, or a little more without loss. Units: bits per
+/// second.
 fn moved(rate: f64, loss: f64, packet_bits: f64) -> f64 {
     if loss > 0.0 { rate * (1.0 - loss / 2.0) } else { rate * GROWTH + packet_bits }
 }
@@ -121,7 +123,7 @@ impl Receiving {
         Self { seat, beat, began: now, packets: 0.0, missing: 0.0, granted, wish: capacity, idle: 0 }
     }
 
-    /// Ends an interval; returns what is granted.
+    /// Ends an interval; returns the granted rate.
     fn decide(&mut self, now: Instant, capacity: f64, packet_bits: f64) -> f64 {
         let seconds = now.since(self.began).as_secs_f64().max(1e-6);
         let came = self.packets * packet_bits / seconds;
@@ -209,7 +211,7 @@ impl CongestionControl for Gtp {
         let now = environment.now;
         if let Some(receiving) = self.receiving.as_mut().filter(|receiving| receiving.beat.is_due(now)) {
             let granted = receiving.decide(now, self.capacity, self.packet_bits);
-            // An idle sender is asked once more, so that what it does not use is not kept for it.
+            // An idle sender is polled once more, so that its unused share is not reserved for it.
             if receiving.beat.take(now) && receiving.granted > LEAST_PACKETS * self.packet_bits {
                 receiving.beat.want(now);
             }
@@ -245,7 +247,7 @@ mod tests {
         GtpFactory::from_options(Options::parse("rate=120m").unwrap()).unwrap()
     }
 
-    /// A receiver's end, to which comes so much in each 10 ms.
+    /// A receiver's end with this many arrivals in every 10 ms.
     struct End {
         control: Box<dyn CongestionControl>,
         stage: Stage,
@@ -258,7 +260,7 @@ mod tests {
             end
         }
 
-        /// Lets packets come, and an interval pass; returns the rate that is told. Units: bits per second.
+        /// Simulates arrivals and an interval; returns the rate sent to the sender. Units: bits per second.
         fn take(&mut self, packets: u32, newly_missing: u32) -> f64 {
             let received = Received { packets, newly_missing, arrived: self.stage.now };
             if packets > 0 {
@@ -290,7 +292,7 @@ mod tests {
         }
         let rate = ends[1].take(40, 0);
         assert!(rate > 0.45 * CAPACITY, "{rate}");
-        // And it has more to send again.
+        // It then has more to send again.
         (0..3).for_each(|_| ends.iter_mut().for_each(|end| _ = end.take(40, 0)));
         assert!((ends[0].take(40, 0) - CAPACITY / 3.0).abs() < 1.0);
     }

@@ -1,4 +1,4 @@
-//! What tests of controls have in common: something to look at, and ways with known losses.
+//! Common parts of the tests of controls: an environment, and paths with known losses.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -10,23 +10,23 @@ use crate::{
     RateSample, Received, RoundTrip, Sent,
 };
 
-/// What a control looks at, moved by hand.
+/// The environment of a control, set by hand.
 pub(crate) struct Stage {
     pub(crate) now: Instant,
     pub(crate) round_trip: RoundTrip,
     pub(crate) peer: PeerReport,
     pub(crate) flight: Flight,
     pub(crate) random: Random,
-    /// What of the peer's packets is missing below `received_end`.
+    /// Missing packets of the peer below `received_end`.
     pub(crate) missing: RangeSet,
     pub(crate) received_end: u64,
     /// Packets that may be sent and were not yet.
     pub(crate) budget: f64,
-    /// What the next acknowledgement tells of the rate, instead of what is usual.
+    /// Rate sample of the next acknowledgement, instead of the usual one.
     pub(crate) strange_rate: Option<RateSample>,
 }
 
-/// What was delivered in a round trip, where that much was.
+/// Packets delivered in a round trip, once there were that many.
 const USUALLY_DELIVERED: u64 = 400;
 
 impl Stage {
@@ -71,7 +71,7 @@ impl Stage {
         }
     }
 
-    /// Acknowledges `newly` packets more.
+    /// Acknowledges `newly` more packets.
     pub(crate) fn ack(&mut self, control: &mut dyn CongestionControl, newly: u32) {
         self.flight.acked_to += u64::from(newly);
         self.flight.next = self.flight.next.max(self.flight.acked_to);
@@ -104,7 +104,7 @@ impl Stage {
         self.report_newest(control, true);
     }
 
-    /// Reports the newest packet as lost, in the epoch that there is.
+    /// Reports the newest packet as lost, in the current epoch.
     pub(crate) fn lose_again(&mut self, control: &mut dyn CongestionControl) {
         self.report_newest(control, false);
     }
@@ -124,13 +124,13 @@ impl Stage {
     }
 }
 
-/// A sender and a receiver whose controls speak to each other over a way that loses by chance, in steps of 10 ms.
+/// A sender and a receiver whose controls exchange messages over a path with random loss, in steps of 10 ms.
 pub(crate) struct Pair<C> {
     pub(crate) sender: C,
     pub(crate) stage: Stage,
     receiver: C,
     their_stage: Stage,
-    /// What the receiver's control says arrives.
+    /// True if messages of the receiver's control arrive.
     reports: bool,
 }
 
@@ -143,7 +143,7 @@ impl<C: CongestionControl> Pair<C> {
         Self { sender, stage, receiver, their_stage, reports }
     }
 
-    /// Goes on for so many steps, each packet lost with a probability.
+    /// Runs for this many steps, each packet lost with a probability.
     pub(crate) fn run(&mut self, loss: f64, steps: u32) {
         (0..steps).for_each(|_| self.step(loss));
     }
@@ -191,12 +191,12 @@ impl<C: CongestionControl> Pair<C> {
     }
 }
 
-/// A way with one round-trip time and no queue, whose sender always has something to send.
+/// A path with one round-trip time and no queue, whose sender always has data to send.
 ///
-/// Packets that are lost are repaired at once and for nothing: what is measured is the window's answer to losses.
+/// Lost packets are repaired at once and at no cost: the result is the window's response to losses.
 pub(crate) struct EmptyPath {
     stage: Stage,
-    /// What was sent in each tick and is not acknowledged: the number after its last packet, and when it is heard of.
+    /// Unacknowledged packets of each tick: the number after its last packet, and the time of the feedback.
     sent: VecDeque<(u64, u64)>,
     lost: VecDeque<u64>,
     losses: Losses,
@@ -208,19 +208,19 @@ pub(crate) struct EmptyPath {
     epochs: u32,
 }
 
-/// Which packets a way loses.
+/// Losses of a path.
 #[derive(Clone, Copy)]
 pub(crate) enum Losses {
-    /// Each so-and-so-many-th.
+    /// Every packet whose number is a multiple of this.
     Every(u64),
-    /// Each with a probability.
+    /// Each packet with a probability.
     Random(f64),
 }
 
-/// How long a tick is: acknowledgements come each ten of them, reports of losses each.
+/// Length of a tick: acknowledgements come every ten of them, loss reports every one.
 const TICK: Duration = Duration::from_millis(1);
 const TICKS_A_FULL_ACK: u64 = 10;
-/// A light acknowledgement after so many packets.
+/// Number of packets between light acknowledgements.
 const LIGHT: u64 = 64;
 
 impl EmptyPath {
@@ -339,7 +339,7 @@ impl EmptyPath {
         control.on_ack(&mut self.stage.environment(), &acked);
     }
 
-    /// What arrived and is not acknowledged yet is kept for the next acknowledgement.
+    /// Received and unacknowledged packets are kept for the next acknowledgement.
     fn unacknowledged_arrived(&mut self, arrived: u64, newly: u64) {
         if self.stage.flight.acked_to + newly < arrived {
             self.sent.push_front((arrived, self.tick));
@@ -350,7 +350,7 @@ impl EmptyPath {
         let window = control.policy().window_packets;
         let flight = &mut self.stage.flight;
         let in_flight = (flight.next - flight.acked_to) as f64;
-        // The fraction of a packet counts in the mean: the sender is as far ahead as the window is wide.
+        // The fraction of a packet counts in the mean: the sender is ahead by exactly the window.
         let packets = (window - in_flight).max(0.0).floor() as u64;
         if packets == 0 {
             return;

@@ -18,13 +18,13 @@ const HIGH_WINDOW: f64 = 83_000.0;
 const HIGH_DECREASE: f64 = 0.1;
 
 impl HighSpeed {
-    /// Makes a control as it is before its first event.
+    /// Creates a control before its first event.
     #[must_use]
     pub const fn new() -> Self {
         Self { window: START_WINDOW, threshold: f64::INFINITY, cut: LastCut::NONE }
     }
 
-    /// Makes a control; there are no options.
+    /// Creates a control; there are no options.
     ///
     /// # Errors
     /// If there is an option.
@@ -44,13 +44,13 @@ impl Default for HighSpeed {
     }
 }
 
-/// Returns which part of a window a loss takes: `b(w)`.
+/// Returns the fraction of a window that a loss removes: `b(w)`.
 fn decrease(window: f64) -> f64 {
     let part = (window / LOW_WINDOW).ln() / (HIGH_WINDOW / LOW_WINDOW).ln();
     0.5 - (0.5 - HIGH_DECREASE) * part.clamp(0.0, 1.0)
 }
 
-/// Returns by how many packets a window grows in a round trip: `a(w)`.
+/// Returns the growth of a window in a round trip, in packets: `a(w)`.
 fn increase(window: f64) -> f64 {
     if window <= LOW_WINDOW {
         return 1.0;

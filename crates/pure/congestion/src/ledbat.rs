@@ -1,7 +1,7 @@
-//! LEDBAT: takes what others leave, by the delay that it adds itself.
+//! LEDBAT: uses the capacity that others leave, guided by the delay that it adds itself.
 //!
-//! Source: RFC 6817. Delay is that of a round trip: UDT's acknowledgements do not say how long the way there took, so a
-//! queue on the way back makes it give way, too.
+//! Source: RFC 6817. Delay is that of a round trip: UDT's acknowledgements do not give the one-way delay, so a queue
+//! on the reverse path makes it yield, too.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -11,33 +11,35 @@ use units::Instant;
 use crate::reno::{LEAST_WINDOW, limit};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
-/// LEDBAT: for what has time, such as copies of an archive. It keeps a queue of `target` at most, so everything that fills
-/// queues goes first. Who begins behind its queue takes that for the way, and pushes the first one out.
+/// LEDBAT: for background transfers, such as copies of an archive. It keeps a queue of at most `target`, so every
+/// flow that fills queues takes precedence. A flow that starts behind its queue counts that as part of the path, and
+/// displaces the first one.
 #[derive(Clone, Debug)]
 pub struct Ledbat {
     target: Duration,
     gain: f64,
     window: f64,
-    /// The least delay of each of the last minutes.
+    /// Minimum delay of each of the last minutes.
     base: VecDeque<(Instant, Duration)>,
     /// The newest delays.
     current: VecDeque<Duration>,
 }
 
-/// Minutes of which the least delay is remembered.
+/// Number of minutes for which the minimum delay is remembered.
 const BASE_MINUTES: usize = 10;
 const MINUTE: Duration = Duration::from_secs(60);
-/// The least of so many delays is the one that holds.
+/// Number of delays of which the minimum is the current one.
 const CURRENT_SAMPLES: usize = 4;
 
 impl Ledbat {
-    /// Makes a control of the delay that it may add, and the packets that a window brings in a round trip without any.
+    /// Creates a control with the delay that it may add, and the packets by which a window grows in a round trip
+    /// without any.
     #[must_use]
     pub const fn new(target: Duration, gain: f64) -> Self {
         Self { target, gain, window: LEAST_WINDOW, base: VecDeque::new(), current: VecDeque::new() }
     }
 
-    /// Makes a control from the options `target`, in milliseconds, and `gain`.
+    /// Creates a control from the options `target`, in milliseconds, and `gain`.
     ///
     /// # Errors
     /// If one of them is out of range, or there is another option.
@@ -62,12 +64,12 @@ impl Ledbat {
         }
     }
 
-    /// Returns how far the delay is below the target, in parts of it; negative above.
+    /// Returns the distance of the delay below the target, as a fraction of it; negative above.
     fn distance(&self) -> f64 {
         let base = self.base.iter().map(|(_, least)| *least).min().unwrap_or_default();
         let current = self.current.iter().min().copied().unwrap_or_default();
         let queued = current.saturating_sub(base).as_secs_f64();
-        // More than twice the target says no more than twice.
+        // A delay above twice the target counts as twice.
         (1.0 - queued / self.target.as_secs_f64()).max(-1.0)
     }
 }
@@ -82,11 +84,11 @@ impl CongestionControl for Ledbat {
             self.take(environment.now, sample);
         }
         let newly = f64::from(acked.newly);
-        // What each packet by itself would bring, `1 / window` of it, summed up: the window may be small.
+        // The sum of the growth of each single packet, `1 / window` of it: the window may be small.
         let square = self.window * self.window + 2.0 * self.gain * self.distance() * newly;
         let moved = square.max(0.0).sqrt();
-        // The RFC keeps a window that is not used from growing by what is in flight, which here is less than the window also
-        // while it waits for its pace. The transport says itself when there was nothing to send.
+        // The RFC limits the growth of an unused window by the packets in flight, which here are fewer than the
+        // window even while it waits for its pace. The transport reports itself when there was nothing to send.
         let most = if environment.flight.is_application_limited { self.window } else { f64::INFINITY };
         self.window = moved.min(most).max(LEAST_WINDOW);
         limit(&mut self.window, environment);

@@ -1,19 +1,19 @@
-//! What decides how fast a reliable transport sends: the contract, and the controls that are built in.
+//! Congestion control of a reliable transport: the contract, and the built-in controls.
 //!
-//! A [`CongestionControl`] is a value that is told what happened on one connection (a packet sent, acknowledged,
-//! lost; a timeout; a message of the peer's control; a moment it asked for) and says what the transport shall obey
-//! until the next event: its [`Policy`]. It owns no clock and no chance, both are in the [`Environment`], so the
-//! same control runs in the virtual network and over sockets.
+//! A [`CongestionControl`] is a value that handles the events of one connection (a packet sent, acknowledged, lost; a
+//! timeout; a message of the peer's control; a timer) and returns the transport's [`Policy`] until the next event. It
+//! owns neither clock nor random numbers, both are in the [`Environment`], so the same control runs in the virtual
+//! network and over sockets.
 //!
-//! Packets are counted and never bytes, and their numbers never wrap here: the transport makes 64 bits of the
-//! 31 bits on the wire. It also works out what several controls would otherwise each work out for themselves:
-//! how many packets an acknowledgement newly covers, which loss begins a new congestion epoch, when a round trip
-//! is over, and the delivery rate.
+//! All counts are of packets, never of bytes, and packet numbers never wrap here: the transport extends the 31 bits
+//! on the wire to 64. It also computes values that several controls need: the number of packets that an
+//! acknowledgement newly covers, the losses that begin a new congestion epoch, the end of a round trip, and the
+//! delivery rate.
 //!
 //! Start with [`CongestionControl`]. To choose a control by name and options, see [`named`].
 //!
 //! Source: the eight events and four actions of Composable UDT (Gu, Grossman: "Supporting configurable congestion
-//! control in data transport services", SC 2005); what newer transports added to them is said where it is.
+//! control in data transport services", SC 2005); additions of newer transports are marked in place.
 
 mod bbr;
 mod bic;

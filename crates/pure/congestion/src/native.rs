@@ -1,6 +1,6 @@
-//! UDT's own control: a rate that grows by what the way still offers, and gives a ninth at each loss.
+//! UDT's own control: a rate that grows by the free capacity of the path, and falls by a ninth at each loss.
 //!
-//! Source: libudt 4.11's built-in control and draft-gg-udt-03, section 5. Where this one is different, it is said.
+//! Source: libudt 4.11's built-in control and draft-gg-udt-03, section 5. Deviations are marked.
 
 use core::time::Duration;
 
@@ -10,16 +10,15 @@ use crate::{ACK_INTERVAL, Acked, CongestionControl, Environment, Lost, OptionErr
 
 /// UDT's own control.
 ///
-/// The rate grows in each interval of 10 ms without loss, by a step that depends on how much of the way's capacity
-/// is free and not on the round trip; each congestion epoch takes a ninth of it, and several reports in one epoch
-/// take more.
+/// The rate grows in each interval of 10 ms without loss, by a step that depends on the free capacity of the path and
+/// not on the round trip; each congestion epoch takes a ninth of it, and several reports in one epoch take more.
 ///
-/// What libudt does and this one does not:
-/// - A loss before the peer told its arrival rate does not throw the rate to 16 packets a second: the window of a
-///   round trip stands for what is not known yet.
+/// Differences from libudt:
+/// - A loss before the peer reported its arrival rate does not reduce the rate to 16 packets a second: the window of
+///   a round trip replaces the unknown rate.
 /// - The period is not rounded up to whole microseconds, which at 10 Gb/s halves the rate at one loss. The option
 ///   `quantised=1` does, for comparisons.
-/// - Intervals follow one another: an acknowledgement that comes a little early does not cost the next step.
+/// - Intervals follow one another: an acknowledgement that arrives a little early does not cost the next step.
 #[derive(Clone, Debug)]
 pub struct Native {
     is_quantised: bool,
@@ -29,7 +28,7 @@ pub struct Native {
     last_step: Option<Instant>,
     had_loss: bool,
     period_before_decrease_us: f64,
-    /// The next new packet's number when the rate was last decreased: losses from it on begin an epoch.
+    /// Number of the next new packet when the rate was last decreased: losses from it on begin an epoch.
     decreased_at: u64,
     mean_reports: f64,
     reports: u32,
@@ -40,20 +39,20 @@ pub struct Native {
 const INTERVAL_US: f64 = 10_000.0;
 const START_WINDOW: f64 = 16.0;
 const START_PERIOD_US: f64 = 1.0;
-/// However many losses there are, a packet a second still asks whether the way is back.
+/// Maximum period: with any number of losses, one packet a second still probes the path.
 const MOST_PERIOD_US: f64 = 1e6;
-/// A thousand million packets a second: beyond any way, and far from what an `f64` cannot say.
+/// Minimum period, a thousand million packets a second: beyond any path, and well within the range of an `f64`.
 const LEAST_PERIOD_US: f64 = 1e-3;
 const DECREASE: f64 = 1.125;
-/// The least increase, in packets an interval.
+/// Minimum increase, in packets per interval.
 const LEAST_INCREASE: f64 = 0.01;
-/// How much the rate grows: this part of the free capacity's next power of ten, by a packet's size.
+/// Factor of the increase: applied to the next power of ten of the free capacity, by a packet's size.
 const GAIN: f64 = 1.5e-6;
-/// How many more reports of an epoch are looked at.
+/// Maximum number of further reports of an epoch that are considered.
 const MOST_REPORTS: u32 = 5;
 
 impl Native {
-    /// Makes a control as it is before its first event; `is_quantised` rounds periods as libudt does.
+    /// Creates a control before its first event; `is_quantised` rounds periods as libudt does.
     #[must_use]
     pub const fn new(is_quantised: bool) -> Self {
         Self {
@@ -72,7 +71,7 @@ impl Native {
         }
     }
 
-    /// Makes a control from the option `quantised`.
+    /// Creates a control from the option `quantised`.
     ///
     /// # Errors
     /// If it is neither 0 nor 1, or there is another option.
@@ -86,7 +85,7 @@ impl Native {
         1e6 / self.period_us
     }
 
-    /// Goes over from a growing window to a rate: the one at which packets arrive, or the window in a round trip.
+    /// Switches from a growing window to a rate: the arrival rate, or the window in a round trip.
     fn leave_slow_start(&mut self, environment: &Environment<'_>) {
         self.is_slow_start = false;
         self.period_us = match arrival(environment) {
@@ -103,11 +102,11 @@ impl Native {
         self.decreased_at = next;
     }
 
-    /// Returns the packets by which an interval's budget grows.
+    /// Returns the increase of an interval's budget. Units: packets.
     fn increase(&self, environment: &Environment<'_>) -> f64 {
         let capacity = environment.peer.capacity_packets_per_s.filter(|rate| rate.is_finite()).unwrap_or(0.0);
         let mut free = capacity - self.rate();
-        // Below the rate that was too much it may come back fast, but in no larger steps than it fell.
+        // Below the excessive rate it may recover quickly, but in no larger steps than it fell.
         if self.period_us > self.period_before_decrease_us {
             free = free.min(capacity / 9.0);
         }
@@ -119,7 +118,7 @@ impl Native {
         (10f64.powf(decade) * GAIN / bytes).max(LEAST_INCREASE)
     }
 
-    /// Returns how many intervals are over, and begins the next.
+    /// Returns the number of finished intervals, and begins the next.
     ///
     /// An acknowledgement just before an interval's end leaves its step to the next one. After a longer silence there
     /// is one step, as in libudt: nothing was learned meanwhile.
@@ -189,7 +188,7 @@ impl CongestionControl for Native {
             self.mean_reports = (0.875 * self.mean_reports + 0.125 * f64::from(self.reports)).ceil();
             self.reports = 1;
             self.considered = 1;
-            // Senders that share a bottleneck shall not all take their further decreases at the same report.
+            // Senders that share a bottleneck should not all take their further decreases at the same report.
             let drawn = (self.mean_reports * environment.random.unit()).ceil();
             #[expect(
                 clippy::cast_possible_truncation,
@@ -219,7 +218,7 @@ impl CongestionControl for Native {
     }
 }
 
-/// Returns the rate at which packets arrive, if the peer told one that makes sense.
+/// Returns the arrival rate, if the peer reported a valid one.
 fn arrival(environment: &Environment<'_>) -> Option<f64> {
     environment.peer.arrival_packets_per_s.filter(|rate| rate.is_finite() && *rate >= 1.0)
 }
@@ -228,7 +227,7 @@ fn round_trip_us(environment: &Environment<'_>) -> f64 {
     environment.round_trip.smoothed.min(MOST_ROUND_TRIP).as_secs_f64() * 1e6
 }
 
-/// What is longer is no round trip but a fault.
+/// Maximum plausible round trip.
 const MOST_ROUND_TRIP: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
@@ -238,7 +237,7 @@ mod tests {
 
     const GIGABIT: f64 = 1e9 / 12_000.0;
 
-    /// A control that has left slow start with the rate given, and what it looks at.
+    /// A control that has left slow start with the given rate, and its environment.
     fn begun(is_quantised: bool, rate: f64, capacity: f64) -> (Native, Stage) {
         let mut stage = Stage::new(1, Duration::from_millis(10));
         stage.peer.capacity_packets_per_s = Some(capacity);
@@ -248,7 +247,7 @@ mod tests {
         (control, stage)
     }
 
-    /// Goes on for an interval; `is_lost` is asked for each packet. Returns the rate that held.
+    /// Runs for an interval; `is_lost` is called for each packet. Returns the rate in force.
     fn interval(control: &mut Native, stage: &mut Stage, mut is_lost: impl FnMut(&mut Stage) -> bool) -> f64 {
         let rate = control.policy().packets_per_s;
         stage.budget += rate * 0.01;
@@ -298,7 +297,7 @@ mod tests {
         }
     }
 
-    /// Runs over a way of a gigabit that loses one packet as soon as the rate is above it; returns its use.
+    /// Runs over a path of a gigabit that loses one packet as soon as the rate exceeds it; returns its utilisation.
     fn saw_tooth(estimate: f64) -> f64 {
         let (mut control, mut stage) = begun(false, GIGABIT * 0.95, estimate);
         let (mut sum, mut intervals) = (0.0, 0.0);
@@ -312,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_full_way_is_used_to_ninety_four_percent() {
-        // The closed form has one step size: an estimate above the way's capacity keeps it.
+        // The closed form has one step size: an estimate above the path's capacity keeps it.
         let used = saw_tooth(2.0 * GIGABIT);
         assert!((used - 0.944).abs() < 0.005, "{used}");
         // An exact estimate makes the steps smaller near the top, where it then stays longer.
@@ -349,7 +348,7 @@ mod tests {
             stage.random = units::Random::new(seed);
             stage.flight.next += 1;
             for _ in 0..100 {
-                // The same packets again and again: the epoch does not end.
+                // The same packets repeatedly: the epoch does not end.
                 stage.lose_again(&mut control);
             }
             let part = control.policy().packets_per_s / 1e4;
@@ -376,7 +375,7 @@ mod tests {
         for (is_quantised, expected) in [(false, 100.0), (true, 51.0)] {
             let (mut control, mut stage) = begun(is_quantised, 1e3, 1e6);
             let before = control.policy().packets_per_s;
-            // One comes 9.9 ms after the one before, the next 10.1 ms, and so on.
+            // One arrives 9.9 ms after the previous one, the next 10.1 ms, and so on.
             for turn in 0..100 {
                 stage.ack(&mut control, 1);
                 stage.now += Duration::from_micros(if turn % 2 == 0 { 9_900 } else { 10_100 });

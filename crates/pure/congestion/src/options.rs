@@ -1,58 +1,58 @@
-//! Options of a control as people write them: `alpha=20&beta=0.5`, each by name, nothing guessed.
+//! Options of a control in text form: `alpha=20&beta=0.5`, each by name, without guessing.
 
 use std::collections::BTreeMap;
 
 /// Options by name, still to be taken by a control.
 ///
-/// A control takes what it knows and calls [`finish`](Self::finish), which refuses what is left.
+/// A control takes its options and calls [`finish`](Self::finish), which refuses the others.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     given: BTreeMap<String, String>,
     known: Vec<&'static str>,
 }
 
-/// Why options are not obeyed.
+/// Reason why options are refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OptionError {
-    /// There is no equals sign.
+    /// An option without an equals sign.
     #[error("malformed option `{0}`: write name=value")]
     NotAnOption(String),
-    /// An option is there twice.
+    /// A repeated option.
     #[error("option `{0}` is given twice")]
     Twice(String),
     /// The control has no such option.
     #[error("unknown option `{name}`; {}", known_options(.known))]
     Unknown {
-        /// What was asked for.
+        /// The given name.
         name: String,
-        /// What there is.
+        /// Names of the known options.
         known: Vec<&'static str>,
     },
-    /// The value makes no sense.
+    /// An invalid value.
     #[error("invalid value {name}={value}: {name} is {expected}")]
     Value {
-        /// Of which option.
+        /// Name of the option.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What can be given.
+        /// Description of valid values.
         expected: String,
     },
-    /// An option without which the control cannot work is not there.
+    /// A required option is missing.
     #[error("{name} is missing: {expected}")]
     Missing {
-        /// Which option.
+        /// Name of the option.
         name: &'static str,
-        /// What can be given.
+        /// Description of valid values.
         expected: &'static str,
     },
 }
 
 impl Options {
-    /// Reads `name=value&name=value`; nothing is no options.
+    /// Parses `name=value&name=value`; an empty text has no options.
     ///
     /// # Errors
-    /// If a part has no equals sign, or a name is there twice.
+    /// If a part has no equals sign, or a name is repeated.
     pub fn parse(text: &str) -> Result<Self, OptionError> {
         let mut given = BTreeMap::new();
         for part in text.split('&').filter(|part| !part.is_empty()) {
@@ -65,10 +65,10 @@ impl Options {
         Ok(Self { given, known: Vec::new() })
     }
 
-    /// Takes a number within `from..=to`, or `usual` where it is not given.
+    /// Takes a number within `from..=to`, `usual` by default.
     ///
     /// # Errors
-    /// If it is no number, or outside.
+    /// If it is no number, or outside the range.
     pub fn number(&mut self, name: &'static str, usual: f64, from: f64, to: f64) -> Result<f64, OptionError> {
         let Some(value) = self.take(name) else { return Ok(usual) };
         let number: Option<f64> = value.parse().ok().filter(|number| (from..=to).contains(number));
@@ -76,27 +76,27 @@ impl Options {
         number.ok_or_else(|| OptionError::Value { name, value, expected: expected() })
     }
 
-    /// Takes a rate in bits per second with the letters k, m and g for thousands, millions and thousands of millions.
+    /// Takes a rate in bits per second with the suffixes k, m and g for 10³, 10⁶ and 10⁹.
     ///
     /// # Errors
-    /// If it is not there, or no rate above zero.
+    /// If it is missing, or no positive rate.
     pub fn rate(&mut self, name: &'static str) -> Result<f64, OptionError> {
         let value = self.take(name).ok_or(OptionError::Missing { name, expected: RATE })?;
         read_rate(name, value)
     }
 
-    /// Takes a rate as [`rate`](Self::rate) does, or `usual` bits per second where it is not given.
+    /// Takes a rate as [`rate`](Self::rate) does, `usual` bits per second by default.
     ///
     /// # Errors
-    /// If it is no rate above zero.
+    /// If it is no positive rate.
     pub fn rate_or(&mut self, name: &'static str, usual: f64) -> Result<f64, OptionError> {
         self.take(name).map_or(Ok(usual), |value| read_rate(name, value))
     }
 
-    /// Refuses what no control took.
+    /// Refuses options that no control took.
     ///
     /// # Errors
-    /// If something is left; says what there is.
+    /// If an option is left; the error lists the known ones.
     pub fn finish(mut self) -> Result<(), OptionError> {
         match self.given.pop_first() {
             Some((name, _)) => Err(OptionError::Unknown { name, known: self.known }),
@@ -110,7 +110,7 @@ impl Options {
     }
 }
 
-/// What a rate looks like.
+/// Description of a rate.
 const RATE: &str = "bits per second as 950m or 10g";
 
 fn read_rate(name: &'static str, value: String) -> Result<f64, OptionError> {

@@ -1,91 +1,91 @@
-//! What a control answers, and how the transport keeps absurd answers from doing harm.
+//! The policy of a control, and the limits that keep absurd policies from doing harm.
 
 use core::time::Duration;
 
 use crate::RoundTrip;
 
-/// What the transport shall obey until the next event.
+/// The policy for the transport until the next event.
 ///
-/// Windows and rates are what the control computed: a transport takes them through [`Bounds::keep`], which no
-/// value passes that would stall or flood.
+/// Windows and rates are the control's raw values: a transport applies them through [`Bounds::keep`], which excludes
+/// every value that would stall or flood.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Policy {
-    /// Most packets in flight; infinite for none.
+    /// Maximum number of packets in flight; infinite for no limit.
     pub window_packets: f64,
-    /// Most packets a second, evenly spaced; infinite for none.
+    /// Maximum rate of packets per second, evenly spaced; infinite for no limit.
     pub packets_per_s: f64,
-    /// Where no rate is asked for: how many times as fast as a window in a round trip packets may leave. Infinite lets
-    /// them leave as they may, which is in bursts: one acknowledgement covers many packets.
+    /// Pace without a rate, as a multiple of a window in a round trip. Infinite disables pacing, and packets leave in
+    /// bursts: one acknowledgement covers many packets.
     pub spread: f64,
-    /// Most packets that leave one directly behind the other; the transport may take fewer.
+    /// Maximum number of packets that leave back to back; the transport may choose fewer.
     pub burst_packets: u32,
-    /// How this end acknowledges what it receives.
+    /// Acknowledging of received packets at this end.
     pub acknowledge: AckPolicy,
-    /// What shall stand for the transport's own timeout.
+    /// Replacement for the transport's own timeout.
     pub timeout: Option<Duration>,
-    /// When lost packets are sent again.
+    /// Time of retransmissions.
     pub retransmission: Retransmission,
 }
 
-/// How an end acknowledges what it receives.
+/// Acknowledging of received packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckPolicy {
-    /// The interval of full acknowledgements; at most 10 ms is obeyed, as libudt does.
+    /// Interval of full acknowledgements; at most 10 ms takes effect, as in libudt.
     pub every: Duration,
-    /// A full acknowledgement after so many packets, too.
+    /// Number of packets after which a full acknowledgement is sent as well.
     pub after_packets: Option<u32>,
-    /// An acknowledgement with nothing but the number after so many packets.
+    /// Number of packets after which an acknowledgement with only a number is sent.
     pub light_after_packets: u32,
-    /// Whether the peer is told what is missing.
+    /// Reporting of missing packets to the peer.
     pub reports: LossReports,
 }
 
-/// Whether the peer is told what is missing.
+/// Reporting of missing packets to the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LossReports {
-    /// At once, and again while it is missing.
+    /// At once, and repeatedly while packets are missing.
     AtOnce,
-    /// Not by the transport: the controls have their own way.
+    /// Not by the transport: the controls have their own messages.
     Withheld,
 }
 
-/// When lost packets are sent again.
+/// Time of retransmissions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retransmission {
     /// Before anything new, at the pace of the rest.
     First,
-    /// Not until the control says otherwise: it sends in rounds, and asks the peer's by itself what of them arrived. Nor does
-    /// the transport then take anything for lost because no answer comes.
+    /// Not until the control requests it: it sends in rounds, and asks the peer's control itself which packets
+    /// arrived. The transport then counts no packet as lost for lack of an answer.
     Withheld,
-    /// As with `First`, in a round that repeats: nothing is taken for lost because no answer comes.
+    /// Like `First`, in a round of repetitions: no packet counts as lost for lack of an answer.
     Round,
 }
 
-/// What the transport can obey.
+/// Limits of the transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// The largest window: the peer's buffer.
+    /// Maximum window: the peer's buffer.
     pub max_window_packets: u32,
-    /// The longest time between two packets.
+    /// Maximum time between two packets.
     pub max_spacing: Duration,
 }
 
-/// A policy that can be obeyed.
+/// A policy within the limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effective {
-    /// Most packets in flight, at least 1.
+    /// Maximum number of packets in flight, at least 1.
     pub window_packets: u32,
-    /// Time between two packets in picoseconds; 0 for none.
+    /// Time between two packets in picoseconds; 0 for no pacing.
     pub spacing_ps: u64,
-    /// The control asked for something that cannot be obeyed.
+    /// True if the control's policy was outside the limits.
     pub was_absurd: bool,
 }
 
-/// The interval of full acknowledgements, also the interval in which UDT's own control works: `SYN`.
+/// Interval of full acknowledgements, also the interval in which UDT's own control works: `SYN`.
 pub const ACK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What is spread over a round trip leaves a little faster, so that a window is sent before it is acknowledged, and twice
-/// as fast where each acknowledgement lets two packets leave.
+/// Default of [`Policy::spread`]: a little faster than a window in a round trip, so that a window is sent before it
+/// is acknowledged, and twice as fast where each acknowledgement lets two packets leave.
 ///
 /// Source: the pace of Linux's TCP is 1.2 and 2 times the window in a round trip.
 const SPREAD: f64 = 1.25;
@@ -94,7 +94,7 @@ const SPREAD_DOUBLING: f64 = 2.0;
 const PICOS_PER_SECOND: f64 = 1e12;
 
 impl Policy {
-    /// No limits at all, and UDT's way of acknowledging.
+    /// No limits, and UDT's acknowledging.
     pub const OPEN: Self = Self {
         window_packets: f64::INFINITY,
         packets_per_s: f64::INFINITY,
@@ -105,25 +105,25 @@ impl Policy {
         retransmission: Retransmission::First,
     };
 
-    /// Returns the policy of a control that only knows a window: the transport spreads it over the round trip.
+    /// Returns the policy of a control with only a window: the transport spreads it over the round trip.
     #[must_use]
     pub const fn window(packets: f64) -> Self {
         Self { window_packets: packets, spread: SPREAD, ..Self::OPEN }
     }
 
-    /// Returns the same for a window that doubles in a round trip, and so must not be spread over all of it.
+    /// Returns the policy of a window that doubles in a round trip, and so must not be spread over all of it.
     #[must_use]
     pub const fn doubling_window(packets: f64) -> Self {
         Self { window_packets: packets, spread: SPREAD_DOUBLING, ..Self::OPEN }
     }
 
-    /// Returns the policy of a control that only knows a rate.
+    /// Returns the policy of a control with only a rate.
     #[must_use]
     pub const fn rate(packets_per_s: f64) -> Self {
         Self { packets_per_s, ..Self::OPEN }
     }
 
-    /// Returns how many packets a second may leave, as asked for or as the window is spread over a round trip.
+    /// Returns the packets per second that may leave, by the rate or by the window spread over a round trip.
     #[must_use]
     pub fn pace(&self, round_trip: &RoundTrip) -> f64 {
         let seconds = round_trip.smoothed.as_secs_f64();
@@ -157,8 +157,8 @@ impl AckPolicy {
 }
 
 impl Bounds {
-    /// Returns what of a policy can be obeyed: a window of at least one packet and at most the peer's buffer, a
-    /// pace that neither stops nor is nothing.
+    /// Returns the policy within the limits: a window of at least one packet and at most the peer's buffer, and a
+    /// positive pace.
     #[must_use]
     pub fn keep(&self, policy: &Policy, round_trip: &RoundTrip) -> Effective {
         let window = policy.window_packets;
@@ -167,7 +167,8 @@ impl Bounds {
         // A window that grows beyond the peer's buffer is usual; one below a packet stops the connection.
         let window_is_absurd = window.is_nan() || window < 1.0;
         let pace_is_absurd = pace.is_nan() || pace <= 0.0;
-        // A small window over a long round trip leaves seldom: that is the way, and nobody's wish.
+        // A small window over a long round trip gives a slow pace: that is the path's property, and not the control's
+        // demand.
         let is_asked_for = policy.packets_per_s != f64::INFINITY;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and a u32")]
         let window_packets = if window_is_absurd { 1 } else { window.min(most) as u32 };

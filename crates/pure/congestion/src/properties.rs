@@ -1,4 +1,4 @@
-//! What holds of every built-in control, whatever happens to it.
+//! Properties of every built-in control under arbitrary events.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
 
 const BOUNDS: Bounds = Bounds { max_window_packets: 10_000, max_spacing: Duration::from_secs(2) };
 
-/// Makes a control of each kind; those that cannot be without an option are given it.
+/// Returns a control of each kind, with required options where there are any.
 fn every_control() -> impl Iterator<Item = (&'static str, Box<dyn CongestionControl>)> {
     BUILT_IN.iter().map(|choice| {
         let needs_rate = named(choice.name, "").is_err();
@@ -21,7 +21,7 @@ fn every_control() -> impl Iterator<Item = (&'static str, Box<dyn CongestionCont
     })
 }
 
-/// Lets anything happen, by one seed; looks at the policy after each event.
+/// Generates arbitrary events from one seed; calls `look` with the policy after each.
 fn anything(control: &mut dyn CongestionControl, seed: u64, mut look: impl FnMut(&Policy, &RoundTrip)) {
     let mut chance = Random::new(seed);
     let mut stage = Stage::new(seed, Duration::from_millis(20));
@@ -85,7 +85,7 @@ fn anything(control: &mut dyn CongestionControl, seed: u64, mut look: impl FnMut
     }
 }
 
-/// Returns what a peer may say, also what none should.
+/// Returns a peer's rate, which may be invalid.
 fn strange_rate(chance: &mut Random) -> Option<f64> {
     match chance.below(8) {
         0 => None,
@@ -97,7 +97,7 @@ fn strange_rate(chance: &mut Random) -> Option<f64> {
     }
 }
 
-/// Returns a message of a kind that some control knows, with any body.
+/// Returns a message of a kind that some control knows, with an arbitrary body.
 fn strange_message(chance: &mut Random) -> Message {
     let kinds = [0x5341, 0x5453, 0x4754, 0x5244, 0x5242, 0];
     let kind = kinds[chance.below(kinds.len() as u64) as usize];
@@ -105,7 +105,7 @@ fn strange_message(chance: &mut Random) -> Message {
     Message { kind, body: (0..chance.below(8)).map(|_| word(chance) as u32).collect() }
 }
 
-/// Returns a sample of a transport that has lost its mind.
+/// Returns an arbitrary sample, as from a broken transport.
 fn strange_sample(chance: &mut Random) -> RateSample {
     let count = |chance: &mut Random| match chance.below(4) {
         0 => 0,

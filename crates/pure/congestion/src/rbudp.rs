@@ -1,15 +1,15 @@
-//! RBUDP-style: everything is blasted at one rate, then the receiver says in a map of bits what is missing, and that is
-//! blasted again, until nothing is.
+//! RBUDP-style: everything is sent at one rate, then the receiver returns a bitmap of the missing packets, and those
+//! are sent again, until none is missing.
 //!
 //! Source: He, Leigh, Yu, DeFanti, "Reliable Blast UDP: predictable high performance bulk data transfer", Cluster 2002. With
 //! losses of a part q of the packets, n packets at r a second take about `n/r · (1 − qᵏ)/(1 − q) + k·(R + t)`, where
-//! `k = 1 + ⌈ln n / ln 1/q⌉` rounds end with a question that takes a round trip R, and the silence t before it.
+//! `k = 1 + ⌈ln n / ln 1/q⌉` rounds end with a query that takes a round trip R, and the silence t before it.
 //!
-//! A block is what the application has queued, up to the peer's buffer: a hole stops the window behind it. The end of a
-//! round is when nothing has left for a while. While the receiver is asked, its transport reports no losses.
+//! A block is the data that the application has queued, up to the peer's buffer: a hole stops the window behind it. A
+//! round ends when nothing has left for a while. While the receiver is queried, its transport reports no losses.
 //!
-//! A peer that reports losses after three questions, or answers none of six, does not know them, such as libudt: the sender
-//! then repeats what is reported lost at once, still at its rate.
+//! A peer that reports losses after three queries, or answers none of six, does not support them, such as libudt: the
+//! sender then repeats packets that are reported lost at once, still at its rate.
 
 mod map;
 
@@ -25,64 +25,65 @@ use crate::{
 };
 use map::Map;
 
-/// RBUDP-style: only for ways that nobody else uses. It never gives way, and costs others whatever is above what the way
-/// carries.
+/// RBUDP-style: only for paths without other traffic. It never yields, and costs others the excess over the path's
+/// capacity.
 #[derive(Clone, Debug)]
 pub struct Rbudp {
     rate_bits_per_s: f64,
     packets_per_s: f64,
     round: u32,
     state: State,
-    /// How long an answer to a question that was put once took; none before the first.
+    /// Time to answer a query that was sent once; `None` before the first.
     answered_in: Option<Duration>,
     has_answered: bool,
     questions: u64,
-    /// What is missing by the last answer, until the transport has taken it.
+    /// Missing packets by the last answer, until the transport has taken them.
     missing: VecDeque<Range<u64>>,
     to_say: VecDeque<Message>,
-    /// As receiver: until then the sender is expected to ask for what is missing.
+    /// As receiver: end of the time in which the sender is expected to query.
     asked_until: Option<Instant>,
 }
 
-/// Where a sender's round is.
+/// State of a sender's round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Everything sent has arrived.
+    /// All sent packets have arrived.
     Idle,
-    /// Packets leave; the round is over if none does until then.
+    /// Packets are being sent; the round ends if none leaves until `quiet_at`.
     Sending { repeats: bool, quiet_at: Instant },
-    /// The peer is asked for what is missing of the packets before `end`, again and again.
+    /// The peer is queried repeatedly for missing packets before `end`.
     Asking { end: u64, attempts: u32, asked_at: Instant, again_at: Instant },
-    /// The peer does not answer: it is told nothing, and its transport's reports hold.
+    /// The peer does not answer: it is not queried, and its transport's reports apply.
     Alone,
 }
 
-/// The end of a round: its number, and one behind its last packet, as the high word and the low one.
+/// The end of a round: its number, and one more than its last packet, as the high word and the low one.
 pub(crate) const DONE: u16 = 0x5244;
 /// The answer: see [`Map`].
 pub(crate) const MAP: u16 = 0x5242;
-/// A round is over when nothing has left for so long, and for the time of so many packets.
+/// Time without a departure after which a round is over, in addition to the time of several packets.
 const QUIET: Duration = Duration::from_millis(5);
 const QUIET_PACKETS: f64 = 8.0;
-/// Unanswered, a question is put again after twice the time of an answer, at least so long, and ever more seldom to a peer
-/// that has answered before.
+/// Minimum time after which an unanswered query is repeated: usually twice the time of an answer, and ever more
+/// rarely for a peer that has answered before.
 const LEAST_PATIENCE: Duration = Duration::from_millis(20);
 const MOST_STEPS: u32 = 8;
-/// A peer that has never answered so many questions does not know them, nor one that still reports losses after a few.
+/// Number of unanswered queries after which a peer without any answer counts as not supporting them; for one that
+/// still reports losses, fewer suffice.
 const MOST_UNANSWERED: u32 = 6;
 const FEW: u32 = 3;
-/// A sender that does not ask for so long does not repeat by itself.
+/// Time without a query after which the receiver's transport reports losses again.
 const MOST_SILENCE: Duration = Duration::from_secs(2);
-/// What is longer is no round trip but a fault.
+/// Maximum plausible round trip.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Most answers that wait to be said, and ranges that wait to be taken.
+/// Maximum number of answers waiting to be sent, and of ranges waiting to be taken.
 const MOST_WAITING: usize = 65_536;
 
 impl Rbudp {
-    /// Makes a control from the option `rate`.
+    /// Creates a control from the option `rate`.
     ///
     /// # Errors
-    /// If the rate is missing or none, or there is another option.
+    /// If the rate is missing or not positive, or there is another option.
     pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
         let rate_bits_per_s = options.rate("rate")?;
         options.finish()?;
@@ -105,10 +106,10 @@ impl Rbudp {
     }
 
     fn ask(&mut self, now: Instant, end: u64, attempts: u32, round_trip: &RoundTrip) {
-        // While a hole is open no acknowledgement tells a round trip: an earlier answer does.
+        // While a hole is open no acknowledgement gives a round trip: the time of an earlier answer does.
         let unknown = round_trip.smoothed + round_trip.variation * 4;
         let patience = self.answered_in.map_or(unknown, |took| took * 2).clamp(LEAST_PATIENCE, LONGEST);
-        // Who has never answered is not waited for so long.
+        // A peer that has never answered is not waited for as long.
         let steps = if self.has_answered { attempts.min(MOST_STEPS) } else { 1 };
         let again_at = now + patience * steps;
         self.state = State::Asking { end, attempts, asked_at: now, again_at };
@@ -117,7 +118,7 @@ impl Rbudp {
         self.to_say.push_back(Message { kind: DONE, body: vec![self.round, high, low] });
     }
 
-    /// Ends a round in which all has left, or puts a question again.
+    /// Ends a round in which all packets have left, or repeats a query.
     fn go_on(&mut self, environment: &Environment<'_>) {
         let (now, flight) = (environment.now, &environment.flight);
         match self.state {
@@ -142,7 +143,7 @@ impl Rbudp {
         }
     }
 
-    /// Takes an answer of the receiver.
+    /// Handles an answer of the receiver.
     fn take(&mut self, environment: &Environment<'_>, body: &[u32]) {
         let Some(map) = Map::read(body).filter(|map| map.round == self.round) else { return };
         self.has_answered = true;
@@ -164,7 +165,7 @@ impl Rbudp {
         }
     }
 
-    /// Answers a sender that asks.
+    /// Answers a query of the sender.
     fn answer(&mut self, environment: &Environment<'_>, body: &[u32]) {
         let &[round, high, low] = body else { return };
         self.asked_until = Some(environment.now + MOST_SILENCE);
@@ -199,7 +200,7 @@ impl CongestionControl for Rbudp {
     fn on_ack(&mut self, _: &mut Environment<'_>, _: &Acked) {}
 
     fn on_loss(&mut self, _: &mut Environment<'_>, lost: &Lost<'_>) {
-        // Its control would have stopped the reports.
+        // A control at the peer would have stopped the reports.
         if let State::Asking { attempts: FEW.., .. } = self.state
             && !self.has_answered
             && lost.source == LossSource::Report
@@ -265,7 +266,7 @@ mod tests {
         Rbudp::from_options(Options::parse("rate=12m").unwrap()).unwrap()
     }
 
-    /// A sender that has sent the packets 1,000 to 1,099 and put its question.
+    /// A sender that has sent the packets 1,000 to 1,099 and its query.
     fn asking() -> (Rbudp, Stage) {
         let (mut control, mut stage) = (rbudp(), Stage::new(1, 20 * MS));
         control.on_start(&mut stage.environment());
@@ -297,10 +298,10 @@ mod tests {
         let missing: Vec<_> = core::iter::from_fn(|| control.poll_missing()).collect();
         assert_eq!(missing, [1_010..1_012, 1_050..1_051, 1_098..1_100]);
         assert_eq!(control.policy().retransmission, Retransmission::Round);
-        // A late copy of the answer is of no use.
+        // A late copy of the answer has no effect.
         control.on_message(&mut stage.environment(), &answer);
         assert_eq!(control.poll_missing(), None);
-        // The sender asks no more: then the receiver's transport reports again.
+        // The sender no longer queries: the receiver's transport reports again.
         there.now = receiver.next_timer().unwrap();
         receiver.on_timer(&mut there.environment());
         assert_eq!(receiver.policy().acknowledge.reports, LossReports::AtOnce);

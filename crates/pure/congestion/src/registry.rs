@@ -1,4 +1,4 @@
-//! Controls by name, as people choose them: `cc=fixed&rate=950m`.
+//! Controls by name, as users choose them: `cc=fixed&rate=950m`.
 
 use core::fmt;
 
@@ -7,68 +7,68 @@ use crate::{
     OptionError, Options, Rbudp, Reno, Sabul, Scalable, Tsunami, Vegas, Westwood,
 };
 
-/// Makes the control of each connection; whoever wants several connections to share something keeps it here.
+/// Factory of the controls of connections; state shared between connections is kept here.
 pub trait Factory: fmt::Debug + Send + Sync {
-    /// Makes the control of a new connection.
+    /// Creates the control of a new connection.
     fn create(&self) -> Box<dyn CongestionControl>;
 }
 
-/// A control that is built in.
+/// A built-in control.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
-    /// What people call it.
+    /// Name of the control.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// Summary in one line.
     pub summary: &'static str,
     make: fn(Options) -> Result<Box<dyn Factory>, OptionError>,
 }
 
-/// Why there is no control.
+/// Reason why there is no control.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UnknownControl {
-    /// None has this name.
+    /// Unknown name.
     #[error("unknown congestion control `{name}`; known are {}", known.join(", "))]
     Name {
-        /// What was asked for.
+        /// The given name.
         name: String,
-        /// What there is.
+        /// Names of the built-in controls.
         known: Vec<&'static str>,
     },
-    /// One has this name and does not understand its options.
+    /// Refused options.
     #[error("{name}: {error}")]
     Options {
-        /// Which control.
+        /// Name of the control.
         name: &'static str,
-        /// What it does not understand.
+        /// Reason of the refusal.
         error: OptionError,
     },
 }
 
-/// Every control that is built in.
+/// All built-in controls.
 pub const BUILT_IN: &[Choice] = &[
     Choice {
         name: "udt",
-        summary: "UDT's own: a rate that grows by the free capacity, whatever the round trip (quantised=1: as libudt)",
+        summary: "UDT's own: a rate that grows by the free capacity, independent of the round trip (quantised=1: as libudt)",
         make: |options| Ok(each(Native::from_options(options)?)),
     },
     Choice {
         name: "reno",
-        summary: "TCP's standard: one packet a round trip, halved at a loss (start=10)",
+        summary: "TCP's standard: one packet per round trip, halved at a loss (start=10)",
         make: |options| Ok(each(Reno::from_options(options)?)),
     },
     Choice {
         name: "bic",
-        summary: "BIC: a binary search for the window of the last loss, then a look beyond (smax=32, smin=0.01, b=0.125)",
+        summary: "BIC: a binary search for the window of the last loss, then a probe beyond it (smax=32, smin=0.01, b=0.125)",
         make: |options| Ok(each(Bic::from_options(options)?)),
     },
     Choice {
         name: "cubic",
-        summary: "today's TCP: a cubic function of the time since the last loss, whatever the round trip",
+        summary: "today's TCP: a cubic function of the time since the last loss, independent of the round trip",
         make: |options| Ok(each(Cubic::from_options(options)?)),
     },
     Choice {
         name: "scalable",
-        summary: "Scalable TCP: a hundredth of the window a round trip, an eighth off at a loss (a=0.01, b=0.125)",
+        summary: "Scalable TCP: a hundredth of the window per round trip, an eighth less at a loss (a=0.01, b=0.125)",
         make: |options| Ok(each(Scalable::from_options(options)?)),
     },
     Choice {
@@ -78,32 +78,32 @@ pub const BUILT_IN: &[Choice] = &[
     },
     Choice {
         name: "westwood",
-        summary: "Westwood+: Reno that after a loss keeps what the way is seen to carry, for ways that lose by chance",
+        summary: "Westwood+: Reno that after a loss keeps the measured capacity, for paths with random loss",
         make: |options| Ok(each(Westwood::from_options(options)?)),
     },
     Choice {
         name: "vegas",
-        summary: "Vegas: keeps a few packets in the queue and gives way before a loss (alpha=2, beta=4)",
+        summary: "Vegas: keeps a few packets in the queue and yields before a loss (alpha=2, beta=4)",
         make: |options| Ok(each(Vegas::from_options(options)?)),
     },
     Choice {
         name: "fast",
-        summary: "FAST TCP: goes at once to the window that keeps so many packets in the queue (alpha=20, gamma=0.5)",
+        summary: "FAST TCP: moves directly to the window that keeps alpha packets in the queue (alpha=20, gamma=0.5)",
         make: |options| Ok(each(Fast::from_options(options)?)),
     },
     Choice {
         name: "copa",
-        summary: "Copa: two packets of its own in the queue on average, bold only beside controls that fill it (delta=0.5)",
+        summary: "Copa: two packets of its own in the queue on average, aggressive only against controls that fill it (delta=0.5)",
         make: |options| Ok(each(Copa::from_options(options)?)),
     },
     Choice {
         name: "bbr",
-        summary: "BBR v3: as fast as the way is seen to deliver, with hardly a queue, whatever is lost by chance up to 2 %",
+        summary: "BBR v3: the measured delivery rate with hardly a queue, unaffected by random loss up to 2 %",
         make: |options| Ok(each(Bbr::from_options(options)?)),
     },
     Choice {
         name: "ledbat",
-        summary: "LEDBAT: takes what others leave, and adds no more delay than its target (target=100 ms, gain=1)",
+        summary: "LEDBAT: uses the capacity that others leave, and adds no more delay than its target (target=100 ms, gain=1)",
         make: |options| Ok(each(Ledbat::from_options(options)?)),
     },
     Choice {
@@ -113,30 +113,30 @@ pub const BUILT_IN: &[Choice] = &[
     },
     Choice {
         name: "tsunami",
-        summary: "Tsunami-like: near its target whatever is lost up to error=7.5 %, for ways that nobody else uses (rate=950m, history=25)",
+        summary: "Tsunami-like: near its target up to a loss of error=7.5 %, for paths without other traffic (rate=950m, history=25)",
         make: |options| Ok(each(Tsunami::from_options(options)?)),
     },
     Choice {
         name: "gtp",
-        summary: "GTP-like: a receiver shares what it can take (rate=950m) among its senders, and tells each its rate",
+        summary: "GTP-like: a receiver shares its capacity (rate=950m) among its senders, and assigns each its rate",
         make: |options| Ok(Box::new(GtpFactory::from_options(options)?)),
     },
     Choice {
         name: "rbudp",
-        summary: "RBUDP-style: all at one rate, then again what is missing, for ways that nobody else uses (rate=950m)",
+        summary: "RBUDP-style: everything at one rate, then the missing packets again, for paths without other traffic (rate=950m)",
         make: |options| Ok(each(Rbudp::from_options(options)?)),
     },
     Choice {
         name: "fixed",
-        summary: "a constant rate (rate=950m), for ways that nobody else uses",
+        summary: "a constant rate (rate=950m), for paths without other traffic",
         make: |options| Ok(each(Fixed::from_options(options)?)),
     },
 ];
 
-/// Returns the control of a name with options as `alpha=20&gamma=0.5`.
+/// Returns the factory of the named control, with options such as `alpha=20&gamma=0.5`.
 ///
 /// # Errors
-/// If there is no such control, or it does not understand an option; says what there is.
+/// If there is no such control, or it refuses an option; the error lists the known ones.
 pub fn named(name: &str, options: &str) -> Result<Box<dyn Factory>, UnknownControl> {
     let unknown = || UnknownControl::Name {
         name: name.to_owned(),
@@ -147,7 +147,7 @@ pub fn named(name: &str, options: &str) -> Result<Box<dyn Factory>, UnknownContr
     made.map_err(|error| UnknownControl::Options { name: choice.name, error })
 }
 
-/// A control that is made by copying it as it was before its first event.
+/// Factory that copies a control in its initial state.
 #[derive(Debug)]
 struct Each<C>(C);
 
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(error.to_string(), "fixed: unknown option `speed`; known options: rate");
     }
 
-    /// Each says its own, so that a peer with another control is not misunderstood.
+    /// Each control has its own kinds, so that a peer with another control does not misinterpret them.
     #[test]
     fn messages_of_controls_are_of_their_own_kinds_and_written_down() {
         let page = include_str!("../../../../docs/protocol/udt.md");

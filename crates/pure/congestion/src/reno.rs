@@ -1,11 +1,11 @@
-//! `TCP`'s standard control: one packet a round trip, halved at each congestion epoch.
+//! `TCP`'s standard control: one packet per round trip, halved at each congestion epoch.
 //!
 //! Source: RFC 5681 (slow start, avoidance), RFC 6928 (the first window). Losses are reported by number here, so the
 //! inflation and deflation of fast recovery have no counterpart.
 
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
-/// Reno. Every acknowledged packet counts, also where one acknowledgement covers many (RFC 3465 without its limit).
+/// Reno. Every acknowledged packet counts, even if one acknowledgement covers many (RFC 3465 without its limit).
 #[derive(Clone, Debug)]
 pub struct Reno {
     window: f64,
@@ -21,38 +21,38 @@ pub(crate) struct LastCut {
 }
 
 impl LastCut {
-    /// None yet.
+    /// No cut yet.
     pub(crate) const NONE: Self = Self { next: 0, window_before: 0.0 };
 
-    /// Remembers a window that is about to be cut.
+    /// Records a window that is about to be cut.
     pub(crate) const fn new(window: f64, environment: &Environment<'_>) -> Self {
         Self { next: environment.flight.next, window_before: window }
     }
 
-    /// Returns how many packets make the round trip in which an acknowledgement came.
+    /// Returns the number of packets in the round trip in which an acknowledgement came.
     ///
-    /// What was sent before a cut fills the wider window: a round trip shall bring one step there, too.
+    /// Packets sent before a cut fill the wider window: a round trip must bring one step there, too.
     pub(crate) const fn a_round(&self, acked: &Acked, window: f64) -> f64 {
         if acked.to <= self.next { self.window_before.max(window) } else { window }
     }
 }
 
-/// The window that is sent before anything is known of the way.
+/// Initial window, before anything is known of the path.
 pub(crate) const START_WINDOW: f64 = 10.0;
-/// What a window is cut to at least.
+/// Minimum window after a cut.
 pub(crate) const LEAST_WINDOW: f64 = 2.0;
 
 impl Reno {
-    /// Makes a control as it is before its first event, with the window it begins with.
+    /// Creates a control before its first event, with its initial window.
     #[must_use]
     pub const fn new(start_window: f64) -> Self {
         Self { window: start_window, threshold: f64::INFINITY, cut: LastCut::NONE }
     }
 
-    /// Makes a control from the option `start`.
+    /// Creates a control from the option `start`.
     ///
     /// # Errors
-    /// If that is no window, or there is another option.
+    /// If it is not a valid window, or there is another option.
     pub fn from_options(mut options: Options) -> Result<Self, OptionError> {
         let start = options.number("start", START_WINDOW, 1.0, 1e6)?;
         options.finish()?;
@@ -93,9 +93,9 @@ impl CongestionControl for Reno {
     }
 }
 
-/// Lets a window grow by what is acknowledged up to the threshold; returns the packets that are left for avoidance.
+/// Grows a window by the acknowledged packets up to the threshold; returns the packets left for congestion avoidance.
 ///
-/// A window that the application does not fill says nothing about the way, and does not grow (RFC 7661).
+/// A window that the application does not fill says nothing about the path, and does not grow (RFC 7661).
 pub(crate) fn slow_start(
     window: &mut f64,
     threshold: f64,
@@ -111,7 +111,7 @@ pub(crate) fn slow_start(
     newly - grown
 }
 
-/// Keeps a window from growing where the peer's buffer stops the sender and not the way.
+/// Keeps a window from growing while the peer's buffer limits the sender and not the path.
 pub(crate) fn limit(window: &mut f64, environment: &Environment<'_>) {
     *window = window.min(f64::from(environment.flight.max_window_packets).max(LEAST_WINDOW));
 }

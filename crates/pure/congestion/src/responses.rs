@@ -1,4 +1,5 @@
-//! How built-in controls answer to losses, held against the closed forms of their authors and a reference simulation.
+//! Responses of built-in controls to losses, compared with the closed forms of their authors and a reference
+//! simulation.
 
 use core::time::Duration;
 
@@ -7,19 +8,19 @@ use crate::named;
 
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 
-/// Returns the mean window where each `every`-th packet is lost.
+/// Returns the mean window if each `every`-th packet is lost.
 fn periodic(name: &str, every: u64, epochs: u32) -> f64 {
     let mut control = named(name, "").unwrap().create();
     EmptyPath::new(1, ROUND_TRIP, Losses::Every(every)).mean_window(control.as_mut(), 60, epochs)
 }
 
-/// Returns the mean window where each packet is lost with probability `p`.
+/// Returns the mean window if each packet is lost with probability `p`.
 fn random(name: &str, p: f64, epochs: u32) -> f64 {
     let mut control = named(name, "").unwrap().create();
     EmptyPath::new(1, ROUND_TRIP, Losses::Random(p)).mean_window(control.as_mut(), 60, epochs)
 }
 
-/// Fails if a mean window is not what is expected, within a part of it.
+/// Fails if a mean window differs from the expected one by more than a fraction.
 fn assert_near(what: &str, mean: f64, expected: f64, tolerance: f64) {
     let part = mean / expected;
     assert!((part - 1.0).abs() <= tolerance, "{what}: {mean:.2} where {expected:.2} is expected");
@@ -40,15 +41,15 @@ fn cubic_keeps_the_window_of_its_rfc() {
     for (every, expected) in [(100, 12.0), (1_000, 40.0), (10_000, 186.0), (100_000, 1_013.0)] {
         assert_near(&format!("every {every}"), periodic("cubic", every, 100), expected, 0.06);
     }
-    // The RFC's formula is that of evenly spaced losses. These are the means of a fluid model of its rules, in which what
-    // is sent between two losses is drawn from the exponential distribution.
+    // The RFC's formula is that of evenly spaced losses. These are the means of a fluid model of its rules, in which
+    // the number of packets between two losses is drawn from the exponential distribution.
     for (p, expected) in [(1e-3, 47.2), (1e-4, 212.0), (1e-5, 1_195.0)] {
         assert_near(&format!("p={p}"), random("cubic", p, 400), expected, 0.15);
     }
 }
 
-/// Losses at even distances lock a binary search into one of several cycles, so random ones are what it is held against:
-/// a simulation of its rules that acknowledges packet by packet.
+/// Losses at even distances lock a binary search into one of several cycles, so it is compared under random ones:
+/// with a simulation of its rules that acknowledges packet by packet.
 #[test]
 fn bic_keeps_the_windows_of_a_simulation_of_its_rules() {
     for (p, expected) in [(1e-2, 25.5), (1e-3, 148.0), (1e-4, 843.0), (1e-5, 3_850.0)] {

@@ -1,11 +1,12 @@
-//! SABUL-like: a rate that goes up and down by factors, by a smoothed part of losses that the receiver reports.
+//! SABUL-like: a rate that changes by factors, by a smoothed fraction of losses that the receiver reports.
 //!
-//! Source: Gu, Grossman, "SABUL: a transport protocol for grid computing", 2003, has the scheme: the receiver reports each
-//! 10 ms, and the sender multiplies its rate by what is smoothed of the losses. Its constants are not public; these are our
-//! own. Below the threshold the rate grows without end, above it falls to the least: there is nothing between. At a narrow
-//! link the losses of a full queue are seen late and remembered long, so that the usual constants use a quarter of it.
+//! Source: Gu, Grossman, "SABUL: a transport protocol for grid computing", 2003, has the scheme: the receiver reports
+//! every 10 ms, and the sender multiplies its rate by a function of the smoothed losses. Its constants are not
+//! public; these are this implementation's own. Below the threshold the rate grows without limit, above it falls to
+//! the minimum: there is no equilibrium between. At a narrow link the losses of a full queue are seen late and
+//! remembered long, so that the usual constants use a quarter of it.
 //!
-//! A peer that does not report, such as libudt, is no hindrance: the sender then takes the losses from its loss reports.
+//! A peer that does not report, such as libudt, is supported: the sender then takes the losses from its loss reports.
 
 use units::Instant;
 
@@ -15,16 +16,16 @@ use crate::{
     Received, Sent,
 };
 
-/// SABUL-like: the predecessor of UDT's own control, to compare. Two of it keep the shares they have.
+/// SABUL-like: the predecessor of UDT's own control, for comparison. Two flows of it keep their initial shares.
 #[derive(Clone, Debug)]
 pub struct Sabul {
     options: Factors,
     packets_per_s: f64,
-    /// The part of packets that is lost, smoothed.
+    /// Smoothed fraction of lost packets.
     loss: f64,
     arrivals: Arrivals,
     departures: Departures,
-    /// What the peer told last: packets that came and that were missing, in words that wrap.
+    /// Latest report of the peer: packets received and missing, in words that wrap.
     told: (u32, u32),
     report: Option<Message>,
     is_heard: bool,
@@ -38,19 +39,19 @@ struct Factors {
     start_bits_per_s: f64,
 }
 
-/// A report: packets that came and packets that were found missing, each since the connection began and wrapping.
+/// A report: packets received and packets found missing, each since the connection began and wrapping.
 pub(crate) const REPORT: u16 = 0x5341;
-/// The weight of what the loss was before.
+/// Weight of the previous loss in the smoothing.
 const MEMORY: f64 = 0.875;
-/// One packet an interval, or nothing would be reported. Units: packets per second.
+/// Minimum rate, one packet per interval, without which there would be no reports. Units: packets per second.
 const LEAST_RATE: f64 = 100.0;
-/// No way is faster. Units: packets per second.
+/// Maximum rate, beyond any path. Units: packets per second.
 const MOST_RATE: f64 = 1e9;
-/// What the sender begins with. Units: bits per second.
+/// Initial rate of the sender. Units: bits per second.
 const START: f64 = 10e6;
 
 impl Sabul {
-    /// Makes a control from the options `up`, `down`, `threshold` and `start`.
+    /// Creates a control from the options `up`, `down`, `threshold` and `start`.
     ///
     /// # Errors
     /// If one of them is out of range, or there is another option.
@@ -72,13 +73,13 @@ impl Sabul {
         })
     }
 
-    /// Takes the part that was lost in an interval.
+    /// Takes the fraction that was lost in an interval.
     fn learn(&mut self, environment: &Environment<'_>, loss: f64) {
         self.loss = MEMORY * self.loss + (1.0 - MEMORY) * loss;
         let factor = if self.loss > self.options.threshold {
             1.0 / self.options.down
         } else if environment.flight.is_application_limited {
-            // What is not sent says nothing of the way.
+            // Packets that are not sent say nothing about the path.
             1.0
         } else {
             self.options.up
@@ -118,7 +119,7 @@ impl CongestionControl for Sabul {
     fn on_message(&mut self, environment: &mut Environment<'_>, message: &Message) {
         let (REPORT, &[received, missing]) = (message.kind, &message.body[..]) else { return };
         let (came, missed) = (received.wrapping_sub(self.told.0), missing.wrapping_sub(self.told.1));
-        // One that was overtaken by a later one is of the past.
+        // A report that was overtaken by a later one is outdated.
         if came == 0 || came > u32::MAX / 2 || missed > u32::MAX / 2 {
             return;
         }
@@ -167,7 +168,7 @@ mod tests {
         Sabul::from_options(Options::parse(options).unwrap()).unwrap()
     }
 
-    /// What holds with a peer that reports and with one that does not.
+    /// Runs a check with a peer that reports and with one that does not.
     fn both(mut look: impl FnMut(&mut Pair<Sabul>)) {
         for reports in [true, false] {
             look(&mut Pair::new(sabul("start=12m"), sabul(""), reports));
@@ -192,7 +193,7 @@ mod tests {
             pair.run(1e-5, 1_500);
             assert!(pair.sender.packets_per_s > 100_000.0, "{}", pair.sender.packets_per_s);
             pair.run(1e-2, 300);
-            // One packet in an interval is lost each second or so.
+            // One packet in an interval is lost about every second.
             assert!(pair.sender.packets_per_s < 300.0, "{}", pair.sender.packets_per_s);
         });
     }

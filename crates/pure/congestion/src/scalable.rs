@@ -5,8 +5,8 @@
 use crate::reno::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
-/// Scalable TCP. It comes back from a loss in 13.4 round trips whatever the window; two of them keep the shares
-/// they have, so it is for ways that are shared with few.
+/// Scalable TCP. It recovers from a loss in 13.4 round trips regardless of the window; two flows of it keep their
+/// initial shares, so it is for paths that are shared with few.
 #[derive(Clone, Debug)]
 pub struct Scalable {
     increase: f64,
@@ -15,17 +15,17 @@ pub struct Scalable {
     threshold: f64,
 }
 
-/// Windows below this one are treated as Reno does.
+/// Window below which it behaves like Reno.
 const LEGACY_WINDOW: f64 = 16.0;
 
 impl Scalable {
-    /// Makes a control of the increase for each packet and the part that a loss takes.
+    /// Creates a control with the increase for each packet and the fraction that a loss removes.
     #[must_use]
     pub const fn new(increase: f64, decrease: f64) -> Self {
         Self { increase, decrease, window: START_WINDOW, threshold: f64::INFINITY }
     }
 
-    /// Makes a control from the options `a` and `b`.
+    /// Creates a control from the options `a` and `b`.
     ///
     /// # Errors
     /// If one of them is out of range, or there is another option.

@@ -1,13 +1,13 @@
-//! Tsunami-like: a rate near a target that the user sets, slowed down only where more than a few percent are lost.
+//! Tsunami-like: a rate near a target that the user sets, slowed down only when more than a few percent are lost.
 //!
-//! Source: the formulas and constants of the public tsunami-udp client and server, as we know them: the receiver reports each
-//! 350 ms a smoothed rate of errors in thousandths of a percent, and the sender makes the distance between two packets
-//! 6/5 times shorter, or up to 25/24 times longer. So it goes up much faster than down: at a link that is too narrow
-//! it stays where about as much is lost as the threshold allows, at rate/0.925, for ever.
+//! Source: the formulas and constants of the public tsunami-udp client and server, to our knowledge: the receiver
+//! reports every 350 ms a smoothed error rate in thousandths of a percent, and the sender makes the distance between
+//! two packets 6/5 times shorter, or up to 25/24 times longer. So the rate rises much faster than it falls: at a link
+//! that is too narrow it stays where about as much is lost as the threshold allows, at rate/0.925, permanently.
 //!
-//! There the rate of errors is half the part of retransmissions and half the fill of the receiver's ring; here it is the part
-//! of packets that are missing, and UDT's window does for the ring. Where the peer does not report, such as libudt, the
-//! sender takes the losses from its loss reports.
+//! There the error rate is half the fraction of retransmissions and half the fill level of the receiver's ring; here
+//! it is the fraction of missing packets, and UDT's window replaces the ring. If the peer does not report, such as
+//! libudt, the sender takes the losses from its loss reports.
 
 use core::time::Duration;
 
@@ -18,42 +18,42 @@ use crate::{
     Acked, CongestionControl, Environment, Lost, Message, OptionError, Options, Policy, Received, Sent,
 };
 
-/// Tsunami-like: only for ways that nobody else uses. It gives way to nobody below its threshold, and hardly above.
+/// Tsunami-like: only for paths without other traffic. It does not yield below its threshold, and hardly above.
 #[derive(Clone, Debug)]
 pub struct Tsunami {
     target_bits_per_s: f64,
     /// Units: thousandths of a percent.
     threshold: f64,
-    /// The weight of the last report in the next.
+    /// Weight of the last report in the next.
     memory: f64,
     /// Units: microseconds between two packets.
     target_us: f64,
     spacing_us: f64,
     arrivals: Arrivals,
     departures: Departures,
-    /// What was reported last: packets that came, and that were missing.
+    /// Latest report: packets received, and packets missing.
     reported: (u64, u64),
-    /// Smoothed, as receiver and as sender. Units: thousandths of a percent.
+    /// Smoothed error rate, as receiver and as sender. Units: thousandths of a percent.
     errors: f64,
     own_errors: f64,
     report: Option<Message>,
     is_heard: bool,
 }
 
-/// A report: the smoothed rate of errors in thousandths of a percent.
+/// A report: the smoothed error rate in thousandths of a percent.
 pub(crate) const REPORT: u16 = 0x5453;
 const INTERVAL: Duration = Duration::from_millis(350);
-/// All is lost. Units: thousandths of a percent.
+/// Error rate at which all packets are lost. Units: thousandths of a percent.
 const ALL: f64 = 100_000.0;
 const SLOWER: f64 = 25.0 / 24.0;
 const FASTER: f64 = 5.0 / 6.0;
-/// It begins so many times slower than its target.
+/// Factor by which the initial rate is below the target.
 const START: f64 = 3.0;
-/// No slower. Units: microseconds between two packets.
+/// Maximum spacing. Units: microseconds between two packets.
 const MOST_US: f64 = 10_000.0;
 
 impl Tsunami {
-    /// Makes a control from the options `rate`, `error` and `history`, both in percent.
+    /// Creates a control from the options `rate`, `error` and `history`, the latter two in percent.
     ///
     /// # Errors
     /// If the rate is missing or one is out of range, or there is another option.
@@ -79,7 +79,7 @@ impl Tsunami {
         })
     }
 
-    /// Takes a rate of errors.
+    /// Takes an error rate.
     fn learn(&mut self, errors: f64) {
         self.spacing_us *= if errors > self.threshold {
             1.0 + (SLOWER - 1.0) * (1.0 + errors - self.threshold) / (ALL - self.threshold)
@@ -93,7 +93,7 @@ impl Tsunami {
         self.memory * errors + (1.0 - self.memory) * loss * ALL
     }
 
-    /// Reports what was missing since the last report.
+    /// Reports the packets missing since the last report.
     fn report(&mut self, (received, missing): (u64, u64)) {
         let came = received - self.reported.0;
         let missed = missing - self.reported.1;
@@ -189,7 +189,7 @@ mod tests {
             // Three times slower than the target: ln 3 / ln 1.2 reports, each 350 ms.
             pair.run(0.03, 5 * 36);
             let steps = (3_000.0_f64 / pair.sender.spacing_us).ln() / 1.2_f64.ln();
-            // Before it goes by its own account it waits for four reports.
+            // It waits for four reports before it uses its own account.
             let expected = if reports { 5.0 } else { 1.0 };
             assert!((steps - expected).abs() < 0.01, "{steps}");
             pair.run(0.03, 10 * 36);
@@ -228,7 +228,7 @@ mod tests {
             let rate = 1e6 / path.told(0, "spacing_us") / 8_333.3;
             (least, most, sum) = (least.min(rate), most.max(rate), sum + rate);
         }
-        // Where as much is lost as the threshold allows, or, after a step up, a fifth more and what losses seen late add.
+        // Where as much is lost as the threshold allows, or, after a step up, a fifth more and the losses seen late.
         let hovers = 1.0 / (1.0 - 0.075);
         assert!((least / hovers - 1.0).abs() < 0.02, "{least} of {hovers}");
         assert!(most < hovers * 1.2 * 1.2 * 1.02, "{most}");

@@ -1,4 +1,4 @@
-//! Vegas: keeps a few packets of its own in the queue, and gives way before anything is lost.
+//! Vegas: keeps a few packets of its own in the queue, and yields before anything is lost.
 //!
 //! Source: Brakmo, Peterson, "TCP Vegas: end to end congestion avoidance on a global Internet", 1995, with the constants
 //! of Linux, and the least round trip of a round in place of the mean.
@@ -8,32 +8,32 @@ use core::time::Duration;
 use crate::reno::{LEAST_WINDOW, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
-/// Vegas: for ways on which round trips tell of queues, and all others do the same. Beside controls that fill the queue
-/// it gets little.
+/// Vegas: for paths on which round trips reflect queues, and all flows use delay-based controls. Against controls
+/// that fill the queue it gets little.
 #[derive(Clone, Debug)]
 pub struct Vegas {
-    /// The fewest and the most packets that it keeps in the queue.
+    /// Minimum and maximum number of packets that it keeps in the queue.
     fewest: f64,
     most: f64,
     window: f64,
     threshold: f64,
-    /// The least round trip of this round.
+    /// Minimum round trip of this round.
     least: Option<Duration>,
-    /// Slow start doubles each other round, so that what it did is seen in between.
+    /// Slow start doubles every second round, so that its effect is seen in between.
     grows: bool,
 }
 
-/// Slow start ends when so many packets wait.
+/// Number of waiting packets at which slow start ends.
 const SLOW_START_QUEUE: f64 = 1.0;
 
 impl Vegas {
-    /// Makes a control of the fewest and the most packets that it keeps in the queue.
+    /// Creates a control with the minimum and maximum number of packets that it keeps in the queue.
     #[must_use]
     pub const fn new(fewest: f64, most: f64) -> Self {
         Self { fewest, most, window: START_WINDOW, threshold: f64::INFINITY, least: None, grows: true }
     }
 
-    /// Makes a control from the options `alpha` and `beta`.
+    /// Creates a control from the options `alpha` and `beta`.
     ///
     /// # Errors
     /// If one of them is out of range, or there is another option.
@@ -48,7 +48,7 @@ impl Vegas {
         self.window < self.threshold
     }
 
-    /// A round is over: compares its least round trip with the least of all.
+    /// Compares the minimum round trip of a finished round with the minimum of all.
     fn judge(&mut self, environment: &Environment<'_>) {
         let (Some(least), Some(base)) = (self.least.take(), environment.round_trip.least) else { return };
         let part = base.as_secs_f64() / least.as_secs_f64().max(1e-9);
@@ -63,7 +63,7 @@ impl Vegas {
             self.window += 1.0;
         } else if queued > self.most {
             self.window = (self.window - 1.0).max(LEAST_WINDOW);
-            // Or the next acknowledgements would take the step back in slow start.
+            // Otherwise the next acknowledgements would undo the step in slow start.
             self.threshold = self.threshold.min(self.window);
         }
     }

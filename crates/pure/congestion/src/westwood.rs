@@ -1,4 +1,4 @@
-//! Westwood+: Reno that after a loss keeps what the way is seen to carry.
+//! Westwood+: Reno that after a loss keeps the measured capacity of the path.
 //!
 //! Source: Mascolo and others, "TCP Westwood: bandwidth estimation for enhanced transport over wireless links", 2001;
 //! Grieco, Mascolo 2004 for the samples of a round trip ("+"); the filter is Linux's.
@@ -10,36 +10,36 @@ use units::Instant;
 use crate::reno::{LEAST_WINDOW, LastCut, START_WINDOW, limit, slow_start};
 use crate::{Acked, CongestionControl, Environment, Lost, OptionError, Options, Policy};
 
-/// Westwood+: for ways that lose by chance, as radio does. A loss cuts the window to the measured rate times the least
-/// round trip, so what was no sign of a queue costs little.
+/// Westwood+: for paths with random loss, such as radio. A loss cuts the window to the measured rate times the
+/// minimum round trip, so a loss without a queue costs little.
 #[derive(Clone, Debug)]
 pub struct Westwood {
     window: f64,
     threshold: f64,
     cut: LastCut,
-    /// The sample that is being taken: since when, and how many packets.
+    /// The current sample: its start, and its packets.
     sample: Option<(Instant, f64)>,
     /// The rate, filtered once and twice. Units: packets per second.
     rates: Option<[f64; 2]>,
 }
 
-/// A sample takes a round trip, and at least this long.
+/// Minimum length of a sample, which otherwise takes a round trip.
 const LEAST_SAMPLE: Duration = Duration::from_millis(50);
-/// What is longer is no round trip but a fault.
+/// Maximum plausible round trip.
 const LONGEST_SAMPLE: Duration = Duration::from_secs(10);
 
 impl Westwood {
-    /// Makes a control as it is before its first event.
+    /// Creates a control before its first event.
     #[must_use]
     pub const fn new() -> Self {
         let (window, threshold) = (START_WINDOW, f64::INFINITY);
         Self { window, threshold, cut: LastCut::NONE, sample: None, rates: None }
     }
 
-    /// Makes a control; there are no options.
+    /// Creates a control; there are no options.
     ///
     /// # Errors
-    /// If there is one.
+    /// If there is an option.
     pub fn from_options(options: Options) -> Result<Self, OptionError> {
         options.finish()?;
         Ok(Self::new())
@@ -64,12 +64,12 @@ impl Westwood {
         }));
     }
 
-    /// Returns the window that the measured rate fills without a queue.
+    /// Returns the window that fills the path at the measured rate without a queue.
     fn filled(&self, environment: &Environment<'_>) -> f64 {
         let rate = self.rates.map_or(0.0, |[_, twice]| twice);
         let least = environment.round_trip.least.unwrap_or(environment.round_trip.smoothed);
         let filled = (rate * least.min(LONGEST_SAMPLE).as_secs_f64()).max(LEAST_WINDOW);
-        // Before anything was measured it is Reno.
+        // Before the first measurement it behaves like Reno.
         if self.rates.is_some() { filled } else { (self.window / 2.0).max(LEAST_WINDOW) }
     }
 }

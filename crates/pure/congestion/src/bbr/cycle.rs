@@ -1,4 +1,4 @@
-//! Where BBR is in its cycle of trying for more, and whether more still comes of it.
+//! BBR's cycle of probing for more, and the detection of a plateau.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use super::path::{News, packets};
 use super::{Bbr, State};
 use crate::Environment;
 
-/// Whether a rate still grows.
+/// Detector of a rate that no longer grows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Plateau {
     pub(super) rate: f64,
@@ -18,14 +18,14 @@ pub(super) struct Plateau {
     pub(super) is_reached: bool,
 }
 
-/// Where a cycle of trying for more is.
+/// State of a cycle of probing for more.
 #[derive(Clone, Debug)]
 pub(super) struct Cycle {
     pub(super) began: Instant,
     pub(super) wait: Duration,
     pub(super) rounds: u64,
     pub(super) answers: Answers,
-    /// Samples are of what was sent while more was tried, and nobody has said yet that it was too much.
+    /// True while samples are of packets sent during the probe, and none has shown excessive loss.
     pub(super) is_probe_sample: bool,
     pub(super) was_too_much: bool,
     pub(super) was_cautious: bool,
@@ -34,15 +34,15 @@ pub(super) struct Cycle {
     pub(super) acked_a_step: f64,
 }
 
-/// Which answers come in.
+/// Origin of the answers that arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answers {
     Usual,
     Refilling,
-    /// More is sent, and what comes in is of before.
+    /// More is sent, and the answers are to earlier packets.
     ProbeStarting,
     ProbeFeedback,
-    /// Less is sent, and what comes in is of the try for more.
+    /// Less is sent, and the answers are to the probe.
     ProbeStopping,
 }
 
@@ -50,11 +50,11 @@ pub(super) enum Answers {
 const TOO_MANY_LOST: f64 = 0.02;
 /// `Beta`.
 const CUT: f64 = 0.7;
-/// Rounds after which Reno's flows of usual size would have grown back.
+/// Rounds after which Reno flows of usual size would have recovered.
 const RENO_ROUNDS: f64 = 63.0;
 
 impl Bbr {
-    /// Goes through the cycle of trying for more.
+    /// Advances the cycle of probing for more.
     pub(super) fn go_on(&mut self, environment: &mut Environment<'_>, news: &News) {
         if !self.was_filled || self.learn_from_probe(environment, news) {
             return;
@@ -82,7 +82,7 @@ impl Bbr {
         }
     }
 
-    /// Learns what the way holds from the answers to the last try; tells whether what is next is decided.
+    /// Learns the path's capacity from the answers to the last probe; returns whether the next state is decided.
     fn learn_from_probe(&mut self, environment: &mut Environment<'_>, news: &News) -> bool {
         if news.ends_round && self.cycle.answers == Answers::ProbeStarting {
             self.cycle.answers = Answers::ProbeFeedback;
@@ -173,7 +173,7 @@ impl Bbr {
         self.plateau.is_reached
     }
 
-    /// Doubles by how much a round raises what was too much.
+    /// Doubles the amount by which a round raises the limit.
     fn raise_slope(&mut self) {
         let steps = f64::from(1_u32 << self.cycle.up_rounds);
         self.cycle.up_rounds = (self.cycle.up_rounds + 1).min(30);
@@ -196,18 +196,19 @@ impl Bbr {
     }
 }
 
-/// Tells whether what was in flight when a sample's packet left was too much: more than two in a hundred were lost since.
+/// Returns whether the packets in flight at a sample's start were excessive: more than two in a hundred were lost
+/// since.
 pub(super) fn is_too_much(news: &News) -> bool {
     packets(news.sample.lost) > f64::from(news.sample.in_flight_at_send) * TOO_MANY_LOST
 }
 
 impl Plateau {
-    /// Begins to look, from a rate on.
+    /// Creates a detector that starts from a rate.
     pub(super) fn from(rate: f64) -> Self {
         Self { rate, ..Self::default() }
     }
 
-    /// Takes a sample; tells whether three rounds brought less than a quarter more.
+    /// Takes a sample; returns whether three rounds brought less than a quarter more.
     pub(super) fn take(&mut self, news: &News) -> bool {
         self.round_rate = self.round_rate.max(news.rate);
         if self.is_reached || !news.ends_round || news.is_limited {

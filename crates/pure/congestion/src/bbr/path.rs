@@ -1,4 +1,4 @@
-//! What BBR believes of the way: how fast it delivers, how short it is, how much it holds.
+//! BBR's model of the path: its rate, its minimum round trip and its capacity.
 
 use core::time::Duration;
 
@@ -6,42 +6,42 @@ use units::Instant;
 
 use crate::{Environment, RateSample};
 
-/// What is longer is no round trip but a fault.
+/// Maximum plausible round trip.
 const LONGEST: Duration = Duration::from_secs(10);
-/// How long the least round trip is believed.
+/// Lifetime of the minimum round trip.
 const ROUND_TRIP_SPAN: Duration = Duration::from_secs(10);
-/// After how long without a shorter one it is looked for (`ProbeRTTInterval`).
+/// Time without a shorter round trip after which it is probed for (`ProbeRTTInterval`).
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
-/// What a loss takes from the short-term bounds at most (`Beta`).
+/// Maximum reduction of the short-term limits by a loss (`Beta`).
 const CUT: f64 = 0.7;
-/// Of how many rounds the largest surplus of acknowledgements counts (`ExtraAckedFilterLen`).
+/// Number of rounds over which the maximum surplus of acknowledgements is taken (`ExtraAckedFilterLen`).
 const SURPLUS_ROUNDS: u64 = 10;
-/// No way is that fast: what a strange sample says beyond it is not believed. Units: packets per second.
+/// Maximum plausible rate. Units: packets per second.
 const MOST_RATE: f64 = 1e12;
 
-/// The model of the way.
+/// The model of the path.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
-    /// Packets that are known to be delivered.
+    /// Number of packets known to be delivered.
     pub(super) delivered: u64,
     pub(super) round: u64,
     round_ends_at: u64,
     /// The fastest samples of the last cycle of probing and of this one. Units: packets per second.
     rates: [f64; 2],
-    /// The least round trip, and when it was seen.
+    /// The minimum round trip, and the time of its sample.
     least: Option<(Duration, Instant)>,
-    /// The same, since the last look for it.
+    /// The minimum round trip since the last probe for it.
     least_since_look: Option<(Duration, Instant)>,
-    /// What losses leave until the next probe for more.
+    /// Rate limit after losses, until the next probe for more.
     short_rate: f64,
     short_flight: f64,
-    /// What was too much for the way when more was tried.
+    /// Packets in flight that were excessive during a probe for more.
     pub(super) long_flight: f64,
     losses: Losses,
     surplus: Surplus,
 }
 
-/// What a round brought, and what was lost in it.
+/// Deliveries and losses of a round.
 #[derive(Clone, Debug, Default)]
 struct Losses {
     round_ends_at: u64,
@@ -51,17 +51,17 @@ struct Losses {
     latest_delivered: f64,
 }
 
-/// By how much acknowledgements run ahead of the rate: they come for many packets at once.
+/// Surplus of acknowledgements over the rate: they arrive for many packets at once.
 #[derive(Clone, Debug, Default)]
 struct Surplus {
     began: Option<Instant>,
     delivered: f64,
-    /// The largest of this and the last spans of rounds, and when this one began.
+    /// Maxima of this and the previous span of rounds, and the start of this one.
     most: [f64; 2],
     span_began: u64,
 }
 
-/// News of delivered packets, as the model takes them.
+/// A sample of delivered packets, as the model takes it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct News {
     pub(super) now: Instant,
@@ -70,10 +70,10 @@ pub(super) struct News {
     pub(super) rate: f64,
     pub(super) newly: f64,
     pub(super) in_flight: f64,
-    /// Something else than the way limited the sample.
+    /// True if the sample was limited by something other than the path.
     pub(super) is_limited: bool,
     pub(super) ends_round: bool,
-    /// A round of the account of losses is over; with how many ranges lost, if any.
+    /// True at the end of a round of loss accounting, with the number of its lost ranges.
     pub(super) ends_loss_round: bool,
     pub(super) lost_ranges: u32,
 }
@@ -95,12 +95,12 @@ impl Path {
         }
     }
 
-    /// Returns the fastest that was seen in two cycles. Units: packets per second.
+    /// Returns the fastest rate of two cycles. Units: packets per second.
     pub(super) const fn most_rate(&self) -> f64 {
         self.rates[0].max(self.rates[1])
     }
 
-    /// Returns the rate that is believed now. Units: packets per second.
+    /// Returns the current estimate of the rate. Units: packets per second.
     pub(super) const fn rate(&self) -> f64 {
         self.most_rate().min(self.short_rate)
     }
@@ -109,7 +109,7 @@ impl Path {
         self.least.map(|(least, _)| least)
     }
 
-    /// Returns what fills the way without a queue; none before its round trip is known. Units: packets.
+    /// Returns the packets that fill the path without a queue; `None` before its round trip is known. Units: packets.
     pub(super) fn filled(&self) -> Option<f64> {
         self.least().map(|least| self.rate() * least.as_secs_f64())
     }
@@ -122,12 +122,12 @@ impl Path {
         self.surplus.most[0].max(self.surplus.most[1])
     }
 
-    /// Returns the most that was delivered in this round. Units: packets.
+    /// Returns the maximum delivered in this round. Units: packets.
     pub(super) const fn latest_delivered(&self) -> f64 {
         self.losses.latest_delivered
     }
 
-    /// Takes note of packets that are lost, in so many ranges.
+    /// Records lost packets, in this many ranges.
     pub(super) const fn lose(&mut self, ranges: u32) {
         if !self.losses.is_any {
             self.losses.round_ends_at = self.delivered;
@@ -136,14 +136,14 @@ impl Path {
         self.losses.ranges = self.losses.ranges.saturating_add(ranges);
     }
 
-    /// Takes a sample; what was delivered before `limited_until` says nothing of what the way could carry.
+    /// Takes a sample; packets delivered before `limited_until` say nothing about the path's capacity.
     pub(super) fn take(
         &mut self,
         environment: &Environment<'_>,
         sample: &RateSample,
         limited_until: u64,
     ) -> Option<News> {
-        // What took less than a round trip mixes up the sendings of one packet.
+        // An interval below the minimum round trip mixes several transmissions of one packet.
         let is_possible = self.least().is_none_or(|least| sample.interval >= least);
         let seconds = sample.interval.as_secs_f64();
         if seconds <= 0.0 {
@@ -183,18 +183,18 @@ impl Path {
         })
     }
 
-    /// Begins to count a round from here.
+    /// Starts counting a round.
     pub(super) const fn begin_round(&mut self) {
         self.round_ends_at = self.delivered;
     }
 
-    /// Begins a cycle: the rates of the one before the last are forgotten.
+    /// Starts a cycle: the rates of the one before the last are forgotten.
     pub(super) const fn begin_cycle(&mut self) {
         self.rates = [self.rates[1], 0.0];
     }
 
-    /// Answers to the losses of a round that is over: gently, towards what the way delivered. Who just tries for more
-    /// answers otherwise.
+    /// Responds to the losses of a finished round: gently, towards the delivered amount. During a probe for more the
+    /// response is another one.
     pub(super) const fn answer_losses(&mut self, window: f64) {
         if self.losses.is_any {
             if self.short_rate.is_infinite() {
@@ -208,7 +208,7 @@ impl Path {
         }
     }
 
-    /// Begins the account of the next round's losses.
+    /// Starts the next round of loss accounting.
     pub(super) const fn end_loss_round(&mut self, news: &News) {
         self.losses.is_any = false;
         self.losses.ranges = 0;
@@ -216,19 +216,19 @@ impl Path {
         self.losses.latest_delivered = packets(news.sample.delivered);
     }
 
-    /// Forgets what losses left: it is time to try for more.
+    /// Removes the limits left by losses: a probe for more is due.
     pub(super) const fn forget_losses(&mut self) {
         (self.short_rate, self.short_flight) = (f64::INFINITY, f64::INFINITY);
     }
 
-    /// Forgets what this round brought so far.
+    /// Forgets the values of this round.
     pub(super) const fn forget_round(&mut self) {
         self.losses.is_any = false;
         self.losses.ranges = 0;
         (self.losses.latest_rate, self.losses.latest_delivered) = (0.0, 0.0);
     }
 
-    /// Takes a round trip; tells whether it is time to look for a shorter one.
+    /// Takes a round trip; returns whether a probe for a shorter one is due.
     pub(super) fn take_round_trip(&mut self, now: Instant, sample: Option<Duration>) -> bool {
         let is_older =
             |seen: Option<(Duration, Instant)>, span| seen.is_some_and(|(_, at)| now.since(at) > span);
@@ -246,12 +246,12 @@ impl Path {
         is_due
     }
 
-    /// Takes note that it was looked for a shorter round trip.
+    /// Records that a probe for a shorter round trip has ended.
     pub(super) fn looked_for_round_trip(&mut self, now: Instant) {
         self.least_since_look = self.least_since_look.map(|(least, _)| (least, now));
     }
 
-    /// Measures by how much acknowledgements run ahead.
+    /// Measures the surplus of acknowledgements.
     pub(super) fn take_surplus(&mut self, news: &News, window: f64, is_filled: bool) {
         let began = *self.surplus.began.get_or_insert(news.now);
         let mut expected = self.rate() * news.now.since(began).as_secs_f64();
@@ -268,13 +268,13 @@ impl Path {
         self.surplus.most[1] = self.surplus.most[1].max(surplus);
     }
 
-    /// Takes note that something leaves after a pause.
+    /// Records that sending resumes after a pause.
     pub(super) const fn restart(&mut self, now: Instant) {
         (self.surplus.began, self.surplus.delivered) = (Some(now), 0.0);
     }
 }
 
-/// Returns a count for arithmetic.
+/// Returns a count as a float.
 #[expect(clippy::cast_precision_loss, reason = "packets are far from what a f64 cannot say")]
 pub(super) const fn packets(count: u64) -> f64 {
     count as f64

@@ -1,4 +1,4 @@
-//! BBR at a narrow link, held against what its draft says, and its rules one by one.
+//! BBR at a narrow link, compared with its draft, and its rules one by one.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::harness::Stage;
 /// 100 Mbit/s in packets of 1,500 bytes.
 const PACKETS_PER_S: f64 = 8_333.3;
 const BASE: Duration = Duration::from_millis(50);
-/// What fills the way without a queue, which is also what the queue has room for.
+/// Packets that fill the path without a queue, which is also the size of the queue.
 const FILLS: u64 = 417;
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -21,10 +21,10 @@ fn path(options: &str, loss: f64) -> Bottleneck {
 fn alone_it_uses_the_way_and_leaves_the_queue_nearly_empty() {
     let mut path = path("", 0.0);
     let measured = path.run(SECOND * 20, SECOND * 60);
-    // 0.97 to 0.99 of the way: 1 % below what it delivers, and 2 % less for the looks at the round trip.
+    // 0.97 to 0.99 of the path: 1 % below its rate, and 2 % less for the round trip probes.
     assert!(measured.rates[0] > 0.96 * PACKETS_PER_S, "{:?}", measured.rates);
     assert!(measured.queue < 0.1 * FILLS as f64 && measured.dropped == 0, "{}", measured.queue);
-    // Each five seconds it looks for a shorter round trip, the time of the look not counted.
+    // Every five seconds it probes for a shorter round trip, the time of the probe not counted.
     let probes = path.told(0, "round_trip_probes");
     assert!((13.0..=16.0).contains(&probes), "{probes}");
     let least = path.told(0, "least_round_trip_s");
@@ -37,7 +37,7 @@ fn chance_does_not_stop_it_up_to_a_percent_and_does_at_five() {
     let percent = rate("", 0.01);
     assert!(percent > 0.9, "{percent}");
     assert!(rate("", 0.05) < 0.1);
-    // To the letter of the draft each round with a loss costs as much as was lost in it.
+    // By the letter of the draft each round with a loss costs as much as was lost in it.
     let strict = rate("strict=1", 0.01);
     assert!((0.7..0.85).contains(&strict), "{strict}");
 }
@@ -59,7 +59,7 @@ fn a_way_with_hardly_a_queue_is_used() {
     assert!(measured.rates[0] > 0.9 * PACKETS_PER_S, "{:?}", measured.rates);
 }
 
-/// A control for which the way delivered so much in a round trip of 50 ms, again and again.
+/// A control to which the path delivered this many packets in each of several round trips of 50 ms.
 fn taught(rounds: u64, delivered: u64) -> (Bbr, Stage) {
     let mut stage = Stage::new(1, BASE);
     let mut control = Bbr::new(false);
@@ -70,7 +70,7 @@ fn taught(rounds: u64, delivered: u64) -> (Bbr, Stage) {
     (control, stage)
 }
 
-/// Lets a round trip pass in which so much was delivered and lost.
+/// Simulates a round trip with these deliveries and losses.
 fn round(control: &mut Bbr, stage: &mut Stage, delivered: u64, lost: u64) {
     stage.now += BASE;
     let prior_delivered = control.path.delivered;
@@ -128,5 +128,5 @@ fn a_look_at_the_round_trip_halves_what_is_in_flight_and_ends() {
     assert!((control.path.most_rate() - 8_000.0).abs() < 1.0, "less was sent on purpose");
 }
 
-/// Longer than a round trip is believed without a look.
+/// A time longer than the lifetime of a round trip without a probe.
 const PROBE_AFTER: Duration = Duration::from_millis(5_100);

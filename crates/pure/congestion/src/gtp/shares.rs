@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The capacity, and what each wishes of it. Units: bits per second.
+/// The capacity, and the demand of each connection. Units: bits per second.
 #[derive(Debug)]
 pub(super) struct Shares {
     capacity: f64,
@@ -11,7 +11,7 @@ pub(super) struct Shares {
     next: u64,
 }
 
-/// A connection's place among those who share; it is free again when the connection has ended.
+/// A connection's place in the sharing, released when the connection ends.
 #[derive(Debug)]
 pub(super) struct Seat {
     shares: Arc<Mutex<Shares>>,
@@ -23,7 +23,7 @@ impl Shares {
         Self { capacity, wishes: BTreeMap::new(), next: 0 }
     }
 
-    /// Returns what a wish gets: all of it, if others leave so much, or as much as everybody who does not get all.
+    /// Returns the share of a demand: all of it if others leave as much, otherwise an equal share of the rest.
     fn served(&self, number: u64) -> f64 {
         let mut wishes: Vec<f64> = self.wishes.values().copied().collect();
         wishes.sort_unstable_by(f64::total_cmp);
@@ -50,7 +50,7 @@ impl Seat {
         Self { shares: Arc::clone(shares), number }
     }
 
-    /// Says what this one would take; returns what it gets.
+    /// Sets this connection's demand; returns its share.
     pub(super) fn wish(&self, wish: f64) -> f64 {
         let mut shares = lock(&self.shares);
         shares.wishes.insert(self.number, wish);
@@ -64,7 +64,7 @@ impl Drop for Seat {
     }
 }
 
-/// Whoever panicked left wishes that are whole.
+/// A panic elsewhere leaves complete demands, so a poisoned lock is usable.
 fn lock(shares: &Mutex<Shares>) -> MutexGuard<'_, Shares> {
     shares.lock().unwrap_or_else(PoisonError::into_inner)
 }

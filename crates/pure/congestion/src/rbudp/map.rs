@@ -1,7 +1,7 @@
-//! The map of bits in which a receiver says what is missing.
+//! The bitmap in which a receiver reports missing packets.
 //!
-//! Words: the round; the first packet of the map, as the high word and the low one; how many packets it tells of; then a bit
-//! for each of them, from the lowest bit of the first word on: 1 if it is missing.
+//! Words: the round; the first packet of the map, as the high word and the low one; the number of packets in the map;
+//! then a bit for each of them, from the lowest bit of the first word on: 1 if it is missing.
 
 use core::ops::Range;
 
@@ -11,10 +11,10 @@ use crate::Incoming;
 pub(super) const OVERHEAD_WORDS: u32 = 15;
 const HEAD_WORDS: usize = 4;
 const WORD_BITS: u64 = 32;
-/// A map tells of no more; a receiver's buffer is seldom larger, and the next round tells of the rest.
+/// Maximum number of packets in a map; a receiver's buffer is rarely larger, and the next round covers the rest.
 const MOST_PACKETS: u64 = 1 << 20;
 
-/// What is missing of some packets.
+/// Missing packets within a range.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Map {
     pub(super) round: u32,
@@ -24,7 +24,8 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// Makes maps of at most so many words of bits each of what is missing before `end`: at least one, which may be empty.
+    /// Creates maps of the missing packets before `end`, each of at most `words` words of bits: at least one map,
+    /// which may be empty.
     pub(super) fn of(incoming: &Incoming<'_>, round: u32, end: u64, words: usize) -> Vec<Self> {
         let begin = incoming.next.min(end);
         let end = end.min(begin + MOST_PACKETS);
@@ -54,7 +55,7 @@ impl Map {
         (usize::try_from(at / WORD_BITS).unwrap_or(usize::MAX), 1 << (at % WORD_BITS))
     }
 
-    /// Reads a map; nothing if it is none.
+    /// Reads a map; `None` if the body is invalid.
     pub(super) fn read(body: &[u32]) -> Option<Self> {
         let (&[round, high, low, packets], bits) = body.split_first_chunk::<HEAD_WORDS>()?;
         let (first, packets) = (number(high, low), u64::from(packets));
@@ -69,12 +70,12 @@ impl Map {
         [self.round, high, low, packets].into_iter().chain(self.bits.iter().copied()).collect()
     }
 
-    /// Returns one behind the last packet it tells of.
+    /// Returns one more than the last packet of the map.
     pub(super) const fn end(&self) -> u64 {
         self.first + self.packets
     }
 
-    /// Returns what of `within` it says is missing.
+    /// Returns the missing packets within `within`.
     pub(super) fn missing(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let end = within.end.min(self.end());
         let mut at = within.start.max(self.first);
@@ -91,18 +92,18 @@ impl Map {
     }
 }
 
-/// Returns a number's high word and low one.
+/// Splits a number into its high word and low one.
 #[expect(clippy::cast_possible_truncation, reason = "the low word is what is left of it")]
 pub(super) const fn words(number: u64) -> [u32; 2] {
     [(number >> 32) as u32, number as u32]
 }
 
-/// Returns the number of two words.
+/// Joins two words to a number.
 pub(super) const fn number(high: u32, low: u32) -> u64 {
     (high as u64) << 32 | low as u64
 }
 
-/// Returns a count to be told.
+/// Returns a count as a float.
 #[expect(clippy::cast_precision_loss, reason = "questions are few")]
 pub(super) const fn count(count: u64) -> f64 {
     count as f64
