@@ -4,7 +4,7 @@ A wheel carries the module `tallycast._core`, the Python sources, and the comman
 page from `web/dist`. So `pip install .` in a checkout does what it does from an index, and a source distribution, which
 has the built page in it, needs Rust and no Node. It takes two settings:
 
-    profile=dev          cargo's profile; `release` unless said (also TALLYCAST_WHEEL_PROFILE)
+    profile=dev          cargo's profile; `release` by default (also TALLYCAST_WHEEL_PROFILE)
     portable=true        tag the wheel for every machine whose C library is new enough, not for this one only
 
 `cargo xtask wheel` sets up what this needs and calls it; its tests are python/tests/test_wheel.py.
@@ -32,9 +32,9 @@ import maturin
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "web" / "dist"
-#: What maturin packs as the scripts of the wheel; there only while it does.
+#: Scripts of the wheel as packed by maturin; they exist only during packing.
 DATA = ROOT / "tallycast._core.data"
-#: Folders that are never part of the sources, where git cannot say what is.
+#: Folders that are never part of the sources, for when git cannot list these.
 OUTPUT_FOLDERS = {".git", "target", "node_modules", "__pycache__"}
 
 Settings = dict[str, Any] | None
@@ -59,7 +59,7 @@ def build_editable(
 
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Settings = None) -> str:
-    """Writes what the package says about itself, without building it."""
+    """Writes the package's metadata, without building it."""
     _find_scripts()
     return maturin.prepare_metadata_for_build_wheel(metadata_directory, _for_maturin(config_settings))
 
@@ -71,7 +71,7 @@ get_requires_for_build_sdist = maturin.get_requires_for_build_sdist
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
-    """Packs every tracked file, as it lies there, and the built page."""
+    """Packs every tracked file unchanged, and the built page."""
     _build_missing_page()
     if not PAGE.is_dir():
         raise SystemExit(
@@ -99,7 +99,7 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
 
 @contextlib.contextmanager
 def _command_packed(settings: Settings) -> Iterator[Path]:
-    """Has the built command lie where maturin looks for scripts."""
+    """Puts the built command where maturin looks for scripts."""
     _find_scripts()
     _build_missing_page()
     command = _build_command(_profile(settings))
@@ -110,7 +110,7 @@ def _command_packed(settings: Settings) -> Iterator[Path]:
         _copy_stripped(command, scripts / "tallycast")
         yield scripts / "tallycast"
     finally:
-        # Left there, it would be packed by whoever calls maturin without this file, however old it is.
+        # Otherwise maturin, called without this file, would pack it at any age.
         shutil.rmtree(DATA, ignore_errors=True)
 
 
@@ -118,10 +118,10 @@ def _build_command(profile: str) -> Path:
     arguments = ["build", "--locked", "--profile", profile, "--package", "tallycast-cli", "--bins"]
     _say(f"building the command tallycast ({profile})")
     cargo = [os.environ.get("CARGO", "cargo"), *arguments, "--message-format", "json-render-diagnostics"]
-    # Cargo itself says where the program lies: targets and target folders are of the person's choosing.
+    # Cargo reports the program's path: target and target folder are configurable.
     built = subprocess.run(cargo, cwd=ROOT, stdout=subprocess.PIPE, check=False)
     if built.returncode != 0:
-        raise SystemExit("the command tallycast could not be built; cargo has said why")
+        raise SystemExit("the command tallycast could not be built; see the output of cargo")
     messages = (json.loads(line) for line in built.stdout.splitlines())
     return next(Path(message["executable"]) for message in messages if message.get("executable"))
 
@@ -135,7 +135,7 @@ def _copy_stripped(program: Path, to: Path) -> None:
 
 
 def _build_missing_page() -> None:
-    """Builds the page where there is none; without Node the command goes without, as cargo builds it."""
+    """Builds the page if it is missing; without Node the command has no page, as when built by cargo."""
     if PAGE.is_dir():
         return
     npm = shutil.which("npm")
@@ -144,7 +144,7 @@ def _build_missing_page() -> None:
         return
     _say("building the page")
     for arguments in (["ci", "--no-audit", "--no-fund"], ["run", "build"]):
-        # What npm prints goes to standard error: the last line of standard output belongs to the front end.
+        # Output of npm goes to standard error: the last line of standard output belongs to the front end.
         done = subprocess.run([npm, *arguments], cwd=ROOT / "web", stdout=sys.stderr, check=False)
         if done.returncode != 0:
             _say(f"npm {arguments[0]} failed: the monitor will have no page (cargo xtask page builds it)")
@@ -155,7 +155,7 @@ def _build_missing_page() -> None:
 
 
 def _for_maturin(settings: Settings, command: Path | None = None, out: str | None = None) -> dict[str, Any]:
-    """The settings with the words for maturin that ours stand for."""
+    """The settings, with maturin's arguments for those of this backend."""
     settings = dict(settings or {})
     given = settings.pop("build-args", settings.get("maturin.build-args", []))
     arguments = given.split() if isinstance(given, str) else list(given)
@@ -206,7 +206,7 @@ def _field(metadata: str, name: str) -> str:
 
 
 def _sources() -> list[Path]:
-    """What git tracks; in an unpacked source distribution, everything that no build put there."""
+    """Files tracked by git; in an unpacked source distribution, all except build products."""
     top = _git("rev-parse", "--show-toplevel")
     if top is not None and Path(top.strip()).resolve() == ROOT:
         listed = _git("ls-files", "-z") or ""

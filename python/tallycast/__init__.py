@@ -1,4 +1,4 @@
-"""Publish and subscribe to streams of measurement data, and read where every sample went.
+"""Publish and subscribe to streams of measurement data, with an account of every sample.
 
 Three lines to publish:
 

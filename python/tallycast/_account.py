@@ -1,4 +1,4 @@
-"""Gaps and accounts: where every sample went."""
+"""Gaps and accounts: the outcome of every sample."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 class Gap:
     """A missing run of samples: where it is, where it was lost, and how that is known.
 
-    ``lost`` counts elements by stage, ``unexplained`` those of which nobody knows the stage, ``unsettled`` those that wait for
-    evidence. ``evidence`` is in the kernel's or the protocol's own words. Times are nanoseconds since 1970 UTC: when the
-    first missing sample was taken, and the first behind the gap.
+    ``lost`` counts elements by stage, ``unexplained`` those without a known stage, ``unsettled`` those that wait for
+    evidence. ``evidence`` has the names of the kernel or the protocol. Times are nanoseconds since 1970 UTC: those of the
+    first missing sample, and of the first one behind the gap.
     """
 
     stream: str
@@ -50,8 +50,8 @@ class Gap:
 class Account(Mapping[str, Any]):
     """A reader's account of one epoch of one stream.
 
-    Reads like the JSON object of ``docs/formats/account.md``; what is asked for most has properties. Counts are elements
-    unless they say otherwise: ``sent = delivered + sum(lost) + unexplained`` once nothing is in flight or unsettled.
+    Reads like the JSON object of ``docs/formats/account.md``; the most used keys have properties. Counts are elements
+    unless stated otherwise: ``sent = delivered + sum(lost) + unexplained`` once nothing is in flight or unsettled.
     """
 
     def __init__(self, parts: Mapping[str, Any]) -> None:
@@ -78,12 +78,12 @@ class Account(Mapping[str, Any]):
 
     @property
     def reader(self) -> str:
-        """Whose account it is."""
+        """Name of the reader."""
         return str(self["reader"])
 
     @property
     def reach(self) -> str:
-        """How the data came: ``shm`` or ``udp``."""
+        """Reach of the data: ``shm`` or ``udp``."""
         return str(self["leg"])
 
     @property
@@ -93,17 +93,17 @@ class Account(Mapping[str, Any]):
 
     @property
     def balanced(self) -> bool:
-        """Whether the law holds: sent = delivered + lost + unexplained + unsettled + in flight."""
+        """True if the law holds: sent = delivered + lost + unexplained + unsettled + in flight."""
         return bool(self["balanced"])
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended and nothing is pending any more."""
+        """True if it has ended and nothing is pending."""
         return bool(self["closed"])
 
     @property
     def explained(self) -> bool:
-        """Whether every missing element has a stage."""
+        """True if every missing element has a stage."""
         return bool(self["explained"])
 
     @property

@@ -56,7 +56,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How often durations of each size were seen: their quantiles, in nanoseconds, to about 3 %; ``max`` exactly."""
+    """Histogram of durations: its quantiles, in nanoseconds, to about 3 %; ``max`` is exact."""
 
     count: int
     p50: int
@@ -84,7 +84,7 @@ class InputReport:
 
 @dataclass(frozen=True)
 class OutputReport:
-    """What became of an output's samples at this end; ``source`` are the cycles in which nothing was written."""
+    """Totals of an output's samples at this end; ``source`` counts the cycles without a written value."""
 
     stream: str
     offered: int
@@ -117,13 +117,13 @@ class AppReport:
     lateness_ns: Histogram
     #: From when a cycle began until its outputs were handed over, the wait for the interpreter included.
     run_time_ns: Histogram
-    #: How long cycles waited for the interpreter because other threads of this process held it.
+    #: Time that cycles waited for the interpreter because other threads of this process held it.
     interpreter_wait_ns: Histogram
     inputs: Mapping[str, InputReport]
     outputs: Mapping[str, OutputReport]
     #: The accounts of the inputs.
     accounts: Sequence[Account]
-    #: Whether Ctrl-C ended it.
+    #: True if Ctrl-C ended it.
     interrupted: bool
 
     def __str__(self) -> str:
@@ -149,13 +149,13 @@ class Received:
 
     __slots__ = ("_elements", "_indices", "_newest", "_times", "age_ns", "freshness", "lost_elements", "schema")
 
-    #: ``"new"``, ``"late"`` (new, and a newer one should have been there), ``"held"`` (none was due) or ``"missed"``.
+    #: ``"new"``, ``"late"`` (new, but a newer one was due), ``"held"`` (none was due) or ``"missed"``.
     freshness: str
-    #: How old the newest sample was when the cycle was due; ``None`` while nothing has come.
+    #: Age of the newest sample when the cycle was due; ``None`` before the first sample.
     age_ns: Optional[int]
-    #: Elements that are known to be lost since the last cycle.
+    #: Elements lost since the last cycle, as far as known.
     lost_elements: int
-    #: What the samples mean; ``None`` while nothing has come.
+    #: Schema of the samples; ``None`` before the first sample.
     schema: Optional[Schema]
 
     def __init__(self, told: Sequence[Any], schema: Optional[Schema]) -> None:
@@ -164,7 +164,7 @@ class Received:
 
     @property
     def is_new(self) -> bool:
-        """Whether a sample came since the last cycle."""
+        """True if a sample arrived since the last cycle."""
         return self.freshness in ("new", "late")
 
     @property
@@ -185,7 +185,7 @@ class Received:
 
     @property
     def newest_time_ns(self) -> Optional[int]:
-        """When the newest sample was taken."""
+        """Time of the newest sample."""
         return None if self._newest is None else int(self._newest[1])
 
     @property
@@ -205,7 +205,7 @@ class Received:
 
     @property
     def times(self) -> npt.NDArray[np.int64]:
-        """When each of ``samples`` was taken, in nanoseconds since 1970 UTC."""
+        """Times of ``samples``, in nanoseconds since 1970 UTC."""
         return np.frombuffer(self._times, np.int64)
 
     def __getitem__(self, channel: str) -> Any:
@@ -223,15 +223,15 @@ class Received:
 class Cycle:
     """One call of an app's function: inputs are read and outputs written by their names.
 
-    ``cycle.torque = 400 * cycle.pedal.newest``, or ``cycle["torque"] = …`` where a name is no identifier. The last word
-    for an output counts; what was not written, or ``None``, is a hole of stage ``source``.
+    ``cycle.torque = 400 * cycle.pedal.newest``, or ``cycle["torque"] = …`` where a name is not an identifier. The last
+    assignment to an output counts; an output without one, or with ``None``, is a hole of stage ``source``.
     """
 
     __slots__ = ("_outputs", "_received", "_stopped", "_written", "index", "time_ns")
 
-    #: Which cycle it is, from 0; those that were left out are counted too.
+    #: Number of the cycle, from 0; skipped ones are counted too.
     index: int
-    #: When it was due: a whole multiple of the period in UTC, and the app's phase.
+    #: Time at which it was due: a whole multiple of the period in UTC, plus the app's phase.
     time_ns: int
 
     def __init__(
@@ -274,7 +274,7 @@ class Cycle:
             raise AttributeError(error.args[0]) from None
 
 
-#: What a cyclic app's function is.
+#: Function of a cyclic app.
 AppFunction = Callable[[Cycle], object]
 
 
@@ -370,13 +370,13 @@ def app(
     ('vehicle/engine', 10000000)
 
     Args:
-        name: What it is called; it tells of itself by the stream ``apps/NAME``.
-        period: From one cycle to the next, at least 50 µs. Cycles begin at whole multiples of it in UTC.
-        phase: How long after each whole multiple a cycle is due; less than the period.
+        name: Name of the app; its status stream is ``apps/NAME``.
+        period: Time from one cycle to the next, at least 50 µs. Cycles begin at whole multiples of it in UTC.
+        phase: Delay of a cycle after the whole multiple; less than the period.
         inputs: Name to stream, or to ``tc.Input``.
         outputs: Name to stream (one channel ``value`` of ``f8``), or to ``tc.Output``.
         pin_to: The processor to run on.
-        fifo: Run before all that is not real-time (``SCHED_FIFO``), priority 1 to 99.
+        fifo: Run before everything that is not real-time (``SCHED_FIFO``), priority 1 to 99.
     """
 
     def decorate(function: AppFunction) -> App:
@@ -395,7 +395,7 @@ def app(
 
 
 class _Step:
-    """What the core calls in every cycle."""
+    """Function called by the core in every cycle."""
 
     def __init__(self, function: AppFunction, inputs: Sequence[str], outputs: Mapping[str, Schema]) -> None:
         self._function = function

@@ -1,4 +1,4 @@
-"""What blocks can do that is written in Python; called by the methods of ``Block``."""
+"""Methods of ``Block`` that are written in Python."""
 
 from __future__ import annotations
 

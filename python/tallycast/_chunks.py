@@ -22,7 +22,7 @@ _SECOND = 1_000_000_000
 
 
 class Source(Protocol):
-    """What is needed of a ``tc.Block``."""
+    """Required parts of a ``tc.Block``."""
 
     @property
     def array(self) -> npt.NDArray[Any]: ...
@@ -75,7 +75,7 @@ class Chunk:
 
     #: The samples; do not write into them.
     array: npt.NDArray[Any]
-    #: Which elements never came, in the shape of ``array``; ``None`` if all did. Missing elements are zero.
+    #: Mask of the missing elements, in the shape of ``array``; ``None`` if all arrived. Missing elements are zero.
     missing: Optional[npt.NDArray[np.bool_]]
     #: Index of the first sample since the input's epoch began.
     first_index: int
@@ -86,7 +86,7 @@ class Chunk:
     epoch: str
     rate: Fraction
     schema: Schema
-    #: How many samples one result stands for.
+    #: Number of samples per result.
     every: int
 
     def __init__(
@@ -113,12 +113,12 @@ class Chunk:
 
     @property
     def times(self) -> npt.NDArray[np.int64]:
-        """When each sample was taken, in nanoseconds since 1970 UTC."""
+        """Time of each sample, in nanoseconds since 1970 UTC."""
         return self._times if isinstance(self._times, np.ndarray) else self._times.times
 
     @property
     def t0_ns(self) -> int:
-        """When the first sample was taken."""
+        """Time of the first sample."""
         return int(self._times[0]) if isinstance(self._times, np.ndarray) else self._times.t0_ns
 
     @property
@@ -145,7 +145,7 @@ class Chunk:
         return f"<Chunk of {self.stream}: samples {self.first_index} to {self.next_index}>"
 
     def _has_all(self) -> Optional[npt.NDArray[np.bool_]]:
-        """Tells for each result whether all elements that it stands for came; ``None`` if so for all."""
+        """Returns for each result whether all its elements arrived; ``None`` if so for all."""
         if self.missing is None:
             return None
         whole: npt.NDArray[np.bool_] = np.logical_not(np.any(self.missing.reshape(len(self), -1), axis=1))
@@ -156,8 +156,8 @@ class Cutter:
     """Cuts the blocks of one epoch of one input.
 
     Windows begin where the index is a multiple of ``every``, so that a reader that joins later cuts at the same places;
-    the first is the first that can be whole. A window of which a sample never came is a hole, unless ``give`` says that
-    the function is to have it with its mask; one of which nothing came is a hole in any case.
+    the first is the first that can be complete. A window with missing samples is a hole, unless ``give`` passes it to
+    the function with its mask; a window without any sample is always a hole.
     """
 
     def __init__(self, every: int, *, give: bool) -> None:
@@ -255,7 +255,7 @@ class _Part:
 
     @staticmethod
     def nothing(block: Source, first: int, to: int) -> _Part:
-        """Samples that never came, with the times that they would have had."""
+        """Missing samples, with the times at which they were due."""
         array = np.zeros((to - first, *block.array.shape[1:]), block.array.dtype)
         # Before the block by less than a window: a float counts nanoseconds exactly for a hundred days.
         ticks = np.arange(first - block.first_index, to - block.first_index) * float(_SECOND / block.rate)

@@ -61,7 +61,7 @@ class Block:
 
 @disjoint_base
 class Publisher:
-    """A stream being published; ``tallycast.Publisher`` stands on it."""
+    """A stream being published; the base of ``tallycast.Publisher``."""
 
     def __new__(
         cls,
@@ -108,7 +108,7 @@ class Publisher:
 
 @disjoint_base
 class Subscriber:
-    """A reader of streams; ``tallycast.Subscriber`` stands on it."""
+    """A reader of streams; the base of ``tallycast.Subscriber``."""
 
     def __new__(
         cls,

@@ -1,8 +1,8 @@
-"""What can go wrong, in one small hierarchy; every text says what to do."""
+"""The hierarchy of errors; every text includes the remedy."""
 
 
 class Error(Exception):
-    """What Tallycast raises; all others here stand below it."""
+    """Base of all errors of Tallycast."""
 
 
 class ConfigError(Error, ValueError):
@@ -14,7 +14,7 @@ class PublishError(Error):
 
 
 class Full(PublishError):
-    """There is no room for samples, and the publisher was told to say so."""
+    """There is no room for samples, and the publisher was configured to raise."""
 
 
 class Closed(Error):
@@ -30,7 +30,7 @@ class ArchiveError(Error):
 
 
 class DamagedArchive(ArchiveError):
-    """Samples that were asked for were stored and cannot be read any more."""
+    """Requested samples were stored and can no longer be read."""
 
 
 class BridgeError(Error):

@@ -27,12 +27,12 @@ Array = npt.NDArray[Any]
 
 
 class Rows:
-    """Stored samples, a row for each, and everything that is made of them: what stretches and excerpts have in common.
+    """Stored samples, one row each, and their conversions: the base of stretches and excerpts.
 
-    Rows follow each other also where samples are missing between them: `index` and `times` tell where, `gaps` tells why.
+    Rows are contiguous also where samples are missing between them: `index` and `times` have the positions, `gaps` the causes.
     """
 
-    #: What lies in one epoch each.
+    #: Parts of the rows, one per epoch.
     stretches: list[Stretch]
 
     @property
@@ -71,20 +71,20 @@ class Rows:
 
     @cached_property
     def times(self) -> npt.NDArray[np.int64]:
-        """When each row's sample was taken. Units: nanoseconds since 1970 UTC.
+        """Time of each row's sample. Units: nanoseconds since 1970 UTC.
 
-        By the time that the publisher told for the run of samples and by the rate; to the nanosecond by which it rounds.
+        Computed from the published time of the run of samples and the rate; accurate to the nanosecond of rounding.
         """
         return self._load_times()
 
     @cached_property
     def missing(self) -> npt.NDArray[np.bool_] | None:
-        """Which elements of the rows never arrived, in the shape of `array`; `None` if all did."""
+        """Mask of the elements that never arrived, in the shape of `array`; `None` if all did."""
         return self._load_missing()
 
     @cached_property
     def gaps(self) -> GapMap:
-        """The missing samples between the rows, before the first and behind the last. A hole that reaches in is told whole."""
+        """Missing samples between the rows, before the first and behind the last. Holes that extend beyond are whole."""
         return self._load_gaps()
 
     @property
@@ -122,7 +122,7 @@ class Rows:
         return np.concatenate(parts, axis=1)
 
     def line(self, channel: str, element: int = 0) -> tuple[npt.NDArray[np.datetime64], Array]:
-        """Returns times and values of one element for a plot: NaN stands where a hole begins, so that no line is drawn across.
+        """Returns times and values of one element for a plot: NaN marks the start of a hole, so that no line is drawn across it.
 
         `plt.plot(*excerpt.line("current"))`
         """
@@ -162,7 +162,7 @@ class Rows:
     def xarray(self, *, scaled: bool = True) -> xr.Dataset:
         """Returns a data set: dimension `time`, coordinates `time` (UTC) and `index`, a variable for each channel.
 
-        What never arrived is NaN in floats; a variable `CHANNEL_missing` tells it for all dtypes where something is missing.
+        Missing elements are NaN in floats; for all dtypes a variable `CHANNEL_missing` marks them if there are any.
         The attribute `gaps` has the gap map as JSON. Needs xarray.
         """
         from tallycast._convert.to_xarray import dataset
@@ -172,7 +172,7 @@ class Rows:
     def arrow(self) -> Any:
         """Returns a `pyarrow.Table` with the columns and metadata of a segment of the archive, not scaled.
 
-        What never arrived is null. The schema's metadata have the gap map as `tallycast.gaps` (JSON). Needs pyarrow.
+        Missing elements are null. The schema's metadata have the gap map as `tallycast.gaps` (JSON). Needs pyarrow.
         """
         from tallycast._convert.to_arrow import table
 
@@ -234,7 +234,7 @@ class Rows:
         raise NotImplementedError
 
     def _channel(self, name: str) -> tuple[slice, Channel]:
-        """Returns where a channel's elements lie in a sample, and the channel."""
+        """Returns the range of a channel's elements in a sample, and the channel."""
         try:
             return self.schema.place(name), self.schema.channel(name)
         except KeyError:
@@ -273,7 +273,7 @@ class Rows:
 
 
 class Stretch(Rows):
-    """What lies in one epoch. Read when it is first asked for, and kept."""
+    """Rows of one epoch. Read on first access, and kept."""
 
     def __init__(self, recording: Recording, times: tuple[int, int], indices: tuple[int, int]) -> None:
         #: The recording it is of.
@@ -365,7 +365,7 @@ class Excerpt(Rows):
 
     @property
     def epochs(self) -> list[str]:
-        """The publisher's epochs that lie in the range."""
+        """Epochs of the publisher within the range."""
         return [stretch.epoch for stretch in self.stretches]
 
     @property
@@ -377,7 +377,7 @@ class Excerpt(Rows):
     def account(self) -> dict[str, Any]:
         """The account of the only recording in the range."""
         if len(self.stretches) != 1:
-            raise ArchiveError(f"{len(self.stretches)} recordings lie in the range, each with an account\nsee excerpt.accounts")
+            raise ArchiveError(f"{len(self.stretches)} recordings are in the range, each with an account\nsee excerpt.accounts")
         return self.stretches[0].account
 
     def _load_array(self) -> Array:
@@ -430,7 +430,7 @@ class Excerpt(Rows):
 
 
 def is_scaled(channel: Channel) -> bool:
-    """Tells whether a channel's elements are not its values."""
+    """Returns whether a channel's elements differ from its values."""
     return (channel.scale, channel.offset) != (1.0, 0.0)
 
 
@@ -447,7 +447,7 @@ def scaled(elements: Array, missing: npt.NDArray[np.bool_] | None, channel: Chan
 
 
 def means_the_same(one: Recording, other: Recording) -> bool:
-    """Tells whether two recordings have the same channels, dtype and rate, so that their rows may lie in one array."""
+    """Returns whether two recordings have the same channels, dtype and rate, so that their rows fit in one array."""
     keys = ("dtype", "rate", "channels")
     return all(one._told["description"][key] == other._told["description"][key] for key in keys)
 

@@ -38,12 +38,12 @@ class Hole:
 
     @property
     def elements(self) -> int:
-        """How many elements are missing."""
+        """Number of missing elements."""
         return sum(self.lost.values()) + self.unexplained + self.unsettled + self.reader_absent
 
     @property
     def t0_ns(self) -> int:
-        """When the first missing sample was taken. Units: nanoseconds since 1970 UTC."""
+        """Time of the first missing sample. Units: nanoseconds since 1970 UTC."""
         return int(self._json["from_ns"])
 
     @property
@@ -87,7 +87,7 @@ class Hole:
 
     @property
     def damage(self) -> str | None:
-        """Which file is damaged, if samples of the hole were stored and cannot be read any more."""
+        """Damaged file, if samples of the hole were stored and can no longer be read."""
         # No recorder noted these: they are made while reading.
         found = (line for record in self._json["gaps"] if record["session"] == 0 for line in record["evidence"])
         return next(found, None)
@@ -135,12 +135,12 @@ class GapMap(Sequence[Hole]):
 
     @property
     def samples(self) -> int:
-        """How many samples are missing in all holes."""
+        """Number of missing samples in all holes."""
         return sum(hole.samples for hole in self._holes)
 
     @property
     def elements(self) -> int:
-        """How many elements are missing in all holes."""
+        """Number of missing elements in all holes."""
         return sum(hole.elements for hole in self._holes)
 
     @property
@@ -191,7 +191,7 @@ class GapMap(Sequence[Hole]):
 
 
 def holes_of(text: str, epoch: str) -> list[Hole]:
-    """Reads holes as the Rust side tells them."""
+    """Reads holes in the form of the Rust core."""
     return [Hole(found, epoch) for found in json.loads(text)]
 
 

@@ -1,4 +1,4 @@
-"""Moments as people write them, in nanoseconds since 1970 UTC.
+"""Moments as text, numbers or objects, in nanoseconds since 1970 UTC.
 
 A moment is a whole number of nanoseconds, a text (`2026-11-21T20:15:00Z`, `+10s` after the beginning of what is known,
 `-30s` before its end), a `numpy.datetime64` (UTC, as NumPy has it), or a `datetime` or `pandas.Timestamp` with a time zone.
@@ -45,7 +45,7 @@ def moment_ns(moment: Moment, known_ns: tuple[int, int]) -> int:
 
 
 def range_ns(t0: Moment | None, t1: Moment | None, known_ns: tuple[int, int], open_ns: tuple[int, int]) -> tuple[int, int]:
-    """Returns the range from one moment up to another, `open_ns` where nothing was said."""
+    """Returns the range from one moment to another, `open_ns` for those not given."""
     first = open_ns[0] if t0 is None else moment_ns(t0, known_ns)
     end = open_ns[1] if t1 is None else moment_ns(t1, known_ns)
     if (t0 is not None or t1 is not None) and first >= end:

@@ -1,4 +1,4 @@
-"""What is open in this process: closed in order when Python ends, and unusable in a forked child, with a clear error."""
+"""Open objects of this process: closed in order when Python ends, and unusable in a forked child, with a clear error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _open: weakref.WeakSet[_Closable] = weakref.WeakSet()
 
 
 def opened(it: _Closable) -> None:
-    """Notes what is to be closed in the end."""
+    """Registers an object to be closed at the end."""
     _open.add(it)
 
 
@@ -29,7 +29,7 @@ def closed(it: _Closable) -> None:
 
 @atexit.register
 def _close_all() -> None:
-    # A publisher that is not closed says no last word: its readers would not know where the stream ended.
+    # A publisher that is not closed sends no final tally: its readers would not know the end of the stream.
     for it in list(_open):
         it.close()
 

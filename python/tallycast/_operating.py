@@ -1,4 +1,4 @@
-"""What the process of an operator does: reads, calls the function, publishes, and keeps the sums of it.
+"""The process of an operator: reads, calls the function, publishes, and keeps the sums.
 
 It is a subscriber and a publisher like any other. Start with ``Operating``; the command is ``run_operator``.
 """
@@ -20,9 +20,9 @@ from tallycast._publisher import Publisher
 from tallycast._schema import Schema
 from tallycast._subscriber import Subscriber
 
-#: How long it waits for samples before it looks whether it is to end.
+#: Wait for samples before the request to end is checked. Units: seconds.
 PATIENCE = 0.1
-#: How often its accounts are read.
+#: Interval at which its accounts are read. Units: seconds.
 ACCOUNTS_EVERY = 0.5
 
 
@@ -38,9 +38,9 @@ class Sums:
 
 
 class Lag:
-    """How much older what it reads is than it was at best, so that recorded data, which keep their own time, do not lag.
+    """Additional age of the input relative to the best so far, so that recorded data with their own times do not lag.
 
-    Asked from another thread while the function runs, it grows with the time that takes.
+    Read from another thread while the function runs, it grows with that time.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Lag:
 
 
 class Operating:
-    """An operator at work."""
+    """An operator in operation."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Operating:
         self._accounts_at = time.monotonic()
         self.lag = Lag()
         self.sums = Sums()
-        # Its function is made before anything comes, so that what is wrong with it is said at once.
+        # The function is made before any data arrive, so that its errors are reported at once.
         self._function = loaded.begin()
         self._subscriber = Subscriber(*inputs, reader=_reader_name(name), bus=bus)
 
@@ -128,7 +128,7 @@ class Operating:
 
     def _take(self, block: Any) -> None:
         if block.stream != self._inputs[0]:
-            # Another input: it is for the function to know, and no result can be told a place.
+            # Another input: the function must handle it, and its results have no position.
             chunk = Chunk(block, 1, block.array, block.first_index, block.missing, block, block.gaps)
             if self._function(chunk) is not None:
                 raise ConfigError(
@@ -198,7 +198,7 @@ class _Making:
         )
 
     def send(self, chunk: Chunk, result: Any) -> None:
-        """Publishes the results of a chunk; what it has none for is a hole."""
+        """Publishes the results of a chunk; samples without a result are a hole."""
         array, there = rows(result, chunk, self.publisher.schema)
         if array is None:
             self.skip(len(chunk))
@@ -217,7 +217,7 @@ class _Making:
                 self.skip(to - first)
 
     def skip(self, samples: int) -> None:
-        """Says that there are no results here."""
+        """Publishes a hole."""
         self.publisher.skip(samples)
         self._sums.offered_samples += samples
         self._sums.source_samples += samples

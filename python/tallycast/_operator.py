@@ -1,7 +1,7 @@
-"""Operators: functions of streams that a monitor runs in processes of their own.
+"""Operators: functions of streams that a monitor runs in separate processes.
 
-Here is how a function declares what it makes, and how it is found by the name that the settings give it; what a process
-does with it is in ``_operating``. How to write one: ``docs/python-apps.md``.
+Here a function declares its output, and is found by its name in the settings; its process is
+in ``_operating``. How to write one: ``docs/python-apps.md``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tallycast._schema import Channels, Schema, declared
 
 __all__ = ["Declaration", "load", "operator"]
 
-#: What an operator does with each chunk: its results, an array with one for each that is expected; ``None`` for a hole.
+#: Function of an operator, called with each chunk: returns an array with its expected results; ``None`` for a hole.
 OperatorFunction = Callable[[Chunk], Optional[npt.ArrayLike]]
 
 _DECLARED = "__tallycast_operator__"
@@ -36,13 +36,13 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Declaration:
-    """What an operator makes."""
+    """Declaration of an operator's output."""
 
     #: The dtype of the results; ``None`` for that of the input.
     dtype: Optional[npt.DTypeLike] = None
     #: The channels of the results; ``None`` for those of the input.
     channels: Channels = None
-    #: How many samples of the input one result stands for.
+    #: Number of input samples per result.
     every: int = 1
     #: ``"hole"`` or ``"give"``.
     incomplete: str = "hole"
@@ -55,7 +55,7 @@ class Declaration:
             raise ConfigError(f'incomplete={self.incomplete!r} is not known\nchoose "hole" or "give"')
 
     def over(self, **said: Any) -> Declaration:
-        """Returns the declaration with what the settings say over it; ``None`` leaves what is."""
+        """Returns the declaration with the settings applied; ``None`` keeps the declared value."""
         return replace(self, **{name: value for name, value in said.items() if value is not None})
 
 
@@ -87,10 +87,10 @@ def operator(
     ...     return np.sqrt(np.square(chunk.windows, dtype="f8").mean(axis=(1, 2)))
 
     Args:
-        dtype: Of the results; that of the input otherwise.
-        channels: Of the results, as for ``tc.Publisher``; those of the input otherwise.
-        every: How many samples of the input one result stands for.
-        incomplete: Where elements of the input are missing, results are holes; ``"give"`` lets the function decide.
+        dtype: Type of the results; that of the input by default.
+        channels: Channels of the results, as for ``tc.Publisher``; those of the input by default.
+        every: Number of input samples per result.
+        incomplete: Missing elements of the input make holes in the results; ``"give"`` lets the function decide.
     """
     declaration = Declaration(dtype=dtype, channels=channels, every=every, incomplete=incomplete)
 
@@ -106,7 +106,7 @@ class Loaded:
     """An operator as it was found."""
 
     declaration: Declaration
-    #: Makes the function for one epoch of the input: an instance where a class is given, so that its state begins anew.
+    #: Makes the function for one epoch of the input: an instance if it is a class, so that its state starts fresh.
     begin: Callable[[], OperatorFunction]
 
 
@@ -115,7 +115,7 @@ def load(place: str, settings: Mapping[str, Any]) -> Loaded:
 
     Raises:
         ConfigError: if there is no such function, or it does not take these settings.
-        Exception: whatever the module raises while it is imported.
+        Exception: any exception raised by the module during its import.
     """
     where, _, path = place.rpartition(":")
     if not where or not path:
@@ -143,7 +143,7 @@ def _file(path: Path) -> Any:
     if spec is None or spec.loader is None or not path.is_file():
         raise ConfigError(f"file not found: {path}\na relative path starts from the folder of the settings")
     module = importlib.util.module_from_spec(spec)
-    # What lies beside it can be imported, as if the file were run.
+    # Modules next to it can be imported, as if the file were run.
     sys.path.insert(0, str(path.resolve().parent))
     sys.modules[name] = module
     spec.loader.exec_module(module)

@@ -9,7 +9,7 @@ from tallycast._errors import MissingPackage
 
 
 def needed(package: str, extra: str) -> Any:
-    """Imports a package, or says how to install it."""
+    """Imports a package; the error names the command that installs it."""
     try:
         return importlib.import_module(package)
     except ImportError as missing:

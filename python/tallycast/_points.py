@@ -36,17 +36,17 @@ class Points:
     ) -> None:
         #: The stream's name.
         self.stream = stream
-        #: What the second axis of the arrays is: channels by name, an element of an array as `image[3]`.
+        #: Labels of the second axis: channels by name, an element of an array as `image[3]`.
         self.channels = channels
         #: Their units.
         self.units = units
-        #: How wide a column is. Units: nanoseconds.
+        #: Width of a column. Units: nanoseconds.
         self.column_ns = column_ns
         #: The least values in their units, `[points, channels]`; NaN where there is no sample. Complex ones by magnitude.
         self.lo = lo
         #: The greatest values.
         self.hi = hi
-        #: How many samples lie in each column.
+        #: Number of samples in each column.
         self.samples = samples
         #: The holes in the range.
         self.gaps = gaps
@@ -54,12 +54,12 @@ class Points:
 
     @property
     def times(self) -> npt.NDArray[np.int64]:
-        """Where each column begins. Units: nanoseconds since 1970 UTC."""
+        """Start of each column. Units: nanoseconds since 1970 UTC."""
         return self._from_ns + np.arange(len(self.lo), dtype=np.int64) * self.column_ns
 
     @property
     def datetimes(self) -> npt.NDArray[np.datetime64]:
-        """The same as `datetime64[ns]`."""
+        """Start of each column as `datetime64[ns]`."""
         return self.times.view("datetime64[ns]")
 
     def __len__(self) -> int:
@@ -101,7 +101,7 @@ def read_points(
     def table(place: int) -> Any:
         return np.stack([found[place] for found in thinned], axis=1)
 
-    # The holes are the same for each; without samples in between, their epoch is that of which they tell.
+    # The holes are the same for each; without samples in between, their epoch is the one they belong to.
     holes = holes_of(thinned[0][5], recordings[0].epoch if len(recordings) == 1 else "")
     recordings[0].refuse_damage(holes)
     gaps = GapMap(holes)
@@ -112,7 +112,7 @@ def read_points(
 def _chosen(
     stream: str, recording: Recording, channel: str | None, element: int
 ) -> list[tuple[int, int, str, str]]:
-    """Returns number, element, name and unit of what is to be thinned."""
+    """Returns number, element, name and unit of the channel to be downsampled."""
     channels = list(recording.schema.channels)
     names = ", ".join(it.name for it in channels)
     if channel is None:

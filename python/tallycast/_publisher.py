@@ -20,11 +20,11 @@ class Publisher(_core.Publisher):
     ``value``. ``dtype`` is one of the protocol's or NumPy's; of a structured one the fields are the channels. ``rate`` is
     samples per second. With ``own_times`` each sample has the time that is given for it.
 
-    ``on_full`` says what happens to samples for which there is no room: ``"overwrite"`` takes the oldest unsent ones back,
+    ``on_full`` selects the treatment of samples when the queue is full: ``"overwrite"`` drops the oldest unsent ones,
     which the account counts as ``publisher_queue``; ``"block"`` waits, for ``patience`` seconds if that is given; ``"error"``
-    raises :class:`Full`. Small blocks wait ``linger`` seconds for company. ``loss`` withholds datagrams with that probability,
-    to see what readers make of it. ``bus`` is an address such as ``"udp://239.84.0.0:7400?iface=eth1"`` or ``"shm://name"``;
-    without it the environment variable ``TALLYCAST_BUS`` counts, and without that the default bus.
+    raises :class:`Full`. Small blocks wait up to ``linger`` seconds to be sent together. ``loss`` withholds datagrams with that
+    probability, to test readers. ``bus`` is an address such as ``"udp://239.84.0.0:7400?iface=eth1"`` or ``"shm://name"``;
+    the default is the environment variable ``TALLYCAST_BUS``, then the default bus.
 
     A publisher may be used by several threads. In a forked child it raises :class:`ForkError`.
 
@@ -84,9 +84,9 @@ class Publisher(_core.Publisher):
         """Returns the totals so far; at most a tenth of a second old.
 
         ``samples``: offered = numbered + source + publisher_queue + publisher_paused + queued. ``datagrams``: those that did
-        not leave, by stage, and the bytes of those that did. Both are of the present epoch; ``earlier`` has the same of
-        those that have ended, also by themselves because times went back, all together, and how many there were
-        (``epochs``). ``reports``: those of this epoch's readers that were ``taken``; those not taken, as they were of another
+        not leave, by stage, and the bytes of those that did. Both are of the current epoch; ``earlier`` has the sums of the
+        ended epochs, including those that ended because times went back, and their number
+        (``epochs``). ``reports``: those of this epoch's readers that were ``taken``; those not taken, because of another
         stream or epoch (``foreign``), of too many readers at one address (``too_many``), or in the name of a reader that
         reports from elsewhere (``borrowed``); and readers that were forgotten for others (``displaced``).
         """
@@ -99,9 +99,9 @@ class Publisher(_core.Publisher):
         return readers
 
     def begin_anew(self) -> dict[str, Any]:
-        """Ends the epoch as :meth:`close` does and begins another, counted from 0; returns the totals of the one that ended.
+        """Ends the epoch like :meth:`close` and begins another, counted from 0; returns the totals of the one that ended.
 
-        For a device that begins anew, or whose clock was set back: within an epoch times never go back.
+        For a device that restarts, or whose clock was set back: within an epoch times never go back.
         """
         totals: dict[str, Any] = json.loads(self._begin_anew())
         return totals

@@ -1,4 +1,4 @@
-"""Samples as people hold them, made into an array of the stream's dtype and shape."""
+"""Samples in the forms users have them, converted to an array of the stream's dtype and shape."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy.typing as npt
 from tallycast._errors import ConfigError
 from tallycast._schema import Schema
 
-#: What nanoseconds in 64 bits reach.
+#: Range of nanoseconds in 64 bits.
 _EARLIEST, _LATEST = np.datetime64("1678-01-01", "s"), np.datetime64("2262-01-01", "s")
-_BEYOND = "a sample's time lies beyond the years 1678 to 2262, which nanoseconds since 1970 reach"
+_BEYOND = "a sample's time is outside the years 1678 to 2262, the range of nanoseconds since 1970"
 
 
 def as_samples(schema: Schema, block: Any) -> npt.NDArray[Any]:

@@ -24,7 +24,7 @@ _NUMPY = {
     "f4": "<f4", "f8": "<f8", "c8": "<c8", "c16": "<c16", "bool": "?",
 }
 _NAMES = {np.dtype(code): name for name, code in _NUMPY.items()}
-#: Bytes to NumPy, bits to the protocol: nobody is to guess.
+#: Names in bytes for NumPy and in bits for the protocol: ambiguous ones are refused.
 _TWO_MEANINGS = {"i8": "int", "u8": "uint"}
 #: The label that keeps the types of a structured dtype whose fields differ.
 _FIELDS = "numpy.fields"
@@ -34,7 +34,7 @@ _FIELDS = "numpy.fields"
 class Channel:
     """One channel of a stream.
 
-    Where channels are declared by a mapping, the name is its key and stays empty here. A value in the channel's unit is
+    In a mapping of channels the name is the key and stays empty here. A value in the channel's unit is
     element × ``scale`` + ``offset``; ``shape`` is that of one sample, empty for a single number.
 
     >>> Channel("V", scale=0.001)
@@ -49,7 +49,7 @@ class Channel:
 
     @property
     def elements(self) -> int:
-        """How many elements one sample has."""
+        """Number of elements per sample."""
         return math.prod(self.shape)
 
 
@@ -57,7 +57,7 @@ class Channel:
 class Schema:
     """The schema of a stream.
 
-    Elements lie in the order of the channels, those of one sample one behind the other.
+    Elements are in the order of the channels, those of one sample contiguous.
     """
 
     dtype: np.dtype[Any]
@@ -67,15 +67,15 @@ class Schema:
 
     @property
     def elements_per_sample(self) -> int:
-        """How many elements one sample has over all channels."""
+        """Number of elements per sample over all channels."""
         return sum(channel.elements for channel in self.channels)
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
         """The shape of one sample in the array of a block.
 
-        That of the only channel, or how many channels there are; of channels of several shapes, how many elements they
-        have together.
+        That of a single channel, otherwise the number of channels; for channels of several shapes, the total number of
+        their elements.
         """
         if len(self.channels) == 1 and self.channels[0].shape:
             return self.channels[0].shape
@@ -89,7 +89,7 @@ class Schema:
         return np.dtype(fields)
 
     def place(self, name: str) -> slice:
-        """Returns where the elements of a channel lie in a sample."""
+        """Returns the range of a channel's elements in a sample."""
         start = 0
         for channel in self.channels:
             if channel.name == name:
@@ -143,7 +143,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def declared(channels: Channels, dtype: npt.DTypeLike) -> tuple[str, list[Channel], dict[str, str]]:
-    """Returns dtype, channels and labels of a stream from what a person says of them."""
+    """Returns dtype, channels and labels of a stream from a user's description."""
     if isinstance(dtype, str) and dtype in _TWO_MEANINGS:
         small, large = f"{_TWO_MEANINGS[dtype]}8", f"{_TWO_MEANINGS[dtype]}64"
         raise ConfigError(f'dtype "{dtype}" is {large} to NumPy and {small} on the command line\nwrite "{large}" or "{small}"')
@@ -174,14 +174,14 @@ def _of_fields(given: np.dtype[Any], units: Channels) -> tuple[str, list[Channel
     if lost:
         raise ConfigError(
             f"no dtype of a stream holds all fields exactly; {', '.join(lost)} would be rounded to {common}\n"
-            "publish such fields as streams of their own"
+            "publish such fields as separate streams"
         )
     labels = {} if len(set(bases.values())) == 1 else {_FIELDS: json.dumps({n: b.str for n, b in bases.items()})}
     return dtype_name(common), channels, labels
 
 
 def _holds(common: np.dtype[Any], base: np.dtype[Any]) -> bool:
-    """Whether every value of ``base`` can be written as ``common`` and read back."""
+    """Returns whether every value of ``base`` can be written as ``common`` and read back."""
     if base.kind in "iu" and common.kind in "fc":
         digits = np.finfo(common).nmant + 1
         return bool(8 * base.itemsize - (base.kind == "i") <= digits)

@@ -1,4 +1,4 @@
-"""Which streams there are, and how they fare."""
+"""List of the streams, and their accounts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tallycast._subscriber import Subscriber
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """A stream that can be read. ``reach`` is how it would come to a reader here: ``shm`` or ``udp``."""
+    """A stream that can be read. ``reach`` is the one that a reader here would use: ``shm`` or ``udp``."""
 
     name: str
     dtype: np.dtype[Any]
@@ -52,7 +52,7 @@ def streams(timeout: float = 1.2, bus: str | None = None) -> list[StreamInfo]:
 def account(pattern: str, duration: float = 1.0, bus: str | None = None) -> list[Account]:
     """Reads the streams of a pattern for ``duration`` seconds, and returns their accounts.
 
-    To see where samples of a stream go, beside whoever reads it. A reader's own accounts are in :meth:`Subscriber.accounts`.
+    Observes the losses of a stream independently of its readers. A reader's own accounts are in :meth:`Subscriber.accounts`.
 
     >>> account("doc/none", duration=0.0, bus="shm://doc")
     []

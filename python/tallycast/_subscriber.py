@@ -20,15 +20,15 @@ from tallycast._errors import Closed, ConfigError
 class Subscriber(_core.Subscriber):
     """A reader of every stream that matches its patterns, also of those that come later.
 
-    ``timeout`` ends an iteration after so many seconds without a block; without it one waits for ever. With ``newest`` the
-    reader is given the newest block of each stream and passes over those before it. With ``until_end`` an iteration ends
-    2 s after all streams that were read have ended; one that only fell silent is waited for until that is 60 s ago, and a
-    warning says so. ``reader`` is the name of the account. ``sources`` are addresses to receive at
-    without waiting for announcements. With ``views`` large blocks (4 KiB and more) are not copied: their arrays, read-only, lie in
-    the ring, where the publisher overwrites them sooner or later; ask ``block.valid()`` after you have used one. ``spin`` is for
-    how many seconds a wait keeps a processor and looks again and again before it sleeps, where all streams come by shared memory:
-    the least delay. A stream that begins after the subscriber is read from its first sample on; with ``start="now"`` from where it
-    is when it is found; otherwise as the bus says (``start=beginning``). ``bus`` as for :class:`Publisher`.
+    ``timeout`` ends an iteration after this many seconds without a block; the default is to wait forever. With ``newest`` the
+    reader gets the newest block of each stream and skips those before it. With ``until_end`` an iteration ends
+    2 s after all streams that were read have ended; a silent stream counts as ended after 60 s, and a
+    warning reports it. ``reader`` is the name of the account. ``sources`` are addresses to receive at
+    without waiting for announcements. With ``views`` large blocks (4 KiB and more) are not copied: their arrays, read-only, are in
+    the ring, where the publisher overwrites them sooner or later; check ``block.valid()`` after use. ``spin`` is the
+    number of seconds that a wait polls on a processor before it sleeps, if all streams come by shared memory:
+    the least delay. A stream that begins after the subscriber is read from its first sample on; with ``start="now"`` from
+    the point where it is found; the default is that of the bus (``start=beginning``). ``bus`` as for :class:`Publisher`.
 
     >>> with Subscriber("doc/none", timeout=0.0, bus="shm://doc") as sub:
     ...     for block in sub:
@@ -77,7 +77,7 @@ class Subscriber(_core.Subscriber):
         return self
 
     def on_block(self, function: Callable[[Block], object]) -> Listener:
-        """Calls ``function`` with every block, from a thread of its own, until the subscriber or the listener is closed.
+        """Calls ``function`` with every block, on a thread, until the subscriber or the listener is closed.
 
         An exception of the function ends the listener; :meth:`Listener.close` raises it.
         """
@@ -86,10 +86,10 @@ class Subscriber(_core.Subscriber):
     def pull_chunk(
         self, timeout: float = 0.0, max_samples: int = 1024
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
-        """Returns samples that have come, and when they were taken: the call that people know from LSL.
+        """Returns received samples and their times, like the call of the same name in LSL.
 
         Waits up to ``timeout`` seconds for the first. Shape: ``[samples, *sample_shape]`` and ``[samples]``, seconds since 1970
-        UTC; both empty where nothing has come. For subscribers of one stream.
+        UTC; both empty if none arrived. For subscribers of one stream.
         """
         arrays: list[npt.NDArray[Any]] = []
         stamps: list[npt.NDArray[np.int64]] = []
@@ -120,13 +120,13 @@ class Subscriber(_core.Subscriber):
         self._only = stream
 
     def accounts(self) -> list[Account]:
-        """Returns the accounts of all epochs as this reader stands, those that have ended and those that are open."""
+        """Returns the current accounts of all epochs of this reader, ended and open ones."""
         return accounts_of(self._accounts())
 
     def close(self) -> list[Account]:
         """Leaves all streams; returns every account, the ended ones and those cut now; the same again when called again.
 
-        Where losses wait for evidence it waits for the publisher's next tally, two seconds at most.
+        If losses wait for evidence, it waits for the publisher's next tally, two seconds at most.
         """
         text = self._close()
         _open_handles.closed(self)
@@ -150,7 +150,7 @@ class Subscriber(_core.Subscriber):
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="tallycast-read")
         if self._pending is None:
             self._pending = asyncio.get_running_loop().run_in_executor(self._pool, self._read_or_end)
-        # Who is cancelled here does not lose a block: the next call gets it.
+        # Cancelling does not lose a block: the next call gets it.
         block = await asyncio.shield(self._pending)
         self._pending = None
         if block is None:
@@ -191,7 +191,7 @@ class Listener:
                     self._function(block)
         except Closed:
             pass
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is told by close
+        except BaseException as error:  # noqa: BLE001 - any exception is raised by close
             self._error = error
 
     def close(self) -> None:

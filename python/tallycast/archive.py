@@ -5,8 +5,8 @@
 >>> excerpt = archive["lab/probe"].between("+10s", "+20s")       # doctest: +SKIP
 >>> excerpt.array.shape, excerpt.gaps, excerpt.pandas()          # doctest: +SKIP
 
-An archive is looked at when it is opened: what a recorder acknowledges later is seen after `refresh()`. Samples are read when
-they are asked for, other Python threads run meanwhile, and nothing is ever put where a sample is missing.
+The archive's list is read when it is opened: data that a recorder acknowledges later appear after `refresh()`. Samples are read
+on access, other Python threads run meanwhile, and a missing sample is never replaced.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
     "open_archive",
 ]
 
-#: What becomes of samples that were stored and cannot be read: an error, or holes like any other.
+#: Treatment of samples that were stored and cannot be read: an error, or holes like any other.
 Damaged = Literal["raise", "holes"]
 
 #: All indices there can be.
@@ -81,9 +81,9 @@ class Segment:
     number: int
     first_index: int
     next_index: int
-    #: When its first sample was taken. Units: nanoseconds since 1970 UTC.
+    #: Time of its first sample. Units: nanoseconds since 1970 UTC.
     t0_ns: int
-    #: When its last sample was over.
+    #: End of its last sample.
     t1_ns: int
     samples: int
     #: Its size on disk.
@@ -116,7 +116,7 @@ class Recording:
 
     @property
     def station(self) -> str:
-        """Where the stream came from."""
+        """Address the stream came from."""
         return str(self._told["description"]["station"])
 
     @property
@@ -143,13 +143,13 @@ class Recording:
 
     @property
     def state(self) -> Literal["open", "closed", "cut"]:
-        """How the recording ended: `open` goes on, or its recorder died; `closed` is whole; `cut` ended before the epoch did."""
+        """State of the recording: `open` (continues, or its recorder died), `closed` (complete), `cut` (ended before the epoch)."""
         state: Literal["open", "closed", "cut"] = self._told["state"]
         return state
 
     @property
     def attended(self) -> bool:
-        """Whether somebody records into this run: an open recording without is that of a recorder that died."""
+        """True while a recorder writes this run: otherwise an open recording is that of a recorder that died."""
         return bool(self._told["attended"])
 
     @property
@@ -164,12 +164,12 @@ class Recording:
 
     @property
     def t0_ns(self) -> int:
-        """When the first stored sample was taken. Units: nanoseconds since 1970 UTC."""
+        """Time of the first stored sample. Units: nanoseconds since 1970 UTC."""
         return int(self._told["t0_ns"])
 
     @property
     def t1_ns(self) -> int:
-        """When the last stored sample was over."""
+        """End of the last stored sample."""
         return int(self._told["t1_ns"])
 
     @property
@@ -180,7 +180,7 @@ class Recording:
 
     @property
     def samples(self) -> int:
-        """How many samples are stored."""
+        """Number of stored samples."""
         return int(self._told["samples"])
 
     @property
@@ -195,12 +195,12 @@ class Recording:
 
     @property
     def account(self) -> dict[str, Any]:
-        """The account of the archive and of its reader, as last written (`docs/formats/archive.md`); empty if there is none."""
+        """Account of the archive and of its reader, as last written (`docs/formats/archive.md`); empty if there is none."""
         return dict(self._told["account"] or {})
 
     @property
     def earlier_accounts(self) -> list[dict[str, Any]]:
-        """The same of the recorders before the last."""
+        """Accounts of the recorders before the last."""
         return [dict(account or {}) for account in self._told["earlier_accounts"]]
 
     @property
@@ -214,13 +214,13 @@ class Recording:
         return list(json.loads(self._core.gap_records()))
 
     def between(self, t0: Moment | None = None, t1: Moment | None = None) -> Excerpt:
-        """Returns what lies between two moments, `t1` not included; see `StoredStream.between`."""
+        """Returns the data between two moments, `t1` not included; see `StoredStream.between`."""
         return Excerpt([self], range_ns(t0, t1, self.known_ns, ALWAYS), ALL_INDICES)
 
     def samples_between(self, first: int, end: int) -> Excerpt:
         """Returns the samples from index `first` up to `end`, which is not included."""
         if not 0 <= first < end:
-            raise ArchiveError(f"no sample lies from {first} up to {end}\nchoose indices from {self.first_index} up to {self.next_index}")
+            raise ArchiveError(f"there is no sample from {first} up to {end}\nchoose indices from {self.first_index} up to {self.next_index}")
         return Excerpt([self], ALWAYS, (first, min(end, ALL_INDICES[1])))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -228,7 +228,7 @@ class Recording:
         return _reopen, (str(self._path), self.run, self.stream, self.epoch, self.next_index, self._on_damage)
 
     def refuse_damage(self, holes: Sequence[Hole]) -> None:
-        """Raises `DamagedArchive` if samples of the holes were stored and cannot be read, unless such holes are wanted."""
+        """Raises `DamagedArchive` if samples of the holes were stored and cannot be read, unless such holes are accepted."""
         damaged = [hole for hole in holes if hole.damage is not None]
         if damaged and self._on_damage == "raise":
             raise DamagedArchive(
@@ -274,12 +274,12 @@ class StoredStream:
 
     @property
     def t0_ns(self) -> int:
-        """When the first stored sample was taken. Units: nanoseconds since 1970 UTC."""
+        """Time of the first stored sample. Units: nanoseconds since 1970 UTC."""
         return min(recording.t0_ns for recording in self.recordings)
 
     @property
     def t1_ns(self) -> int:
-        """When the last stored sample was over."""
+        """End of the last stored sample."""
         return max(recording.t1_ns for recording in self.recordings)
 
     @property
@@ -290,7 +290,7 @@ class StoredStream:
 
     @property
     def samples_stored(self) -> int:
-        """How many samples are stored in all epochs."""
+        """Number of stored samples in all epochs."""
         return sum(recording.samples for recording in self.recordings)
 
     @property
@@ -305,7 +305,7 @@ class StoredStream:
 
     @property
     def gaps(self) -> GapMap:
-        """All that is missing, as `tallycast query --gaps` tells it. Cost: reads the stream, keeps nothing of it."""
+        """All missing data, like `tallycast query --gaps`. Cost: reads the stream, keeps nothing of it."""
         return self.between().gaps
 
     def epoch(self, epoch: str) -> StoredStream:
@@ -342,8 +342,8 @@ class StoredStream:
         beginning of what is known or `"-30s"` before its end, a `numpy.datetime64`, or a `datetime` or `pandas.Timestamp` with
         a time zone.
 
-        With `points` the range is thinned to so many columns of least and greatest value, as for a plot: of every channel, or
-        of `element` (counted from 0) of the sample of one `channel`.
+        With `points` the range is downsampled to this number of columns with minimum and maximum, as for a plot: of every
+        channel, or of `element` (counted from 0) of the sample of one `channel`.
         """
         if points is None:
             return Excerpt(self.recordings, range_ns(t0, t1, self.known_ns, ALWAYS), ALL_INDICES)
@@ -465,15 +465,15 @@ def open_archive(path: str | os.PathLike[str], run: str | None = None, *, damage
 
     Raises `ArchiveError` if the folder is no archive, or one of a later version. An archive may be read while it is recorded.
 
-    Damage is told by an `ArchiveWarning` at once. Where samples are asked for that were stored and cannot be read any more,
-    `DamagedArchive` is raised; with `damaged="holes"` they are missing like any other, and the gap map says which file it is.
+    Damage is reported at once by an `ArchiveWarning`. For samples that were stored and can no longer be read,
+    `DamagedArchive` is raised; with `damaged="holes"` they are missing like any other, and the gap map names the file.
     """
     return Archive(path, run, damaged)
 
 
 @lru_cache(maxsize=32)
 def _reopen(path: str, run: str, stream: str, epoch: str, next_index: int, damaged: Damaged) -> Recording:
-    """Finds a recording again; `next_index` tells a longer one apart."""
+    """Finds a recording again; `next_index` distinguishes a longer version."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ArchiveWarning)
         return Archive(path, run, damaged)[stream].epoch(epoch).recordings[0]

@@ -1,9 +1,9 @@
-"""``python -m tallycast.run_operator``: an operator in a process of its own, as a monitor starts it, or by hand.
+"""``python -m tallycast.run_operator``: an operator in its own process, started by a monitor or by a user.
 
     python -m tallycast.run_operator my_ops:rms --name rms --input lab/probe --output lab/probe/rms
 
 It ends with Ctrl-C or SIGTERM: the output gets its final tally, and the accounts of the inputs are printed, one a line.
-With ``--tended`` it also ends when standard input closes, and says how it fares twice a second.
+With ``--tended`` it also ends when standard input closes, and reports its state twice a second.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tallycast._errors import Error
 from tallycast._operator import load
 from tallycast._schema import _NUMPY, Channel
 
-#: How often it says how it fares.
+#: Interval between reports of its state. Units: seconds.
 REPORT_EVERY = 0.5
 #: Once standard input has closed it may take so long to end.
 ENDING_PATIENCE_NS = 3_000_000_000
@@ -49,7 +49,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     try:
         operating = _begin(asked)
     except Exception as error:
-        # Whose fault it is: a module's own errors with their way, ours as a sentence.
+        # Errors of the user's module keep their traceback, others are one sentence.
         if not isinstance(error, Error):
             traceback.print_exc()
         else:
@@ -75,7 +75,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 
 class _Saying:
-    """Says how an operator fares, from a thread of its own: also while its function runs."""
+    """Reports an operator's state, from its own thread: also while its function runs."""
 
     def __init__(self, out: TextIO, operating: Operating) -> None:
         self._out = out
@@ -89,7 +89,7 @@ class _Saying:
         self._thread.start()
 
     def last(self) -> None:
-        """Says the last sums."""
+        """Reports the last sums."""
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -108,7 +108,7 @@ class _Saying:
             try:
                 print(json.dumps(word), file=self._out, flush=True)
             except BrokenPipeError:
-                # Who tended it is gone: the leash ends it.
+                # The monitor is gone: the closed standard input ends this process.
                 self._over.set()
 
 
@@ -130,7 +130,7 @@ def _begin(asked: argparse.Namespace) -> Operating:
         inputs=asked.input,
         output=asked.output,
         bus=asked.bus,
-        # A node of its own for nothing but another name costs threads.
+        # A separate node only for another name would cost threads.
         station=None if asked.station == socket.gethostname() else asked.station,
     )
 

@@ -17,11 +17,11 @@ import pytest
 from places import ROOT, WATCHDOG, command, free_ports
 
 COMMAND = command()
-#: How long a publisher holds its first sample until there is a reader.
+#: Maximum time a publisher holds its first sample until there is a reader.
 WAIT = ("--wait", f"{WATCHDOG:.0f}s")
 SAMPLE_ARCHIVE = ROOT / "target/debug/examples/sample_archive"
 
-# What `crates/app/archive/examples/sample_archive.rs` writes: every element's bits are its position times a constant; samples 40
+# Content written by `crates/app/archive/examples/sample_archive.rs`: every element's bits are its position times a constant; samples 40
 # to 50 are lost on purpose, and the last two elements of sample 73 never arrived.
 DTYPES = {
     "i8": "<i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "u8": "<u1", "u16": "<u2", "u32": "<u4", "u64": "<u8",
@@ -69,7 +69,7 @@ def query(root: Path, *words: str) -> list[dict[str, Any]]:
 
 
 def bus_of_its_own() -> str:
-    """Returns a bus over the loopback interface that nobody else uses."""
+    """Returns a bus over the loopback interface that no other test uses."""
     return f"udp://239.84.0.0:{free_ports(1)[0]}?iface=lo"
 
 
@@ -96,7 +96,7 @@ def publish(name: str, *words: str, bus: str) -> None:
 def recorder(root: Path, run: str, pattern: str, *, bus: str) -> Iterator[subprocess.Popen[str]]:
     """Records until it is left and every stream that was joined has ended.
 
-    An end by itself, with `--until-end`, would come while a publisher is kept from its processor for some seconds.
+    With `--until-end` the end could come while a publisher is delayed for some seconds.
     """
     with running("record", "--run", run, "--root", str(root), pattern, "--patience", "50s", bus=bus) as process:
         assert process.stderr is not None

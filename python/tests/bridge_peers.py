@@ -1,4 +1,4 @@
-"""What the tests of the bridges stand on: the bridge as a process, a reader, and the real peers."""
+"""Support for the tests of the bridges: the bridge as a process, a reader, and the real peers."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _numbers = itertools.count()
 
 
 def new_bus(transport: str = "shm") -> str:
-    """Returns a bus that nobody else is on: within this host, or over the loopback interface."""
+    """Returns a bus without other users: within this host, or over the loopback interface."""
     if transport == "udp":
-        # A reader has what it hears: a beginning is held for half a second, and it may be later.
+        # A reader begins with the first data it receives: a beginning is held for half a second, and it may be later.
         return f"udp://239.84.0.0:{free_ports(1)[0]}?iface=lo&start=now"
     return f"shm://bridge-{os.getpid()}-{next(_numbers)}"
 
 
 def wait_until(condition: Callable[[], Any], what: Callable[[], object] = lambda: "") -> Any:
-    """Waits for a condition; fails when the watchdog barks, and says what there was instead."""
+    """Waits for a condition; on a time-out it fails and prints what there was instead."""
     deadline = time.monotonic() + WATCHDOG
     while not (found := condition()):
         assert time.monotonic() < deadline, f"nothing for {WATCHDOG} s: {what()}"
@@ -141,7 +141,7 @@ class Reader:
 
     def end(self) -> dict[str, list[Any]]:
         """Leaves; returns the account of each epoch by stream, oldest first. Each of them is closed, balanced and explained."""
-        # What a publisher said last may still be on its way.
+        # The publisher's last data may still be in flight.
         newest = lambda: {(it.stream, it.epoch): it.state for it in self._subscriber.accounts()}  # noqa: E731
         wait_until(lambda: set(newest().values()) <= {"closed"}, self._subscriber.accounts)
         self._listener.close()
@@ -244,9 +244,9 @@ def epics_env() -> dict[str, str]:
 class Mosquitto:
     """A broker that runs."""
 
-    #: Who may come in, by which password; None: everybody.
+    #: Accepted user and password; None: everyone.
     login: tuple[str, str] | None = None
-    #: Whose signature its certificate has; None: it has none.
+    #: Issuer of its certificate; None: it has none.
     ca: Path | None = None
 
     def __init__(self, program: str, directory: Path, port: int, settings: str = "allow_anonymous true\n") -> None:
@@ -284,7 +284,7 @@ class Mosquitto:
 
 
 class SecureMosquitto(Mosquitto):
-    """A broker that lets in whoever has a password, over TLS alone."""
+    """A broker that accepts clients with a password, over TLS only."""
 
     def __init__(self, program: str, directory: Path, port: int) -> None:
         self._passwords = directory / "passwords"
@@ -295,13 +295,13 @@ class SecureMosquitto(Mosquitto):
         super().__init__(program, directory, port, settings)
 
     def set_login(self, user: str, password: str) -> None:
-        """Says who may come in when it starts the next time."""
+        """Sets the accepted clients for its next start."""
         self.login = (user, password)
         subprocess.run(["mosquitto_passwd", "-b", "-c", self._passwords, user, password], check=True)
 
 
 def certificate(directory: Path, name: str) -> tuple[Path, Path]:
-    """Makes a certificate of 127.0.0.1 that is signed by itself; returns it and its key."""
+    """Makes a self-signed certificate of 127.0.0.1; returns it and its key."""
     path, key = directory / f"{name}.pem", directory / f"{name}.key"
     subprocess.run(
         [

@@ -1,4 +1,4 @@
-"""Places for scenes: a bus of its own for each test, on every way that data can take; and the archive of known content."""
+"""Places for scenarios: a separate bus for each test, over every reach; and the archive of known content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from archive_scene import sample_archive
 from places import TRANSPORTS, Place
 from tallycast.archive import Archive
 
-#: Files whose tests stand on something that takes long and is made once: a recording, a notebook's run, an environment.
+#: Files whose tests need something slow that is made once: a recording, a notebook's run, an environment.
 MADE_ONCE = ("test_archive_recorded.py", "test_notebook.py", "test_wheel.py")
 
 

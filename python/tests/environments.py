@@ -1,4 +1,4 @@
-"""Empty virtual environments, other Pythons, and what stands in the pages: for the tests of what people install."""
+"""Empty virtual environments, other Pythons, and the commands of the pages: for the tests of installations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-#: How long one command may take before it is taken for hanging; installing waits for the network. Seconds.
+#: Maximum time of one command; installing waits for the network. Seconds.
 WATCHDOG = 300.0
 #: The Python that runs the tests.
 OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -30,7 +30,7 @@ def interpreter(version: str) -> str | None:
 
 
 def _is(version: str, path: str) -> bool:
-    # pyenv puts a program of every version on the PATH, and most of them only say which to choose.
+    # pyenv has a program of every version on the PATH, and most of them only print which to choose.
     ask = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
     answer = subprocess.run([path, "-c", ask], capture_output=True, text=True, check=False)
     return answer.returncode == 0 and answer.stdout.strip() == version
@@ -61,13 +61,13 @@ class Environment:
         return _run([*command], where or self.folder, self.variables(**variables))
 
     def variables(self, **more: str) -> dict[str, str]:
-        """What the processes of somebody who has activated the environment see."""
+        """The environment variables of a user who has activated the environment."""
         path = os.pathsep.join([str(self.folder / "bin"), os.environ.get("PATH", os.defpath)])
         return {"PATH": path, "VIRTUAL_ENV": str(self.folder), **more}
 
 
 def _run(command: list[str], where: Path, variables: dict[str, str]) -> str:
-    # What a person's shell does not have either: the tests' own sources and settings.
+    # A user's shell does not have the tests' own sources and settings either.
     hidden = {"PYTHONPATH", "PYTHONHOME", "TALLYCAST_BUS"}
     environment = {name: value for name, value in os.environ.items() if name not in hidden} | variables
     output = where / "output.txt"
@@ -99,7 +99,7 @@ class Example:
 
     @property
     def file_name(self) -> str | None:
-        """The file that its first line says it is; others run it."""
+        """The file named in its own first line; others run it."""
         first = re.match(r"# (\w+\.py)\n", self.text)
         return first[1] if first else None
 

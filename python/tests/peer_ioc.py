@@ -15,7 +15,7 @@ os.dup2(2, 1)
 dispatcher = asyncio_dispatcher.AsyncioDispatcher()
 records = {}
 for spec in json.loads(sys.stdin.readline()):
-    # Passive records with times of their own: processed when a command says so, and not otherwise.
+    # Passive records with their own times: processed only on a command.
     fields = {"SCAN": "Passive", "PINI": "NO", "TSE": -2, "EGU": spec.get("unit", "")}
     pv, kind = spec["pv"], spec["kind"]
     if kind == "double":

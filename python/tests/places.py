@@ -1,4 +1,4 @@
-"""What the scenes share: where they play, readers that have joined, and the account that has to close."""
+"""Common parts of the scenarios: their buses, readers that have joined, and the account that must close."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 import tallycast as tc
 
-#: How long a scene waits for something that must come before it gives up. Seconds.
+#: Maximum time a scenario waits for an expected event. Seconds.
 WATCHDOG = 60.0
-#: The ways that data can take: the publisher's shared memory, multicast, and multicast through an agent's shared memory.
+#: Reaches under test: the publisher's shared memory, multicast, and multicast through an agent's shared memory.
 TRANSPORTS = ("shm", "udp", "agent")
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,8 +31,8 @@ def free_ports(count: int) -> list[int]:
 
 
 def _ports_of_this_process() -> Iterator[int]:
-    # Below those that the kernel chooses from (net.ipv4.ip_local_port_range): one of these could be taken between this look and
-    # its use. Of several processes of pytest-xdist each has ports of its own; other suites begin elsewhere.
+    # Below those that the kernel chooses from (net.ipv4.ip_local_port_range): one of these could be taken between this check and
+    # its use. Each of several processes of pytest-xdist has its own ports; other suites begin elsewhere.
     first, count = 12_000, 18_000
     workers, worker = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     ports = range(first + int(worker.removeprefix("gw")), first + count, workers)
@@ -71,7 +71,7 @@ class Place:
 
     def __init__(self, transport: str) -> None:
         self.transport = transport
-        # A port that nobody uses tells buses apart, on the network and in the names of rings.
+        # An unused port distinguishes buses, on the network and in the names of rings.
         (port,) = free_ports(1)
         network = f"udp://239.84.0.0:{port}?iface=lo"
         within = f"shm://python-{port}-{os.getpid()}?access=owner"
@@ -112,10 +112,10 @@ class Place:
 
 
 def wait_until_joined(subscriber: tc.Subscriber, streams: int = 1) -> None:
-    """Waits until so many streams are read; nothing may have been published before."""
+    """Waits until this number of streams is read; nothing may have been published before."""
 
     def has_joined() -> bool:
-        assert subscriber.read(0.01) is None, "published before everybody was there"
+        assert subscriber.read(0.01) is None, "published before all readers had joined"
         return len({account.stream for account in subscriber.accounts()}) >= streams
 
     until(has_joined, "joined")
@@ -151,7 +151,7 @@ def _sum_of(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def check_in_order(accounts: list[tc.Account], delivered: int) -> tc.Account:
-    """Checks that a reader's accounts of one epoch close, and say how much was delivered; returns them as one."""
+    """Checks that a reader's accounts of one epoch close, and deliver this much; returns them as one."""
     account = as_one(accounts)
     assert account.explained, account
     assert account["elements"]["unsettled"] == account["elements"]["in_flight"] == 0, account

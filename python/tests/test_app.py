@@ -1,4 +1,4 @@
-"""Cyclic apps, with the real thing: streams over shared memory, the clock of this machine, its interpreter."""
+"""Cyclic apps, unsimulated: streams over shared memory, the clock of this machine, its interpreter."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def ramp(
 
 @contextmanager
 def running(app: Any, bus: str, over: threading.Event) -> Iterator[None]:
-    """Runs an app in a thread for as long as the block lasts; the app ends when ``over`` is set."""
+    """Runs an app on a thread for the duration of the block; the app ends when ``over`` is set."""
     thread = threading.Thread(target=lambda: app.run(bus=bus))
     thread.start()
     try:
@@ -165,7 +165,7 @@ def test_another_thread_that_holds_the_interpreter_is_seen_in_the_statistics(bus
             sum(range(1_000))
 
     slice_before = sys.getswitchinterval()
-    sys.setswitchinterval(0.05)  # What a thread that computes may keep to itself, as a C extension does.
+    sys.setswitchinterval(0.05)  # Time for which a computing thread may hold the interpreter, like a C extension.
     rival = threading.Thread(target=compute)
     rival.start()
     contended = ramp("test/contended", period="10ms")
@@ -286,8 +286,8 @@ except KeyboardInterrupt as error:
     print("raised", error.report.cycles > 0, flush=True)
 """
 
-#: Never returns. A signal that came while the first one is being handled would be one with it, so that is told by another thread
-#: than the one that handles them: this one, of the app.
+#: Never returns. A signal during the handling of the first one would merge with it, so the first one is confirmed by another
+#: thread than the one that handles them: this one, of the app.
 ENDLESS = """
     while cycles == 3 and heard == 0: pass
     if cycles == 3: print("heard", flush=True)
@@ -338,7 +338,7 @@ def test_apps_are_shown_by_the_command(bus: str) -> None:
     for thread in threads:
         thread.start()
     try:
-        assert is_fed.wait(WATCHDOG), "both are at work"
+        assert is_fed.wait(WATCHDOG), "both are running"
         told = subprocess.run(
             [BIN, "apps", "--json", "--bus", bus], capture_output=True, text=True, timeout=WATCHDOG, check=False
         )

@@ -78,7 +78,7 @@ def test_the_gap_map_is_that_of_the_command_line(root: Path, archive: Archive) -
     assert (hole.t0_ns, hole.t1_ns) == (T0_NS + 40 * PERIOD_NS, T0_NS + 50 * PERIOD_NS)
     assert hole.evidence and gaps.columns()["lost.injected"] == [70]
     assert gaps[:1] == gaps and isinstance(gaps[:1], GapMap)
-    # The same without keeping samples, and of a range in the hole.
+    # Again without keeping samples, and for a range in the hole.
     assert archive["lab/probe-f4"].gaps.json() == told
     inside = archive["lab/probe-f4"].between(T0_NS + 42 * PERIOD_NS, T0_NS + 43 * PERIOD_NS)
     assert len(inside) == 0 and inside.gaps == gaps
@@ -278,7 +278,7 @@ def test_a_damaged_segment_is_an_error_or_a_hole_and_the_rest_is_read(root: Path
         strict["lab/probe-c16"].between().array
     with pytest.raises(tc.DamagedArchive, match="damaged='holes'"):
         strict["lab/probe-c16"].between().array
-    # What is whole is read as ever, and so is the gap map.
+    # Intact data are read as before, and so is the gap map.
     behind = strict["lab/probe-c16"].samples(lost.next_index, strict["lab/probe-c16"].segments[-1].next_index)
     assert len(behind) == 90 - lost.samples and "archive_write" not in behind.gaps.lost
     assert strict["lab/probe-c16"].gaps.lost["archive_write"] == lost.samples * PER_SAMPLE

@@ -24,7 +24,7 @@ THERE = np.arange(90) != PARTIAL_ROW
 
 
 def default_plot(file: Any) -> Any:
-    """Finds what a NeXus reader plots by default: along the attributes `default`, as the manual says."""
+    """Finds the default plot of a NeXus reader: along the attributes `default`, as in the manual."""
     group = file
     while "default" in group.attrs:
         group = group[group.attrs["default"]]

@@ -1,4 +1,4 @@
-"""What the real command records of real streams, losses planted, and read meanwhile."""
+"""Recordings of real streams by the real command, with planted losses, read meanwhile."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_an_archive_is_read_while_it_is_recorded(tmp_path: Path) -> None:
         stored = stream.samples_stored
         assert len(seen) == stored
         until(lambda: longer_than(stored), "more samples")
-        # What was looked at stays as it was; another look tells more.
+        # A list that was read stays as it was; reading again shows more.
         assert len(stream.between()) == stored == len(archive["arch/ramp"].between())
         later = archive.refresh()["arch/ramp"].between()
         assert len(later) > stored

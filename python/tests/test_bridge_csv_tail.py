@@ -1,4 +1,4 @@
-"""The rows of a CSV file that grows, whatever pieces its bytes come in."""
+"""Rows of a growing CSV file, whatever parts its bytes arrive in."""
 
 from __future__ import annotations
 

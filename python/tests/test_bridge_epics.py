@@ -60,7 +60,7 @@ class Pv:
         reader.wait_for(self.stream, len(self.truth) - 1)
 
     def check(self, samples: dict[int, tuple[Any, int]], account: Any) -> None:
-        """Compares all that was delivered with what the IOC was told, from where the reader joined."""
+        """Compares all delivered values with those put to the IOC, from the point where the reader joined."""
         first = account["elements"]["first"]
         expected = {index: it for index, it in enumerate(self.truth) if it is not None and index >= first}
         assert {index: (np.asarray(value).ravel().tolist(), t) for index, (value, t) in samples.items()} == {
@@ -72,8 +72,8 @@ class Pv:
 def begin(ioc: Ioc, bridge: Bridge, reader: Reader, pv: Pv, value: Callable[[int], Any], epochs: int = 1) -> None:
     """Waits until the bridge follows the PV and the reader the stream.
 
-    The first sample is the value that the PV had when the bridge came; it was put before the bridge was started. What comes then
-    is waited for one by one: an IOC that is faster than its clients leaves updates out, and means to.
+    The first sample is the value that the PV had when the bridge started; it was put before. Later values are put one by one,
+    because an IOC that is faster than its clients skips updates by design.
     """
     bridge.wait_for("began", epochs, stream=pv.stream)
     pv.put(ioc, value(0))
@@ -110,7 +110,7 @@ def test_scalars_waveforms_and_menus_arrive_bit_by_bit_with_the_iocs_own_times(
         if kind == "long":
             return int(generator.integers(-(2**31), 2**31))
         if kind == "menu":
-            # A menu tells nobody of a state that it was in before.
+            # A menu does not notify of its previous state.
             return next(states) % 3
         dtype = np.dtype(kind)
         return (
@@ -167,7 +167,7 @@ def test_an_invalid_value_is_a_hole_of_one_sample(protocol: str, env: dict[str, 
     assert holes(account) == [(planted, 2)] and account.lost == {"source": 2}
     pv.check(reader.samples_of("lab/a"), account)
     assert counters["bad"] == {"invalid": 2} and counters["skipped"] == {"bad": 2}
-    assert len(bridge.of("bad", stream="lab/a")) == 1, "said once"
+    assert len(bridge.of("bad", stream="lab/a")) == 1, "reported once"
 
 
 @BOTH
@@ -208,7 +208,7 @@ def test_at_an_expected_rate_an_outage_is_counted_by_the_iocs_time_stamps(protoc
         with Bridge("epics", bus, f"--pv={protocol}://T:A=lab/a", f"--expect={rate}", env=env) as bridge:
             begin(ioc, bridge, reader, pv, float)
             planted = len(pv.truth)
-            # The IOC goes on and tells nobody: as while a cable is out.
+            # The IOC continues without sending: as with an unplugged cable.
             pv._k += 5
             pv.truth += [None] * 5
             pv.put_until_read(ioc, reader, 7.0)
@@ -361,7 +361,7 @@ def test_every_sample_of_a_stream_is_an_update_of_a_pv_of_ours(
 
     with Bridge("epics", bus, "--config", str(config), f"--server={server}", env=env) as bridge:
         bridge.wait_for("serving", 2)
-        # Who drops a subscription ends it.
+        # Dropping a subscription ends it.
         watching = [monitor(pva, name, look(name), "record[queueSize=1000]field()") for name in seen]
         wait_until(lambda: all(seen.values()) and watching)
         assert [it["alarm.severity"] for it in seen["OUT:U"]] == [3], "without a stream it is invalid"
@@ -401,7 +401,7 @@ def test_every_sample_of_a_stream_is_an_update_of_a_pv_of_ours(
 
 
 def text_of(path: Path) -> str:
-    """Returns what a file of a thread or process says, nothing if that has ended meanwhile."""
+    """Returns the content of a thread's or process's file, empty if that has ended meanwhile."""
     try:
         return path.read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""What becomes of a peer's updates: decided without a clock, a network or a publisher."""
+"""Treatment of a peer's updates: decided without a clock, a network or a publisher."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def array(*values: Any) -> np.ndarray[Any, Any]:
 
 
 def told(actions: Iterable[Action]) -> list[Any]:
-    """Writes actions down briefly; what is said, by its event."""
+    """Writes actions in short form; messages by their event."""
     brief: list[Any] = []
     for action in actions:
         match action:
@@ -184,10 +184,10 @@ def test_rows_without_a_rate_have_their_own_times() -> None:
 def test_at_a_known_rate_nothing_is_counted_twice() -> None:
     feed = Feed("table", Fraction(10))
     step(feed, 0.0, 1.0)
-    # A row that is none, in place of a sample: its time stamp is not read, the next one's is.
+    # An invalid row in place of a sample: its time stamp is not read, the next one's is.
     assert told(feed.refuse("no number", 0)) == ["refused"]
     assert step(feed, 0.2, 3.0) == [-1, "missed", [3.0]]
-    # The peer's own count comes first; its time stamps say the same.
+    # The peer's own count comes first; its time stamps agree.
     assert told(feed.lost(4, "by its count", 0)) == [-4]
     assert step(feed, 0.7, 8.0) == [[8.0]]
     told(feed.away("disconnected", T0))

@@ -137,7 +137,7 @@ def test_a_file_that_is_cut_off_and_grown_again_meanwhile_is_seen_through(table:
     with Reader(bus, "lab/*") as reader, follow(table, bus) as bridge:
         joined(table, reader)
         size = table.path.stat().st_size
-        # In one step for whoever looks: larger than before, and something else.
+        # Atomic for readers: larger than before, and with other content.
         table.lose(1)
         text = HEADER
         while len(text) <= size:
@@ -243,7 +243,7 @@ def test_columns_that_are_not_there_end_it_in_order(table: Table) -> None:
     assert bridge.process.wait(60) == 2
 
 
-#: Values and times tell the row's number, counted from the one that is given.
+#: Values and times encode the row's number, counted from the given one.
 WRITER = """
 import sys, numpy as np, h5py
 begin = int(sys.argv[3])
@@ -269,7 +269,7 @@ for line in sys.stdin:
 
 
 class Hdf5Writer:
-    """The single writer of SWMR, as a process of its own."""
+    """The single writer of SWMR, as a separate process."""
 
     def __init__(self, path: Path, dtype: str, begin: int = 0) -> None:
         self._process = subprocess.Popen(

@@ -58,7 +58,7 @@ def secure(tmp_path: Path) -> Iterator[SecureMosquitto]:
 
 
 class Client:
-    """A device of the test: publishes, and hears what the bridge publishes."""
+    """A device of the test: publishes, and receives what the bridge publishes."""
 
     def __init__(self, broker: Mosquitto, *topics: str, qos: int = 1) -> None:
         self.heard: list[Any] = []
@@ -69,7 +69,7 @@ class Client:
         if broker.ca is not None:
             self._client.tls_set(ca_certs=str(broker.ca))
         self._client.on_message = lambda client, data, message: self.heard.append(message)
-        # How often it was there, and the broker knew what it wants to hear.
+        # Number of times it was connected with its subscriptions known to the broker.
         self._times = 0
         self._client.on_connect = lambda client, *rest: client.subscribe([(it, qos) for it in (*topics, "nothing")])
         self._client.on_subscribe = self._on_subscribe
@@ -138,7 +138,7 @@ class Device:
         self._reader.wait_for("lab/a", len(self.truth) - 1)
 
     def lose(self, count: int) -> None:
-        """Counts messages that nobody gets."""
+        """Counts messages without a receiver."""
         for _ in range(count):
             next(self._numbers)
             self.truth.append(None)
@@ -181,7 +181,7 @@ def test_messages_are_samples_with_the_senders_times_and_its_count_tells_what_is
 
 
 def round_trip(broker: Mosquitto, qos: int) -> None:
-    """Sends numbered messages through a stream and out again, and checks every account on the way."""
+    """Sends numbered messages through a stream and out again, and checks every account on the path."""
     bus = new_bus()
     options = ("--topic=dev/a=lab/a", "--publish=lab/a=back/a", "--out-rate=1k", f"--qos={qos}", *JSON)
     with (
@@ -222,7 +222,7 @@ def test_with_a_password_over_tls_it_is_as_without(secure: SecureMosquitto) -> N
 
 
 def refused(*options: str, password: str = "") -> str:
-    """Runs a bridge that cannot begin; returns what it says."""
+    """Runs a bridge that cannot start; returns its message."""
     command = [sys.executable, "-m", "tallycast.bridges.mqtt", "--bus", new_bus(), "--topic=dev/a=lab/a", *options]
     env = {**os.environ, "PYTHONPATH": PACKAGE, "MQTT_PASSWORD": password}
     ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=WATCHDOG, check=False)
@@ -249,7 +249,7 @@ def test_who_is_not_let_in_is_told_why_and_ends(secure: SecureMosquitto, tmp_pat
 
 
 def check_outage(broker: Mosquitto, lost: int, meanwhile: Callable[[Bridge], None]) -> Bridge:
-    """Follows a device while the broker is killed, so many messages are lost, and it is started again; returns the bridge."""
+    """Follows a device while the broker is killed, this many messages are lost, and it is restarted; returns the bridge."""
     bus = new_bus()
     with (
         Reader(bus, "lab/*") as reader,
@@ -289,7 +289,7 @@ def test_who_was_let_in_before_waits_until_it_is_again(secure: SecureMosquitto) 
 
 def test_a_broker_that_is_killed_and_restarted_leaves_a_hole_that_the_count_measures(broker: Mosquitto) -> None:
     bridge = check_outage(broker, 4, lambda bridge: None)
-    assert len(bridge.of("disconnected")) == 1, "every failed attempt is alike, and said once"
+    assert len(bridge.of("disconnected")) == 1, "failed attempts have the same reason, and are reported once"
 
 
 def test_without_a_count_an_outage_is_a_mark_of_one_sample_and_said_to_be_uncounted(broker: Mosquitto) -> None:

@@ -1,4 +1,4 @@
-"""What payloads mean as samples, exactly, and what is refused."""
+"""Exact samples of payloads, and refusals."""
 
 from __future__ import annotations
 

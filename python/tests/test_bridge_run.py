@@ -1,4 +1,4 @@
-"""What all bridges share: rates, settings in TOML, the inbox, the order at the end, and packages that are not there."""
+"""Common parts of the bridges: rates, settings in TOML, the inbox, the order at the end, and missing packages."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_signal_may_stop_what_waits_at_any_moment() -> None:
 
 
 class Direction(_run.Direction):
-    """A way that says when it is asked for what."""
+    """A direction that records its calls."""
 
     def __init__(self, log: list[str], name: str, *, fails: bool = False, balanced: bool = True) -> None:
         self._log, self._name, self._fails, self._balanced = log, name, fails, balanced
@@ -85,7 +85,7 @@ class Direction(_run.Direction):
             raise tc.BridgeError(f"{self._name} cannot")
 
     def accounts(self) -> list[dict[str, Any]]:
-        self._log.append(f"{self._name} tells")
+        self._log.append(f"{self._name} reports")
         return [{"way": "in", "peer": self._name, "balanced": self._balanced}]
 
 
@@ -100,7 +100,7 @@ def test_every_way_ends_and_has_its_account_whatever_fails(capsys: pytest.Captur
         raise tc.BridgeError("no peer")
 
     reporter, log = _run.Reporter("test", as_json=True), list[str]()
-    in_order = ["out finishes", "in finishes", "out tells", "in tells"]
+    in_order = ["out finishes", "in finishes", "out reports", "in reports"]
     assert _run.conclude(work, [Direction(log, "out"), Direction(log, "in")], reporter) == 0
     assert log == ["work", *in_order] and accounts() == ["out", "in"]
     assert _run.conclude(work, [Direction(log, "in", balanced=False)], reporter) == 1

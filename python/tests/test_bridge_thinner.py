@@ -1,4 +1,4 @@
-"""How a fast stream becomes slow outputs, by a clock that the test moves."""
+"""Downsampling of a fast stream to slow outputs, by a clock that the test moves."""
 
 from __future__ import annotations
 

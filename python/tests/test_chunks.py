@@ -19,7 +19,7 @@ RATE = Fraction(1_000)
 
 @dataclass
 class Block:
-    """What is needed of a block: samples whose values are their indices."""
+    """Required parts of a block: samples whose values are their indices."""
 
     first_index: int
     samples: int
@@ -149,7 +149,7 @@ def test_every_window_is_told_once_however_blocks_and_gaps_fall(every: int, give
             assert there == [index for index in range(begin, end) if index in came], f"seed {seed}"
             position = end // every
         position += sum(hole.samples for hole in cutter.finish(at))
-        # A window that is known to be a hole may be told before its end.
+        # A window known to be a hole may be reported before its end.
         over = max(at // every, -(-first // every))
         assert position == over or (not give and position == over + 1), f"seed {seed}"
 

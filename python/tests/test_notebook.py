@@ -19,8 +19,8 @@ pytest.importorskip("matplotlib", reason="pip install 'tallycast[notebook]' brin
 
 NOTEBOOK = ROOT / "examples/python/ecg.ipynb"
 
-#: Run before the notebook's own cells: a publisher that is kept from its processor for a second leaves a second account, which is none
-#: of the notebook's business.
+#: Run before the notebook's own cells: a publisher that is delayed for a second leaves a second account, which is not part
+#: of the notebook.
 PATIENCE = f"""
 import sys
 sys.path.append({str(ROOT / "python/tests")!r})
@@ -39,7 +39,7 @@ class Patient:
 
 Subscriber, tallycast.Subscriber = tallycast.Subscriber, Patient
 """
-#: The same forty seconds of the heart in more of ours: who joins some seconds late has most of them.
+#: The same forty seconds of the heart in more real time: a reader that joins some seconds late has most of them.
 PACE, SLOWER = "SPEED, SECONDS = 10, 4", "SPEED, SECONDS = 4, 10"
 
 #: Run behind the notebook's own cells: what they have found.
@@ -65,10 +65,10 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Runs the notebook once; returns what it found and its cells."""
     with pytest.MonkeyPatch.context() as patch:
         for place in Place.made("udp"):
-            # A recorder that is late has what it heard: a beginning is held for no longer than half a second.
+            # A late recorder has only what it received: a beginning is held for no longer than half a second.
             patch.setenv("TALLYCAST_BUS", f"{place.publishers}&start=now")
             patch.setenv("TALLYCAST_BIN", str(Path(command()).resolve()))
-            # The kernel is a process of its own, in a folder of its own: it is to have the same package.
+            # The kernel is a separate process, in a separate folder: it must import the same package.
             patch.setenv("PYTHONPATH", str(Path(tc.__file__).parents[1]), prepend=os.pathsep)
             notebook = nbformat.read(NOTEBOOK, as_version=4)
             play = next(cell for cell in notebook.cells if PACE in cell.source)
@@ -93,7 +93,7 @@ def test_every_hole_is_drawn_in_the_figures(findings: Any) -> None:
     assert told["gaps_drawn"] == len(told["holes"]) > 0
     assert told["gaps_seen"] > 0 and told["gaps"] >= told["gaps_seen"]
     assert {stage for _, _, stage in told["holes"]} == {"injected"}
-    # What the map names is what the indices leave out; a hole before the first or behind the last sample parts nothing.
+    # The map names the indices left out; a hole before the first or behind the last sample separates nothing.
     last = told["beats"][-1]
     within = [hole for hole in told["missing_within"] if hole[0] < last]
     assert [hole[:2] for hole in told["holes"] if 0 < hole[0] < last] == within
@@ -108,7 +108,7 @@ def test_no_beat_and_no_interval_lies_across_a_hole(findings: Any) -> None:
     assert beats <= true_beats and pairs <= true_pairs and len(pairs) > len(true_pairs) // 4
     assert not any(first < hole < second for first, second in told["pairs"] for hole, _, _ in told["holes"])
     assert told["worst_ms"] == 0.0
-    # What is computed without a word of the holes is wrong, and that is the point.
+    # A computation that ignores the holes is wrong, which is the point.
     assert told["worst_ignoring_ms"] > 5.0
     assert not told["folder_is_left"]
 

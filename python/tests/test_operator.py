@@ -1,4 +1,4 @@
-"""How operators declare what they make, and how they are found."""
+"""Declarations of operators, and their lookup."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_function_is_found_in_its_file_and_in_its_module(place: str) -> None:
     declared = found.declaration
     assert (declared.every, declared.dtype, declared.incomplete) == (10, "f4", "give")
     assert declared.channels == {"rms": "V"}
-    # What lies beside the file can be imported, so the file itself can too.
+    # Modules next to the file can be imported, so the file itself can too.
     assert load("my_operators:rms", {"gain": 2}).begin()(None) == 2  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Operators in processes of their own, under the real monitor: results, holes, death, lag, and the end."""
+"""Operators in separate processes, under the real monitor: results, holes, death, lag, and the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tallycast._operator import load
 
 ROOT = Path(__file__).parents[2]
 BIN = os.environ.get("TALLYCAST_BIN", str(ROOT / "target/debug/tallycast"))
-#: Nothing here takes so long; a test that hangs says where.
+#: Nothing here takes this long; a test that hangs prints where.
 WATCHDOG = 90.0
 LOOK_AGAIN = 0.05
 RATE = 2_000
@@ -153,7 +153,7 @@ class Reader:
 
 
 class Monitor:
-    """The real monitor with these operators, and what it says."""
+    """The real monitor with these operators, and its output."""
 
     def __init__(self, folder: Path, bus: str, operators: str) -> None:
         settings = folder / "tallycast.toml"
@@ -220,7 +220,7 @@ def monitors(folder: Path, bus: str) -> Iterator[Callable[[str], Monitor]]:
 
 
 def is_gone(pid: int) -> bool:
-    """Tells whether there is no such process, or only what is left of one until its parent looks."""
+    """Returns whether there is no such process, or only a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
@@ -268,12 +268,12 @@ def test_results_stand_at_their_windows_and_every_account_closes(
     ))
     accounts = reader.close()
     (probe,), (twice,), (rms,) = (balanced(accounts, name) for name in ("lab/probe", "made/twice", "made/rms"))
-    # Whoever was kept from its processor for a second is behind, and says so in its next report, not in those after.
+    # An operator that was delayed by a second is behind, and reports that once.
     wait_for("it to keep up", lambda: (it := monitor.made("made/twice"))["state"] == "running" and it["error"] is None)
     assert monitor.made("made/twice")["starts"] == 1
     assert twice["elements"]["lost"] == {"source": 500} and rms["elements"]["lost"]["source"] in (3, 4)
 
-    # Index by index: the time of a result is that of the first sample that it stands for.
+    # Index by index: the time of a result is that of its first sample.
     samples: dict[int, list[float]] = {}
     for block in reader.of("lab/probe"):
         samples.update(zip(block.times.tolist(), block.array.tolist()))
@@ -349,7 +349,7 @@ def test_an_operator_that_is_killed_is_told_of_once_and_started_again_and_the_ot
     wait_for("the ends", lambda: [it["state"] for it in reader.accounts("made/twice")] == ["closed"])
     wait_for("both epochs' ends", lambda: sorted(it["state"] for it in reader.accounts("made/rms")) == ["closed", "unconfirmed"])
     accounts = reader.close()
-    assert len(balanced(accounts, "made/rms")) == 2, "each start has an epoch of its own"
+    assert len(balanced(accounts, "made/rms")) == 2, "each start has its own epoch"
     (account,) = balanced(accounts, "made/twice")
     assert account["state"] == "closed" and account["explained"]
     ended = monitor.end()
@@ -360,13 +360,13 @@ def test_an_operator_that_is_killed_is_told_of_once_and_started_again_and_the_ot
 def test_an_operator_that_does_not_keep_up_loses_by_itself_alone(
     bus: str, folder: Path, monitors: Callable[[str], Monitor]
 ) -> None:
-    # Some seconds of the feed: who stands still for longer is overtaken, and nobody else is.
+    # Some seconds of the feed: an operator that stalls for longer is lapped, and no other.
     ring_bytes = 1 << 17
     feed, gate = Feed(bus, queue_bytes=ring_bytes), folder / "gate"
     monitor = monitors(operator("slow", "slow", f"settings = {{ gate = '{gate}' }}") + operator("rms", "rms"))
 
     def overtaken(by: int) -> dict[str, Any]:
-        """Waits until the ring has gone round while `slow` stands still, and until it has lost more than this."""
+        """Waits until the ring has wrapped around while `slow` stalls, and until it has lost more than this."""
         at = feed.publisher.next_index
         wait_for("a round of the ring", lambda: feed.publisher.next_index > at + ring_bytes // 8)
         gate.touch()

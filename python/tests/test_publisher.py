@@ -1,4 +1,4 @@
-"""Publishing: what is taken and what is refused, by whom, and what is said of it."""
+"""Publishing: accepted and refused samples, and their errors."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_threads_end_with_the_last_that_needs_them(udp: Place) -> None:
     assert threads_since(before) == [RECEIVING, SENDING], "there is another reader, and they are of one node"
     other.close()
     wait_for_threads(before, [])
-    # What nobody closed ends when nobody can reach it any more.
+    # An object that was not closed ends when it becomes unreachable.
     publisher = udp.publisher("lab/threads", rate=1_000)
     wait_for_threads(before, [SENDING])
     del publisher
@@ -218,7 +218,7 @@ def test_a_forked_child_has_threads_of_its_own_and_leaves_the_parents_alone(udp:
             wait_for_threads(mine, [SENDING])
             own.close()
             wait_for_threads(mine, [])
-            # What belongs to the parent is let go of without a word, and without waiting for threads that are not here.
+            # Objects of the parent are released silently, and without waiting for threads that do not exist here.
             del publisher, subscriber
             code = 0
         finally:
@@ -350,7 +350,7 @@ def test_a_reader_that_starts_now_takes_what_comes(shm: Place) -> None:
 
 def test_a_publisher_waits_for_so_many_readers(place: Place) -> None:
     with place.publisher("lab/waits", rate=1_000) as publisher:
-        # Through an agent the publisher hears of the agent, which reads whatever there is.
+        # Through an agent the publisher receives the agent's reports, and the agent reads every stream.
         assert publisher.wait_for_readers(timeout=0.0) in ((0, 1) if place.transport == "agent" else (0,))
         with place.joined("lab/waits"):
             assert publisher.wait_for_readers(1, WATCHDOG) == 1

@@ -45,7 +45,7 @@ def test_every_dtype_arrives_bit_for_bit(place: Place) -> None:
             publisher.send(part)
         publisher.close()
         sent.append(samples)
-    # Each waits a while at the end for its stream to begin anew; here all of them at once.
+    # Each waits some time at the end for its stream to restart; here all of them at once.
     with ThreadPoolExecutor(len(DTYPES)) as readers:
         came = list(readers.map(list, subscribers))
     for dtype, samples, blocks, subscriber in zip(DTYPES, sent, came, subscribers, strict=True):
@@ -114,7 +114,7 @@ def test_what_the_device_lost_is_a_hole_of_the_source(place: Place) -> None:
     assert (gap.t0_ns - t0, gap.t1_ns - t0) == (1_000_000, 1_500_000)
     assert [block.first_index for block in blocks if block.gaps] == [15]
     account = check_in_order(subscriber.close(), 40)
-    # With the block the gap is told as it was declared; its stage may become known only by the publisher's next tally.
+    # The block carries the gap as it was declared; its stage may become known only with the publisher's next tally.
     (settled,) = account.gaps
     assert (settled.first_index, settled.samples, settled.lost, settled.stage) == (10, 5, {"source": 10}, "source")
     assert account.lost == {"source": 10}
@@ -166,7 +166,7 @@ def test_a_publisher_that_is_killed_leaves_an_account_that_says_so(place: Place)
         try:
             assert victim.stdout is not None and victim.stdin is not None
             victim.stdout.readline()
-            # It is to have the samples that it hears of the epoch that begins later: a late reader misses the beginning.
+            # It must have the samples it receives of the epoch that begins later: a late reader misses the beginning.
             subscriber = place.joined("lab/victim", start="now")
             victim.stdin.write("go\n")
             victim.stdin.flush()
@@ -205,7 +205,7 @@ def test_a_reader_until_the_end_waits_for_a_publisher_that_only_fell_silent(udp:
     told: list[str] = []
 
     class Waker(logging.Handler):
-        """Lets the publisher go on and end when its silence is told."""
+        """Lets the publisher continue and end once its silence is reported."""
 
         def emit(self, record: logging.LogRecord) -> None:
             if "fallen silent" not in record.getMessage():
@@ -248,16 +248,16 @@ def test_planted_loss_is_told_number_by_number(udp: Place) -> None:
     arrived = joined_elements(blocks)[:, 0]
     account = check_in_order(subscriber.close(), len(arrived))
     lost = np.concatenate([np.arange(g.first_index, g.first_index + g.samples) for g in account.gaps])
-    # A socket whose reader is kept from its processor may lose some too, and says so; what was planted is counted exactly.
+    # A socket whose reader is delayed may lose some too, and reports that; planted losses are counted exactly.
     assert account["datagrams"]["lost"]["injected"] == totals["datagrams"]["injected"]
     assert account.lost["injected"] > 0 and sum(account.lost.values()) == len(lost)
     assert np.array_equal(np.sort(np.concatenate([arrived, lost])), samples)
     told = [gap for block in blocks for gap in block.gaps]
-    assert sum(gap.samples for gap in told) <= len(lost), "the last may lie before no block"
+    assert sum(gap.samples for gap in told) <= len(lost), "the last may not precede a block"
 
 
 def test_a_reader_that_sleeps_hurts_nobody_and_is_told_what_it_lost(place: Place) -> None:
-    # Said to be so slow that whoever receives it has a small ring; the publisher's own is of this size.
+    # Declared so slow that the receiver has a small ring; the publisher's own has this size.
     publisher = place.publisher("lab/fast", dtype="u64", rate="1k", queue_bytes=1 << 20)
     awake = place.joined("lab/fast", until_end=True, reader="awake")
     asleep = place.joined("lab/fast", until_end=True, reader="asleep")
@@ -284,7 +284,7 @@ def test_a_reader_that_sleeps_hurts_nobody_and_is_told_what_it_lost(place: Place
 
 
 def test_one_million_samples_a_second_for_half_a_minute(shm: Place, udp: Place) -> None:
-    """Every sample is its own index, so that a copy that went wrong shows."""
+    """Every sample is its own index, so that a wrong copy is detected."""
     program = (
         "import sys, json, numpy as np, tallycast as tc\n"
         "from places import as_one\n"

@@ -1,4 +1,4 @@
-"""Reading in all the ways that Python people read: by iteration, asynchronously, by callback, in chunks, the newest."""
+"""Reading in all supported ways: by iteration, asynchronously, by callback, in chunks, the newest."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_what_a_function_raises_is_told_by_its_listener(shm: Place) -> None:
     assert called.wait(WATCHDOG)
     with pytest.raises(ValueError, match="cannot use lab/raise"):
         listener.close()
-    listener.close()  # told once
+    listener.close()  # reported once
     publisher.close()
     subscriber.close()
 
@@ -146,7 +146,7 @@ def test_the_newest_passes_over_what_is_old(shm: Place) -> None:
     assert block.array[-1, 0] == 999 and block.skipped + len(block) == 1_000
     publisher.close()
     account = check_in_order(subscriber.close(), 1_000)
-    assert account.lost == {}, "what is passed over was delivered: it was this reader's wish"
+    assert account.lost == {}, "skipped samples were delivered: this reader asked to skip them"
 
 
 def test_a_time_out_ends_an_iteration_and_read_returns_nothing(shm: Place) -> None:
@@ -267,7 +267,7 @@ def test_views_of_the_ring_say_when_they_were_overtaken(shm: Place) -> None:
     assert small.array[:, 0].tolist() == list(range(10_000, 10_010)) and small.array.flags.writeable
     for first in range(10_010, 2_000_000, 10_000):
         publisher.send(np.arange(first, first + 10_000, dtype="u4"))
-    assert not large.valid() and small.valid(), "the ring went round; the small one was copied"
+    assert not large.valid() and small.valid(), "the ring wrapped around; the small one was copied"
     copied = 10_010
     publisher.close()
     while (block := subscriber.read(0.0)) is not None:

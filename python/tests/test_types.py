@@ -1,4 +1,4 @@
-"""Types: the package and what people write with it, by two checkers, and the compiled module beside its stub."""
+"""Types: the package and typical user code, by two checkers, and the compiled module compared with its stub."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGE = ROOT / "python" / "tallycast"
 
 
 def run(*command: str) -> tuple[int, str]:
-    """Runs a checker of this environment; returns its exit code and what it said."""
+    """Runs a checker of this environment; returns its exit code and its output."""
     done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 

@@ -1,4 +1,4 @@
-"""The wheel as people install it: what is in it, and that it works where nothing else is installed but NumPy.
+"""The wheel as users install it: its contents, and that it works with nothing else installed but NumPy.
 
 `cargo xtask wheel` builds it; the newest in target/wheels is tested.
 """
@@ -27,7 +27,7 @@ GUIDE = ROOT / "docs" / "python.md"
 
 
 def newest(pattern: str, how: str) -> Path:
-    """Returns the package built last, or skips: which of them is to be tested nobody else can know."""
+    """Returns the package built last, or skips: which one to test is not known otherwise."""
     found = sorted(WHEELS.glob(pattern), key=lambda path: path.stat().st_mtime)
     if not found:
         pytest.skip(f"no {pattern} in target/wheels: {how}")
@@ -80,7 +80,7 @@ def test_all_that_is_compiled_starts_where_the_tag_of_the_wheel_says(wheel: Path
 
 
 def test_the_extras_ask_for_what_the_tests_are_run_with(wheel: Path) -> None:
-    # Without an index: whatever is not here as it is asked for is not found.
+    # Without an index: a package that is not here in the requested version is not found.
     wanted = f"{wheel}[all,notebook,test]"
     ask = ["-m", "pip", "install", "--disable-pip-version-check", "--no-index", "--dry-run"]
     asked = subprocess.run([sys.executable, *ask, wanted], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""What people write, with the types that a checker is to see; looked at by `test_types.py`, never run."""
+"""Typical user code, with the types that a checker must see; checked by `test_types.py`, never run."""
 
 from __future__ import annotations
 

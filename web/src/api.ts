@@ -1,11 +1,11 @@
 /**
- * The HTTP side of the protocol: asked for on demand, never polled faster than a person reads.
+ * The HTTP side of the protocol: requests on demand, never polled faster than a user reads.
  */
 import type { Made } from './model/derived-chip';
 import { fields, flag, list, number, parseJson, text } from './wire/json';
 import { readAccount, readGapDetail, readServer, readStreams, type Account, type GapDetail, type ServerInfo, type Stream } from './wire/messages';
 
-/** Says that the server refused, with its own words and the way out. */
+/** Error for a refusal by the server, with its text and the remedy. */
 export class Refused extends Error {
   constructor(
     readonly status: number,
@@ -17,7 +17,7 @@ export class Refused extends Error {
   }
 }
 
-/** A request gives up after this: the page says so instead of hanging. */
+/** Time-out of a request: the page reports it instead of hanging. */
 const PATIENCE_MS = 10_000;
 
 async function ask(path: string, init: RequestInit = {}): Promise<unknown> {
@@ -60,7 +60,7 @@ export async function fetchGaps(stream: string, from: bigint, to: bigint, limit:
   return items.map(readGapDetail);
 }
 
-/** Whether loss can be planted here, and how much is. */
+/** State of loss injection: whether it is possible here, and its probability. */
 export interface Injection {
   readonly available: boolean;
   readonly probability: number;
@@ -76,7 +76,7 @@ export async function fetchInjection(): Promise<Injection> {
   }
 }
 
-/** Plants loss with this probability, or none. */
+/** Injects loss with this probability, or none. */
 export async function setInjection(probability: number): Promise<Injection> {
   const answer = await post('/api/inject', { probability });
   return { ...readInjection(answer), available: true, probability };
@@ -118,7 +118,7 @@ export async function derive(derivation: Derivation): Promise<void> {
   await post('/api/derive', derivation);
 }
 
-/** Returns the derived streams of this monitor; one that does not go on says why. */
+/** Returns the derived streams of this monitor; one that does not continue has the reason. */
 export async function fetchDerived(): Promise<readonly Made[]> {
   const answer = await ask('/api/derived');
   return list({ answer }, 'answer').map(fields).map((from) => ({

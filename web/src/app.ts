@@ -1,7 +1,7 @@
 /**
- * The page as a whole: holds what all parts share and carries word from one to the other.
+ * The page as a whole: holds the shared state and passes events between the parts.
  *
- * Decisions worth a test are in `model/`; this file decides only who hears of what.
+ * Decisions worth a test are in `model/`; this file only routes events.
  */
 import { fetchGaps, fetchInjection, fetchStreams, Refused, setInjection } from './api';
 import { LeadingStages } from './leading-stages';
@@ -117,7 +117,7 @@ export class App {
     this.#beat();
   }
 
-  /** Asks over HTTP what a socket cannot say: whether we may, and whether loss can be planted. */
+  /** Requests over HTTP what the socket does not send: the permission, and whether loss can be injected. */
   async #ask(): Promise<void> {
     try {
       const { server, streams } = await fetchStreams();
@@ -167,7 +167,7 @@ export class App {
     this.#byName = new Map(streams.map((stream) => [stream.name, stream]));
     this.#list.show(streams);
     this.#plots.onCatalogue();
-    // An address that says nothing shows something: a page full of signals tells more than an empty one.
+    // An address without plots shows some by default: a page full of signals is more useful than an empty one.
     if (this.#fresh && streams.length > 0) {
       this.#fresh = false;
       for (const traces of firstPlots(streams)) this.#plots.plot(traces, { kind: 'new' });
@@ -186,7 +186,7 @@ export class App {
   #onAccount(account: Account): void {
     this.#accountSeen = account;
     this.#showSeen();
-    // The gap list is asked for again only when the account says that something changed.
+    // The gap list is requested again only when the account has changed.
     const key = `${account.stream} ${[...account.lost].join()} ${account.unexplained} ${account.unsettled}`;
     if (key === this.#gapsSeen) return;
     this.#gapsSeen = key;
@@ -287,7 +287,7 @@ export class App {
     if (target !== null && phase === 'drop') this.#plots.plot(traces, target);
   }
 
-  /** What the plots show changed: address, list and top bar follow. */
+  /** The content of the plots changed: address, list and top bar follow. */
   #onPlots(): void {
     const { layout } = this.#plots;
     this.#top.showWindow(layout.window, this.#zone);
@@ -378,9 +378,9 @@ export class App {
     history.replaceState(null, '', `?${writeLayout(this.#plots.layout)}`);
     try {
       await navigator.clipboard.writeText(location.href);
-      this.#notices.toast('Address copied: it opens this view elsewhere');
+      this.#notices.toast('Address copied: it opens this view in any browser');
     } catch {
-      this.#notices.toast('The address bar holds this view; the browser forbids copying here');
+      this.#notices.toast('The address bar holds this view; the browser does not allow copying here');
     }
   }
 

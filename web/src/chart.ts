@@ -3,7 +3,7 @@
  * drawn inside them from `paint/`.
  *
  * uPlot is given no samples, only ranges: the server has thinned to the pixel already, and envelopes, holes
- * and hatches are not things its series know. x is nanoseconds since the left edge, so that a double resolves
+ * and hatches are unknown to its series. x is nanoseconds since the left edge, so that a double resolves
  * them at every zoom.
  */
 import uPlot from 'uplot';
@@ -44,7 +44,7 @@ export interface Scene {
   readonly gaps: readonly PlotGap[];
 }
 
-/** Where the data lie within the chart's element, in CSS pixels. */
+/** Rectangle of the data within the chart's element, in CSS pixels. */
 export interface Box {
   readonly left: number;
   readonly top: number;
@@ -52,7 +52,7 @@ export interface Box {
   readonly height: number;
 }
 
-/** Room above the data, where the unit stands. */
+/** Room above the data, for the unit. */
 const HEAD_EM = 1.9;
 /** Room right of the data, in CSS pixels. */
 const RIGHT_PX = 12;
@@ -112,12 +112,12 @@ export class Chart {
     this.#plot.batch(() => {
       this.#plot.setScale('x', { min: 0, max: Number(scene.shown.spanNs) });
       scene.axes.slice(0, 2).forEach(({ range }, i) => this.#plot.setScale(axisKey(i), { min: range.low, max: range.high }));
-      // Labels depend on the window's place as well as on its span: always made anew.
+      // Labels depend on the window's position as well as on its span: always made again.
       this.#plot.redraw(false, true);
     });
   }
 
-  /** Returns where the data lie within the element. */
+  /** Returns the rectangle of the data within the element. */
   box(): Box {
     const ratio = uPlot.pxRatio;
     const { left, top, width, height } = this.#plot.bbox;

@@ -1,15 +1,15 @@
 /**
- * Looks for the next gap beyond what a plot shows: what `g` does when there is none in view.
+ * Searches the next gap beyond the window of a plot: the action of `g` if none is in view.
  */
 import { gapOfDetail, neighbour, type Direction, type PlotGap } from './model/gaps';
 import type { FetchGaps } from './ui/gap-card';
 
-/** How far back the search goes. */
+/** Maximum extent of the search into the past. */
 const BACK_NS = 86_400_000_000_000n;
 /** Gaps looked at for each stream. */
 const LIMIT = 2_000;
 
-/** Returns the nearest gap of these streams after (or before) `at`, or null when there is none or no server answers. */
+/** Returns the nearest gap of these streams after (or before) `at`, or null if there is none or no answer. */
 export async function searchGap(
   fetchGaps: FetchGaps,
   streams: readonly string[],

@@ -1,5 +1,5 @@
 /**
- * The guide's own page: its words are in it already, only the theme is the one that was chosen for the page.
+ * The guide's own page: its text is included already, only the theme is that chosen for the page.
  */
 import { applyTheme, onSystemTheme, storedTheme } from './ui/theme';
 

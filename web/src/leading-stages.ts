@@ -1,8 +1,8 @@
 /**
  * The stage that leads the loss of a stream, for the sentence of the top bar.
  *
- * The catalogue tells how much is lost but not where, so the account is asked for; seldom, and only for
- * streams that are spoken of.
+ * The catalogue has the number of losses but not their stage, so the account is requested; rarely, and only for
+ * streams that are mentioned.
  */
 import { fetchAccount } from './api';
 import { leadingStage, type Stage } from './model/stage';
@@ -12,7 +12,7 @@ const FRESH_MS = 2_000;
 /** Streams remembered. */
 const KEPT = 64;
 
-/** What is known, and asked for when it is not. */
+/** Returns the known answer, and requests one if there is none. */
 export class LeadingStages {
   readonly #known = new Map<string, { readonly stage: Stage | null; readonly askedMs: number }>();
 

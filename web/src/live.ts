@@ -1,8 +1,8 @@
 /**
- * The connection to `/api/live`: what the page wants of the server, kept across reconnects.
+ * The connection to `/api/live`: the page's requests to the server, kept across reconnects.
  *
- * The page states what it wants (views, the watched account, whether it is visible); this file sends it,
- * says it again after every reconnect, and hands what comes back to its {@link Listener}. It draws nothing
+ * The page states its requests (views, the watched account, its visibility); this file sends them,
+ * repeats them after every reconnect, and passes answers to its {@link Listener}. It draws nothing
  * and decides nothing about data.
  */
 import { backoffMs } from './model/backoff';
@@ -10,13 +10,13 @@ import { decodeViewFrame, frameNumber, MalformedFrame, type ViewFrame } from './
 import { parseJson } from './wire/json';
 import { readMessage, writeView, type ServerMessage, type ViewRequest } from './wire/messages';
 
-/** How the connection stands. */
+/** State of the connection. */
 export type Connection =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'open' }
   | { readonly kind: 'waiting'; readonly sinceMs: number; readonly retryAtMs: number; readonly attempt: number };
 
-/** Who is told. */
+/** Receiver of the events. */
 export interface Listener {
   onConnection(connection: Connection): void;
   onMessage(message: ServerMessage): void;
@@ -27,7 +27,7 @@ export interface Listener {
 
 /** Requests that change faster than this (a drag) are joined: each costs the server a pass over its memory. */
 const JOIN_MS = 30;
-/** A connection that says nothing for so long is taken for dead: the server speaks every second. */
+/** Time without messages after which a connection counts as dead: the server sends every second. */
 const SILENCE_MS = 8_000;
 
 /** The live connection. */
@@ -79,7 +79,7 @@ export class Live {
     this.#pending.delete(view);
   }
 
-  /** Tells the server whether anybody can see the page: hidden, it sends nothing. */
+  /** Tells the server whether the page is visible: to a hidden one it sends nothing. */
   setVisible(visible: boolean): void {
     this.#visible = visible;
     // Silence while hidden was asked for.
@@ -87,7 +87,7 @@ export class Live {
     this.#send({ type: 'visible', visible });
   }
 
-  /** Asks for one stream's account, or none. */
+  /** Requests one stream's account, or none. */
   watchAccount(stream: string | null): void {
     if (this.#account === stream) return;
     this.#account = stream;
@@ -123,7 +123,7 @@ export class Live {
     }
   }
 
-  /** A frame that cannot be shown is under way no longer: without its credit the server would wait for ever. */
+  /** A frame that cannot be shown is no longer in flight: without its credit the server would wait forever. */
   #giveBack(data: unknown): void {
     const frame = data instanceof ArrayBuffer ? frameNumber(data) : null;
     if (frame !== null) this.shown(frame);
@@ -140,7 +140,7 @@ export class Live {
     this.listener.onConnection({ kind: 'waiting', sinceMs: this.#lostAtMs, retryAtMs: now + wait, attempt: this.#attempt });
   }
 
-  /** A host that vanished closes nothing: silence has to be noticed. Hidden pages are silent on purpose. */
+  /** A host that vanished closes nothing: silence must be detected. Hidden pages are silent on purpose. */
   #watchSilence(): void {
     const silent = Date.now() - this.#heardAtMs > SILENCE_MS;
     const socket = this.#socket;

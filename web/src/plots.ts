@@ -1,5 +1,5 @@
 /**
- * All plots of the page: what they show, which stretch of time, and when they are drawn.
+ * All plots of the page: their content, their window of time, and when they are drawn.
  *
  * One `requestAnimationFrame` at a time, and only when a frame came or something changed; a hidden page has
  * none. Credit goes back to the server at the pace of the drawing, so that a slow page is never sent more than it shows.
@@ -19,7 +19,7 @@ import type { Palette } from './ui/theme';
 import type { ViewFrame } from './wire/frame';
 import type { Stream, TraceRequest } from './wire/messages';
 
-/** What the plots need from the page around them. */
+/** Services that the plots need from the page. */
 export interface PlotsContext {
   readonly live: Live;
   readonly card: GapCard;
@@ -59,7 +59,7 @@ export class Plots {
     });
   }
 
-  /** What the plots show. */
+  /** Content of the plots. */
   get layout(): Layout {
     return this.#layout;
   }
@@ -106,7 +106,7 @@ export class Plots {
     this.#undrawn.clear();
   }
 
-  /** Plots traces anew, over the active plot, or where they were dropped. */
+  /** Plots traces in a new plot, over the active plot, or where they were dropped. */
   plot(traces: readonly TraceRequest[], target: DropTarget | 'active'): void {
     const index = target === 'active' ? this.#active : target?.kind === 'plot' ? target.index : -1;
     const under = this.#layout.plots[index];
@@ -115,7 +115,7 @@ export class Plots {
       this.activate(index);
       return;
     }
-    if (under !== undefined) this.context.say('A third unit does not fit on two axes: plotted on its own');
+    if (under !== undefined) this.context.say('A third unit does not fit on two axes: plotted separately');
     this.#add(plotOf(traces));
   }
 
@@ -169,7 +169,7 @@ export class Plots {
     this.#look(follow(this.#layout.window));
   }
 
-  /** Holds what is shown, or goes on. */
+  /** Holds the view, or continues. */
   togglePause(): void {
     const { window } = this.#layout;
     this.#look(window.endNs === null ? pause(window, this.#edge) : follow(window));
@@ -191,7 +191,7 @@ export class Plots {
     this.#look(withSpan(this.#layout.window, spanNs));
   }
 
-  /** Goes to the next gap of the active plot, or the one before, wherever it lies. */
+  /** Moves to the next or previous gap of the active plot, wherever it is. */
   async stepGap(direction: Direction): Promise<void> {
     const panel = this.#grid.panels[this.#active];
     const plot = this.activePlot;
@@ -259,7 +259,7 @@ export class Plots {
 
   #add(plot: Plot): void {
     if (this.#layout.plots.length >= MAX_PLOTS) {
-      this.context.say(`${MAX_PLOTS} plots are the most a page holds: close one first`);
+      this.context.say(`A page holds at most ${MAX_PLOTS} plots: close one first`);
       return;
     }
     this.#layout = { ...this.#layout, plots: [...this.#layout.plots, plot], single: null };
@@ -351,7 +351,7 @@ export class Plots {
 
   /**
    * Gives the credit of a frame back: at once for a view's first frame since the last drawing, which the next
-   * one will show, else only after that drawing. So every view goes on at full pace, and a
+   * one will show, else only after that drawing. So every view continues at full pace, and a
    * page that draws slowly is still sent no more than it draws.
    */
   #credit({ view, frame }: ViewFrame): void {

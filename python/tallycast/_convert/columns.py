@@ -1,4 +1,4 @@
-"""What a column is called, what it holds, and what is said of it."""
+"""Names, contents and metadata of columns."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def with_nan(column: Column) -> Array:
 
 
 def facts(rows: Rows, scaled: bool) -> dict[str, Any]:
-    """Returns what is said of rows in metadata: plain strings, numbers, lists and dictionaries."""
+    """Returns the metadata of rows: plain strings, numbers, lists and dictionaries."""
     channels = rows.schema.channels
     told: dict[str, Any] = {
         "stream": rows.stream,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tallycast._excerpt import Stretch, Rows
     from tallycast._schema import Channel
 
-#: About how many bytes of samples lie in a chunk of a data set.
+#: Approximate size of a chunk of a data set in bytes.
 CHUNK_BYTES = 1 << 20
 
 
@@ -60,7 +60,7 @@ def _channel(group: Any, stretch: Stretch, channel: Channel, time: Any, index: A
     group.attrs.update({"NX_class": "NXdata", "signal": "value", "axes": axes, "time_indices": np.int64(0)})
     group["title"] = channel.name
     elements, missing = stretch[channel.name], stretch.missing_of(channel.name)
-    # What a viewer draws is in its unit; what was recorded stays, bit for bit.
+    # A viewer draws values in their unit; the recorded elements stay, bit for bit.
     if is_scaled(channel):
         raw = _series(group, "raw_value", elements)
         raw.attrs.update({"scale": channel.scale, "offset": channel.offset, "long_name": f"{channel.name}, as recorded"})
@@ -72,7 +72,7 @@ def _channel(group: Any, stretch: Stretch, channel: Channel, time: Any, index: A
     if missing is not None:
         absent = _series(group, "value_missing", missing)
         absent.attrs["long_name"] = "elements that never arrived"
-    # The same objects under names of this group: they take no more room.
+    # The same objects under names of this group: they use no extra space.
     group["time"], group["index"] = time, index
 
 
@@ -90,7 +90,7 @@ def _record(h5py: Any, group: Any, stretch: Stretch) -> None:
     ]  # fmt: skip
     table = np.empty(len(stretch.gaps), dtype=kinds)
     for row, hole in enumerate(stretch.gaps):
-        # An end that nobody knows is the beginning: a hole of no samples.
+        # An unknown end equals the beginning: a hole of no samples.
         end_ns = hole.t0_ns if hole.t1_ns is None else hole.t1_ns
         table[row] = (
             hole.first_index, hole.samples, hole.t0_ns, end_ns, hole.elements, hole.unexplained, hole.unsettled,

@@ -1,7 +1,7 @@
 """MCAP files, as robotics tools read them: a Protobuf message for each sample, a JSON message for each hole.
 
 Messages are laid out in NumPy: all fields have fixed widths on the wire, so that every whole sample takes the same bytes, and
-its elements go over bit for bit. What is logged at a sample's time is the sample; holes are on a topic of their own.
+its elements are copied bit for bit. The log time is the sample's time; holes are on a separate topic.
 
 Source: the MCAP specification (well-known encodings `protobuf` and `jsonschema`), Protocol Buffers encoding.
 """
@@ -24,7 +24,7 @@ from tallycast._packages import needed
 if TYPE_CHECKING:
     from tallycast._excerpt import Array, Stretch, Rows
 
-#: What a reader of JSON messages is told of a hole.
+#: JSON schema of a hole.
 HOLE_SCHEMA: dict[str, Any] = {
     "title": "tallycast.Hole",
     "type": "object",
@@ -47,7 +47,7 @@ _OPTIONAL, _REPEATED = 1, 3
 
 
 class Field(NamedTuple):
-    """A field of the message: its name and number, how it is told, and its bytes in every row."""
+    """A field of the message: its name and number, its encoding, and its bytes in every row."""
 
     name: str
     number: int

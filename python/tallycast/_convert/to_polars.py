@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def frame(rows: Rows, scaled: bool) -> pl.DataFrame:
-    """Returns the rows as a frame. Polars has no place for a gap map, so `missing_before` tells of holes in the rows."""
+    """Returns the rows as a frame. Polars has no place for a gap map, so `missing_before` marks holes in the rows."""
     polars: Any = needed("polars", "archive")
     time = polars.Series("time", rows.datetimes).dt.replace_time_zone("UTC")
     series = [time, polars.Series("index", rows.index), polars.Series("missing_before", missing_before(rows))]

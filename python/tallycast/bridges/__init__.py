@@ -7,7 +7,7 @@ Each is a command, ``python -m tallycast.bridges.NAME``:
 - ``files``: CSV and HDF5 (SWMR) files that grow;
 - ``stdin``: sound and any other program, by ``tallycast pub``.
 
-They have one rule in common: what the peer does not deliver is a hole of stage ``source`` in the stream, said once in words and
-counted in the account that every bridge prints at its end. What decides about samples, holes and epochs is `_feed`, without a
-clock and without a network; what thins is `_thinner`. Begin there.
+They have one rule in common: data that the peer does not deliver are a hole of stage ``source`` in the stream, reported once
+and counted in the account that every bridge prints at its end. The decisions about samples, holes and epochs are in `_feed`,
+without a clock and without a network; downsampling is in `_thinner`. Begin there.
 """

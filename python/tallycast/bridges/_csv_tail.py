@@ -22,13 +22,13 @@ from ._payload import PayloadError, elements, time_ns
 #: The longest line: more is binary data, not lines.
 MAX_LINE_BYTES = 1 << 20
 
-#: Columns that are the time unless somebody says otherwise.
+#: Default names of the time column.
 TIMES = {"t", "time", "timestamp"}
 TIMES_IN_NS = {"t_ns", "time_ns", "timestamp_ns"}
 
 
 class TableError(tc.BridgeError):
-    """A table that cannot be read as asked; the text says why."""
+    """A table that cannot be read as requested; the text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class TableOptions:
     """Options of a table."""
 
     dtype: np.dtype[Any]
-    #: Name of the time column; "none" for none; None: the one that looks like it.
+    #: Name of the time column; "none": there is none; None: the one that looks like a time.
     time: str | None = None
     time_unit: str | None = None
     columns: Sequence[str] = ()
@@ -46,7 +46,7 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table are what."""
+    """Roles of a table's columns."""
 
     delimiter: str
     count: int
@@ -62,7 +62,7 @@ class Rows:
 
     #: ``[rows, channels]``, or ``[rows]`` of one channel.
     values: npt.NDArray[Any]
-    #: Time of each row as it stands in the table. Units: nanoseconds; None without a time column.
+    #: Time of each row as given in the table. Units: nanoseconds; None without a time column.
     times_ns: npt.NDArray[np.int64] | None
     #: Lines that are no rows: how many rows above are before it, and why.
     refused: list[tuple[int, str]] = field(default_factory=list)
@@ -86,7 +86,7 @@ class CsvTail:
         return len(self._partial)
 
     def feed(self, data: bytes) -> Rows | None:
-        """Takes bytes; returns the rows that they complete, None for none.
+        """Takes bytes; returns the rows that they complete, None if there are none.
 
         # Errors
         `TableError` where the table cannot be read at all.
@@ -102,7 +102,7 @@ class CsvTail:
         return self._rows(lines, first)
 
     def skip_to(self, position: int, header: str | None) -> None:
-        """Goes on behind what was read before: ``header`` is the first line, which tells the columns."""
+        """Continues behind the part read before: ``header`` is the first line, which defines the columns."""
         self.position = position
         if header is not None:
             self._choose(header)
@@ -136,7 +136,7 @@ class CsvTail:
         return Rows(values[:, 0] if width == 1 else values, stamps, refused)
 
     def _choose(self, line: str) -> bool:
-        """Reads the columns off the first line; tells whether it is a header and no row."""
+        """Reads the columns from the first line; returns whether it is a header rather than a row."""
         delimiter = max(",;\t", key=line.count)
         if not line.count(delimiter) and " " in line and "[" not in line:
             delimiter = " "

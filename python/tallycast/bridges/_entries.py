@@ -1,6 +1,6 @@
-"""What is to be bridged: entries ``[[in]]`` and ``[[out]]`` of a file of settings, and options of the command line that mean the same.
+"""Streams to be bridged: entries ``[[in]]`` and ``[[out]]`` of a settings file, and equivalent options of the command line.
 
-An entry is a mapping from key to value, wherever it was said; what its values mean is read here with the same words for every
+An entry is a mapping from key to value, whatever its origin; its values are read here in the same way for every
 bridge.
 """
 
@@ -22,7 +22,7 @@ Entry = dict[str, Any]
 T = TypeVar("T")
 
 SI = {"k": 10**3, "M": 10**6, "G": 10**9}
-#: Rate of streams whose samples come when they come: what is to be expected, for queues and budgets.
+#: Nominal rate of streams with irregular samples, used for queues and budgets.
 NOMINAL_RATE = "1k"
 #: Outputs a second of what goes out.
 OUT_RATE = "10"
@@ -78,7 +78,7 @@ def settings(path: Optional[str], known: Mapping[str, Collection[str]]) -> dict[
     """Reads a TOML file of tables ``[[in]]``, ``[[out]]`` …; ``known`` names the keys of each.
 
     # Errors
-    `ConfigError` for a file that cannot be read, and for tables and keys that nobody knows.
+    `ConfigError` for a file that cannot be read, and for unknown tables and keys.
     """
     if path is None:
         return {}
@@ -104,7 +104,7 @@ def settings(path: Optional[str], known: Mapping[str, Collection[str]]) -> dict[
 
 
 def said(args: argparse.Namespace, *options: str, **by_key: str) -> Entry:
-    """Returns what the command line says: options by their own names, and by the keys that they have in the file."""
+    """Returns the values of the command line: options by their own names, and by their keys in the file."""
     values = {key: getattr(args, option) for key, option in ({it: it for it in options} | by_key).items()}
     return {key: value for key, value in values.items() if value is not None and value is not False}
 
@@ -130,7 +130,7 @@ def something(entries: Sequence[Sequence[Entry]], hint: str) -> None:
 
 
 def number(entry: Entry, key: str) -> Optional[Fraction]:
-    """Returns a rate of an entry; None where it has none."""
+    """Returns a rate of an entry; None if it has none."""
     value = entry.get(key)
     try:
         return None if value is None else rate(value)
@@ -139,7 +139,7 @@ def number(entry: Entry, key: str) -> Optional[Fraction]:
 
 
 def nominal_rate(entry: Entry) -> Fraction:
-    """Returns the rate that a stream says it has."""
+    """Returns the nominal rate of a stream."""
     return number(entry, "rate") or rate(NOMINAL_RATE)
 
 

@@ -1,7 +1,7 @@
-"""Process variables by Channel Access: an event loop in a thread of its own, and what it hears into an inbox.
+"""Process variables by Channel Access: an event loop on its own thread, which puts updates into an inbox.
 
-libca subscribes again by itself after an IOC has come back, but with the type it had before. So a subscription here lasts as
-long as a connection, and every connection begins by asking what the PV is.
+libca resubscribes automatically after an IOC has come back, but with the previous type. So a subscription here lasts as
+long as a connection, and every connection begins with a query of the PV's type.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from ._epics_update import Meta, Reading
 from ._run import needed
 
-#: A PV that nobody serves is said so after this. Units: seconds.
+#: Time after which an unreachable PV is reported. Units: seconds.
 PATIENCE = 5.0
 
-#: What Channel Access calls its types, and what they are here.
+#: Types of Channel Access, and their dtypes.
 TYPES: dict[int, tuple[str, np.dtype[Any] | None]] = {
     0: ("string", None),
     1: ("short", np.dtype("<i2")),
@@ -31,7 +31,7 @@ TYPES: dict[int, tuple[str, np.dtype[Any] | None]] = {
 }
 ENUM = 3
 
-#: Why a PV is not there.
+#: Reason why a PV is unavailable.
 Away = str
 Event = Union[Meta, Reading, Away]
 
@@ -124,7 +124,7 @@ class ChannelAccess:
             if not value.ok:
                 return lost(value)
             if not known:
-                # Of a PV without meta nothing can be said; the newest few will do.
+                # Updates of a PV without metadata cannot be interpreted; the newest few are kept.
                 early.append(value)
                 del early[:-1000]
                 return

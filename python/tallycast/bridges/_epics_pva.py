@@ -1,4 +1,4 @@
-"""Process variables by PV Access: what p4p hears into an inbox, and PVs served by p4p itself."""
+"""Process variables by PV Access: updates from p4p into an inbox, and PVs served by p4p itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TYPES: dict[str, np.dtype[Any]] = {
     "d": np.dtype("<f8"),
 }
 
-#: So many writes are waited for at once; a PV that does not answer holds one of them.
+#: Maximum number of concurrent writes; a PV that does not answer occupies one of them.
 WRITERS = 8
 
 #: Updates that the server keeps for us while we are slow.
@@ -50,7 +50,7 @@ class PvAccess:
         """Hears of a PV from now on."""
         request = f"record[queueSize={QUEUE}]field()"
         before: list[Meta] = []
-        # A subscription begins with the news that it is not connected: that is said if it stays so.
+        # A subscription begins with a disconnect event: it is reported only if that persists.
         nobody = f"no answer for {pv}: waiting\ncheck EPICS_PVA_ADDR_LIST, and that its server is running"
         first = threading.Timer(PATIENCE, lambda: self._heard(sender, nobody))
         first.daemon = True
@@ -106,7 +106,7 @@ def monitor(
 ) -> Any:
     """Subscribes to a PV as p4p's ``Context.monitor`` does, and loses no update.
 
-    That one drops the word of an update, and of all behind it, where it comes before the call has returned.
+    p4p's version drops an update, and all behind it, if it arrives before the call has returned.
     """
     p4p = needed("p4p.client.thread", "epics")
     subscription = p4p.Subscription(context, pv, heard, notify_disconnect=notify_disconnect)
@@ -122,7 +122,7 @@ def monitor(
 
 
 def meta_of(value: Any) -> Meta:
-    """Returns what a PV's structure says it is."""
+    """Returns the metadata in a PV's structure."""
     identity = str(value.getID())
     if identity.startswith("epics:nt/NTEnum"):
         states = tuple(str(it) for it in value.get("value.choices", ()))

@@ -77,7 +77,7 @@ class IocProcess:
             self._process.wait()
 
     def _start(self) -> subprocess.Popen[str]:
-        # A session of its own: Ctrl-C is for the bridge, which ends the IOC after the last value.
+        # A separate session: Ctrl-C is for the bridge, which ends the IOC after the last value.
         process = subprocess.Popen(
             [sys.executable, "-m", "tallycast.bridges._softioc"],
             stdin=subprocess.PIPE,
@@ -104,7 +104,7 @@ class IocProcess:
 
 
 class PvServer(Protocol):
-    """What serves PVs."""
+    """Server of PVs."""
 
     def put(self, update: dict[str, Any]) -> None:
         """Serves an update: ``pv``, ``value`` or None, ``t_ns``, ``severity``, ``unit`` or None, ``why``."""
@@ -245,7 +245,7 @@ def plain_value(value: np.ndarray[Any, Any], served: Served) -> tuple[Any, str |
 
 
 class Writer(Protocol):
-    """What writes to PVs of others: Channel Access or PV Access."""
+    """Writer to PVs of other servers: Channel Access or PV Access."""
 
     def put(self, pv: str, value: Any, done: Any) -> None:
         """Writes; ``done`` gets None or why not."""
@@ -253,7 +253,7 @@ class Writer(Protocol):
 
 
 class PutSink:
-    """A PV of somebody else that is written to: one write at a time, the next when it was answered."""
+    """A PV of another server that is written to: one write at a time, the next after the answer."""
 
     def __init__(self, pv: str, writer: Writer, reporter: Reporter, stream: str) -> None:
         self.name = pv
@@ -267,7 +267,7 @@ class PutSink:
         self.failed = 0
 
     def ready(self) -> bool:
-        """Tells whether the write before was answered."""
+        """Returns whether the previous write was answered."""
         return self._free.is_set()
 
     def put(self, output: Thinned, unit: str, why: str) -> None:

@@ -1,4 +1,4 @@
-"""What a process variable's updates mean as samples: types, time stamps, severity. Pure.
+"""Conversion of a process variable's updates to samples: types, time stamps, severity. Pure.
 
 Both protocols are brought to `Meta` (what the PV is) and `Reading` (one update); `Pv` turns them into what a `Feed` takes.
 """
@@ -24,13 +24,13 @@ SEVERITIES = ("no alarm", "minor", "major", "invalid")
 #: From which severity on a value is no sample.
 BAD_FROM = {"invalid": 3, "major": 2, "minor": 1, "never": 4}
 
-#: Names of menu states are told in one label, divided by this.
+#: Separator of the names of menu states in one label.
 STATE_DIVIDER = "|"
 
 
 @dataclass(frozen=True)
 class Meta:
-    """What a PV is, as its server says."""
+    """Metadata of a PV, from its server."""
 
     #: Type of an element; None where there is no number in it.
     dtype: np.dtype[Any] | None
@@ -39,7 +39,7 @@ class Meta:
     unit: str = ""
     #: Names of the states of a menu.
     states: tuple[str, ...] = ()
-    #: What it is in the protocol's own words, for the message that refuses it.
+    #: Type in the protocol's own terms, for the message that refuses it.
     kind: str = ""
 
 
@@ -76,7 +76,7 @@ class Pv:
         self._meta: Meta | None = None
 
     def meta(self, meta: Meta) -> None:
-        """Takes what the server says of the PV; updates from here on are read by it."""
+        """Takes the server's metadata of the PV; later updates are read with them."""
         self._meta = meta
 
     def reading(self, reading: Reading, now_ns: int) -> Iterator[Action]:

@@ -1,17 +1,17 @@
 """Turns a peer's updates into the samples, holes and epochs of one stream.
 
-A `Feed` gets what came from the peer and says what to do: begin an epoch, send, skip, end it, tell the user. It has no clock, no
-network and no publisher (`_feed_publisher` does what it says), so that every decision about a hole can be tested by itself.
+A `Feed` takes updates of the peer and returns actions: begin an epoch, send, skip, end it, notify the user. It has no clock, no
+network and no publisher (`_feed_publisher` carries out its actions), so that every decision about a hole can be tested alone.
 
 Rules:
 
-- An update that the peer itself calls bad is a hole of as many samples as it carries.
-- While the peer is away nothing is known. When it comes back with the update that was seen last, nothing was missed. Otherwise,
-  where the updates come at a known rate, the peer's own time stamps tell how many are missing; where they do not, the hole is
-  *one* sample, a mark, and the text and the account say that the count is not known (``uncounted``).
+- An update that the peer itself marks as bad is a hole of as many samples as it carries.
+- While the peer is away its updates are unknown. If it returns with the update that was seen last, none was missed. Otherwise,
+  with updates at a known rate, the peer's own time stamps give the number of missing ones; without a rate the hole is
+  *one* sample, a mark, and the message and the account state that the count is unknown (``uncounted``).
 - Another dtype, shape or unit begins a new epoch of the publisher. So does a clock that is set back by more than
-  `SMALL_STEP_NS`; by less, the updates that lie behind the newest sample are a hole, for within an epoch times never go back.
-- What is refused or lies behind is a hole as well; at a known rate the next time stamp counts it, so that it is not counted twice.
+  `SMALL_STEP_NS`; after a smaller step, updates older than the newest sample are a hole: within an epoch times never go back.
+- Refused or older updates are holes as well; at a known rate the next time stamp counts them, so that they are not counted twice.
 - An epoch lasts `MIN_EPOCH_NS` at least: updates that do not fit into it meanwhile are holes. So a peer that changes its form
   with every update costs no more than one epoch a second.
 """
@@ -33,9 +33,9 @@ Times = npt.NDArray[np.int64]
 SMALL_STEP_NS = 1_000_000_000
 #: An epoch lasts at least this long before another form begins the next.
 MIN_EPOCH_NS = 1_000_000_000
-#: What comes with every update is said no more often than this.
+#: Minimum interval between messages about a condition that repeats with every update.
 SAY_AGAIN_NS = 10_000_000_000
-#: So many outages are listed in the account, the newest; all are counted.
+#: Maximum number of outages listed in the account, the newest ones; all are counted.
 MAX_OUTAGES = 100
 
 NS = 1_000_000_000
@@ -51,7 +51,7 @@ class Form:
     dtype: np.dtype[Any]
     #: Shape of one sample of one channel.
     shape: tuple[int, ...] = ()
-    #: Free words about the stream; a change is no reason for a new epoch.
+    #: Free text about the stream; a change does not begin a new epoch.
     labels: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
@@ -69,9 +69,9 @@ class Begin:
 
 @dataclass(frozen=True)
 class Send:
-    """Publish samples, the first of which was taken at ``t0_ns``; None: count and rate tell.
+    """Publish samples, the first of which has the time ``t0_ns``; None: times follow from count and rate.
 
-    ``times_ns``: when each of them was taken, where they come at no rate.
+    ``times_ns``: time of each of them, for streams without a rate.
     """
 
     values: Values
@@ -104,7 +104,7 @@ Action = Union[Begin, Send, Skip, End, Say]
 
 @dataclass
 class Counters:
-    """What became of everything that came from the peer.
+    """Counts of everything that came from the peer.
 
     The law, which `balanced` checks:
     ``updates = sent + bad + repeated + behind + unfitting + refused``; each is counted where it happens.
@@ -115,7 +115,7 @@ class Counters:
     sent: int = 0
     #: Updates that the peer called bad, by its reason.
     bad: dict[str, int] = field(default_factory=dict)
-    #: Updates that had been seen before.
+    #: Updates that had been received before.
     repeated: int = 0
     #: Updates with a time before the newest sample's.
     behind: int = 0
@@ -125,18 +125,18 @@ class Counters:
     refused: int = 0
     #: Samples published.
     samples: int = 0
-    #: Samples told as holes of stage ``source``, by reason.
+    #: Samples published as holes of stage ``source``, by reason.
     skipped: dict[str, int] = field(default_factory=dict)
-    #: Holes of one sample that stand for nobody knows how many.
+    #: Holes of one sample that represent an unknown number.
     uncounted: int = 0
     epochs: int = 0
     outages: int = 0
-    #: The newest outages: wall times between which nothing was heard, and how many samples are known to be missing.
+    #: Newest outages: wall times of their start and end, and the number of samples known to be missing.
     outage_list: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def balanced(self) -> bool:
-        """Tells whether every update is in exactly one place."""
+        """Returns whether every update is counted exactly once."""
         placed = self.sent + sum(self.bad.values()) + self.repeated + self.behind + self.unfitting + self.refused
         return self.updates == placed
 
@@ -164,7 +164,7 @@ class Feed:
     """Decides about one stream.
 
     ``rate`` is that of samples where the peer is known to keep one: of the updates of a scalar, or of the samples in a
-    waveform that is a run of them. None: updates come when they come, and only the peer can say that one is missing.
+    waveform that is a run of them. None: updates are irregular, and only the peer can report that one is missing.
     """
 
     def __init__(self, peer: str, rate: Fraction | None = None) -> None:
@@ -175,7 +175,7 @@ class Feed:
         self._began_ns = 0
         #: Time, values and count of the newest update that was looked at.
         self._last: tuple[int, Values] | None = None
-        #: When the next sample is due by the peer's clock.
+        #: Time at which the next sample is due by the peer's clock.
         self._due_ns: Fraction | None = None
         #: Samples in the newest update.
         self._block = 1
@@ -204,9 +204,9 @@ class Feed:
     ) -> Iterator[Action]:
         """Takes what came.
 
-        Shape of ``values``: ``[samples, *sample]``. ``t_ns``: when the first was taken by the peer's clock, UTC; None where
-        the peer does not say, so that count and rate must do. ``now_ns``: any monotonic clock. ``bad``: why the peer
-        says that these samples are no good. ``times_ns``: when each was taken, in order; see `rows`.
+        Shape of ``values``: ``[samples, *sample]``. ``t_ns``: time of the first by the peer's clock, UTC; None where
+        the peer gives none: then it follows from count and rate. ``now_ns``: any monotonic clock. ``bad``: the peer's reason
+        for marking these samples as bad. ``times_ns``: time of each, in order; see `rows`.
         """
         counters, count = self.counters, len(values)
         counters.updates += 1
@@ -225,7 +225,7 @@ class Feed:
                 return
             yield from self._begin(form, now_ns)
         if t_ns is None and bad is not None and self._sample_ns is not None:
-            # Without a time it has no place among samples at a rate: the next good one tells what is missing.
+            # Without a time it has no place among samples at a rate: the next good one gives the number of missing samples.
             counters.bad[bad] = counters.bad.get(bad, 0) + 1
             yield from self._sometimes("bad", now_ns, f"{bad}: not counted among the samples")
             return
@@ -261,7 +261,7 @@ class Feed:
         yield Send(values, t_ns, times_ns)
 
     def rows(self, form: Form, values: Values, times_ns: Times, now_ns: int) -> Iterator[Action]:
-        """Takes samples of which each has a time of its own, as the rows of a table do: in runs without a hole."""
+        """Takes samples with individual times, such as the rows of a table: in runs without a hole."""
         steps = np.diff(times_ns)
         breaks = steps < 0
         if self._sample_ns is not None:
@@ -272,13 +272,13 @@ class Feed:
             yield from self.update(form, values[first:end], int(times[0]), now_ns, times_ns=times)
 
     def seen_again(self) -> Iterator[Action]:
-        """Takes an update of which the peer says that it is one that came before."""
+        """Takes an update that the peer marks as repeated."""
         self.counters.updates += 1
         self.counters.repeated += 1
         yield from ()
 
     def restarted(self, why: str) -> Iterator[Action]:
-        """Takes the news that the peer lost its count: a hole of one sample marks it."""
+        """Handles the peer's loss of its count: a hole of one sample marks it."""
         if self._form is not None:
             self.counters.uncounted += 1
             yield from self._skip(1, "restarted")
@@ -299,7 +299,7 @@ class Feed:
             yield from self._sometimes("missed", now_ns, f"{samples} samples missing: {why}")
 
     def away(self, why: str, wall_ns: int) -> Iterator[Action]:
-        """Takes the news that the peer is not there."""
+        """Handles the absence of the peer."""
         if self._away is None:
             self._away, self._away_since_ns = why, wall_ns
             self.counters.outages += 1
@@ -316,7 +316,7 @@ class Feed:
 
     @property
     def is_away(self) -> bool:
-        """Whether the peer is not there."""
+        """True while the peer is absent."""
         return self._away is not None
 
     def end(self, wall_ns: int) -> Iterator[Action]:
@@ -347,7 +347,7 @@ class Feed:
         yield Begin(form)
 
     def _missing_before(self, t_ns: int | None, now_ns: int) -> Iterator[Action]:
-        """Says what is missing between the newest sample and the one at ``t_ns``."""
+        """Reports the missing samples between the newest one and the one at ``t_ns``."""
         counted = None
         if t_ns is not None and self._due_ns is not None and self._sample_ns is not None:
             blocks = round((t_ns - self._due_ns) / (self._block * self._sample_ns))
@@ -361,7 +361,7 @@ class Feed:
             yield from self._skip(counted, "away")
             yield from self._back(t_ns, counted, f"{counted} samples missing by the time stamps")
         elif self._is_fresh:
-            # An epoch that begins after an outage has nothing before it: readers are told the time without a publisher.
+            # An epoch that begins after an outage has no samples before it: readers see the time as one without publisher.
             yield from self._back(t_ns, None, "back in a new epoch")
         else:
             self.counters.uncounted += 1
@@ -375,12 +375,12 @@ class Feed:
         yield Say("back", text)
 
     def _skip_untimed(self, samples: int, why: str) -> Iterator[Action]:
-        """Skips, unless the next time stamp will tell how many are missing."""
+        """Skips, unless the next time stamp will give the number of missing samples."""
         if self._due_ns is None:
             yield from self._skip(samples, why)
 
     def _skip_told(self, samples: int, why: str) -> Iterator[Action]:
-        """Skips as many as the peer says; the time stamps are not to tell the same once more."""
+        """Skips the peer's count; the next time stamp must not count the same samples again."""
         if self._due_ns is not None and self._sample_ns is not None:
             self._due_ns += samples * self._sample_ns
         yield from self._skip(samples, why)

@@ -1,4 +1,4 @@
-"""Publishes what a `Feed` says: opens, feeds and closes the publishers of one stream, and keeps their totals."""
+"""Carries out the actions of a `Feed`: opens, feeds and closes the publishers of one stream, and keeps their totals."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _NEVER_NS = int(np.iinfo(np.int64).min)
 
 @dataclass(frozen=True)
 class Declaration:
-    """How a stream is published, apart from what its samples are."""
+    """Settings of a published stream, apart from its samples."""
 
     stream: str
-    #: Samples per second; where each has its own time, how many are to be expected.
+    #: Samples per second; the expected rate if each sample has its own time.
     rate: Fraction
     bus: str | None = None
     station: str | None = None
-    #: Whether the peer can wait, or samples give way to newer ones.
+    #: Whether the peer waits when the queue is full, or samples are overwritten.
     on_full: str = "overwrite"
-    #: How long small blocks wait for company. Units: seconds.
+    #: Time that small blocks wait to be sent together. Units: seconds.
     linger: float = 0.0
-    #: How long the first sample is held until there is a reader. Units: seconds.
+    #: Maximum time the first sample is held until there is a reader. Units: seconds.
     wait: float = 0.0
     #: Ends that waiting.
     stopping: Stopping = field(default_factory=Stopping)
@@ -42,14 +42,14 @@ class Declaration:
 
 
 class FeedPublisher:
-    """Publishes one stream as its feed says."""
+    """Publishes one stream according to its feed."""
 
     def __init__(self, feed: Feed, declaration: Declaration, reporter: Reporter) -> None:
         self.feed = feed
         self.declaration = declaration
         self._reporter = reporter
         self._publisher: Any = None
-        #: The newest time sent in this epoch, of samples that have times of their own.
+        #: Newest time sent in this epoch, for samples with individual times.
         self._newest_ns = _NEVER_NS
         #: The final totals of the publishers of all epochs.
         self.totals: list[dict[str, Any]] = []
@@ -69,7 +69,7 @@ class FeedPublisher:
                     self._send(values, t0_ns, times_ns)
                     self.offered += len(values)
                 case Skip(samples):
-                    # Whose publisher could not be opened has nothing to skip: what is missing in the account says so.
+                    # Without an open publisher there is nothing to skip: the account includes the missing samples.
                     if self._publisher is not None:
                         self._publisher.skip(samples)
                         self.offered += samples
@@ -79,7 +79,7 @@ class FeedPublisher:
                     self.say(event, text)
 
     def say(self, event: str, text: str) -> None:
-        """Tells the user something about this stream."""
+        """Prints a message about this stream."""
         self._reporter.say(event, text, stream=self.declaration.stream, peer=self.feed.peer)
 
     def close(self, wall_ns: int) -> dict[str, Any]:
@@ -127,11 +127,11 @@ class FeedPublisher:
             self._publisher.send(values, t0_ns)
             return
         if times_ns is None:
-            assert t0_ns is not None, "who has times of its own says them"
+            assert t0_ns is not None, "own times are given by t0_ns or times_ns"
             # Of several samples with one time the nominal rate is all that is known.
             period_ns = Fraction(1_000_000_000) / self.declaration.rate
             times_ns = np.array([t0_ns + int(place * period_ns) for place in range(len(values))], dtype=np.int64)
-        # Samples of one time may have been told later ones than the update behind them has.
+        # Samples of one time may have been given later times than the update behind them has.
         times_ns = np.maximum(times_ns, self._newest_ns)
         self._newest_ns = max(self._newest_ns, int(times_ns.max(initial=_NEVER_NS)))
         self._publisher.send(values, times=times_ns)

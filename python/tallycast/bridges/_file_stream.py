@@ -1,6 +1,6 @@
-"""A file that grows as a stream: how rows are published, and the file of state that says where reading goes on.
+"""A growing file as a stream: publication of its rows, and the state file with the position at which reading continues.
 
-What CSV and HDF5 have in common, whatever way their rows are found.
+Common part of CSV and HDF5, independent of how their rows are found.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ._feed_publisher import FeedPublisher
 
 #: Times from the year 2000 on are moments in UTC; smaller ones count from the beginning of the recording.
 EARLIEST_MOMENT_NS = 946_684_800_000_000_000
-#: Why reading begins at the beginning although there is a state.
+#: Reason why reading begins at the beginning although there is a state.
 OTHER_FILE = "the file is a different one: reading it from the beginning"
 
 
@@ -29,7 +29,7 @@ class Place:
     """A file, and where in it reading begins."""
 
     path: str
-    #: ``beginning``, ``now``, or ``resume``: where the state says.
+    #: ``beginning``, ``now``, or ``resume``: at the position of the state.
     begin: str = "beginning"
     #: The file of state.
     state: str | None = None
@@ -44,13 +44,13 @@ class FileStream:
         self._feed = publisher.feed
         #: Rows come at the rate of the stream.
         self._regular = regular
-        #: What is added to times that count from the start of something.
+        #: Offset added to times that count from the start of something.
         self._offset_ns: int | None = None
         self._saved: dict[str, Any] | None = None
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything was published."""
+        """True once anything was published."""
         return self._feed.form is not None
 
     def rows(self, form: Form, values: Values, times_ns: Times | None) -> None:
@@ -67,19 +67,19 @@ class FileStream:
             self._publisher.do(self._feed.update(form, values, int(arrived[0]), now_ns, times_ns=arrived))
 
     def refuse(self, why: str) -> None:
-        """Takes the news of a row that is none."""
+        """Handles an invalid row."""
         self._publisher.do(self._feed.refuse(why, time.monotonic_ns()))
 
     def away(self, why: str) -> None:
-        """Takes the news that something may be missing from here on."""
+        """Handles a possible loss before the next row."""
         self._publisher.do(self._feed.away(why, time.time_ns()))
 
     def back(self) -> None:
-        """Takes the news that nothing is missing after all."""
+        """Withdraws a possible loss."""
         self._publisher.do(self._feed.back(time.time_ns()))
 
     def say(self, event: str, text: str) -> None:
-        """Tells the user."""
+        """Prints a message."""
         self._publisher.say(event, text)
 
     def close(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class FileStream:
 
     @property
     def keeps_state(self) -> bool:
-        """Whether it is written down how far we are."""
+        """True if the position is saved."""
         return self._place.state is not None
 
     def state(self) -> dict[str, Any] | None:
@@ -108,7 +108,7 @@ class FileStream:
             raise self.bad_state(error) from None
 
     def bad_state(self, error: Exception) -> tc.BridgeError:
-        """Returns the error for a state that is none of ours."""
+        """Returns the error for an invalid state file."""
         return tc.BridgeError(f"cannot read the state {self._place.state}: {error}\nremove it to start over")
 
     def save(self, state: dict[str, Any]) -> None:

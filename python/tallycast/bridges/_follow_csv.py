@@ -14,7 +14,7 @@ from ._feed_publisher import FeedPublisher
 
 #: So much is read at once.
 PIECE_BYTES = 1 << 20
-#: So many bytes before the place of reading are compared, to see that it is still the same file.
+#: Number of bytes before the position that are compared, to verify that it is still the same file.
 TRACE_BYTES = 256
 #: The state is written no more often than this. Units: seconds.
 SAVE_EVERY = 1.0
@@ -26,7 +26,7 @@ class _Open:
 
     descriptor: int
     inode: tuple[int, int]
-    #: What was read of it, partial last line included.
+    #: Number of bytes read, partial last line included.
     position: int
     #: The bytes before `position`.
     trace: bytes
@@ -48,7 +48,7 @@ class CsvFollower:
         self.truncations = 0
 
     def turn(self) -> bool:
-        """Reads what is there; tells whether there was anything."""
+        """Reads the available data; returns whether there were any."""
         if self._open is None and not self._find():
             return False
         moved = self._read()
@@ -86,7 +86,7 @@ class CsvFollower:
                 self._stream.away(f"{self._path}: {error.strerror}; waiting for it")
             return False
         if self._said_absent and self._stream.has_begun:
-            # The file before was read to its end: while there was none, nothing was written.
+            # The previous file was read to its end: while there was no file, nothing was written.
             self._stream.back()
         self._said_absent = False
         stat = os.fstat(descriptor)
@@ -119,7 +119,7 @@ class CsvFollower:
         )
 
     def _resume(self, stat: os.stat_result) -> None:
-        """Goes on where the state says that it ended, if it is still the same file."""
+        """Continues at the position of the state, if it is still the same file."""
         assert self._open is not None
         if (state := self._stream.state()) is None:
             return
@@ -134,7 +134,7 @@ class CsvFollower:
         self._go_to(position, header)
 
     def _read(self) -> bool:
-        """Reads the next piece; tells whether there was one."""
+        """Reads the next part; returns whether there was one."""
         it = self._open
         assert it is not None
         size = os.fstat(it.descriptor).st_size
@@ -152,7 +152,7 @@ class CsvFollower:
         return True
 
     def _is_same(self, it: _Open) -> bool:
-        """Tells whether what was read is still there: who was cut off may have grown again meanwhile."""
+        """Returns whether the part that was read is still there: a truncated file may have grown again meanwhile."""
         return os.pread(it.descriptor, len(it.trace), it.position - len(it.trace)) == it.trace
 
     def _truncated(self, it: _Open) -> None:
@@ -199,7 +199,7 @@ class CsvFollower:
                 self._stream.refuse(why)
 
     def _save(self, *, force: bool) -> None:
-        """Writes down where reading goes on: behind the last complete line."""
+        """Saves the position at which reading continues: behind the last complete line."""
         if not self._stream.keeps_state or self._open is None:
             return
         if not force and time.monotonic() - self._saved_at < SAVE_EVERY:

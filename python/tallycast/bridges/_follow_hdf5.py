@@ -1,7 +1,7 @@
 """Follows a dataset of an HDF5 file that is written with SWMR: single writer, multiple readers.
 
-Rows are known by their place. A file may take the name of the one before, be written anew in place, or lose rows at its end: the
-first and the newest rows that were read tell, when they are read again, which of these it was.
+Rows are identified by their position. A file may replace the previous one, be rewritten in place, or lose rows at its end:
+rereading the first and the newest rows distinguishes these cases.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ._run import needed
 
 #: So much is read at once.
 PIECE_BYTES = 4 << 20
-#: So many of the first and of the newest rows are kept, to see that they are still there.
+#: Number of first and of newest rows that are kept, to verify that they are still there.
 TRACE_ROWS = 64
 
-#: What h5py raises where a file cannot be read: a writer in the middle of something, one without SWMR, a file that is none.
+#: Exceptions of h5py for an unreadable file: during a write, without SWMR, or not an HDF5 file.
 UNREADABLE = (OSError, RuntimeError, KeyError, ValueError)
 
 
 @dataclass(frozen=True)
 class _Trace:
-    """What the rows looked like that were read before ``position``, in part."""
+    """Samples of the rows that were read before ``position``."""
 
     position: int = 0
     first: bytes = b""
@@ -38,7 +38,7 @@ class _Trace:
 
 @dataclass(frozen=True)
 class _Rows:
-    """What was read at once."""
+    """Rows read at once."""
 
     form: Form
     values: Any
@@ -80,7 +80,7 @@ class Hdf5Follower:
         self.shrunk = 0
 
     def turn(self) -> bool:
-        """Reads what is there; tells whether there was anything."""
+        """Reads the available data; returns whether there were any."""
         if self._file is None and not self._find():
             return False
         moved = self._try_read()
@@ -127,7 +127,7 @@ class Hdf5Follower:
         """Goes to where reading begins in a file that was not read before."""
         if self._inode is not None:
             self.replaced += 1
-            # Who could not be read to its end is away until the first row of the new one.
+            # A file that could not be read to its end is absent until the first row of the new one.
             self._said = ""
         self._inode = inode
         self._position, self._trace = 0, _Trace()
@@ -151,7 +151,7 @@ class Hdf5Follower:
         return data, times, min(int(data.shape[0]), int(times.shape[0]))
 
     def _try_read(self) -> bool:
-        """Reads the next rows; tells whether there were any."""
+        """Reads the next rows; returns whether there were any."""
         try:
             rows = self._read()
         except UNREADABLE as error:
@@ -179,10 +179,10 @@ class Hdf5Follower:
         return _Rows(self._form(data, values), values, stamps, _trace(data, times, end))
 
     def _check(self, data: Any, times: Any, end: int) -> None:
-        """Sees whether what was read is still there, and goes to where reading goes on if it is not."""
+        """Verifies that the rows read are still there, and otherwise moves to the position at which reading continues."""
         before = self._trace
         now = _trace(data, times, min(before.position, end))
-        # Of no rows nothing is known: that is a dataset that begins anew.
+        # Without rows nothing is known: this is a dataset that restarts.
         first_are_there = before.position == 0 or (end > 0 and before.first.startswith(now.first))
         if first_are_there and end >= before.position and now.newest == before.newest:
             if self._said and self._stream.has_begun:
@@ -199,7 +199,7 @@ class Hdf5Follower:
     def _go_on(self, data: Any, times: Any, position: int, event: str, what: str) -> None:
         self._position, self._trace = position, _trace(data, times, position)
         text = f"{self._path}:{self._dataset} {what}; the rows added before that are unknown"
-        # Who could not be read before is away already: that it comes back as another is said all the same.
+        # A file that could not be read before is absent already: its replacement is reported all the same.
         self._stream.say(event, text)
         self._stream.away(text)
 
@@ -237,7 +237,7 @@ class Hdf5Follower:
             file.close()
 
     def _resume(self, inode: tuple[int, int]) -> None:
-        """Goes on where the state says that it ended, if it is still the same file."""
+        """Continues at the position of the state, if it is still the same file."""
         if (state := self._stream.state()) is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""The connection to a broker: what it tells into an inbox, and sinks that publish to it. paho-mqtt does the protocol."""
+"""The connection to a broker: its events go into an inbox, and sinks publish to it. paho-mqtt implements the protocol."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ MAX_UNACKNOWLEDGED = 100
 FINAL = frozenset(
     {"Unsupported protocol version", "Client identifier not valid", "Bad user name or password", "Not authorized"}
 )
-#: How long the last messages may take: a broker on a busy machine may stand still for seconds. Units: seconds.
+#: Maximum time for the last messages: a broker on a busy machine may pause for seconds. Units: seconds.
 LAST_WORDS = 5.0
 
 
 @dataclass(frozen=True)
 class Server:
-    """Where the broker is, and who we are to it."""
+    """Address of the broker, and identity of this client."""
 
     host: str
     port: int
@@ -86,7 +86,7 @@ MqttEvent = Union[Message, Connected, Lost, Refused, Answer]
 
 
 class MqttClient:
-    """A client that comes back by itself."""
+    """A client that reconnects automatically."""
 
     def __init__(self, server: Server, topics: Sequence[tuple[str, int]]) -> None:
         paho = needed("paho.mqtt.client", "mqtt")
@@ -95,7 +95,7 @@ class MqttClient:
         self.name = f"{server.host}:{server.port}"
         self._server = server
         self._topics = topics
-        #: What was said since the broker was there: every attempt fails alike.
+        #: Messages printed since the broker was last connected: every failed attempt has the same reason.
         self._said: set[type[MqttEvent]] = set()
         self._was_there = False
         self._waiting: dict[int, MqttSink | None] = {}
@@ -134,11 +134,11 @@ class MqttClient:
 
     @property
     def is_free(self) -> bool:
-        """Whether a message can be sent now."""
+        """True if a message can be sent now."""
         return bool(self._client.is_connected()) and len(self._waiting) < MAX_UNACKNOWLEDGED
 
     def publish(self, sink: MqttSink, topic: str, payload: bytes, qos: int, retain: bool) -> None:
-        """Sends a message; the sink hears of its acknowledgement."""
+        """Sends a message; the sink is notified of its acknowledgement."""
         self._send(sink, topic, payload, qos, retain)
 
     def _send(self, sink: MqttSink | None, topic: str, payload: bytes, qos: int, retain: bool) -> None:
@@ -163,9 +163,9 @@ class MqttClient:
             return bool(self._waiting)
 
     def close(self) -> None:
-        """Says good-bye."""
+        """Disconnects in order."""
         if self._server.status is not None and self._client.is_connected():
-            # Who ends in order is not announced by the broker.
+            # The broker does not announce the end of a client that disconnects in order.
             self._send(None, self._server.status, b"offline", 1, True)
             self.drain()
         self._client.disconnect()
@@ -201,7 +201,7 @@ class MqttClient:
             self._tell(Lost(f"the connection to the broker broke: {reason}"))
 
     def _refused(self, why: str) -> None:
-        # Who was let in before may be let in again: somebody is at work at the broker.
+        # A client accepted before may be accepted again: the broker may be under maintenance.
         self._tell(Lost(f"{why}\ntrying again, since it worked before") if self._was_there else Refused(why), Refused)
 
     def _tell(self, event: MqttEvent, kind: type[MqttEvent] = Lost) -> None:
@@ -249,7 +249,7 @@ class MqttSink:
         self.acknowledged = 0
 
     def ready(self) -> bool:
-        """Tells whether the broker is there and keeps up."""
+        """Returns whether the broker is connected and keeps up."""
         return self._client.is_free
 
     def put(self, output: Thinned, unit: str, why: str) -> None:
@@ -276,7 +276,7 @@ class MqttSink:
         self._client.publish(self, self.name, payload, self._qos, self._retain)
 
     def gone(self, why: str) -> None:
-        """Says that the stream has ended, where the payload has words."""
+        """Sends the end of the stream, if the payload is text."""
         if not self._is_raw and self.published and self._client.is_free:
             ended = json.dumps({"stream": self._stream, "channel": self._channel, "value": None, "ended": why}).encode()
             self.published += 1

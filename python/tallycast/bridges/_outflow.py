@@ -1,6 +1,6 @@
 """A stream's samples on their way out: reads, thins, and hands each output to a sink.
 
-Runs in a thread of its own, so that a sink that waits holds nobody else. What a sink does not take stays in the thinner and
+Runs on its own thread, so that a slow sink does not delay others. Samples that a sink does not take stay in the thinner and
 becomes part of the next output, so that the counts of all outputs add up to what was read.
 """
 
@@ -19,28 +19,28 @@ import tallycast as tc
 from ._run import Direction
 from ._thinner import Thinned, Thinner
 
-#: How long the reader waits for a block while no output is due. Units: seconds.
+#: Maximum wait of the reader for a block while no output is due. Units: seconds.
 IDLE = 0.05
-#: How often it looks whether streams have ended. Units: seconds.
+#: Interval at which it checks whether streams have ended. Units: seconds.
 LOOK = 0.5
 
 
 class Sink(Protocol):
-    """Where outputs go."""
+    """Destination of outputs."""
 
-    #: How the peer calls it, for the account.
+    #: Name at the peer, for the account.
     name: str
 
     def ready(self) -> bool:
-        """Tells whether it can take something now."""
+        """Returns whether it can take an output now."""
         ...
 
     def put(self, output: Thinned, unit: str, why: str) -> None:
-        """Takes an output; ``why`` tells in words what is missing before it, empty where nothing is."""
+        """Takes an output; ``why`` is the reason of the gap before it, empty if there is none."""
         ...
 
     def gone(self, why: str) -> None:
-        """Takes the news that the stream has ended."""
+        """Handles the end of the stream."""
         ...
 
     def account(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class Route:
         }
 
     def _choose(self, schema: Any) -> Any:
-        """Returns the channel, or None, said once, where there is none that fits."""
+        """Returns the channel, or None, reported once, if none fits."""
         channels = list(schema.channels)
         fitting = [it for it in channels if self.channel in (None, it.name)]
         if fitting:
@@ -145,7 +145,7 @@ class Route:
 
 
 def _whole(block: Any, channel: str) -> Any:
-    """Tells which samples are whole in a channel; None where all are."""
+    """Returns which samples of a channel are complete; None if all are."""
     mask = block.missing
     if mask is None:
         return None
@@ -160,7 +160,7 @@ def _whole(block: Any, channel: str) -> Any:
 
 
 class Outflow(threading.Thread):
-    """Reads streams until it is told to stop, and feeds the routes of each.
+    """Reads streams until it is stopped, and feeds the routes of each.
 
     ``expand`` makes the routes of a stream that is met for the first time; without it there are those that were given.
     """
@@ -178,11 +178,11 @@ class Outflow(threading.Thread):
         self.routes = list(routes)
         self._expand = expand
         self._when_failed = when_failed
-        #: What ended it before its time.
+        #: Error that ended it early.
         self.failure: BaseException | None = None
         self._stopping = threading.Event()
         self._met: set[str] = set()
-        #: Newest epoch of each stream, and whether its end was told.
+        #: Newest epoch of each stream, and whether its end was reported.
         self._epochs: dict[str, str] = {}
         self._ended: set[str] = set()
         self._looked = 0.0
@@ -231,7 +231,7 @@ class Outflow(threading.Thread):
             self.routes += self._expand(block.stream, block.schema)
 
     def _look_for_ends(self) -> None:
-        """Tells the sinks of streams whose publisher has ended or fell silent."""
+        """Notifies the sinks of streams whose publisher has ended or fallen silent."""
         open_now = {(it.stream, it.epoch) for it in self._subscriber.accounts() if it.state == "open"}
         for stream, epoch in self._epochs.items():
             if (stream, epoch) not in open_now and stream not in self._ended:

@@ -1,4 +1,4 @@
-"""What the payload of a message means as samples: a number, JSON with paths, or raw little-endian elements. Pure."""
+"""Conversion of message payloads to samples: a number, JSON with paths, or raw little-endian elements. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: How many nanoseconds a time in a payload counts by; `iso` is text.
+#: Nanoseconds per unit of a time in a payload; `iso` is text.
 TIME_UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
-#: What dtypes are called here (docs/glossary.md), and what NumPy has.
+#: Names of dtypes (docs/glossary.md), and their NumPy types.
 DTYPES: dict[str, np.dtype[Any]] = {
     **{f"{kind}{bits}": np.dtype(f"<{kind}{bits // 8}") for kind in "iu" for bits in (8, 16, 32, 64)},
     "f4": np.dtype("<f4"),
@@ -27,16 +27,16 @@ DTYPES: dict[str, np.dtype[Any]] = {
 
 
 class PayloadError(ValueError):
-    """A payload that is no sample; the text says why."""
+    """An invalid payload; the text is the reason."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a message carries."""
+    """Content of a message."""
 
     #: Shape: ``[samples, channels]``, or ``[samples]`` of one channel.
     values: npt.NDArray[Any]
-    #: When the first sample was taken, UTC; None where the message does not say.
+    #: Time of the first sample, UTC; None if the message has none.
     t_ns: int | None = None
     #: Place of the first sample in the peer's own count; None where it does not count.
     sequence: int | None = None
@@ -44,7 +44,7 @@ class Content:
 
 @dataclass(frozen=True)
 class PayloadFormat:
-    """How to read the messages of a topic."""
+    """Format of a topic's messages."""
 
     #: `number`, `json` or `raw`.
     kind: str

@@ -1,6 +1,6 @@
-"""What all bridges share as commands: the common options, what is printed, what peers tell, the order at the end.
+"""Common parts of the bridges' commands: options, output, the inbox for peers, the order at the end.
 
-Every event is one line: in words on standard error, or with ``--json`` one object on standard output. SIGINT and SIGTERM end a
+Every event is one line: text on standard error, or with ``--json`` one object on standard output. SIGINT and SIGTERM end a
 bridge in order; a second one ends it at once.
 """
 
@@ -22,7 +22,7 @@ import tallycast as tc
 
 T = TypeVar("T")
 
-#: Events of peers that may wait for us; what comes beyond is counted and told as a hole.
+#: Maximum number of waiting events of peers; further ones are dropped, counted, and published as a hole.
 MAX_WAITING_EVENTS = 65_536
 
 #: Packages whose modules are called otherwise.
@@ -109,7 +109,7 @@ def _in_words(account: Mapping[str, Any]) -> Iterator[str]:
 
 
 class Inbox(Generic[T]):
-    """What peers tell from their threads, for one thread that waits; bounded.
+    """Events from the threads of peers, for one thread that waits; bounded.
 
     An event for which there is no room is dropped and counted, and the next event of the same sender brings the count.
     """
@@ -121,7 +121,7 @@ class Inbox(Generic[T]):
         self._dropped: dict[int, int] = {}
 
     def put(self, sender: int, event: T) -> None:
-        """Hands over an event; ``sender`` is any number that tells senders apart."""
+        """Adds an event; ``sender`` is any number that identifies the sender."""
         with self._lock:
             if self._queue.qsize() >= self._bound:
                 self._dropped[sender] = self._dropped.get(sender, 0) + 1
@@ -140,7 +140,7 @@ class Inbox(Generic[T]):
                 take(*waiting)
 
     def hand_on_rest(self, take: Callable[[int, int, T], None]) -> None:
-        """Hands on what waits: what had arrived before the end is in the account."""
+        """Passes on the waiting events: everything that arrived before the end is in the account."""
         while (waiting := self.get(0)) is not False:
             if isinstance(waiting, tuple):
                 take(*waiting)
@@ -154,32 +154,32 @@ class Inbox(Generic[T]):
 
 
 class Stopping:
-    """Whether to stop, for a thread that looks again and again.
+    """A request to stop, polled by a thread.
 
-    A signal handler may set it whatever the main thread is at. With `threading.Event` it would wait for ever for a lock that the
-    thread which it interrupts holds (`test_a_signal_may_stop_what_waits_at_any_moment`).
+    A signal handler may set it at any time. With `threading.Event` it would wait forever for a lock that the
+    interrupted thread holds (`test_a_signal_may_stop_what_waits_at_any_moment`).
     """
 
     def __init__(self) -> None:
         self._is_set = False
 
     def set(self) -> None:
-        """Says so."""
+        """Requests the stop."""
         self._is_set = True
 
     def is_set(self) -> bool:
-        """Tells whether it was said."""
+        """Returns whether it was requested."""
         return self._is_set
 
     def wait(self, seconds: float) -> bool:
-        """Sleeps unless it was said, and tells whether it was."""
+        """Sleeps unless it was requested, and returns whether it was."""
         if not self._is_set:
             time.sleep(seconds)
         return self._is_set
 
 
 def on_end(stop: Callable[[], None]) -> None:
-    """Calls ``stop`` at the first SIGINT or SIGTERM, and lets the second end the process at once."""
+    """Calls ``stop`` at the first SIGINT or SIGTERM; the second ends the process at once."""
 
     def handler(number: int, frame: FrameType | None) -> None:
         for each in (signal.SIGINT, signal.SIGTERM):
@@ -191,7 +191,7 @@ def on_end(stop: Callable[[], None]) -> None:
 
 
 class Direction:
-    """What a bridge has to end: all that comes in, or all that goes out."""
+    """A part of a bridge with an orderly end: all inputs, or all outputs."""
 
     def finish(self) -> None:
         """Lets go of the peer, and takes what still waits; may raise."""
@@ -201,18 +201,18 @@ class Direction:
         raise NotImplementedError
 
     def readers(self) -> Sequence[Mapping[str, Any]]:
-        """Returns the accounts of the readers of what went out."""
+        """Returns the accounts of the readers of the outputs."""
         return ()
 
     def failure(self) -> BaseException | None:
-        """Returns what ended a thread of its own before its time."""
+        """Returns the error that ended a thread early."""
         return None
 
 
 def conclude(work: Callable[[], None], directions: Sequence[Direction], reporter: Reporter) -> int:
     """Works until the end, or until something fails; then ends every direction in turn, and prints the totals.
 
-    What was published has its final tally and every way its account however it ended; then what failed first is raised.
+    Published streams get their final tallies and every part its account in any case; then the first error is raised.
     Returns the exit code: 1 where an account does not add up.
     """
     failures: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""A soft IOC that serves what it is told on standard input; a process of its own, for an IOC begins once in a process.
+"""A soft IOC that serves values from standard input; a separate process, because an IOC starts only once per process.
 
 The first line is a JSON list of records, ``{"pv", "type", "length", "unit"}``; it answers ``ready``. Every further line is an
 update, ``{"pv", "value", "t_ns", "severity", "unit"}``, where ``value`` and ``unit`` may be null: as before. It ends with its
@@ -21,7 +21,7 @@ NO_ALARM, COMM_ALARM, UDF_ALARM = 0, 9, 17
 
 
 def record_of(builder: Any, spec: dict[str, Any]) -> Any:
-    """Returns a record for what is to be served."""
+    """Returns a record for an entry to be served."""
     fields = {"EGU": spec.get("unit") or "", "SCAN": "Passive", "PINI": "NO", "TSE": -2}
     numpy_types = {"double": "f8", "float": "f4", "long": "i4", "int64": "i8", "short": "i2", "char": "u1"}
     if spec.get("length"):
@@ -61,7 +61,7 @@ def main() -> int:
             record.set_field("EGU", update["unit"])
         else:
             record.set_field("PROC", 1)
-    # What remains of the IOC's threads is of no use to anybody.
+    # The remaining threads of the IOC are not needed.
     os._exit(0)
 
 

@@ -1,8 +1,8 @@
-"""How a fast stream becomes slow updates: one value for all samples since the last one. No clock, no network.
+"""Downsampling of a fast stream to slow updates: one value for all samples since the last one. No clock, no network.
 
-A `Thinner` takes blocks as they come and gives, at most ``rate`` times a second, one `Thinned` for everything since the last:
-a value, the time of its newest sample, how many samples it stands for and how many were missing. What is not given is folded
-into the next, so that ``samples`` and ``missing`` of all outputs add up to what came.
+A `Thinner` takes blocks and returns, at most ``rate`` times per second, one `Thinned` for everything since the last:
+a value, the time of its newest sample, the number of its samples and of missing ones. Samples not returned are carried
+into the next, so that ``samples`` and ``missing`` of all outputs add up to the input.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 Values = npt.NDArray[Any]
 
-#: What one output tells of the samples it stands for.
+#: Statistics of the samples of one output.
 METHODS: dict[str, Callable[[Values], Values]] = {
     "last": lambda values: values[-1],
     "mean": lambda values: values.mean(axis=0, dtype=np.float64),
@@ -35,9 +35,9 @@ class Thinned:
 
     #: None where every sample was missing.
     value: Values | None
-    #: When the newest sample was taken, UTC.
+    #: Time of the newest sample, UTC.
     t_ns: int
-    #: Samples it stands for.
+    #: Number of samples.
     samples: int
     #: Samples that are missing among them.
     missing: int
@@ -46,7 +46,7 @@ class Thinned:
 class Thinner:
     """One output of one channel.
 
-    ``rate`` None: every sample is an output of its own.
+    ``rate`` None: every sample is one output.
     """
 
     def __init__(self, method: str, rate: Fraction | None) -> None:
@@ -94,7 +94,7 @@ class Thinner:
             return None
         output = self.flush()
         if output is not None:
-            # On the grid of before as long as it can be kept, so that delays of the caller do not add up.
+            # Keeps the previous grid while possible, so that delays of the caller do not add up.
             on_grid = now_ns if self._next_ns is None else self._next_ns
             self._next_ns = max(on_grid + self._interval_ns, Fraction(now_ns) + self._interval_ns / 2)
         return output
@@ -108,7 +108,7 @@ class Thinner:
         return self._tell(output)
 
     def due_in_ns(self, now_ns: int) -> int:
-        """Returns how long there is to wait before `poll` may have something."""
+        """Returns the time to wait before `poll` may return something."""
         if self._next_ns is None:
             return 0
         return max(int(self._next_ns - now_ns), 0)

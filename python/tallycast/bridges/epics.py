@@ -76,7 +76,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def entries(args: argparse.Namespace) -> tuple[list[Entry], list[Entry]]:
-    """Returns what is to come in and to go out, from file and command line."""
+    """Returns the inputs and outputs, from file and command line."""
     read = _entries.settings(args.config, {"in": IN_KEYS, "out": OUT_KEYS})
     common = _entries.said(args, "rate", "expect", "flatten", "bad", "severity")
     incoming = [*read.get("in", []), *({"pv": pv, "stream": stream, **common} for pv, stream in args.pv)]
@@ -157,7 +157,7 @@ def _pv_of(spec: Entry) -> Pv:
         flatten=flatten,
         bad_from=BAD_FROM[_entries.one_of(spec, "bad", sorted(BAD_FROM), "invalid")],
         with_severity=bool(spec.get("severity", False)),
-        # Which sample of a waveform the IOC's time is of.
+        # Sample of a waveform that the IOC's time refers to.
         stamp_at_end=_entries.one_of(spec, "stamp", ("start", "end"), "start") == "end",
         unit=spec.get("unit"),
     )
@@ -215,7 +215,7 @@ def run(argv: Sequence[str]) -> int:
     reporter = _run.Reporter("epics", as_json=args.json)
     incoming = Incoming(incoming_specs, args, reporter)
     _run.on_end(incoming.inbox.stop)
-    # What goes out ends first: a PV that is written to needs its client.
+    # Outputs end first: a PV that is written to needs its client.
     directions: list[_run.Direction] = [incoming]
     if outgoing_specs:
         directions.insert(0, Outgoing(outgoing_specs, args, incoming, reporter))

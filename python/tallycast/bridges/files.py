@@ -29,9 +29,9 @@ IN_OPTIONS = (
 )
 IN_KEYS = frozenset({"file", "stream", "channel", "labels", *IN_OPTIONS})
 
-#: What HDF5 files are called.
+#: Extensions of HDF5 files.
 HDF5_SUFFIXES = (".h5", ".hdf5", ".nxs", ".hdf")
-#: How often files that stand still are looked at. Units: seconds.
+#: Interval at which idle files are checked. Units: seconds.
 LOOK = 0.05
 
 EXAMPLES = """\
@@ -39,7 +39,7 @@ examples:
   python -m tallycast.bridges.files run7.csv=lab/run7 --rate 100
   python -m tallycast.bridges.files log.csv=lab/log --begin now
   python -m tallycast.bridges.files scan.h5:/entry/data=lab/scan --time /entry/time --time-unit s
-  python -m tallycast.bridges.files run7.csv=lab/run7 --state run7.state     go on where it ended
+  python -m tallycast.bridges.files run7.csv=lab/run7 --state run7.state     continue at the last position
 """
 
 Follower = Union[CsvFollower, Hdf5Follower]
@@ -97,7 +97,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def entries(args: argparse.Namespace) -> list[Entry]:
-    """Returns what is to be followed, from file and command line."""
+    """Returns the files to be followed, from file and command line."""
     read = _entries.settings(args.config, {"in": IN_KEYS})
     common = _entries.said(args, *IN_OPTIONS)
     if "state" in common and len(args.files) > 1:
@@ -182,7 +182,7 @@ class Incoming(_run.Direction):
         self._followers = [follower_of(spec, args, reporter, stopping) for spec in specs]
 
     def follow(self) -> None:
-        """Looks at every file in turn, until it is told to stop."""
+        """Checks every file in turn, until it is stopped."""
         while not self._stopping.is_set():
             if not any([it.turn() for it in self._followers]):
                 self._stopping.wait(LOOK)

@@ -31,7 +31,7 @@ IN_OPTIONS = (
 )
 IN_KEYS = frozenset({"topic", "stream", "units", "labels", *IN_OPTIONS})
 OUT_KEYS = frozenset({"stream", "channel", "topic", "rate", "thin", "payload", "qos", "retain"})
-#: So many topics that a pattern meets become streams; more are a mistake.
+#: Maximum number of topics matched by a pattern that become streams; more are a mistake.
 MAX_TOPICS = 1_000
 
 EXAMPLES = """\
@@ -62,7 +62,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         parser,
         "--topic",
         "TOPIC=STREAM",
-        "follow a topic, which may contain + and #; {1}, {2} … in STREAM stand for what they matched",
+        "follow a topic, which may contain + and #; {1}, {2} … in STREAM are replaced by the matched parts",
     )
     parser.add_argument("--payload", choices=("number", "json", "raw"), help="content of messages [default: number]")
     parser.add_argument("--dtype", choices=sorted(DTYPES), help="type of every element [default: f8]")
@@ -113,7 +113,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def entries(args: argparse.Namespace) -> tuple[list[Entry], list[Entry]]:
-    """Returns what is to come in and to go out, from file and command line."""
+    """Returns the inputs and outputs, from file and command line."""
     read = _entries.settings(args.config, {"in": IN_KEYS, "out": OUT_KEYS})
     common = _entries.said(args, *IN_OPTIONS)
     incoming = [*read.get("in", []), *({"topic": topic, "stream": stream, **common} for topic, stream in args.topic)]
@@ -220,13 +220,13 @@ class Incoming(_run.Direction):
         found.take(message, now_ns)
 
     def _gone(self, why: str) -> None:
-        """Takes the news that the broker is not there."""
+        """Handles the loss of the broker."""
         self._away = why
         for topic in self._topics.values():
             topic.publisher.do(topic.feed.away(why, time.time_ns()))
 
     def _back(self, kept: bool) -> None:
-        """Takes the news that the broker is there; ``kept``: it has kept what came meanwhile, with QoS 1 and 2."""
+        """Handles a connection to the broker; ``kept``: it has kept the messages of QoS 1 and 2 sent meanwhile."""
         self._away = None
         for topic in self._topics.values():
             if kept and topic.subscription.qos > 0:
@@ -258,7 +258,7 @@ class _Topic:
     ) -> None:
         self.subscription = subscription
         self._rate = subscription.rate if subscription.is_regular else None
-        # Without times in the messages their arrival tells no hole: only count and rate give times then.
+        # Without times in the messages their arrival reveals no hole: then times follow only from count and rate.
         self._has_times = subscription.format.time is not None
         self.feed = Feed(name, self._rate if self._has_times else None)
         self.publisher = FeedPublisher(
@@ -319,7 +319,7 @@ class Outgoing(_outflow.Outgoing):
         self._specs = specs
         self._client = client
         for spec in specs:
-            # What is wrong with an entry is said before a stream of it comes.
+            # Errors of an entry are reported before its first stream appears.
             _entries.thinner(spec), _payload(spec), _qos(spec)
         patterns = [spec["stream"] for spec in specs]
         super().__init__(
@@ -371,7 +371,7 @@ def _pattern(topic: str) -> re.Pattern[str]:
     """Returns what a topic filter matches, with a group for each + and #."""
     words = topic.split("/")
     if any(("+" in word or "#" in word) and word not in {"+", "#"} for word in words) or "#" in words[:-1] or not topic:
-        raise tc.ConfigError(f"invalid topic `{topic}`\n+ stands for one word, # for all words at the end")
+        raise tc.ConfigError(f"invalid topic `{topic}`\n+ matches one word, # all words at the end")
     parts = ["([^/]*)" if word == "+" else re.escape(word) for word in words if word != "#"]
     text = "/".join(parts)
     if words[-1] == "#":
@@ -380,7 +380,7 @@ def _pattern(topic: str) -> re.Pattern[str]:
 
 
 def _stream_pattern(pattern: str) -> re.Pattern[str]:
-    """Returns what a stream pattern matches: `*` within a word, `**` any number of words."""
+    """Returns the matches of a stream pattern: `*` within a word, `**` any number of words."""
     text = re.escape(pattern).replace(r"/\*\*", "(?:/.*)?").replace(r"\*\*", ".*").replace(r"\*", "[^/]*")
     return re.compile(text)
 
@@ -421,7 +421,7 @@ def run(argv: Sequence[str]) -> int:
     incoming = Incoming(incoming_specs, args, reporter)
     client = incoming.client
     _run.on_end(client.inbox.stop)
-    # What goes out ends first: its last words need the client.
+    # Outputs end first: their last messages need the client.
     directions: list[_run.Direction] = [incoming]
     if outgoing_specs:
         directions.insert(0, Outgoing(outgoing_specs, args, client))

@@ -1,6 +1,6 @@
 """Sound and any other program as a stream: ``arecord … | python -m tallycast.bridges.stdin … NAME``.
 
-The command ``tallycast pub --stdin`` does all of it, so this is that command, under the name under which people look for bridges.
+The command ``tallycast pub --stdin`` does all of it; this is the same command among the bridges, where users look for it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ._run import command
 
 
 def find_command() -> str:
-    """Returns the path of the command `tallycast`: the variable TALLYCAST_BIN, beside this interpreter, or as the shell finds it.
+    """Returns the path of the command `tallycast`: the variable TALLYCAST_BIN, next to this interpreter, or in `PATH`.
 
     # Errors
-    `BridgeError` where there is none.
+    `BridgeError` if there is none.
     """
     named = os.environ.get("TALLYCAST_BIN")
     beside = Path(sysconfig.get_path("scripts")) / "tallycast"
@@ -34,7 +34,7 @@ def find_command() -> str:
 
 
 def arguments(argv: Sequence[str]) -> list[str]:
-    """Returns the arguments of `tallycast`: lines of numbers unless a dtype says that the input is raw."""
+    """Returns the arguments of `tallycast`: lines of numbers, or raw input if a dtype is given."""
     if any(it in {"-h", "--help"} for it in argv):
         return ["pub", "--help"]
     form = (

@@ -5,9 +5,9 @@ import guide from '../../../docs/operations/losses.md?raw';
 import { plain, readBlocks, readLine, type Block, type Line } from './markdown';
 import { splitAtMarks, type Mark } from './marks';
 
-/** What the guide says of one stage. */
+/** Section of the guide about one stage. */
 export interface Section {
-  /** What it means: what comes before the marks, one line a paragraph or item of a list. */
+  /** Its meaning: the part before the marks, one line per paragraph or list item. */
   readonly why: readonly { readonly item: boolean; readonly line: Line }[];
   /** In the order of the guide. */
   readonly advice: readonly { readonly mark: Mark; readonly line: Line }[];
@@ -40,18 +40,18 @@ function sectionOf(blocks: readonly Block[]): Section {
 
 const SECTIONS = sectionsOf(guide);
 
-/** Returns what the guide says of a stage, or null where it has no heading of that name. */
+/** Returns the section of the guide about a stage, or null if it has no heading of that name. */
 export const sectionOfStage = (stage: string): Section | null => SECTIONS.get(stage) ?? null;
 
-/** Returns in one short line what helps, or an empty text where the guide says nothing. */
+/** Returns the remedy in one short line, or an empty text if the guide has none. */
 export function shortRemedy(stage: string): string {
   const helps = sectionOfStage(stage)?.advice.find(({ mark }) => mark === 'Helps');
   const [first = ''] = CLAUSE.exec(helps === undefined ? '' : plain(helps.line)) ?? [];
   return first === '' ? '' : `Helps: ${first}.`;
 }
 
-/** Up to a full stop or a semicolon that stands in no parentheses. */
+/** Up to a full stop or a semicolon outside parentheses. */
 const CLAUSE = /^(?:\([^)]*\)|[^.;(]|[.;](?!\s|$))+/;
 
-/** Returns where a monitor serves what the guide says of a stage. */
+/** Returns the address of a stage's section of the guide on a monitor. */
 export const guideAddress = (stage: string): string => `/guide#${stage}`;

@@ -4,7 +4,7 @@
 import { readBlocks, readLine, type Block } from './markdown';
 import { splitAtMarks } from './marks';
 
-/** Returns a page of Markdown as HTML; every heading can be linked to by its words. */
+/** Returns a page of Markdown as HTML; every heading has an anchor made from its text. */
 export function htmlOf(page: string): string {
   return readBlocks(page).map(blockHtml).join('\n');
 }

@@ -2,7 +2,7 @@
  * The part of Markdown that `docs/operations/losses.md` is written in: headings, paragraphs, lists, tables, commands
  * indented by four spaces; in a line `code`, *stress* and links within the page.
  *
- * Not more on purpose: what else Markdown has reads as plain text here, and a test sees that the guide has none of it.
+ * Limited on purpose: other Markdown is shown as plain text, and a test ensures that the guide has none of it.
  */
 
 /** A stretch of a line. */
@@ -16,7 +16,7 @@ export interface Span {
 /** A line of text, or several that belong together. */
 export type Line = readonly Span[];
 
-/** What stands below each other. */
+/** Blocks of a text. */
 export type Block =
   | { readonly kind: 'heading'; readonly level: number; readonly text: string }
   | { readonly kind: 'paragraph'; readonly source: string }
@@ -26,7 +26,7 @@ export type Block =
 
 const SPAN = /`([^`]+)`|\*([^*]+)\*|\[([^\]]+)\]\((#[\w-]+)\)/g;
 
-/** Reads what stands in a line. */
+/** Reads the inline elements of a line. */
 export function readLine(source: string): Line {
   const spans: Span[] = [];
   let end = 0;
@@ -42,7 +42,7 @@ export function readLine(source: string): Line {
   return spans;
 }
 
-/** Returns the words of a line without their looks. */
+/** Returns the text of a line without its formatting. */
 export const plain = (line: Line): string => line.map(({ text }) => text).join('');
 
 /** Reads a page; blocks are parted by empty lines. */

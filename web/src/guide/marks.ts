@@ -1,6 +1,6 @@
 /**
- * The words that begin what stands apart in a section of the guide: how to see it, what helps, what does not, how that is
- * taken back.
+ * Words that begin the separate parts of a section of the guide: how to see a loss, what helps, what does not, and the
+ * undo.
  */
 
 const MARKS = ['See', 'Helps', 'Does not help', 'Undo'] as const;

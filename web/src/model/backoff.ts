@@ -1,5 +1,5 @@
 /**
- * How long to wait before the next attempt to reach the server: soon at first, never rarely.
+ * Wait before the next attempt to reach the server: short at first, and bounded.
  */
 
 const FIRST_MS = 250;

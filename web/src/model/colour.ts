@@ -1,15 +1,15 @@
 /**
- * Which of the trace colours a trace gets: stable per stream, distinct within a plot.
+ * Assignment of colours to traces: stable per stream, distinct within a plot.
  *
  * The colours themselves live in the style sheet (`--trace-0` … `--trace-7`), one set per theme, chosen so
- * that neighbours differ also to eyes that do not tell red from green.
+ * that neighbours differ also for red-green colour blindness.
  */
 import type { TraceRequest } from '../wire/messages';
 
-/** How many trace colours the style sheet has. */
+/** Number of trace colours in the style sheet. */
 export const TRACE_COLOURS = 8;
 
-/** FNV-1a over the name's UTF-16 units: small, and the same in every browser for ever. */
+/** FNV-1a over the name's UTF-16 units: small, and stable in every browser. */
 export function hash(name: string): number {
   let state = 0x811c9dc5;
   for (let i = 0; i < name.length; i += 1) state = Math.imul(state ^ name.charCodeAt(i), 0x01000193);

@@ -2,20 +2,20 @@
  * A derived stream, or one that an operator makes, as a line of the list: what it is, and what is wrong with it.
  */
 
-/** What the monitor tells of a stream that it lets be made; texts are empty where they do not apply. */
+/** A stream made by the monitor, with its state; texts are empty where they do not apply. */
 export interface Made {
   readonly name: string;
-  /** How it follows from others. */
+  /** Expression over other streams. */
   readonly expression: string;
-  /** The function that makes it, `module:function`. */
+  /** State of its operator. */
   readonly python: string;
-  /** How its operator fares. */
+  /** Reason why it does not continue. */
   readonly state: string;
   /** Why it does not go on. */
   readonly error: string;
 }
 
-/** What the list shows of a stream; operators belong to the monitor's settings, so that no page ends them. */
+/** Content of a list entry; operators belong to the monitor's settings, so a page cannot end them. */
 export function derivedChip(made: Made): { name: string; words: string; title: string; ends: boolean } {
   const { name, expression, python, state, error } = made;
   const isOperator = python !== '';

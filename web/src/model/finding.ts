@@ -1,7 +1,7 @@
 /**
- * What is said of one stage at which something was lost: how much, by which evidence, and where the rest is.
+ * Finding of one stage with losses: number, evidence, and the location of the rest.
  *
- * What it means and what helps are the guide's words (`guide/guide.ts`).
+ * Its meaning and remedy come from the guide (`guide/guide.ts`).
  */
 import type { GapDetail } from '../wire/messages';
 import { lossRows } from './gaps';
@@ -21,7 +21,7 @@ export interface GapEvidence {
   readonly lines: readonly string[];
 }
 
-/** What is said of one stage. */
+/** Finding of one stage. */
 export interface Finding {
   readonly rung: Rung;
   /** Newest first. */
@@ -30,7 +30,7 @@ export interface Finding {
   readonly furtherGaps: number;
 }
 
-/** Returns the findings of a place, in the order of the way; `gaps` are in the order of time. */
+/** Returns the findings of a place, in the order of the path; `gaps` are in time order. */
 export function findingsOf(place: PathPlace, gaps: readonly GapDetail[]): readonly Finding[] {
   return place.rungs.filter(({ elements }) => elements > 0).map((rung) => {
     const found = gaps.flatMap((gap) => {

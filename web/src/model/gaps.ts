@@ -1,6 +1,6 @@
 /**
  * Gaps as a plot shows them: one list per plot, where each falls on the screen, which one is under the
- * pointer, which one comes next, and what is said about it.
+ * pointer, which one comes next, and its description.
  */
 import { CODE_ABSENT, CODE_UNEXPLAINED, CODE_UNSETTLED, type GapRecord, type ViewFrame } from '../wire/frame';
 import type { GapDetail, SocketCounts, TraceRequest } from '../wire/messages';
@@ -45,7 +45,7 @@ export const MIN_BAND_PX = 1;
 /** Every gap is at least this wide on the loss strip. */
 export const MIN_TICK_PX = 3;
 
-/** Returns where the gaps lie on a plot `widthPx` wide that shows `spanNs` from `from` on. */
+/** Returns the positions of the gaps on a plot `widthPx` wide that shows `spanNs` from `from` on. */
 export function bands(gaps: readonly PlotGap[], from: bigint, spanNs: bigint, widthPx: number): readonly Band[] {
   const perNs = widthPx / Number(spanNs);
   const found: Band[] = [];
@@ -69,10 +69,10 @@ export function bandAt(all: readonly Band[], x: number, reachPx: number): Band |
   return best;
 }
 
-/** Which neighbour is asked for. */
+/** Direction of the neighbour. */
 export type Direction = 'next' | 'previous';
 
-/** Returns the gap after (or before) `at`, or null when there is none. */
+/** Returns the gap after (or before) `at`, or null if there is none. */
 export function neighbour(gaps: readonly PlotGap[], at: bigint, direction: Direction): PlotGap | null {
   const found = direction === 'next' ? gaps.find((gap) => gap.from > at) : gaps.findLast((gap) => gap.from < at);
   return found ?? null;
@@ -122,13 +122,13 @@ function codeOf(stage: Stage): number {
 
 const overlaps = (detail: GapDetail, gap: PlotGap): boolean => detail.from <= gap.to && detail.to >= gap.from;
 
-/** Writes what a gap is, in one sentence, for people and for screen readers. */
+/** Describes a gap in one sentence, for users and for screen readers. */
 export function gapSentence(gap: PlotGap): string {
   const also = gap.severalStages ? ' and others' : '';
   return `${samples(gap.samples)} missing: ${gap.stage.words}${also}, ${duration(Number(gap.to - gap.from))}`;
 }
 
-/** Writes a number of samples with the word. */
+/** Writes a number of samples with the noun. */
 export function samples(value: number): string {
   return `${count(value)} ${Math.round(value) === 1 ? 'sample' : 'samples'}`;
 }

@@ -1,8 +1,8 @@
 /**
- * The inputs of a derived stream as people type them.
+ * The inputs of a derived stream as typed by the user.
  */
 
-/** Reads `a = stream:channel, b = stream:channel`; null when that is not what it says. */
+/** Reads `a = stream:channel, b = stream:channel`; null if it is not of this form. */
 export function parseInputs(text: string): Readonly<Record<string, string>> | null {
   const inputs: Record<string, string> = {};
   for (const part of text.split(',')) {

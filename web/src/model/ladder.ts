@@ -1,7 +1,7 @@
 /**
- * The account of one stream as a ladder: sent, every stage in the order of the way, this browser.
+ * The account of one stream as a ladder: sent, every stage in the order of the path, this browser.
  *
- * The page computes no term of the law from the others: it adds up what the server reports and says whether
+ * The page computes no term of the law from the others: it adds up the server's counts and reports whether
  * the two sides agree.
  */
 import type { Account, BrowserLoss } from '../wire/messages';
@@ -29,7 +29,7 @@ export interface Ladder {
   readonly verdict: string;
 }
 
-/** Stages behind the reader's own account: hops of their own, shown but outside its law. */
+/** Stages behind the reader's own account: separate hops, shown but outside its law. */
 const OUTSIDE = new Set(['browser', 'archive_write']);
 
 /** Returns the ladder of an account as this browser sees it. */

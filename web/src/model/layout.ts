@@ -1,7 +1,7 @@
 /**
- * What the page shows, and the address that says the same: plots, their sizes and axes, the window of time.
+ * The state of the page, and the address that encodes it: plots, their sizes and axes, the window of time.
  *
- * `read(write(page))` is `page`; what an address says wrongly is left out rather than refused, so that an
+ * `read(write(page))` is `page`; invalid parts of an address are left out rather than refused, so that an
  * old link still shows what it can.
  */
 import type { TraceRequest } from '../wire/messages';
@@ -26,7 +26,7 @@ export interface Plot {
   readonly axis: AxisMode;
 }
 
-/** What an address holds. */
+/** State encoded in an address. */
 export interface Layout {
   readonly plots: readonly Plot[];
   readonly window: TimeWindow;
@@ -42,18 +42,18 @@ export function plotOf(traces: readonly TraceRequest[]): Plot {
   return { traces: traces.slice(0, MAX_TRACES), columns: null, rows: 1, axis: AUTO };
 }
 
-/** Returns the width of a plot without one of its own, in twelfths, among `count` plots. */
+/** Returns the default width of a plot, in twelfths, among `count` plots. */
 export function defaultColumns(count: number): number {
   if (count <= 3) return 12;
   return count <= 8 ? 6 : 4;
 }
 
-/** Says whether two traces are the same. */
+/** Returns whether two traces are the same. */
 export function sameTrace(a: TraceRequest, b: TraceRequest): boolean {
   return a.stream === b.stream && a.channel === b.channel;
 }
 
-/** Returns the plot with these traces laid over its own, none twice. */
+/** Returns the plot with these traces overlaid on its own, without duplicates. */
 export function overlay(plot: Plot, added: readonly TraceRequest[]): Plot {
   const fresh = added.filter((trace) => !plot.traces.some((own) => sameTrace(own, trace)));
   return { ...plot, traces: [...plot.traces, ...fresh].slice(0, MAX_TRACES) };

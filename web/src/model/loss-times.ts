@@ -1,7 +1,7 @@
 /**
- * When something was last lost at each stage of one stream: by its gaps, and by counts that rise.
+ * Time of the last loss at each stage of one stream: from its gaps, and from rising counts.
  *
- * Gaps tell of what was lost before anybody looked; what has none (this browser's share) shows only while counts are
+ * Gaps cover losses before the page was opened; losses without gaps (this browser's share) appear only while counts are
  * watched.
  */
 import type { GapDetail } from '../wire/messages';
@@ -9,7 +9,7 @@ import { lossRows } from './gaps';
 import type { Rung } from './ladder';
 import { UNSETTLED } from './stage';
 
-/** So long a loss is said to be of now. */
+/** Time for which a loss counts as current. */
 const LATELY_NS = 15_000_000_000n;
 
 /** The memory of one stream; it is bounded by the number of stages. */
@@ -17,12 +17,12 @@ export class LossTimes {
   readonly #newest = new Map<string, bigint>();
   readonly #counts = new Map<string, number>();
 
-  /** Takes note of gaps, in any order. */
+  /** Records gaps, in any order. */
   onGaps(gaps: readonly GapDetail[]): void {
     for (const gap of gaps) for (const [stage] of lossRows(gap)) this.#lost(stage.name, gap.to);
   }
 
-  /** Takes note of what the account counts; the first ones are where it begins. */
+  /** Records the account's counts; the first ones are the baseline. */
   onRungs(rungs: readonly Rung[], now: bigint): void {
     for (const { stage, elements } of rungs) {
       const before = this.#counts.get(stage.name);
@@ -31,7 +31,7 @@ export class LossTimes {
     }
   }
 
-  /** Whether something was lost there lately; what is not settled yet was. */
+  /** Returns whether something was lost there recently; unsettled losses count. */
   isRecent({ stage, elements }: Pick<Rung, 'stage' | 'elements'>, now: bigint): boolean {
     if (elements === 0) return false;
     if (stage.name === UNSETTLED.name) return true;

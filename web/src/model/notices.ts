@@ -1,11 +1,11 @@
 /**
- * The quiet wordings of the page's states: which one holds, what it says, and the way out.
+ * Texts for the states of the page: the current one, its text, and the remedy.
  */
 import { PAGE_PROTOCOL, type ServerInfo } from '../wire/messages';
 import { duration } from './quantity';
 import type { Mood } from './sentence';
 
-/** What is known about the server and the connection. */
+/** Known state of the server and the connection. */
 export interface Standing {
   readonly connection: 'connecting' | 'open' | 'waiting';
   /** Milliseconds since the connection was lost, 0 while it holds. */
@@ -26,7 +26,7 @@ export interface Notice {
   readonly command: string;
 }
 
-/** Returns the notice that stands in place of plots, or null when there is something better to show. */
+/** Returns the notice shown in place of plots, or null if there is something better to show. */
 export function noticeOf(standing: Standing): Notice | null {
   const { refused, server } = standing;
   if (refused !== null) {
@@ -35,11 +35,11 @@ export function noticeOf(standing: Standing): Notice | null {
   if (server !== null && server.pageProtocol < PAGE_PROTOCOL) {
     return {
       kind: 'older-server', title: 'The server is older than this page', command: '',
-      text: `It speaks page protocol ${server.pageProtocol}, the page needs ${PAGE_PROTOCOL}. Update the monitor (it runs ${server.version}), or open the page it serves itself.`,
+      text: `It speaks page protocol ${server.pageProtocol}, the page needs ${PAGE_PROTOCOL}. Update the monitor (it runs ${server.version}), or open the page that it serves.`,
     };
   }
   if (server !== null && server.pageProtocol > PAGE_PROTOCOL) {
-    return { kind: 'older-page', title: 'This page is older than the server', text: 'Reload it to get the one that fits.', command: '' };
+    return { kind: 'older-page', title: 'This page is older than the server', text: 'Reload it to get the matching one.', command: '' };
   }
   if (standing.plots > 0) return null;
   return withoutPlots(standing);
@@ -49,20 +49,20 @@ function withoutPlots(standing: Standing): Notice {
   if (standing.server === null && standing.connection !== 'open') {
     return standing.connection === 'connecting'
       ? { kind: 'connecting', title: 'Connecting', text: 'Asking the monitor for its streams.', command: '' }
-      : { kind: 'lost', title: 'No monitor answers', text: 'The page tries again by itself. Start the monitor with', command: 'tallycast monitor' };
+      : { kind: 'lost', title: 'No monitor answers', text: 'The page reconnects by itself. Start the monitor with', command: 'tallycast monitor' };
   }
   if (standing.streams === 0) {
-    return { kind: 'no-streams', title: 'No streams heard yet', text: 'The monitor listens. Publish one, for a try, with', command: 'tallycast pub demo/sine --wave sine' };
+    return { kind: 'no-streams', title: 'No streams yet', text: 'The monitor is listening. To try it, publish one with', command: 'tallycast pub demo/sine --wave sine' };
   }
-  return { kind: 'empty', title: 'Nothing plotted', text: 'Choose a stream at the left: Enter plots it, dragging it onto a plot lays it over. Press ? for the keys.', command: '' };
+  return { kind: 'empty', title: 'Nothing plotted', text: 'Choose a stream at the left: Enter plots it, dragging it onto a plot overlays it. Press ? for the keys.', command: '' };
 }
 
-/** Returns what the top bar says instead of the bus' account while the server is out of reach, or null. */
+/** Returns the text of the top bar while the server is out of reach, or null. */
 export function connectionSentence(standing: Standing): { readonly mood: Mood; readonly text: string } | null {
   if (standing.refused !== null) return { mood: 'bad', text: 'This address may not read the bus' };
   if (standing.connection === 'open') return null;
   if (standing.connection === 'connecting') return { mood: 'quiet', text: 'Connecting …' };
   const lost = standing.lostForMs < 1000 ? '' : ` for ${duration(Math.floor(standing.lostForMs / 1000) * 1e9)}`;
   const soon = standing.retryInMs < 1000 ? 'trying again now' : `trying again in ${duration(Math.ceil(standing.retryInMs / 1000) * 1e9)}`;
-  return { mood: 'bad', text: `No connection${lost} · what you see is old · ${soon}` };
+  return { mood: 'bad', text: `No connection${lost} · the data shown are old · ${soon}` };
 }

@@ -1,16 +1,16 @@
 /**
- * The way of a stream as places in order: publisher, sender's host, network, receiver's host, reader, archive, this
- * browser, and off the way what is unexplained or not settled yet.
+ * The path of a stream as places in order: publisher, sender's host, network, receiver's host, reader, archive, this
+ * browser, and beside the path the unexplained and unsettled losses.
  *
- * Every rung of the ladder lies at exactly one place, so the picture's sum is the account's. Nothing here is measured
- * or computed anew: counts are the ladder's, rates the catalogue's.
+ * Every rung of the ladder belongs to exactly one place, so the picture's sum is the account's. Nothing here is
+ * measured or recomputed: counts are the ladder's, rates the catalogue's.
  */
 import type { Stream } from '../wire/messages';
 import type { Ladder, Rung } from './ladder';
 import { short } from './quantity';
 import type { Place } from './stage';
 
-/** A place of the picture, in the order of the way. */
+/** A place of the picture, in the order of the path. */
 export const PLACES = ['publisher', 'sender', 'network', 'receiver', 'reader', 'archive', 'browser', 'unexplained', 'unsettled'] as const;
 /** One of them. */
 export type PlaceName = (typeof PLACES)[number];
@@ -26,7 +26,7 @@ export interface PathPlace {
   readonly words: string;
   /** Decides the colour. */
   readonly colour: Place;
-  /** The stages that lie here, in the order of the way. */
+  /** Stages of this place, in the order of the path. */
   readonly rungs: readonly Rung[];
   /** Lost here, in elements. */
   readonly elements: number;
@@ -38,13 +38,13 @@ export interface PathPlace {
 
 /** The picture. */
 export interface Path {
-  /** Without the archive where there is none. */
+  /** Places; without the archive if there is none. */
   readonly places: readonly PathPlace[];
-  /** Missing on the way to the reader, explained or not: the law's side without what was delivered or is in flight. */
+  /** Missing on the path to the reader, explained or not: the law's side without delivered and in flight. */
   readonly missing: number;
 }
 
-/** What else decides how the picture looks. */
+/** Further input of the picture. */
 export interface Surroundings {
   /** The monitor reads an archive. */
   readonly archive: boolean;
@@ -71,7 +71,7 @@ function placeOf({ stage }: Rung): PlaceName {
   return stage.place === 'injected' ? 'publisher' : stage.place;
 }
 
-/** What flows, as the server says it. */
+/** Rate of the stream, as reported by the server. */
 export interface Flow {
   /** Out of the publisher: what its schema states, or an empty text where it states nothing. */
   readonly stated: string;
@@ -87,7 +87,7 @@ export function flowOf({ nominalRate, samplesPerSecond }: Pick<Stream, 'nominalR
   };
 }
 
-/** Which place an arrow, Home or End leads to from the `at`-th of `count`; null for another key. */
+/** Returns the place that an arrow, Home or End leads to from the `at`-th of `count`; null for another key. */
 export function stepTo(key: string, at: number, count: number): number | null {
   switch (key) {
     case 'ArrowRight': return Math.min(count - 1, at + 1);

@@ -1,5 +1,5 @@
 /**
- * Numbers as people read them: sensible digits, SI prefixes, thin spaces, a true minus sign.
+ * Formatting of numbers: sensible digits, SI prefixes, thin spaces, a true minus sign.
  *
  * Pure text making. Units come from the streams' schemas; a prefix is put only before units that take one
  * (`V`, `Hz`, `samples/s`), and one already there (`mV`) is understood.
@@ -19,7 +19,7 @@ const SCALABLE = new Set([
 const THIN = '\u202f';
 const MINUS = '−';
 
-/** A unit and what a value must be multiplied by to be shown in it. */
+/** A unit and the factor that converts a value to it. */
 export interface Display {
   readonly factor: number;
   readonly unit: string;
@@ -65,7 +65,7 @@ export function short(value: number, unit = ''): string {
   const step = PREFIXES.findLast(([power]) => power >= 0 && size >= 10 ** power * 0.9995) ?? [0, ''];
   const scaled = value / 10 ** step[0];
   const body = Number.isInteger(value) && step[0] === 0 ? grouped(value.toString()) : significant(scaled, 3);
-  // A prefix belongs to a symbol (`kHz`) but stands apart from a word (`k samples`).
+  // A prefix belongs to a symbol (`kHz`) but is separate from a word (`k samples`).
   const word = unit.length > 3 && step[1] !== '';
   return [body, word ? `${step[1]} ${unit}` : `${step[1]}${unit}`].filter((part) => part !== '').join(THIN);
 }
@@ -99,7 +99,7 @@ export function inUnit(value: number, display: Display, decimals: number): strin
   return grouped(Number(written) === 0 ? written.replace('-', '') : written);
 }
 
-/** Returns how many decimals tell `parts` steps of `span` apart in the display unit. */
+/** Returns the number of decimals that distinguish `parts` steps of `span` in the display unit. */
 export function decimalsFor(span: number, display: Display, parts: number): number {
   const step = Math.abs(span * display.factor) / parts;
   if (!(step > 0) || !Number.isFinite(step)) return 0;

@@ -11,7 +11,7 @@ export interface Range {
   readonly high: number;
 }
 
-/** How an axis finds its range. */
+/** Method by which an axis finds its range. */
 export type AxisMode = { readonly kind: 'auto' } | { readonly kind: 'held' | 'fixed'; readonly range: Range };
 
 /** The automatic axis. */
@@ -33,7 +33,7 @@ export interface AutoRange {
 const MARGIN = 0.06;
 /** A range whose data fill less than this is too large. */
 const LOOSE = 0.6;
-/** How long a range stays too large before it shrinks. */
+/** Time for which a range stays too large before it shrinks. */
 const PATIENCE_MS = 2_000;
 
 /** Returns the range with round ends and some room around `[low, high]`. */

@@ -1,11 +1,11 @@
 /**
- * The account of the whole bus as one sentence: what the top bar says.
+ * The account of the whole bus as one sentence, for the top bar.
  */
 import type { Stream } from '../wire/messages';
 import { short } from './quantity';
 import type { Place, Stage } from './stage';
 
-/** How the bus fares; each has a shape of its own beside its colour. */
+/** State of the bus; each has its own shape in addition to its colour. */
 export type Mood = 'quiet' | 'good' | 'warn' | 'bad';
 
 /** The sentence and its mood. */
@@ -16,7 +16,7 @@ export interface Sentence {
   readonly stream: string | null;
 }
 
-/** Returns the stream that is losing most, or null when none is. */
+/** Returns the stream with the largest loss, or null if there is none. */
 export function worstStream(streams: readonly Stream[]): Stream | null {
   let worst: Stream | null = null;
   for (const stream of streams) {
@@ -26,12 +26,12 @@ export function worstStream(streams: readonly Stream[]): Stream | null {
 }
 
 /**
- * Returns what the top bar says.
+ * Returns the text of the top bar.
  *
  * `stageOf` names the leading stage of a stream's loss where it is known yet.
  */
 export function sentence(streams: readonly Stream[], stageOf: (stream: string) => Stage | null): Sentence {
-  if (streams.length === 0) return { mood: 'quiet', text: 'No streams heard yet', stream: null };
+  if (streams.length === 0) return { mood: 'quiet', text: 'No streams yet', stream: null };
   const worst = worstStream(streams);
   if (worst !== null) return { mood: 'warn', text: lossText(worst, stageOf(worst.name)), stream: worst.name };
   const rate = streams.reduce((sum, stream) => sum + stream.samplesPerSecond, 0);
@@ -55,12 +55,12 @@ function lossText(stream: Stream, stage: Stage | null): string {
 
 const inSamples = (stream: Stream, elements: number): number => elements / stream.elementsPerSample;
 
-/** The last two words of a path are what people call a signal. */
+/** The last two words of a path are the usual name of a signal. */
 function spoken(name: string): string {
   return name.split('/').slice(-2).join(' ');
 }
 
-/** Whose socket buffer? What lies before the network is the station's, what lies behind it is this host's. */
+/** Owner of a stage: stages before the network belong to the station, those behind it to this host. */
 function owner(place: Place, station: string): string {
   if (place === 'receiver' || place === 'reader') return ' of this monitor';
   return station !== '' && (place === 'sender' || place === 'publisher') ? ` of ${station}` : '';

@@ -1,13 +1,13 @@
 /**
- * The receiving socket of an account in words: what is counted there, over all streams that share it.
+ * The receiving socket of an account as text: its counts, over all streams that share it.
  */
 import type { SocketCounts } from '../wire/messages';
 import { count, duration } from './quantity';
 
-/** One thing that is said of a socket. */
+/** A fact about a socket. */
 export interface SocketFact {
   readonly text: string;
-  /** What it means, in plain words. */
+  /** Its meaning, in plain words. */
   readonly meaning: string;
   /** A count that should be zero and is not. */
   readonly odd: boolean;
@@ -15,7 +15,7 @@ export interface SocketFact {
 
 const SHARED = 'Counted at the socket, so for all streams that are read from it.';
 
-/** Returns what is said of a socket; what is zero and should be is left out. */
+/** Returns the facts of a socket, without those that are zero as expected. */
 export function socketFacts({ address, drops, unmatched, unused, longestWaitNs }: SocketCounts): readonly SocketFact[] {
   const facts = [
     plain(`socket ${address}`, SHARED),
@@ -28,7 +28,7 @@ export function socketFacts({ address, drops, unmatched, unused, longestWaitNs }
   return [...facts, plain(`longest wait ${duration(longestWaitNs)}`, LONGEST_WAIT)];
 }
 
-/** Writes what is said of a socket as one line. */
+/** Writes the facts of a socket as one line. */
 export function socketLine(socket: SocketCounts): string {
   return socketFacts(socket).map(({ text }) => text).join(SEPARATOR);
 }
@@ -37,10 +37,10 @@ export function socketLine(socket: SocketCounts): string {
 export const SEPARATOR = ' · ';
 
 const UNMATCHED = 'Datagrams that the kernel or a publisher counted as lost, but that are missing in no stream that is read from '
-  + 'this socket. Most often they fell before a stream was joined, or were of one that nobody asked for. No account is charged with them.';
+  + 'this socket. Usually they arrived before a stream was joined, or belong to a stream that was not requested. They are in no account.';
 const UNUSED = 'Datagrams that were read from the socket and not used, by reason.';
-const LONGEST_WAIT = 'The longest that a datagram lay in the socket before it was read. '
-  + 'Where the wait comes near the time that the receive buffer holds, drops follow.';
+const LONGEST_WAIT = 'Longest time a datagram waited in the socket before it was read. '
+  + 'If it approaches the capacity of the receive buffer, drops follow.';
 
 const plain = (text: string, meaning: string): SocketFact => ({ text, meaning, odd: false });
 

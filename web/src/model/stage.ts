@@ -1,5 +1,5 @@
 /**
- * The stages of the account in the order of the way, with the words the page uses for them.
+ * The stages of the account in the order of the path, with their names on the page.
  *
  * Names and codes are those of the ledger (`docs/protocol/account.md`); the colour of a stage
  * comes from its place, see `style/base.css`. Remedies are the guide's (`docs/operations/losses.md`), in one short line;
@@ -8,7 +8,7 @@
 import { shortRemedy } from '../guide/guide';
 import { CODE_ABSENT, CODE_UNEXPLAINED, CODE_UNSETTLED } from '../wire/frame';
 
-/** Where on the way a stage lies; decides its colour. */
+/** Part of the path that a stage belongs to; decides its colour. */
 export type Place =
   | 'publisher'
   | 'injected'
@@ -26,7 +26,7 @@ export interface Stage {
   readonly place: Place;
   /** A few plain words, fit for a sentence: "lost 212 samples in the …". */
   readonly words: string;
-  /** What helps, in one line of the guide; the whole of it is `sectionOfStage`. */
+  /** Remedy, in one line of the guide; `sectionOfStage` has all of it. */
   readonly remedy: string;
 }
 
@@ -64,15 +64,15 @@ export const STAGES: readonly Stage[] = [
 /** Loss for which no evidence was found. */
 export const UNEXPLAINED = stage('unexplained', 'unexplained', 'unexplained');
 
-/** Loss whose stage is still being looked for. */
+/** Loss whose stage is not yet known. */
 export const UNSETTLED = stage('unsettled', 'unsettled', 'not settled yet');
 
-/** A time in which nobody recorded, or nobody published: no loss, and drawn as what is not known. */
+/** A time without recorder or publisher: not a loss, and drawn as unknown. */
 export const ABSENT: Stage = {
   name: 'reader_absent',
   place: 'unsettled',
-  words: 'nobody recorded or published',
-  remedy: 'keep the publisher and a recorder running; nothing was lost on the way',
+  words: 'no recorder or publisher',
+  remedy: 'keep the publisher and a recorder running; nothing was lost on the path',
 };
 
 const BY_NAME = new Map([...STAGES, UNEXPLAINED, UNSETTLED].map((each) => [each.name, each]));
@@ -84,7 +84,7 @@ export function stageOfCode(code: number): Stage {
   return code === CODE_UNEXPLAINED ? UNEXPLAINED : STAGES[code] ?? UNEXPLAINED;
 }
 
-/** Returns the stage of this name; an unknown name keeps its own words. */
+/** Returns the stage of this name; an unknown one is shown by its name. */
 export function stageOfName(name: string): Stage {
   return BY_NAME.get(name) ?? { ...UNEXPLAINED, name, words: name.replaceAll('_', ' ') };
 }

@@ -1,5 +1,5 @@
 /**
- * Time as people read it: clock times, dates, and the ticks of a time axis.
+ * Formatting of time: clock times, dates, and the ticks of a time axis.
  *
  * All times are UTC nanoseconds as `bigint`. The time zone is an argument (`local` or `utc`), so that the
  * texts are the same wherever the tests run.
@@ -50,7 +50,7 @@ export function full(ns: bigint, zone: Zone): string {
   return `${day(ns, zone)} ${clock(ns, zone, 9)}${zone === 'utc' ? ' UTC' : ''}`;
 }
 
-/** Returns how many decimals of a second tell one pixel of a window from the next. */
+/** Returns the number of decimals of a second that distinguish the pixels of a window. */
 export function pixelDigits(spanNs: bigint, widthPx: number): number {
   const perPixel = Number(spanNs) / 1e9 / Math.max(1, widthPx);
   return Math.max(0, Math.min(9, Math.ceil(-Math.log10(perPixel))));
@@ -67,11 +67,11 @@ const STEPS: readonly bigint[] = [
 export interface Ticks {
   readonly at: readonly bigint[];
   readonly stepNs: bigint;
-  /** Decimals of a second that tell neighbours apart. */
+  /** Number of decimals of a second that distinguish neighbours. */
   readonly digits: number;
 }
 
-/** The most ticks an axis ever gets, whatever is asked for. */
+/** Maximum number of ticks of an axis. */
 const MAX_TICKS = 64;
 
 /** Returns ticks in `[from, to]`, about `wanted` of them, on round times of the zone. */
@@ -102,7 +102,7 @@ function digitsOf(step: bigint): number {
   return digits;
 }
 
-/** Writes a tick: as short as tells it apart; midnight shows the date. */
+/** Writes a tick: as short as distinguishes it; midnight shows the date. */
 export function tickLabel(ns: bigint, ticks: Ticks, zone: Zone): string {
   if (ticks.stepNs >= 86_400n * SECOND) return day(ns, zone).slice(5);
   const time = clock(ns, zone, ticks.digits);

@@ -1,5 +1,5 @@
 /**
- * What a plot is called and what its traces are called within it: as short as tells them apart.
+ * Titles of plots, and of traces within them: as short as distinguishes them.
  */
 import type { Stream, TraceRequest } from '../wire/messages';
 import { short, significant } from './quantity';
@@ -12,7 +12,7 @@ export interface Titles {
   readonly labels: readonly string[];
 }
 
-/** Returns the words of a plot. */
+/** Returns the title of a plot. */
 export function titlesOf(traces: readonly TraceRequest[]): Titles {
   const streams = [...new Set(traces.map((trace) => trace.stream))];
   const [first = ''] = streams;
@@ -48,14 +48,14 @@ export const MAX_AXES = 2;
 /**
  * Returns the axes of a plot (their units) and which one each trace uses.
  *
- * A trace of a third unit has none, -1, and is not drawn: on another's axis it would lie.
+ * A trace of a third unit has none, -1, and is not drawn: another's axis would be wrong for it.
  */
 export function axesOf(units: readonly string[]): { readonly units: readonly string[]; readonly axis: readonly number[] } {
   const distinct = [...new Set(units)].slice(0, MAX_AXES);
   return { units: distinct, axis: units.map((unit) => distinct.indexOf(unit)) };
 }
 
-/** Says how much was thinned, or nothing when every sample is drawn. */
+/** Describes the downsampling, or nothing if every sample is drawn. */
 export function thinning(samplesPerColumn: number, slow: boolean): string {
   if (!(samplesPerColumn > 1)) return slow ? 'thinned: this viewer is slow' : '';
   const many = samplesPerColumn < 10 ? significant(samplesPerColumn, 2) : short(Math.round(samplesPerColumn));

@@ -1,5 +1,5 @@
 /**
- * What a trace of a frame holds: its extremes for the y-axis, its values under the cursor.
+ * Content of a frame's trace: its extremes for the y-axis, its values under the cursor.
  */
 import type { TraceFrame, ViewFrame } from '../wire/frame';
 
@@ -45,7 +45,7 @@ export function valuesAt(frame: ViewFrame, trace: TraceFrame, at: bigint): Extre
   return { low: value, high: value };
 }
 
-/** The sample nearest to `offset`; in a hole, and beyond the ends, there is none. */
+/** Sample nearest to `offset`; in a hole, and beyond the ends, there is none. */
 function nearest(offsets: Float64Array, values: Float64Array, count: number, offset: number): number {
   const after = lowerBound(offsets, count, offset);
   if (after >= count) return offset === offsets[count - 1] ? values[count - 1] ?? NaN : NaN;

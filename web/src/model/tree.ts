@@ -14,7 +14,7 @@ export type Row =
   | { readonly kind: 'channel'; readonly key: string; readonly depth: number; readonly label: string; readonly unit: string;
       readonly stream: Stream };
 
-/** What the list shows of the catalogue. */
+/** Content of the list of streams. */
 export interface TreeOptions {
   readonly filter: string;
   /** Groups that are folded, by path. */
@@ -23,7 +23,7 @@ export interface TreeOptions {
   readonly opened: ReadonlySet<string>;
 }
 
-/** Says whether every word of the filter occurs in the stream's name, labels, station or units. */
+/** Returns whether every word of the filter occurs in the stream's name, labels, station or units. */
 export function matches(stream: Stream, filter: string): boolean {
   const words = filter.toLowerCase().split(/\s+/).filter((word) => word !== '');
   if (words.length === 0) return true;
@@ -57,7 +57,7 @@ const compare = (a: string, b: string): number => a.localeCompare(b, 'en', { num
 function groupRows(group: string, members: readonly Stream[], options: TreeOptions): readonly Row[] {
   if (group === '') return members.flatMap((stream) => streamRows(stream, 0, options));
   const head: Row = { kind: 'group', key: `group ${group}`, depth: 0, label: group, streams: members.length };
-  // What was typed wins over what was folded, or a match would stay hidden.
+  // A filter takes precedence over folding, otherwise a match would stay hidden.
   if (options.folded.has(group) && options.filter === '') return [head];
   return [head, ...members.flatMap((stream) => streamRows(stream, 1, options))];
 }
@@ -81,7 +81,7 @@ function streamRows(stream: Stream, depth: number, options: TreeOptions): readon
 /** The most channels that one press plots together. */
 const TOGETHER = 8;
 
-/** Returns the channels plotted when a whole stream is asked for: all that share the first one's unit. */
+/** Returns the channels plotted for a whole stream: all that share the first one's unit. */
 export function channelsToPlot(stream: Stream): readonly string[] {
   const unit = stream.channels[0]?.unit ?? '';
   return stream.channels.filter((channel) => channel.unit === unit).slice(0, TOGETHER).map((channel) => channel.name);
@@ -95,10 +95,10 @@ export function step(rows: readonly Row[], key: string | null, by: number): stri
   return rows[next]?.key ?? null;
 }
 
-/** Plots that a page told nothing begins with. */
+/** Number of default plots. */
 const FIRST = 4;
 
-/** Returns what a page that was told nothing shows: the first stream of each of the first few paths. */
+/** Returns the default plots: the first stream of each of the first few paths. */
 export function firstPlots(streams: readonly Stream[]): readonly (readonly { readonly stream: string; readonly channel: string }[])[] {
   const seen = new Set<string>();
   const first: Stream[] = [];

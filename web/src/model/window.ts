@@ -6,7 +6,7 @@
  */
 import { SECOND } from './time';
 
-/** What the plots show: `spanNs` up to `endNs`, or up to the live edge when that is null. */
+/** Window of the plots: `spanNs` up to `endNs`, or up to the live edge if that is null. */
 export interface TimeWindow {
   readonly spanNs: bigint;
   readonly endNs: bigint | null;
@@ -16,7 +16,7 @@ export interface TimeWindow {
 export const MIN_SPAN = 1_000n;
 /** Thirty days: longer is for the archive's own tools. */
 export const MAX_SPAN = 30n * 86_400n * SECOND;
-/** What a page shows that was told nothing. */
+/** Default window. */
 export const DEFAULT_WINDOW: TimeWindow = { spanNs: 10n * SECOND, endNs: null };
 
 /** The spans on offer at one press. */

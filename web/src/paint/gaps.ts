@@ -2,7 +2,7 @@
  * Draws gaps: a hatched band over the full height, and a loss strip under the plot on which no gap is ever
  * too narrow to see.
  *
- * The hatch tells places apart also without colour: each place has its own angle, spacing or outline.
+ * The hatch distinguishes places also without colour: each has its own angle, spacing or outline.
  */
 import { MIN_BAND_PX, MIN_TICK_PX, type Band } from '../model/gaps';
 import type { Place } from '../model/stage';

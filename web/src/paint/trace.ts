@@ -8,7 +8,7 @@ import type { Columns, Points, TraceFrame, ViewFrame } from '../wire/frame';
 import { timeToX, valueToY, type Area, type Linear, type Shown } from './area';
 import type { Range } from '../model/scale';
 
-/** How a trace looks. */
+/** Style of a trace. */
 export interface Pen {
   readonly colour: string;
   readonly widthPx: number;
@@ -50,7 +50,7 @@ function columnX(x: Linear, frame: ViewFrame): Linear {
   return { at: x.at + slope / 2, slope };
 }
 
-/** What an outline costs and covers. */
+/** Cost and extent of an outline. */
 interface Outline {
   /** Height of the highest column. */
   readonly thickest: number;

@@ -1,5 +1,5 @@
 /**
- * The account of the selected stream: the picture of its way, the ladder of stages with bars, the law, the gaps as a
+ * The account of the selected stream: the picture of its path, the ladder of stages with bars, the law, the gaps as a
  * list, and what its socket counts.
  */
 import { gapsAsText, lossRows, samples } from '../model/gaps';
@@ -11,7 +11,7 @@ import type { Account, BrowserLoss, GapDetail, SocketCounts, Stream } from '../w
 import { byId, el, icon, setAttribute, setText } from './dom';
 import { PathPicture } from './path-picture';
 
-/** Who is told. */
+/** Receiver of the events. */
 export interface AccountListener {
   onClose(): void;
   /** A gap of the list was chosen: show it in the plots. */
@@ -27,7 +27,7 @@ interface RungParts {
   readonly bar: HTMLElement;
 }
 
-/** What the account does not say itself. */
+/** Input beyond the account itself. */
 export interface AccountSurroundings {
   readonly browser: BrowserLoss | null;
   /** The monitor reads an archive. */
@@ -71,7 +71,7 @@ export class AccountPanel {
     if (!this.#panel.hidden) this.#path.showFlow(stream);
   }
 
-  /** Shows the account as it stands; a panel that is closed shows nothing. */
+  /** Shows the current account; a closed panel shows nothing. */
   showAccount(account: Account, { browser, archive, now }: AccountSurroundings): void {
     if (account.stream !== this.#stream || this.#panel.hidden) return;
     const ladder = ladderOf(account, browser);
@@ -134,7 +134,7 @@ export class AccountPanel {
     return parts;
   }
 
-  /** The ladder in the order of the path; delivery lies before the stages behind this reader's account. */
+  /** The ladder in the order of the path; delivery comes before the stages behind this reader's account. */
   #order(ladder: Ladder): void {
     if (this.#ladder.childElementCount > 0) return;
     const names = ['sent', ...ladder.rungs.map((rung) => rung.stage.name)];
@@ -162,7 +162,7 @@ export class AccountPanel {
   #showSocket(socket: SocketCounts | null): void {
     this.#socket = socket;
     this.#foot.hidden = socket === null;
-    // What says the same stays: somebody may be reading what a word of it means.
+    // Unchanged content is kept: the user may be reading a tooltip of it.
     if (socket === null || this.#foot.textContent === socketLine(socket)) return;
     const facts = socketFacts(socket).map(({ text, meaning, odd }) => el('span', { text, title: meaning, 'data-odd': odd }));
     this.#foot.replaceChildren(...facts.flatMap((fact, i) => (i === 0 ? [fact] : [SEPARATOR, fact])));
@@ -187,7 +187,7 @@ export class AccountPanel {
       await navigator.clipboard.writeText(text);
       if (label !== null) setText(label, 'Copied');
     } catch {
-      if (label !== null) setText(label, 'The browser forbids copying here');
+      if (label !== null) setText(label, 'The browser does not allow copying here');
     }
     setTimeout(() => label !== null && setText(label, 'Copy as text'), 2_000);
   }

@@ -67,7 +67,7 @@ const ICONS = {
 /** The name of an icon. */
 export type Icon = keyof typeof ICONS;
 
-/** Makes an icon; the button around it carries the words. */
+/** Makes an icon; the button around it has the label. */
 export function icon(name: Icon): SVGSVGElement {
   const svg = document.createElementNS(SVG, 'svg');
   svg.setAttribute('viewBox', '0 0 16 16');
@@ -79,7 +79,7 @@ export function icon(name: Icon): SVGSVGElement {
   return svg;
 }
 
-/** Makes a button that shows an icon and says what it does. */
+/** Makes a button with an icon and a label. */
 export function iconButton(name: Icon, words: string, act: () => void): HTMLButtonElement {
   const button = el('button', { type: 'button', class: 'icon-button', title: words, 'aria-label': words, on: { click: act } });
   button.append(icon(name));

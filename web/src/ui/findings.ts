@@ -1,6 +1,6 @@
 /**
  * The findings of one place of the picture: for each stage at which something was lost its count, the evidence of its
- * newest gaps, and what the guide says of it: why, what helps, how that is taken back.
+ * newest gaps, and the section of the guide: cause, remedy, undo.
  */
 import { guideAddress, sectionOfStage } from '../guide/guide';
 import type { Line } from '../guide/markdown';
@@ -18,7 +18,7 @@ interface Parts {
   readonly evidence: HTMLElement;
 }
 
-/** What lies below the picture while a place is open. */
+/** Content below the picture while a place is open. */
 export class Findings {
   readonly #parts = new Map<string, Parts>();
   readonly #spared = el('p', { class: 'finding-spared' });
@@ -26,7 +26,7 @@ export class Findings {
 
   constructor(readonly root: HTMLElement) {}
 
-  /** Shows a place's findings; what stays the same is left alone, for somebody may be reading or copying it. */
+  /** Shows a place's findings; unchanged ones are kept, because the user may be reading or copying them. */
   show(place: PathPlace, gaps: readonly GapDetail[], zone: Zone): void {
     const findings = findingsOf(place, gaps);
     const shown = `${place.name} ${findings.map(({ rung }) => rung.stage.name).join()}`;
@@ -48,7 +48,7 @@ export class Findings {
     this.#shown = '';
   }
 
-  /** Whether the keyboard is at something in them. */
+  /** Returns whether the keyboard focus is within them. */
   hasFocus(): boolean {
     return this.root.contains(document.activeElement);
   }
@@ -71,10 +71,10 @@ export class Findings {
   }
 }
 
-/** What nothing was lost at, or why that is not known. */
+/** Text for stages without losses, or the reason why that is unknown. */
 function restOf(place: PathPlace): string {
   const rest = spared(place).map(({ stage }) => stage.words).join(', ');
-  if (!place.counted) return 'What could not be written is in the account of the recorder; a plot of the past shows it as holes.';
+  if (!place.counted) return 'Samples that could not be written are in the account of the recorder; a plot of the past shows them as holes.';
   return rest === '' ? '' : `${place.elements === 0 ? 'Nothing was lost here' : 'Nothing else here'}: ${rest}.`;
 }
 

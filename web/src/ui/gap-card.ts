@@ -1,5 +1,5 @@
 /**
- * The card beside a gap: stage, samples, times, and the evidence, which is fetched when first looked at.
+ * The card beside a gap: stage, samples, times, and the evidence, which is fetched on first use.
  */
 import { detailOf, gapKey, lossRows, samples, type PlotGap } from '../model/gaps';
 import { count, duration } from '../model/quantity';
@@ -41,7 +41,7 @@ export class GapCard {
     this.#place(at);
   }
 
-  /** Takes the card away; a pinned one only when told so. */
+  /** Removes the card; a pinned one only on request. */
   hide(pinnedToo = false): void {
     if (this.#pinned && !pinnedToo) return;
     this.#pinned = false;

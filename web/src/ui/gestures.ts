@@ -1,10 +1,10 @@
 /**
- * Pointer, wheel and fingers on a plot, told apart: hover, drag to pan, wheel and pinch to zoom, double tap.
+ * Pointer, wheel and touch gestures on a plot: hover, drag to pan, wheel and pinch to zoom, double tap.
  *
  * Reports pixels and shares of the width; what they mean in time is the caller's business.
  */
 
-/** Who is told. */
+/** Receiver of the events. */
 export interface GestureListener {
   /** The pointer is over the plot at `x`, `y` (CSS pixels from the data's corner), or gone. */
   onHover(at: { readonly x: number; readonly y: number } | null): void;
@@ -15,7 +15,7 @@ export interface GestureListener {
   onDoubleTap(): void;
 }
 
-/** Where the data lie within the element. */
+/** Rectangle of the data within the element. */
 export interface Frame {
   readonly left: number;
   readonly top: number;
@@ -30,7 +30,7 @@ const WHEEL_RATE = 0.0018;
 const PINCH_RATE = 0.012;
 const LINE_PX = 16;
 
-/** Listens on `element` for as long as it exists. */
+/** Listens on `element` for its lifetime. */
 export function listenGestures(element: HTMLElement, frame: () => Frame, listener: GestureListener): void {
   const pointers = new Map<number, { x: number; y: number }>();
   let moved = 0;

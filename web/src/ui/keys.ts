@@ -1,12 +1,12 @@
 /**
  * The keys of the page and the sheet that lists them.
  *
- * One table makes both, so that the sheet cannot lie. The sheet lies over the page but stops nothing: every
- * key goes on working while it shows.
+ * One table makes both, so that the sheet is always correct. The sheet covers the page but blocks nothing: every
+ * key continues to work while it is shown.
  */
 import { byId, el } from './dom';
 
-/** What a key can do. */
+/** Action of a key. */
 export type Command =
   | 'follow' | 'pause' | 'next-gap' | 'previous-gap' | 'search' | 'account' | 'single' | 'close-plot' | 'axis'
   | 'earlier' | 'later' | 'zoom-in' | 'zoom-out' | 'next-plot' | 'previous-plot' | 'list' | 'utc' | 'theme' | 'wall'
@@ -50,7 +50,7 @@ const GROUPS: readonly (readonly [string, readonly Key[]])[] = [
     key('t', 't', 'theme', 'dark or light'),
     key('s', 's', 'share', 'copy the address'),
     key('?', '?', 'keys', 'this sheet'),
-    key('Escape', 'esc', 'escape', 'close what lies on top'),
+    key('Escape', 'esc', 'escape', 'close the topmost panel'),
   ]],
 ];
 
@@ -73,7 +73,7 @@ export class KeySheet {
   constructor() {
     this.#element.append(...GROUPS.map(([name, keys]) => el('section', {}, el('h3', { text: name }),
       el('dl', {}, ...keys.flatMap(({ shown, words }) => [el('dt', {}, el('kbd', { text: shown })), el('dd', { text: words })])))),
-      el('p', { class: 'keys-note', text: 'Wheel or pinch zooms, dragging pans, a double click shows one plot alone. In the list Enter plots, shift Enter lays over. In the picture of the way ← → go from place to place, Enter tells what was lost there.' }));
+      el('p', { class: 'keys-note', text: 'Wheel or pinch zooms, dragging pans, a double click shows one plot alone. In the list Enter plots, shift Enter overlays. In the picture of the path ← → go from place to place, Enter shows what was lost there.' }));
   }
 
   /** Shows or hides the sheet; returns whether it shows now. */

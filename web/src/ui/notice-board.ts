@@ -1,10 +1,10 @@
 /**
- * What the page says about itself: the notice in place of plots, short remarks, the label of a drag.
+ * Messages of the page about itself: the notice in place of plots, short remarks, the label of a drag.
  */
 import type { Notice } from '../model/notices';
 import { byId, el, setAttribute, setText } from './dom';
 
-/** A remark stays long enough to be read twice. */
+/** A remark is shown long enough to be read twice. */
 const TOAST_MS = 4_000;
 
 /** The three places where the page speaks. */
@@ -28,7 +28,7 @@ export class NoticeBoard {
       ...(notice.command === '' ? [] : [el('code', { class: 'command', text: notice.command })]));
   }
 
-  /** Says something short that goes by itself. */
+  /** Shows a short message that disappears by itself. */
   toast(text: string): void {
     setText(this.#toast, text);
     this.#toast.hidden = false;

@@ -19,15 +19,15 @@ interface Parts {
   readonly cells: readonly HTMLElement[];
 }
 
-/** Lines between places; where they lie is the style sheet's. */
+/** Lines between places; their positions are in the style sheet. */
 const LINES = ['publisher-sender', 'sender-network', 'network-receiver', 'receiver-reader', 'reader-browser', 'reader-archive', 'network-unexplained', 'unexplained-unsettled'];
 
 /** The picture. There is one on the page. */
 export class PathPicture {
   readonly #root = byId('path', HTMLDivElement);
   readonly #findings = new Findings(byId('findings', HTMLElement));
-  readonly #stated = el('span', { class: 'path-flow', 'data-at': 'stated', title: 'What the publisher states; not measured' });
-  readonly #arriving = el('span', { class: 'path-flow', 'data-at': 'arriving', title: 'Samples that came to the monitor, over the last five seconds' });
+  readonly #stated = el('span', { class: 'path-flow', 'data-at': 'stated', title: 'Rate stated by the publisher; not measured' });
+  readonly #arriving = el('span', { class: 'path-flow', 'data-at': 'arriving', title: 'Samples received by the monitor, over the last five seconds' });
   readonly #sum = el('p', { class: 'path-sum' });
   readonly #parts = new Map<PlaceName, Parts>();
   #times = new LossTimes();
@@ -83,7 +83,7 @@ export class PathPicture {
     this.#open = null;
     if (button !== undefined) setAttribute(button, 'aria-expanded', 'false');
     this.#findings.hide();
-    // Whoever was reading goes on where the findings were opened.
+    // The keyboard focus returns to the place where the findings were opened.
     if (within) button?.focus();
     return true;
   }

@@ -1,5 +1,5 @@
 /**
- * The grid of plots: how they lie, how a corner is dragged, where a stream may be dropped.
+ * The grid of plots: their layout, the dragging of corners, the drop targets of streams.
  *
  * The grid knows sizes and places; what is plotted and what keys do is the page's business.
  */
@@ -7,15 +7,15 @@ import { defaultColumns, GRID_COLUMNS, MAX_ROWS, type Plot } from '../model/layo
 import { setAttribute } from './dom';
 import type { PlotPanel } from './plot-panel';
 
-/** Who is told. */
+/** Receiver of the events. */
 export interface GridListener {
-  /** A corner was dragged: the plot at `index` now spans so many columns and rows. */
+  /** A corner was dragged: the plot at `index` now spans this number of columns and rows. */
   onResize(index: number, columns: number, rows: number): void;
   /** Boxes changed: views need another width. */
   onFitted(): void;
 }
 
-/** Where a dragged stream would land. */
+/** Drop target of a dragged stream. */
 export type DropTarget = { readonly kind: 'plot'; readonly index: number } | { readonly kind: 'new' } | null;
 
 /** The element that holds the plots. */
@@ -52,7 +52,7 @@ export class PlotGrid {
     panel.destroy();
   }
 
-  /** Lays the plots out as the layout says; `single` alone fills the page. */
+  /** Places the plots according to the layout; `single` alone fills the page. */
   arrange(plots: readonly Plot[], single: number | null): void {
     setAttribute(this.element, 'data-single', single === null ? null : '');
     this.#panels.forEach((panel, i) => {

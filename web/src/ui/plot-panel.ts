@@ -1,7 +1,7 @@
 /**
  * One plot: header, chart, cursor, and the translation of what happens on it into time.
  *
- * Draws only when told to and only if something changed since. The chart itself is `chart.ts`.
+ * Draws only on request and only if something has changed. The chart itself is `chart.ts`.
  */
 import { Chart, type ChartAxis, type Scene } from '../chart';
 import { traceColours } from '../model/colour';
@@ -22,16 +22,16 @@ import { listenGestures } from './gestures';
 import { Readouts } from './readouts';
 import type { Palette } from './theme';
 
-/** What all plots of the page share. */
+/** State shared by all plots of the page. */
 export interface Shared {
   readonly window: TimeWindow;
   readonly zone: Zone;
   readonly palette: Palette;
-  /** Right edge of a window that follows, until a frame says it better. */
+  /** Right edge of a following window, until a frame gives it exactly. */
   readonly edge: bigint;
 }
 
-/** Who is told. */
+/** Receiver of the events. */
 export interface PlotListener {
   onActivate(): void;
   onPan(shareOfWidth: number): void;
@@ -45,7 +45,7 @@ export interface PlotListener {
   onClose(): void;
 }
 
-/** How near the pointer must come to a gap. */
+/** Maximum distance of the pointer from a gap. */
 const REACH_PX = 4;
 /** More traces than this are not listed at the cursor. */
 const CURSOR_TRACES = 8;
@@ -143,7 +143,7 @@ export class PlotPanel {
     this.#dirty = true;
   }
 
-  /** Fits the chart to its box; says whether its width changed. */
+  /** Fits the chart to its box; returns whether its width changed. */
   fit(): boolean {
     const { clientWidth: width, clientHeight: height } = this.#body;
     if (width < 40 || height < 40) return false;
@@ -155,7 +155,7 @@ export class PlotPanel {
     return this.widthPx !== before;
   }
 
-  /** Draws if anything changed since the last time; says whether it did. */
+  /** Draws if anything has changed since the last time; returns whether it did. */
   render(nowMs: number): boolean {
     if (!this.#dirty) return false;
     this.#dirty = false;
@@ -192,7 +192,7 @@ export class PlotPanel {
     this.#tag.style.transform = `translate(${box.left + x + (left ? -8 : 8)}px, ${box.top + 6}px)${left ? ' translateX(-100%)' : ''}`;
   }
 
-  /** Returns where a gap lies on the page, for a card beside it. */
+  /** Returns the position of a gap on the page, for a card beside it. */
   gapPlace(gap: PlotGap): { readonly x: number; readonly y: number } {
     const box = this.#chart.box();
     const outer = this.#body.getBoundingClientRect();
@@ -247,7 +247,7 @@ export class PlotPanel {
     this.#readouts.colour(traceColours(this.#plot.traces).map((colour) => palette.traces[colour] ?? ''));
   }
 
-  /** While following, the frame says where the right edge is; else the window does, even before its frame is here. */
+  /** While following, the frame gives the right edge; otherwise the window does, even before its frame has arrived. */
   #shownNow(window: TimeWindow, edge: bigint): Shown {
     const frame = this.#frame;
     const live = frame !== null && frame.live ? frame.from + frame.column * BigInt(frame.columnCount) : edge;

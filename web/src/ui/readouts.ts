@@ -10,12 +10,12 @@ import { el, setAttribute, setText } from './dom';
 
 /** Shortest time between two writings. */
 const PERIOD_MS = 100;
-/** Values tell a thousandth of the axis apart. */
+/** Resolution of values: a thousandth of the axis. */
 const STEPS = 1000;
 /** More traces than this show no figures, only their names. */
 const MOST_FIGURES = 8;
 
-/** What the readout of one trace needs. */
+/** Input of the readout of one trace. */
 export interface Readout {
   readonly display: Display;
   readonly range: Range;
@@ -59,7 +59,7 @@ export class Readouts {
       return;
     }
     this.#writtenMs = nowMs;
-    // Where all traces share one unit, the axis says it once.
+    // If all traces share one unit, the axis shows it once.
     const units = new Set(readouts.map(({ display }) => display.unit));
     const say = { figures: this.#parts.length <= MOST_FIGURES, units: this.#parts.length === 1 || units.size > 1 };
     for (const trace of traces) {

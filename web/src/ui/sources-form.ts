@@ -42,7 +42,7 @@ function deriveForm(): HTMLElement {
     await derive({ name: name.value.trim(), expression: expression.value.trim(), inputs: parsed, unit: unit.value.trim() });
     form.reset();
     await derived.show();
-    return 'Published. It appears in the list as a stream with an account of its own.';
+    return 'Published. It appears in the list as a stream with its own account.';
   });
   return fold('Derive a stream', derived, form, note);
 }
@@ -52,7 +52,7 @@ interface Chip {
   readonly name: string;
   readonly words: string;
   readonly title: string;
-  /** Whether a page may end it. */
+  /** True if a page may end it. */
   readonly ends: boolean;
 }
 
@@ -103,7 +103,7 @@ function field(name: string, placeholder: string): HTMLInputElement {
 const submit = (words: string): HTMLButtonElement => el('button', { type: 'submit', class: 'word-button', text: words });
 const noteElement = (): HTMLElement => el('p', { class: 'form-note', role: 'status' });
 
-/** Runs `act` on submit and writes what it, or the server's refusal, says. */
+/** Runs `act` on submit and shows its result, or the server's refusal. */
 function onSubmit(form: HTMLFormElement, note: HTMLElement, act: () => Promise<string>): void {
   form.addEventListener('submit', (event) => {
     event.preventDefault();

@@ -25,7 +25,7 @@ export class Sparklines {
   #holes = '';
   #top = 0;
 
-  /** `scroller` scrolls; the canvas lies in it beside the rows. */
+  /** `scroller` scrolls; it contains the canvas beside the rows. */
   constructor(readonly scroller: HTMLElement, canvas: HTMLCanvasElement) {
     this.#canvas = canvas;
     scroller.addEventListener('scroll', () => {

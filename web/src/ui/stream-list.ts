@@ -13,9 +13,9 @@ import { byId, el, icon, setAttribute, setText } from './dom';
 import { Sparklines, type Spark } from './sparklines';
 import type { Palette } from './theme';
 
-/** Who is told. */
+/** Receiver of the events. */
 export interface StreamListListener {
-  /** Plot these traces anew, or lay them over the active plot. */
+  /** Plots these traces in a new plot, or overlays them on the active plot. */
   onPlot(traces: readonly TraceRequest[], how: 'new' | 'overlay'): void;
   onSelect(stream: string): void;
   /** Traces are dragged over the page, or were let go there. */
@@ -127,7 +127,7 @@ export class StreamList {
     if (row.kind !== 'group') {
       element.append(
         this.#rowButton(row.key, 'plus', 'Plot (Enter)', 'new'),
-        this.#rowButton(row.key, 'ladder', 'Lay over the active plot (Shift Enter)', 'overlay'),
+        this.#rowButton(row.key, 'ladder', 'Overlay on the active plot (Shift Enter)', 'overlay'),
       );
     }
     this.#listenRow(element, row.key);

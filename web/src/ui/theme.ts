@@ -7,7 +7,7 @@ import type { ChartTheme } from '../chart';
 import { TRACE_COLOURS } from '../model/colour';
 import type { Place } from '../model/stage';
 
-/** What the user chose. */
+/** Choice of the user. */
 export type ThemeChoice = 'system' | 'dark' | 'light';
 const CHOICES: readonly ThemeChoice[] = ['system', 'dark', 'light'];
 const KEY = 'tallycast-theme';

@@ -7,7 +7,7 @@ import { clock, day, type Zone } from '../model/time';
 import { SPANS, type TimeWindow } from '../model/window';
 import { byId, el, icon, iconButton, setAttribute, setText, type Icon } from './dom';
 
-/** Who is told. */
+/** Receiver of the events. */
 export interface TopBarListener {
   onSentence(): void;
   onFollow(): void;
@@ -18,7 +18,7 @@ export interface TopBarListener {
   onList(): void;
 }
 
-/** What the buttons at the right do. */
+/** Actions of the buttons at the right. */
 export type Tool = 'account' | 'share' | 'theme' | 'wall' | 'keys';
 const TOOLS: readonly (readonly [Tool, Icon, string])[] = [
   ['account', 'ladder', 'Account of the selected stream (a)'],
@@ -53,7 +53,7 @@ export class TopBar {
     byId('tools', HTMLSpanElement).append(...TOOLS.map(([tool, name, words]) => iconButton(name, words, () => listener.onTool(tool))));
   }
 
-  /** Says how the bus, or the connection to it, stands. */
+  /** Shows the state of the bus, or of the connection to it. */
   say(mood: Mood, text: string): void {
     setAttribute(this.#sentence, 'data-mood', mood);
     setText(this.#text, text);

@@ -51,7 +51,7 @@ export const CODE_UNEXPLAINED = 254;
 /** See {@link CODE_ABSENT}. */
 export const CODE_UNSETTLED = 255;
 
-/** What the server says about a trace's stream. */
+/** State of a trace's stream, from the server. */
 export type TraceState = 'ok' | 'unknown' | 'stale' | 'ended';
 const TRACE_STATES: readonly TraceState[] = ['ok', 'unknown', 'stale', 'ended'];
 
@@ -60,7 +60,7 @@ export interface Columns {
   readonly kind: 'columns';
   /** Shape: `[min, max]` of each column, one behind the other. */
   readonly pairs: Float32Array;
-  /** The view's column in which the first pair lies. */
+  /** Column of the view that has the first pair. */
   readonly first: number;
   readonly count: number;
 }
@@ -119,7 +119,7 @@ export interface ViewFrame {
   readonly sizeBytes: number;
 }
 
-/** Why a frame was refused. */
+/** Reason why a frame was refused. */
 export type Reason =
   | 'too short'
   | 'magic'
@@ -140,7 +140,7 @@ export type Reason =
   | 'stage'
   | 'trailing bytes';
 
-/** Says that a frame could not be read, and where. */
+/** Error for a malformed frame, with its position. */
 export class MalformedFrame extends Error {
   constructor(
     readonly reason: Reason,
@@ -293,7 +293,7 @@ function decodeColumns(reader: Reader, first: number, count: number, columnCount
   return { kind: 'columns', pairs, first, count };
 }
 
-/** Every trace begins at a multiple of eight bytes, so the samples can be looked at where they lie. */
+/** Every trace begins at a multiple of eight bytes, so the samples can be read in place. */
 function floats(reader: Reader, count: number): Float32Array {
   if (HOST_IS_LITTLE_ENDIAN && reader.offset % 4 === 0) {
     const seen = new Float32Array(reader.buffer, reader.offset, count);

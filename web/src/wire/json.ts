@@ -13,7 +13,7 @@ export function fields(value: unknown): Fields {
   return isFields(value) ? value : {};
 }
 
-/** Says whether `value` is a JSON object. */
+/** Returns whether `value` is a JSON object. */
 export function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

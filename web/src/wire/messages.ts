@@ -1,5 +1,5 @@
 /**
- * What the page and the server say to each other in JSON: the catalogue, accounts, gaps, notes, requests.
+ * Messages between the page and the server in JSON: the catalogue, accounts, gaps, notes, requests.
  *
  * The layout's source of truth is `docs/protocol/page.md`. Readers here take parsed JSON and return plain
  * typed values; they never throw, see `json.ts`.
@@ -9,7 +9,7 @@ import { counts, fields, flag, isFields, list, nanoseconds, number, oneOf, text,
 /** The version of the protocol this page speaks. */
 export const PAGE_PROTOCOL = 1;
 
-/** How a stream fares. */
+/** State of a stream. */
 export type Health = 'ok' | 'losing' | 'stale' | 'ended';
 const HEALTH: readonly Health[] = ['ok', 'losing', 'stale', 'ended'];
 
@@ -24,7 +24,7 @@ export interface Channel {
   readonly elements: number;
 }
 
-/** The smallest and largest value of one second, or null where there was none. */
+/** Smallest and largest value of one second, or null if there was none. */
 export type SparkBucket = readonly [number, number] | null;
 
 /** One stream of the catalogue. */
@@ -100,17 +100,17 @@ function readBucket(value: unknown): SparkBucket {
   return typeof low === 'number' && typeof high === 'number' ? [low, high] : null;
 }
 
-/** What the server says of itself. */
+/** Information about the server. */
 export interface ServerInfo {
   readonly version: string;
   readonly startedNs: bigint;
   readonly nowNs: bigint;
   readonly pageProtocol: number;
-  /** Older data come from an archive. A server that does not say has none. */
+  /** Older data come from an archive; the default is none. */
   readonly archive: boolean;
 }
 
-/** Reads the `server` object; `page_protocol` may lie beside it or in it. */
+/** Reads the `server` object; `page_protocol` may be next to it or in it. */
 export function readServer(value: unknown, beside: Fields = {}): ServerInfo {
   const from = fields(value);
   return {
@@ -137,9 +137,9 @@ export interface Account {
   readonly unsettled: number;
   readonly inFlight: number;
   readonly datagrams: DatagramRows | null;
-  /** Gaps that had to settle before their time for evidence was over, because too many waited. */
+  /** Gaps settled before their time for evidence was over, because too many were waiting. */
   readonly settledEarly: number;
-  /** Null where the server reads the stream from no socket of its own. */
+  /** Null if the server has no socket of its own for the stream. */
   readonly socket: SocketCounts | null;
   readonly gaps: readonly GapDetail[];
 }
@@ -152,7 +152,7 @@ export interface DatagramRows {
   readonly duplicates: number;
 }
 
-/** What is counted at the receiving socket, over all streams that share it. */
+/** Counts of the receiving socket, over all streams that share it. */
 export interface SocketCounts {
   readonly address: string;
   /** Datagrams that it dropped since it was opened. */
@@ -161,7 +161,7 @@ export interface SocketCounts {
   readonly unmatched: ReadonlyMap<string, number>;
   /** Reason → datagrams that were read and not used. */
   readonly unused: ReadonlyMap<string, number>;
-  /** The longest that a datagram lay in the socket before it was read. */
+  /** Longest time a datagram waited in the socket before it was read. */
   readonly longestWaitNs: number;
 }
 
@@ -222,9 +222,9 @@ export interface GapDetail {
   readonly lost: ReadonlyMap<string, number>;
   readonly unexplained: number;
   readonly unsettled: number;
-  /** Whether nobody recorded or published all the time, however many elements that were. */
+  /** True if there was no recorder or publisher the whole time, for any number of elements. */
   readonly isAbsence: boolean;
-  /** Elements of a time in which nobody recorded, or nobody published: no loss. */
+  /** Elements of a time without recorder or publisher: not lost. */
   readonly absent: number;
   readonly apportioned: boolean;
   readonly evidence: readonly string[];
@@ -249,7 +249,7 @@ export function readGapDetail(value: unknown): GapDetail {
   };
 }
 
-/** What this browser itself never got to see. */
+/** Elements never shown by this browser. */
 export interface BrowserLoss {
   readonly shownFrames: number;
   readonly droppedFrames: number;
@@ -304,7 +304,7 @@ export interface TraceRequest {
   readonly channel: string;
 }
 
-/** What a plot asks of the server. */
+/** Request of a plot to the server. */
 export interface ViewRequest {
   readonly view: number;
   readonly traces: readonly TraceRequest[];

@@ -77,7 +77,7 @@ describe('details of gaps', () => {
     expect(gapOfDetail('a', readGapDetail({ unsettled: 4 })).code).toBe(255);
     const absent = gapOfDetail('a', readGapDetail({ samples: 4, reader_absent: 4, from_ns: 1, to_ns: 3 }));
     expect([absent.code, absent.lostElements]).toEqual([253, 4]);
-    expect(gapSentence(absent).replaceAll('\u202f', ' ')).toBe('4 samples missing: nobody recorded or published, 2 ns');
+    expect(gapSentence(absent).replaceAll('\u202f', ' ')).toBe('4 samples missing: no recorder or publisher, 2 ns');
     expect(gapOfDetail('a', readGapDetail({ kind: 'publisher_absent', reader_absent: 0 })).code, 'of unknown extent').toBe(253);
   });
 

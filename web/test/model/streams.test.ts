@@ -56,7 +56,7 @@ describe('the list', () => {
 describe('the sentence of the top bar', () => {
   const nobody = (): null => null;
   test.each<[string, readonly Stream[], string]>([
-    ['quiet', [], 'No streams heard yet'],
+    ['quiet', [], 'No streams yet'],
     ['good', [stream('a'), stream('b', { samples_per_s: 1_239_000 })], '2 streams · 1.24 M samples/s · 0 missing in the last hour'],
     ['warn', [stream('a'), stream('b', { health: 'stale', samples_per_s: 0 })], '2 streams · 1.00 k samples/s · 0 missing in the last hour · 1 silent'],
     ['good', [stream('a', { lost_last_hour_elements: 12, elements_per_sample: 3 })], '1 stream · 1.00 k samples/s · 4 missing in the last hour'],
@@ -127,8 +127,8 @@ describe('what the page says of itself', () => {
     expect(connectionSentence(standing)).toBeNull();
     const said = (lostForMs: number, retryInMs: number): string | undefined =>
       connectionSentence({ ...standing, connection: 'waiting', lostForMs, retryInMs })?.text.replaceAll('\u202f', ' ');
-    expect(said(3_400, 1_200)).toBe('No connection for 3 s · what you see is old · trying again in 2 s');
-    expect(said(999, 999)).toBe('No connection · what you see is old · trying again now');
+    expect(said(3_400, 1_200)).toBe('No connection for 3 s · the data shown are old · trying again in 2 s');
+    expect(said(999, 999)).toBe('No connection · the data shown are old · trying again now');
   });
 });
 

@@ -68,7 +68,7 @@ describe('a monitor server', () => {
     await until('the reason', async () => (await form.locator('.form-note').innerText()).includes('a = lab/probe:current'));
     await fill('a = stream', 'a = test/sine:ch0, b = test/sine:ch1');
     await form.locator('button[type=submit]').click();
-    await until('the answer', async () => (await form.locator('.form-note').innerText()).includes('account of its own'));
+    await until('the answer', async () => (await form.locator('.form-note').innerText()).includes('its own account'));
     await until('the stream in the list', async () => (await row(page, 'sum').count()) === 1);
     await choose(page, 'sum', 'Enter');
     await drawn(page);

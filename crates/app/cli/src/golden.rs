@@ -1,13 +1,14 @@
-//! Golden files of the command line: the help of every verb, and every name that it takes.
+//! Golden files of the command line: the help of every verb, and every name that it accepts.
 //!
-//! The help is in `tests/golden/help`, one file a verb. `tests/golden/names.snap` lists verbs, options, values and their aliases, the hidden ones too:
-//! a name that people have in scripts does not disappear unseen. `INSTA_UPDATE=always` writes both anew.
+//! The help is in `tests/golden/help`, one file per verb. `tests/golden/names.snap` lists verbs, options, values and
+//! their aliases, the hidden ones too, so that no name used in scripts disappears unnoticed. `INSTA_UPDATE=always`
+//! rewrites both.
 
 use clap::{Arg, Command, CommandFactory};
 
 use crate::Cli;
 
-/// What the help is wrapped to.
+/// Line width of the help.
 const WIDTH: usize = 100;
 
 fn settings(folder: &str) -> insta::Settings {
@@ -39,7 +40,7 @@ fn all_verbs() -> Vec<(String, Command)> {
     found
 }
 
-/// Returns the names of an option: `-b --bitrate`, `(--old)` for a hidden one, and the values that it takes.
+/// Returns the names of an option: `-b --bitrate`, `(--old)` for a hidden one, and its values.
 fn names(argument: &Arg) -> String {
     let mut names: Vec<String> = argument.get_short().into_iter().map(|it| format!("-{it}")).collect();
     names.extend(argument.get_long().map(|it| format!("--{it}")));

@@ -43,14 +43,14 @@ Examples:
 Exit codes: 0 success, 1 problems found, 2 could not run.
 Environment: TALLYCAST_BUS, TALLYCAST_CONFIG, TALLYCAST_LOG (such as `debug`), NO_COLOR.";
 
-/// How a verb ended.
+/// Outcome of a verb.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     /// Nothing to complain about.
     Fine,
-    /// It ran, and found something: an account that is not in order, a wrong configuration.
+    /// It ran, and found something: a wrong account, a wrong configuration.
     Found,
-    /// It ran, and found what will go wrong; only audits tell that apart, by the exit code of checks: 0, 1, 2.
+    /// It ran, and found a future failure; only audits distinguish this, by the exit codes of checks: 0, 1, 2.
     Failing,
 }
 
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::Found) => ExitCode::from(1),
         Ok(Outcome::Failing) => ExitCode::from(2),
-        // Whoever reads our output has left, as `head` does: that is no failure of ours.
+        // The reader of the output has closed it, as `head` does: that is not a failure.
         Err(error) if messages::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             print_error(&error);

@@ -1,23 +1,23 @@
-//! What people read on standard error, and the one way to print a line of JSON.
+//! Messages on standard error, and the one function that prints a line of JSON.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use serde_json::Value;
 use tracing_subscriber::EnvFilter;
 
-/// Prints a line on standard error; in this program it stands in the place of the standard library's.
+/// Prints a line on standard error; replaces the standard library's macro in this program.
 ///
-/// That one panics when nobody reads standard error any more, which is no reason to leave samples unsent.
+/// The original panics when standard error is closed, which must not keep samples from being sent.
 macro_rules! eprintln {
     ($($word:tt)*) => {
         $crate::messages::say(format_args!($($word)*))
     };
 }
 
-/// What decides how much is said: `error`, `warn`, `info`, `debug`, or filters by module.
+/// Variable for the log level: `error`, `warn`, `info`, `debug`, or filters by module.
 const LOG_VARIABLE: &str = "TALLYCAST_LOG";
 
-/// Sends warnings and what else was asked for to standard error.
+/// Sends warnings and other requested messages to standard error.
 pub(crate) fn init_tracing() {
     let wanted = std::env::var(LOG_VARIABLE).ok().filter(|text| !text.is_empty());
     let filter = EnvFilter::try_new(wanted.as_deref().unwrap_or("warn")).unwrap_or_else(|error| {
@@ -29,48 +29,48 @@ pub(crate) fn init_tracing() {
         .with_writer(std::io::stderr)
         .with_ansi(in_colour(&std::io::stderr()))
         .with_target(false)
-        // What cannot be said cannot be complained of on the same standard error.
+        // Errors of writing to standard error cannot be reported on it.
         .log_internal_errors(false)
         .without_time()
         .init();
 }
 
-/// Tells whether a stream of output may be coloured.
+/// Returns whether an output may be coloured.
 pub(crate) fn in_colour(output: &impl IsTerminal) -> bool {
     output.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Prints a line on standard error, if somebody reads it.
+/// Prints a line on standard error, unless that is closed.
 pub(crate) fn say(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Prints what went wrong; what follows the first line says how to repair it.
+/// Prints an error; the lines after the first are the remedy.
 pub(crate) fn print_error(error: &anyhow::Error) {
     eprintln!("error: {}", chain(error));
 }
 
-/// Tells whether an error is only that nobody reads our output any more.
+/// Returns whether an error is only that the reader of the output has closed it.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
     io.is_some_and(|io| io.kind() == ErrorKind::BrokenPipe)
 }
 
-/// Prints one object as one line, at once: readers of a pipe wait for it.
+/// Prints one object as one line, and flushes it: readers of a pipe wait for it.
 pub(crate) fn print_line(value: &Value) -> std::io::Result<()> {
     let mut output = std::io::stdout().lock();
     writeln!(output, "{value}")?;
     output.flush()
 }
 
-/// Prints a text for people, which brings its own ends of lines.
+/// Prints a text for users, which includes its line ends.
 pub(crate) fn print_text(text: &impl std::fmt::Display) -> std::io::Result<()> {
     let mut output = std::io::stdout().lock();
     write!(output, "{text}")?;
     output.flush()
 }
 
-/// Joins an error and its causes, leaving out causes that the error's own words already hold.
+/// Joins an error and its causes, without causes that the error's own text already contains.
 fn chain(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |mut text, cause| {
         let cause = cause.to_string();

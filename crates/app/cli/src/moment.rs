@@ -1,5 +1,4 @@
-//! Moments as people write and read them: `2026-11-21T20:15:00.5Z`, nanoseconds since 1970, or relative to a
-//! recording.
+//! Times on the command line: `2026-11-21T20:15:00.5Z`, nanoseconds since 1970, or relative to a recording.
 //!
 //! Days are counted in the proleptic Gregorian calendar by eras of 400 years, after H. Hinnant, "chrono-Compatible
 //! Low-Level Date Algorithms".
@@ -17,13 +16,13 @@ const DAY_SECONDS: i64 = 86_400;
 pub(crate) enum Moment {
     /// In UTC.
     At(WallTime),
-    /// So many nanoseconds after the recording begins: `+10s`.
+    /// Offset in nanoseconds after the start of the recording: `+10s`.
     AfterStart(i64),
-    /// So many nanoseconds before it ends: `-30s`.
+    /// Offset in nanoseconds before its end: `-30s`.
     BeforeEnd(i64),
 }
 
-/// Says that a text is no moment.
+/// Error for an invalid time.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "invalid time `{0}`: write 2026-11-21T20:15:00Z, nanoseconds since 1970, +10s after the start or -30s before the end"
@@ -92,7 +91,7 @@ fn utc(text: &str) -> Option<i64> {
 
 /// Counts the days from 1 January 1970 to a date.
 const fn days_of(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March, so that the leap day is the last of its year.
+    // Years begin in March here, so that the leap day is the last of its year.
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;

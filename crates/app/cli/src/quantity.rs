@@ -1,4 +1,4 @@
-//! Lists and ranges of quantities as arguments of the command; what one quantity is, `units::text` says.
+//! Lists and ranges of quantities as arguments of the command; single quantities are in `units::text`.
 
 use std::fmt;
 use std::str::FromStr;

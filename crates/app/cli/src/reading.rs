@@ -1,4 +1,4 @@
-//! When a reader of streams has read enough: at the wish to end, or once every stream has ended.
+//! End condition of a reader: on request, or once every stream has ended.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use tallycast::Subscriber;
 
 use crate::stop::{Deadline, Stop};
 
-/// How long a reader that is asked to end goes on, so that accounts can close first.
+/// Time that a reader continues after the request to end, so that accounts can close.
 #[derive(Debug)]
 pub(crate) struct Patience {
     stop: Stop,
     patience: Duration,
     until_end: bool,
-    /// Set once the end is wished for.
+    /// Set once the end is requested.
     deadline: Option<Deadline>,
 }
 
 impl Patience {
-    /// Ends at the wish, `patience` after it while streams are open; with `until_end` also once all streams have come to
-    /// their end.
+    /// Ends on request, at the latest after `patience` while streams are open; with `until_end` also once all streams
+    /// have ended.
     pub(crate) const fn new(stop: Stop, patience: Duration, until_end: bool) -> Self {
         Self { stop, patience, until_end, deadline: None }
     }
 
-    /// Tells whether the reader has read enough.
+    /// Returns whether the reader is finished.
     pub(crate) fn is_over(&mut self, subscriber: &mut Subscriber) -> bool {
         self.is_over_by_wish(subscriber.has_open_accounts()) || self.until_end && subscriber.has_reached_end()
     }
@@ -48,7 +48,7 @@ mod tests {
         let mut patient = Patience::new(stop.clone(), Duration::from_secs(600), false);
         let mut impatient = Patience::new(stop.clone(), Duration::ZERO, false);
         assert!(!patient.is_over_by_wish(true));
-        assert!(!impatient.is_over_by_wish(false), "nobody has asked it to end");
+        assert!(!impatient.is_over_by_wish(false), "no end was requested");
         stop.want();
         assert!(!patient.is_over_by_wish(true));
         assert!(impatient.is_over_by_wish(true));

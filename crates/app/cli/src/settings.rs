@@ -1,4 +1,4 @@
-//! Where settings come from: flags over environment over file over defaults, and which of them it was.
+//! Sources of settings: flags take precedence over environment, file and defaults, and the origin is kept.
 //!
 //! Every key is described once, in [`KEYS`]; `config show` and `config check` print and check by it.
 
@@ -18,7 +18,7 @@ use toml::{Table, Value};
 /// The environment variable that names the file of settings.
 const CONFIG_VARIABLE: &str = "TALLYCAST_CONFIG";
 
-/// Flags of every verb that decide where settings come from.
+/// Flags of every verb that select the sources of settings.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Sources {
     /// Network settings: udp://GROUPS:PORT?iface=eth1&ttl=1&shm=on, or shm://NAME within this host [env: TALLYCAST_BUS]
@@ -32,7 +32,7 @@ pub(crate) struct Sources {
     config: Option<PathBuf>,
 }
 
-/// Where a setting came from.
+/// Origin of a setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     Flag(&'static str),
@@ -49,11 +49,11 @@ pub(crate) struct Key {
     pub(crate) flag: Option<&'static str>,
     /// The environment variable over it.
     pub(crate) variable: Option<&'static str>,
-    /// What it is, in one line.
+    /// Description in one line.
     pub(crate) about: &'static str,
-    /// Its value where nobody says anything, as TOML.
+    /// Default value, as TOML.
     default: &'static str,
-    /// Says what is wrong with a value.
+    /// Check of a value.
     check: fn(&Value) -> anyhow::Result<()>,
 }
 
@@ -163,7 +163,7 @@ impl Sources {
 }
 
 impl Settings {
-    /// Returns a key's value and where it came from.
+    /// Returns a key's value and its origin.
     ///
     /// # Panics
     /// If there is no such key: keys are written in this program only.
@@ -236,7 +236,7 @@ pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("`{text}` is not an IP address with a port\n{wanted}"))
 }
 
-/// Writes a bus without what is as it is on every bus unless somebody says otherwise.
+/// Writes a bus without the options that have their defaults.
 pub(crate) fn brief(bus: &Bus) -> String {
     let (text, usual) = (bus.to_string(), Bus::default().to_string());
     let options =
@@ -264,8 +264,8 @@ fn read_opened(mut file: File, path: &Path) -> anyhow::Result<Table> {
     Ok(table)
 }
 
-/// Opens a file that nobody named. Root reads only what it may trust: settings name programs that are started, and `sudo` may
-/// keep the `HOME` of its caller. What is checked is what is read, whatever has the name by then.
+/// Opens a file at a default path. Root reads only trusted files: settings name programs that are started, and `sudo`
+/// may keep the `HOME` of its caller. The opened file itself is checked, whatever has its name by then.
 fn open_default(path: &Path) -> anyhow::Result<File> {
     if sys::process::user() != 0 {
         return File::open(path).with_context(|| format!("cannot read {}", path.display()));

@@ -1,11 +1,11 @@
-//! One line on a terminal that says how long work goes on; silent where nobody watches.
+//! One line on a terminal with the elapsed time; silent without a terminal.
 //!
-//! What else is said on standard error goes through [`StatusLine::say`] while the line stands.
+//! Other text on standard error goes through [`StatusLine::say`] while the line is shown.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// How often the line is written anew.
+/// Interval at which the line is rewritten.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Back to the first column, and everything behind it cleared.
 const CLEAR: &str = "\r\x1b[K";
@@ -19,13 +19,13 @@ pub(crate) struct StatusLine {
 }
 
 impl StatusLine {
-    /// Begins a line on standard error; a `quiet` one is never seen.
+    /// Begins a line on standard error; a `quiet` one is not shown.
     pub(crate) fn new(quiet: bool) -> Self {
         let watched = !quiet && std::io::stderr().is_terminal();
         Self { watched, due: Instant::now() + INTERVAL, shown: false }
     }
 
-    /// Shows a text if it is time; makes it only then.
+    /// Shows a text if an update is due; makes it only then.
     pub(crate) fn show(&mut self, text: impl FnOnce() -> String) {
         if !self.watched || Instant::now() < self.due {
             return;
@@ -36,14 +36,14 @@ impl StatusLine {
         drop(write!(std::io::stderr(), "{CLEAR}{}", text()));
     }
 
-    /// Makes way for whoever writes a line of his own.
+    /// Removes the line, so that other text can be written.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
             drop(write!(std::io::stderr(), "{CLEAR}"));
         }
     }
 
-    /// Says a line that stays.
+    /// Writes a permanent line.
     pub(crate) fn say(&mut self, text: &str) {
         self.clear();
         eprintln!("{text}");
@@ -56,7 +56,7 @@ impl Drop for StatusLine {
     }
 }
 
-/// Writes a size as people read it: `12.3 MB`.
+/// Formats a size: `12.3 MB`.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub(crate) fn size_text(bytes: u64) -> String {
     let units = ["B", "kB", "MB", "GB", "TB"];

@@ -1,8 +1,7 @@
-//! The wish to end: Ctrl-C, SIGTERM, or a parent that is gone.
+//! The request to end: Ctrl-C, SIGTERM, or a parent that is gone.
 //!
-//! The first signal asks for an orderly end, in which accounts are still printed; the second ends at once.
-//! A child of ours also ends when its standard input closes, which the system does whatever way the parent
-//! died.
+//! The first signal asks for an orderly end, in which accounts are still printed; the second ends at once. A child
+//! process of this program also ends when its standard input closes, which the system does however the parent died.
 
 use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -13,10 +12,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use units::text;
 
-/// What a shell reports for a process ended by SIGINT.
+/// Exit code that a shell reports for a process ended by SIGINT.
 const ENDED_BY_SIGNAL: i32 = 130;
 
-/// How a reader among the processes of `demo` is ended; hidden from people.
+/// End of a reader among the processes of `demo`; a hidden option.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct AsChild {
     /// End when standard input ends
@@ -28,7 +27,7 @@ pub(crate) struct AsChild {
 }
 
 impl AsChild {
-    /// Begins to listen for signals, and to the parent where there is one.
+    /// Begins to listen for signals, and to the parent if there is one.
     pub(crate) fn stop(self) -> std::io::Result<Stop> {
         let stop = Stop::on_signals()?;
         if self.with_parent {
@@ -38,7 +37,7 @@ impl AsChild {
     }
 }
 
-/// The wish to end, shared by all who wait for something.
+/// The request to end, shared by everything that waits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop {
     inner: Arc<(Mutex<bool>, Condvar)>,
@@ -61,7 +60,7 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Also ends when standard input does: the other end of it is held by the parent.
+    /// Also ends when standard input closes: its other end is held by the parent.
     pub(crate) fn with_parent(&self) -> std::io::Result<()> {
         let wish = self.clone();
         std::thread::Builder::new().name("parent".to_owned()).spawn(move || {
@@ -78,12 +77,12 @@ impl Stop {
         self.inner.1.notify_all();
     }
 
-    /// Tells whether the end is wished for.
+    /// Returns whether the end is requested.
     pub(crate) fn is_wanted(&self) -> bool {
         *self.inner.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the wish, at most this long; tells whether it is there.
+    /// Waits for the request, at most this long; returns whether it was made.
     pub(crate) fn wait(&self, at_most: Duration) -> bool {
         let wanted = self.inner.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.inner.1.wait_timeout_while(wanted, at_most, |wanted| !*wanted);
@@ -91,7 +90,7 @@ impl Stop {
     }
 }
 
-/// A moment after which something ends by itself, if there is one.
+/// Time at which something ends, if limited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Option<Instant>);
 
@@ -101,12 +100,12 @@ impl Deadline {
         Self(duration.and_then(|duration| Instant::now().checked_add(duration)))
     }
 
-    /// Returns what is left, at most `most`; zero once it is over.
+    /// Returns the remaining time, at most `most`; zero once it has passed.
     pub(crate) fn left(self, most: Duration) -> Duration {
         self.0.map_or(most, |end| end.saturating_duration_since(Instant::now()).min(most))
     }
 
-    /// Tells whether it is over.
+    /// Returns whether the time has passed.
     pub(crate) fn is_over(self) -> bool {
         self.left(Duration::MAX).is_zero()
     }

@@ -85,7 +85,7 @@ pub(crate) enum Verb {
     /// Measure throughput, latency and CPU cost, with repeats, spread and the state of the host
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::Arguments),
-    /// Find out where datagrams die on this host, and what helps
+    /// Find where datagrams are lost on this host, and fix it
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Arguments),
     /// Compare congestion controls in the virtual network: seeded, packet by packet

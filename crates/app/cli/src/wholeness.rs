@@ -1,4 +1,4 @@
-//! Which samples of a recorded block are whole, and which lack elements.
+//! Complete samples of a recorded block, and those with missing elements.
 //!
 //! A sample that was recorded in part is published again as one that is missing: the elements it lacks must not be
 //! made up.

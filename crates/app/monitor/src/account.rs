@@ -10,11 +10,11 @@ use crate::history::{History, StreamSlot};
 use crate::inherited::Inputs;
 use crate::memory::StreamMemory;
 
-/// Gaps listed with an account; `GET /api/gaps` gives all that are known.
+/// Maximum number of gaps listed with an account; `GET /api/gaps` has all that are known.
 const LISTED_GAPS: usize = 256;
 
-/// Returns a stream's account as `docs/formats/account.md` has it, with a ladder of all stages, and beside it
-/// what viewers were never shown.
+/// Returns a stream's account in the form of `docs/formats/account.md`, with all stages in order, plus the elements
+/// never shown to viewers.
 pub(crate) fn account_of(slot: &StreamSlot, history: &History) -> Value {
     let memory = slot.memory();
     let mut json = account_json(&present(&memory));
@@ -30,7 +30,7 @@ pub(crate) fn account_of(slot: &StreamSlot, history: &History) -> Value {
     json
 }
 
-/// Returns the account without its gaps, which live memory knows with their times.
+/// Returns the account without its gaps, which live memory has with their times.
 fn present(memory: &StreamMemory) -> StreamAccount {
     let info = &memory.info;
     let empty = || StreamAccount {

@@ -1,4 +1,4 @@
-//! The archive as what lies behind live memory.
+//! The archive as the history behind live memory.
 
 mod holes;
 
@@ -18,20 +18,20 @@ use crate::gap_map::KnownGap;
 use crate::memory::{element_of, unit_of};
 use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
 
-/// How old the list of what is recorded may be; reading it costs a look at every segment's index.
+/// Maximum age of the list of recordings; reading it costs access to every segment's index.
 const LIST_AGE: Duration = Duration::from_secs(2);
 /// The most samples read for one picture: a second or two of work. More is for `tallycast query`.
 const MAX_SAMPLES: u64 = 50_000_000;
-/// The most files and folders of which it is said that they are damaged.
+/// Maximum number of files and folders reported as damaged.
 const MAX_SAID: usize = 1_024;
 /// A sample this many periods behind the one before it is not joined with it.
 const BREAK_PERIODS: u64 = 2;
 
-/// Reads an archive's folder, also while a recorder writes it, also if it comes to be only later.
+/// Reads an archive's folder, also while a recorder writes it, and also if it is created later.
 pub(crate) struct ArchivedHistory {
     root: PathBuf,
     list: Mutex<Option<(Instant, Arc<Listed>)>>,
-    /// What was said to be damaged, each once.
+    /// Damage already reported, each once.
     said: Mutex<BTreeSet<String>>,
 }
 
@@ -42,7 +42,7 @@ struct Listed {
 }
 
 impl Listed {
-    /// Returns the recordings of a stream, run by run, and what of it cannot be read.
+    /// Returns the recordings of a stream, run by run, and its unreadable parts.
     fn of(&self, stream: &StreamName) -> (Vec<&StreamEntry>, Vec<&Unreadable>) {
         let unreadable = self.unreadable.iter().filter(|(run, it)| it.is_of(run, stream)).map(|(_, it)| it);
         (self.streams.iter().filter(|it| *it.name == *stream).collect(), unreadable.collect())
@@ -142,7 +142,7 @@ impl HistoryStore for ArchivedHistory {
                 excerpt.read(&mut holes, &mut |_| {}).map_err(failure)?;
                 continue;
             }
-            // Reading so much would take minutes: what the gap maps say.
+            // Reading this many samples would take minutes: use the gap maps.
             for recording in &entry.epochs {
                 holes.records(recording);
                 holes.untold(recording);
@@ -183,7 +183,7 @@ impl Excerpt<'_> {
     }
 }
 
-/// Returns about how many stored samples lie in the span asked for.
+/// Returns the approximate number of stored samples in the requested span.
 fn samples_within(entry: &StreamEntry, range: &Range<WallTime>) -> u64 {
     let within = entry.epochs.iter().map(|recording| {
         let overlap = recording.t1.min(range.end).nanos_since(recording.t0.max(range.start));
@@ -193,13 +193,13 @@ fn samples_within(entry: &StreamEntry, range: &Range<WallTime>) -> u64 {
     within.sum()
 }
 
-/// A span as it is put together from pieces.
+/// A span assembled from pieces.
 struct Reading<'a> {
     asked: &'a StoredRequest<'a>,
     with_points: bool,
     columns: Vec<sample::Column>,
     points: Vec<Point>,
-    /// When the sample behind the last one is due.
+    /// Time at which the sample behind the last one is due.
     due: Option<WallTime>,
 }
 

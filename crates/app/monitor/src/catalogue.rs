@@ -1,6 +1,6 @@
-//! The list of streams as pages and programs get it.
+//! The list of streams for pages and programs.
 //!
-//! All viewers share one list, made at most twice a second however many they are. Start with
+//! All viewers share one list, made at most twice a second for any number of them. Start with
 //! [`Catalogue::streams`].
 
 use std::collections::BTreeMap;
@@ -16,11 +16,11 @@ use crate::history::{History, StreamSlot};
 use crate::memory::StreamMemory;
 use crate::shared::Shared;
 
-/// How old the shared list may be.
+/// Maximum age of the shared list.
 const LIST_AGE: Duration = Duration::from_millis(450);
 const SECOND_NS: u64 = 1_000_000_000;
 const SPARK_SECONDS: u32 = 60;
-/// The labels of which a derived stream bears one: how it was computed.
+/// Labels that mark a derived stream and its computation.
 const DERIVED_LABELS: [&str; 2] = ["expression", "operator"];
 
 /// The shared list.
@@ -46,7 +46,7 @@ impl Catalogue {
     }
 }
 
-/// What the server says of itself.
+/// Information about the server.
 #[derive(Serialize)]
 pub(crate) struct ServerInfo {
     version: &'static str,

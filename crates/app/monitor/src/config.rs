@@ -1,4 +1,4 @@
-//! What a monitor is started with, and what can keep it from starting.
+//! Configuration of a monitor, and errors of its start.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,30 +14,30 @@ use crate::derived::{DerivedError, DerivedStream};
 use crate::operators::{DEFAULT_PYTHON, OperatorConfig, OperatorError};
 use crate::stored::HistoryStore;
 
-/// Where a monitor listens unless told otherwise: on this machine only.
+/// Default listening address of a monitor: this machine only.
 pub const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_MONITOR_PORT);
 const DEFAULT_MONITOR_PORT: u16 = 7480;
-/// The name of the monitor's account unless told otherwise.
+/// Default name of the monitor's account.
 const DEFAULT_READER: &str = "monitor";
 
-/// The most pages at one time: a control room and everybody at home.
+/// Maximum number of pages at one time: a control room and remote participants.
 pub const MAX_PAGES: usize = 256;
-/// The most pages of one address unless told otherwise: a laboratory behind one address opens dozens, and three more have room.
+/// Default maximum of pages per address: a laboratory behind one address opens dozens, and three more have room.
 pub const DEFAULT_PAGES_PER_ADDRESS: usize = MAX_PAGES / 4;
-/// How long a connection may ask for nothing, take nothing, or answer no ping: what `docs/protocol/page.md` promises.
+/// Maximum time a connection may be idle, accept no data, or answer no ping, as documented in `docs/protocol/page.md`.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a monitor is started with.
+/// Configuration of a monitor.
 #[derive(Clone)]
 pub struct MonitorConfig {
     /// The bus it reads, and publishes derived streams on.
     pub node: Node,
-    /// Where it listens; port 0 takes a free one.
+    /// Listening address; port 0 takes a free one.
     pub listen: SocketAddr,
     /// The name of its account.
     pub reader: String,
-    /// The streams it joins at once; more may be joined while it runs.
+    /// Streams it joins at the start; more may be joined while it runs.
     pub patterns: Vec<StreamPattern>,
     /// The streams it derives from the start.
     pub derived: Vec<DerivedStream>,
@@ -45,15 +45,15 @@ pub struct MonitorConfig {
     pub operators: Vec<OperatorConfig>,
     /// The interpreter that runs them.
     pub python: String,
-    /// What lies behind live memory.
+    /// Store behind live memory.
     pub history: Option<Arc<dyn HistoryStore>>,
-    /// How loss is planted in the publishers, for demonstrations.
+    /// Control for losses injected in the publishers, for demonstrations.
     pub inject: Option<Arc<dyn InjectControl>>,
-    /// Names under which pages may ask, beside the address bound, `localhost` and the host's own name.
+    /// Accepted `Host` names, in addition to the bound address, `localhost` and the host's own name.
     pub allowed_hosts: Vec<String>,
     /// The most pages of one address, 1 to [`MAX_PAGES`]; its share of the connections is the same.
     pub pages_per_address: usize,
-    /// How long a connection may ask for nothing, take nothing of what it is sent, or answer no ping.
+    /// Maximum time a connection may be idle, accept no data, or answer no ping.
     pub patience: Duration,
 }
 
@@ -77,7 +77,7 @@ impl MonitorConfig {
         }
     }
 
-    /// Shows what the archive in `root` holds behind live memory; it may come to be later.
+    /// Shows the archive in `root` behind live memory; it may be created later.
     #[must_use]
     pub fn archive(mut self, root: impl Into<PathBuf>) -> Self {
         self.history = Some(Arc::new(ArchivedHistory::new(root.into())));
@@ -85,19 +85,19 @@ impl MonitorConfig {
     }
 }
 
-/// A hand on the publishers' injected loss: what the page's switch moves.
+/// Control of the publishers' injected loss: the page's switch.
 pub trait InjectControl: Send + Sync {
     /// Withholds datagrams with this probability from now on.
     ///
     /// # Errors
-    /// What kept the publishers from hearing it, for people.
+    /// Message for the user: why the publishers were not reached.
     fn set(&self, probability: f64) -> Result<(), String>;
 
     /// Returns the probability that was set last.
     fn get(&self) -> f64;
 }
 
-/// Says why a monitor cannot start.
+/// Reason why a monitor cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MonitorError {
@@ -112,7 +112,7 @@ pub enum MonitorError {
     Listen {
         /// As configured.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         cause: io::Error,
     },
@@ -124,7 +124,7 @@ pub enum MonitorError {
     Derived {
         /// Its name.
         name: String,
-        /// Why.
+        /// Cause.
         #[source]
         cause: DerivedError,
     },
@@ -133,7 +133,7 @@ pub enum MonitorError {
     Operator {
         /// Its name.
         name: String,
-        /// Why.
+        /// Cause.
         #[source]
         cause: OperatorError,
     },

@@ -1,9 +1,9 @@
-//! Limits of connections: how many, how many from one address, and for how long, so that neighbours that are hostile or
-//! broken take neither the server's slots nor the descriptors that streams need.
+//! Limits of connections: their number, the number per address, and their duration, so that hostile or broken clients
+//! use up neither the server's slots nor the descriptors that streams need.
 //!
-//! A connection has a [`Slot`] from when it is taken until it is closed, and the slot knows what it is doing: waiting for a
-//! request, being served, or live as a page. Waiting, and not taking what is sent, have a bound; a connection that waits gives its
-//! slot to a newcomer where slots are short. [`Liveness`] is the same for pages. Start with [`Gate`].
+//! A connection has a [`Slot`] from its acceptance to its end, and the slot knows its activity: waiting for a
+//! request, being served, or live as a page. Waiting, and refusing data, are limited in time; a waiting connection
+//! loses its slot to a new one if slots are short. [`Liveness`] is the counterpart for pages. Start with [`Gate`].
 
 mod conduct;
 mod gate;

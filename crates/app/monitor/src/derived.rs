@@ -1,8 +1,7 @@
-//! Derived streams: computed from what the intake hears and published again, each with its own account.
+//! Derived streams: computed from the intake's streams and published, each with its own account.
 //!
-//! Runs on the intake's thread. A derived stream goes the whole way over the bus, so that any reader can have
-//! it, this monitor among them; holes of its inputs are its own holes of stage `source`.
-//! Start with [`Derivations`].
+//! Runs on the intake's thread. A derived stream is published on the bus, so that any reader can have it, this monitor
+//! among them; holes of its inputs are its own holes of stage `source`. Start with [`Derivations`].
 
 use std::collections::BTreeMap;
 
@@ -16,29 +15,29 @@ use units::WallTime;
 /// The most derived streams of one monitor.
 pub(crate) const MAX_DERIVED: usize = 64;
 
-/// A stream to be derived, as the API and the configuration file describe it.
+/// Description of a derived stream, in the API and the configuration file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DerivedStream {
     /// Its name.
     pub name: String,
-    /// How its samples follow from the inputs: `a - b`.
+    /// Expression that computes its samples from the inputs: `a - b`.
     pub expression: String,
     /// Variable to `stream:channel`.
     pub inputs: BTreeMap<String, String>,
     /// The unit of the result.
     #[serde(default)]
     pub unit: String,
-    /// The variable whose samples give the grid; the first in the order of the names otherwise.
+    /// Variable whose samples give the grid; by default the first in alphabetical order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grid: Option<String>,
 }
 
-/// Says why a stream cannot be derived.
+/// Reason why a stream cannot be derived.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DerivedError {
-    /// A name that is none.
+    /// An invalid name.
     #[error(transparent)]
     Name(#[from] SchemaError),
     /// An input that names no channel.
@@ -66,12 +65,12 @@ pub(crate) struct DerivedStatus {
     /// Samples so far, those in inherited holes included.
     pub(crate) offered_samples: u64,
     pub(crate) source_samples: u64,
-    /// Why it does not go on, if so.
+    /// Reason why it does not continue, if any.
     pub(crate) error: Option<String>,
 }
 
 impl DerivedStream {
-    /// Checks what can be said before any input is there: names, expression, variables.
+    /// Checks everything that is known before any input arrives: names, expression, variables.
     ///
     /// # Errors
     /// [`DerivedError`], as when it is added to a monitor.
@@ -109,7 +108,7 @@ struct Running {
     derivation: Derivation,
     publisher: Option<Publisher>,
     error: Option<String>,
-    /// How far each input's newest sample was behind the clock when it came.
+    /// Delay of each input's newest sample relative to the clock when it arrived.
     lags_ns: Vec<Option<i64>>,
 }
 
@@ -140,7 +139,7 @@ impl Derivations {
         Ok(patterns)
     }
 
-    /// Ends a derived stream; returns what need not be joined for it any longer.
+    /// Ends a derived stream; returns the patterns that no longer need to be joined for it.
     pub(crate) fn remove(&mut self, name: &str) -> Option<Vec<StreamPattern>> {
         let place = self.running.iter().position(|running| running.stream.name == name)?;
         Some(self.running.remove(place).patterns())
@@ -166,10 +165,10 @@ impl Derivations {
         self.publish();
     }
 
-    /// Learns that time has passed: what waits for an input for too long is given up.
+    /// Advances the time, and gives up on inputs that are too late.
     pub(crate) fn advance(&mut self, now: WallTime) {
         for running in &mut self.running {
-            // Recorded data keep their own time, which passes as fast.
+            // Recorded data keep their own time, which passes at the same rate.
             let lag = running.lags_ns.iter().flatten().min();
             if let Some(lag) = lag {
                 running.derivation.advance(now.offset(lag.saturating_neg()));
@@ -191,9 +190,10 @@ impl Derivations {
         self.running.iter().map(status).collect()
     }
 
-    /// Ends, with their final tallies, the published streams none of whose inputs is open any longer.
+    /// Ends, with their final tallies, the published streams of which no input is open any longer.
     ///
-    /// One that is derived from another waits for that one's end to be heard, so that nothing of it is missed.
+    /// A stream derived from another derived stream waits until that one's end has arrived, so that no sample is
+    /// missed.
     pub(crate) fn finish(&mut self, is_open: impl Fn(&StreamName) -> bool) {
         let node = &self.node;
         self.running.retain_mut(|running| {
@@ -237,7 +237,7 @@ impl Derivations {
 }
 
 impl Running {
-    /// Returns the patterns of what it reads, and of what it makes.
+    /// Returns the patterns of its inputs and of its output.
     fn patterns(&self) -> Vec<StreamPattern> {
         let names = self.config.inputs.iter().map(|input| &input.stream).chain([&self.config.name]);
         names.map(|name| name.as_str().parse().expect("every name is a pattern")).collect()
@@ -247,7 +247,7 @@ impl Running {
         match self.derivation.handle(input, what) {
             Ok(()) => {}
             Err(InputError::SchemaChanged { .. }) => {
-                // Another rate makes another stream: it begins anew, with another epoch.
+                // Another rate makes another stream: it restarts with another epoch.
                 self.derivation = Derivation::new(self.config.clone()).expect("it was made of this before");
                 self.publisher = None;
                 self.error = self.derivation.handle(input, what).err().map(|error| error.to_string());
@@ -256,7 +256,7 @@ impl Running {
         }
     }
 
-    /// Gives up what has not come and publishes what can still be decided; the stream ends when this is dropped.
+    /// Gives up on missing inputs and publishes everything decidable; the stream ends when this is dropped.
     fn finish(&mut self, node: &Node) {
         (0..self.config.inputs.len()).for_each(|input| self.handle(input, Input::Ended));
         self.publish(node);
@@ -275,7 +275,7 @@ impl Running {
         }
     }
 
-    /// Returns the publisher, opened when the first input has told the rate.
+    /// Returns the publisher, which is opened once the first input has given the rate.
     fn publisher(&mut self, node: &Node) -> Result<&mut Publisher, String> {
         if self.publisher.is_none() {
             let schema = self.derivation.schema().ok_or("its inputs have not been received yet")?;

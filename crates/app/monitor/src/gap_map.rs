@@ -1,7 +1,7 @@
-//! What is missing of a stream, in the order of time: the newest gaps that live memory keeps.
+//! Missing data of a stream in time order: the newest gaps, kept in live memory.
 //!
-//! Pages draw gaps by overlap with their window, so the map answers ranges of time. It is bounded: what is
-//! older than its newest gaps is the archive's to tell. Start with [`KnownGap`].
+//! Pages draw gaps by overlap with their window, so the map answers ranges of time. It is bounded: gaps older than
+//! its newest ones are served from the archive. Start with [`KnownGap`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -16,7 +16,7 @@ use wire::{GapCause, PageGap};
 
 /// The newest gaps kept of a stream: two hours of one a second, at about 300 bytes each.
 const MAX_GAPS: usize = 8_192;
-/// Time goes on from gap to gap; a step back by more than this is a clock that was set.
+/// Time increases from gap to gap; a larger step back means that the clock was set.
 const SET_BACK_NS: i64 = 1_000_000_000;
 
 /// A missing run of samples with its stages and what they rest on.
@@ -24,15 +24,15 @@ const SET_BACK_NS: i64 = 1_000_000_000;
 pub struct KnownGap {
     /// Names the gap within its account.
     pub id: u64,
-    /// Which of the reader's accounts of the epoch it is in; 0 if only an archive tells of it.
+    /// Number of the reader's account within the epoch; 0 if the gap is known only from an archive.
     pub join: u32,
-    /// What kind of absence it is; `Missing` where something was lost.
+    /// Kind of absence; `Missing` if data were lost.
     pub kind: GapKind,
     /// The publisher's epoch.
     pub epoch: Epoch,
-    /// When its first sample was due.
+    /// Time at which its first sample was due.
     pub from: WallTime,
-    /// When the first sample behind it was due.
+    /// Time at which the first sample behind it was due.
     pub to: WallTime,
     /// Index of its first sample.
     pub first_index: u64,
@@ -40,21 +40,21 @@ pub struct KnownGap {
     pub samples: u64,
     /// Position of its first element: index × elements per sample + element of the sample.
     pub first_element: u64,
-    /// The missing datagrams' numbers; empty where the elements never had one.
+    /// Numbers of the missing datagrams; empty if the elements never had one.
     pub numbers: Range<u64>,
     /// Elements lost, by stage.
     pub lost: StageCounts,
-    /// Elements for which no evidence came in time.
+    /// Elements without evidence in time.
     pub unexplained: u64,
     /// Elements still waiting for evidence.
     pub unsettled: u64,
-    /// Elements of a time in which nobody recorded, or nobody published: no losses, but missing all the same.
+    /// Elements of a time without recorder or publisher: not lost, but missing.
     pub absent: u64,
-    /// Whether it is an absence that has not ended; `to` is then where the question ended.
+    /// True for an absence that has not ended; `to` is then the end of the requested range.
     pub open_ended: bool,
-    /// Whether the counts were shared out instead of known one by one.
+    /// True if the counts were apportioned instead of known individually.
     pub apportioned: bool,
-    /// What the stages rest on, for people.
+    /// Evidence for the stages, as text for users.
     pub evidence: Vec<String>,
 }
 
@@ -90,13 +90,13 @@ impl KnownGap {
         self.lost.total() + self.unexplained + self.unsettled
     }
 
-    /// Tells whether it is only a time in which nobody recorded, or nobody published.
+    /// Returns whether it is only a time without recorder or publisher.
     #[must_use]
     pub fn is_absence(&self) -> bool {
         self.kind != GapKind::Missing
     }
 
-    /// Returns the part of an absence that lies in a span of time.
+    /// Returns the part of an absence within a span of time.
     #[must_use]
     pub(crate) fn within(&self, span: Range<WallTime>, schema: &Schema) -> Self {
         let (from, to) = (self.from.max(span.start), self.to.min(span.end));
@@ -123,13 +123,13 @@ impl KnownGap {
         }
     }
 
-    /// Returns how many elements were lost on the way for good: neither unsettled nor a hole of the source.
+    /// Returns the number of elements finally lost on the path: neither unsettled nor a hole of the source.
     #[must_use]
     pub fn lost_on_the_way(&self) -> u64 {
         self.lost.total() - self.lost[Stage::Source] + self.unexplained
     }
 
-    /// Returns what most of it is put down to.
+    /// Returns the cause of most of it.
     #[must_use]
     pub fn cause(&self) -> GapCause {
         let leading = self.lost.nonzero().max_by(|(a, x), (b, y)| x.cmp(y).then(b.cmp(a)));
@@ -143,7 +143,7 @@ impl KnownGap {
         }
     }
 
-    /// Returns the gap as it lies in a frame for the page.
+    /// Returns the gap in the form of a page frame.
     #[must_use]
     pub fn page_gap(&self) -> PageGap {
         let unknown =
@@ -190,7 +190,7 @@ impl KnownGap {
         (self.epoch, self.first_index)
     }
 
-    /// Takes a later gap in, where a frame has no room for both.
+    /// Merges a later gap, for a frame without room for both.
     fn join(&mut self, later: &Self) {
         self.to = self.to.max(later.to);
         self.samples += later.samples;
@@ -205,7 +205,7 @@ impl KnownGap {
     }
 }
 
-/// Returns the word for a kind of gap, the same everywhere.
+/// Returns the name of a kind of gap, the same everywhere.
 const fn kind_name(kind: GapKind) -> &'static str {
     match kind {
         GapKind::Missing => "missing",
@@ -214,7 +214,7 @@ const fn kind_name(kind: GapKind) -> &'static str {
     }
 }
 
-/// Joins neighbours until at most `limit` gaps are left; their counts stay whole.
+/// Joins neighbours until at most `limit` gaps are left; their counts are preserved.
 #[must_use]
 pub(crate) fn joined(gaps: &[Arc<KnownGap>], limit: usize) -> Vec<PageGap> {
     let together = gaps.len().div_ceil(limit.max(1)).max(1);
@@ -235,14 +235,14 @@ pub(crate) fn joined(gaps: &[Arc<KnownGap>], limit: usize) -> Vec<PageGap> {
 pub(crate) struct GapMap {
     /// In the order of epoch and index, which is that of time.
     gaps: VecDeque<Entry>,
-    /// Where a gap lies, because news of it name only its account and its id.
+    /// Position of each gap, because updates name only its account and its id.
     places: BTreeMap<(Epoch, u32, u64), u64>,
     forgotten_before: Option<WallTime>,
-    /// Counts gaps and news of them.
+    /// Number of gaps and updates so far.
     changes: u64,
 }
 
-/// A gap, and which change of the map it came or changed with.
+/// A gap, and the number of the change that added or updated it.
 #[derive(Debug)]
 struct Entry {
     gap: Arc<KnownGap>,
@@ -250,7 +250,7 @@ struct Entry {
 }
 
 impl GapMap {
-    /// Takes a gap, or news of one; returns what was known of it before.
+    /// Adds or updates a gap; returns the previous version of it.
     pub(crate) fn take(&mut self, gap: KnownGap) -> Option<Arc<KnownGap>> {
         self.changes += 1;
         let change = self.changes;
@@ -278,7 +278,7 @@ impl GapMap {
         self.entries(range).map(|entry| &entry.gap)
     }
 
-    /// Returns a number that rises with every gap in a range of time and with all news of one; 0 without any.
+    /// Returns a number that rises with every new or updated gap in a range of time; 0 without any.
     pub(crate) fn newest_change(&self, range: &Range<WallTime>) -> u64 {
         self.entries(range).map(|entry| entry.change).max().unwrap_or(0)
     }
@@ -288,12 +288,12 @@ impl GapMap {
         self.gaps.range(self.gaps.len().saturating_sub(limit)..).map(|entry| &entry.gap)
     }
 
-    /// Returns when the oldest gap that is kept began.
+    /// Returns the start of the oldest gap that is kept.
     pub(crate) fn oldest(&self) -> Option<WallTime> {
         self.gaps.front().map(|entry| entry.gap.from)
     }
 
-    /// Returns before when gaps may have been forgotten.
+    /// Returns the time before which gaps may have been dropped.
     pub(crate) const fn forgotten_before(&self) -> Option<WallTime> {
         self.forgotten_before
     }
@@ -352,7 +352,7 @@ mod tests {
         let lost = StageCounts::of(Stage::Network, 10);
         map.take(gap(0, 5, lost, 0));
         let second = KnownGap { join: 2, ..gap(0, 50, lost, 0) };
-        assert!(map.take(second.clone()).is_none(), "it is no news of the first");
+        assert!(map.take(second.clone()).is_none(), "it is not an update of the first");
         assert!(map.take(KnownGap { unsettled: 1, ..second }).is_some());
         let starts: Vec<_> = map.within(&range(0, 100)).map(|gap| gap.first_index).collect();
         assert_eq!(starts, [50, 500]);

@@ -1,7 +1,7 @@
 //! Live memory of all streams: written by the intake, read by viewers and requests.
 //!
-//! Every stream has its own short lock, held for one block or one trace of a frame. A number beside it rises
-//! with every change, so that viewers see without a lock whether anything is new. Start with [`History`].
+//! Every stream has its own short lock, held for one block or one trace of a frame. A separate counter rises with every
+//! change, so that viewers detect changes without a lock. Start with [`History`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ pub(crate) struct StreamSlot {
     memory: Mutex<StreamMemory>,
     totals: Mutex<Totals>,
     changes: AtomicU64,
-    /// Elements that slid out of a viewer's window unseen, of all viewers ever.
+    /// Elements that left a viewer's window before they were shown, summed over all viewers.
     lost_in_browsers: AtomicU64,
 }
 
@@ -47,9 +47,9 @@ impl StreamSlot {
         }
     }
 
-    /// Returns the memory; hold it shortly, the intake waits meanwhile.
+    /// Returns the memory; hold it briefly, because the intake waits meanwhile.
     pub(crate) fn memory(&self) -> MutexGuard<'_, StreamMemory> {
-        // A reader that panicked leaves what the intake wrote: it is still whole.
+        // A reader that panicked has not modified it: it is still consistent.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -60,7 +60,7 @@ impl StreamSlot {
 
     /// Returns a number that rises with every change of what is drawn.
     pub(crate) fn changes(&self) -> u64 {
-        // Pairs with the release in `change`: who sees the number sees the change under the lock anyway.
+        // Pairs with the release in `change`: a viewer that sees the number sees the change under the lock anyway.
         self.changes.load(Ordering::Acquire)
     }
 
@@ -151,7 +151,7 @@ impl History {
         }
     }
 
-    /// Returns every account: those of ended epochs, then those that go on.
+    /// Returns every account: those of ended epochs, then the open ones.
     pub(crate) fn accounts(&self) -> Vec<StreamAccount> {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let mut accounts: Vec<_> = ended.iter().cloned().collect();
@@ -169,7 +169,7 @@ impl History {
         accounts
     }
 
-    /// Forgets the streams that `keep` refuses.
+    /// Drops the streams that `keep` rejects.
     pub(crate) fn retain(&self, keep: impl Fn(&StreamInfo) -> bool) {
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         streams.retain(|_, slot| keep(&slot.memory().info));

@@ -1,4 +1,4 @@
-//! The HTTP side of `docs/protocol/page.md`: which request goes where, and what every answer bears.
+//! The HTTP side of `docs/protocol/page.md`: routes, and headers of every answer.
 
 mod answer;
 mod body;
@@ -26,11 +26,11 @@ use crate::shared::Shared;
 
 /// The most bytes of a request's body, and of a message of the page.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024;
-/// Scripts and styles come from the server itself; nothing else is loaded, and nobody frames the page.
+/// Scripts and styles come from the server itself; nothing else is loaded, and the page cannot be framed.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Returns all that the server answers.
+/// Returns the router of the server.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/", get(page_files::index))
@@ -61,7 +61,7 @@ async fn wrong_method(request: Request) -> Refused {
     Refused::method(request.method(), request.uri().path())
 }
 
-/// Lets nobody in who asks under another name, and marks every answer.
+/// Refuses requests under another host name, and sets the headers of every answer.
 async fn guard(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(caller): ConnectInfo<Caller>,
@@ -86,14 +86,14 @@ async fn guard(
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // What is measured is new every time; only the page's files say otherwise.
+    // Measured data are never cached; only the page's files set their own caching.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     caller.answered();
     response
 }
 
 fn check(gate: &HostGate, headers: &HeaderMap) -> Result<(), Refused> {
-    // What is no text is nobody's name.
+    // A header that is not text matches no name.
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     gate.check(text(header::HOST), text(header::ORIGIN)).map_err(|stranger| Refused::stranger(&stranger))
 }
@@ -118,7 +118,7 @@ mod tests {
             (config::MAX_PAGES, "pages open at one time"),
             (
                 config::DEFAULT_PAGES_PER_ADDRESS,
-                "of them from one address, unless `--pages-per-address` says otherwise",
+                "of them from one address, unless `--pages-per-address` is set",
             ),
             (viewer::MAX_VIEWS, "views of one page"),
             (view::MAX_TRACES, "traces of one view"),

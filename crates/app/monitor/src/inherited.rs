@@ -1,7 +1,7 @@
-//! Where a derived stream's holes come from: the gaps that its inputs have at the same time.
+//! Origin of a derived stream's holes: the gaps of its inputs at the same time.
 //!
-//! On the wire such a hole is the source's, for the derived stream's own way did not lose it. Its labels name
-//! the inputs, and live memory knows their gaps, also what became of them later. Start with [`Inputs::of`].
+//! On the wire such a hole belongs to the source, because the path of the derived stream did not lose it. Its labels
+//! name the inputs, and live memory has their gaps with later changes. Start with [`Inputs::of`].
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::history::{History, StreamSlot};
 /// The labels of a derived stream that name its inputs: `input.VARIABLE` is `STREAM:CHANNEL`.
 const INPUT_LABEL: &str = "input.";
 
-/// The inputs of a derived stream; none for any other.
+/// Inputs of a derived stream; empty for any other.
 pub(crate) struct Inputs {
     streams: Vec<(String, Option<Arc<StreamSlot>>)>,
     rate: SampleRate,
 }
 
-/// What one input was missing in the time of a hole.
+/// Missing data of one input during a hole.
 struct Inherited {
     stream: String,
     lost: StageCounts,
@@ -41,9 +41,9 @@ impl Inputs {
         Self { streams: names.into_iter().map(found).collect(), rate: schema.rate }
     }
 
-    /// Returns a gap as JSON; a hole that a derived stream inherited tells from where, and why.
+    /// Returns a gap as JSON; an inherited hole of a derived stream includes its origin and cause.
     ///
-    /// Locks the inputs' memories one after the other: hold none meanwhile.
+    /// Locks the inputs' memories one after the other: the caller must hold none.
     pub(crate) fn gap_json(&self, gap: &KnownGap) -> Value {
         let mut json = gap.to_json();
         if self.streams.is_empty() || gap.lost[Stage::Source] == 0 {

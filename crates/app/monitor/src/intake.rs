@@ -1,8 +1,8 @@
-//! The one thread that listens to the bus: everything a subscriber is told goes into live memory and into
-//! the derived streams.
+//! The one thread that listens to the bus: all events of its subscriber go into live memory and into the derived
+//! streams.
 //!
-//! A plain thread: it never waits for a viewer, and viewers hold its locks only for moments. Requests that
-//! change what is joined or derived come to it as [`Command`]s. Start with [`Intake::run`].
+//! A plain thread: it never waits for a viewer, and viewers hold its locks only briefly. Requests that change the
+//! joined or derived streams arrive as [`Command`]s. Start with [`Intake::run`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,24 +20,24 @@ use crate::history::History;
 use crate::operators::Operators;
 use crate::shared::Shared;
 
-/// How long it waits for news before it looks for commands.
+/// Maximum wait for events before commands are checked.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How often accounts are taken: as often as pages are shown them.
+/// Interval at which accounts are taken: that at which pages are sent them.
 const ACCOUNTS_EVERY: Duration = Duration::from_millis(500);
-/// Events taken before it looks for commands, when there is always news.
+/// Events taken before commands are checked, if events arrive continuously.
 const EVENTS_PER_TURN: usize = 256;
-/// How long the end of the monitor's own derived streams, and of those that its operators make, is waited for, so that their accounts close: a loss
-/// takes two seconds to settle, the rest is for busy machines.
+/// Maximum wait for the end of the monitor's own derived streams and its operators' streams, so that their accounts
+/// close: a loss settles in two seconds, the rest is reserve for busy machines.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What requests want of the intake.
+/// Request to the intake.
 pub(crate) enum Command {
     Join(StreamPattern),
     Leave(StreamPattern),
     Derive(DerivedStream, oneshot::Sender<Result<(), DerivedError>>),
-    /// Ends a derived stream; answers whether there was one.
+    /// Ends a derived stream; the answer is whether there was one.
     Forget(String, oneshot::Sender<bool>),
-    /// Ends once every stream has, and what is derived from it: for so long it may go on.
+    /// Ends after every stream and its derived streams have ended, at the latest after this time.
     Finish(Duration),
 }
 
@@ -48,9 +48,9 @@ pub(crate) struct Intake {
     operators: Operators,
     shared: Arc<Shared>,
     accounts_at: Instant,
-    /// The streams whose accounts are open.
+    /// Streams with open accounts.
     open: BTreeSet<(Arc<StreamName>, Epoch)>,
-    /// Until when it goes on, once the end is wished for.
+    /// Time at which it ends at the latest, once the end is requested.
     deadline: Option<Instant>,
 }
 
@@ -65,7 +65,7 @@ impl Intake {
         Self { subscriber, derivations, operators, shared, accounts_at, open, deadline }
     }
 
-    /// Listens until it is told to finish; returns every account, ended or cut now.
+    /// Listens until it is asked to finish; returns every account, ended or cut now.
     pub(crate) fn run(mut self, commands: &Receiver<Command>) -> Vec<StreamAccount> {
         while self.obey(commands) && !self.is_finished() {
             self.listen();
@@ -82,7 +82,7 @@ impl Intake {
         self.close()
     }
 
-    /// Tells whether the wished-for end is there; what is derived, and what operators make, ends as soon as the inputs have.
+    /// Returns whether the requested end is reached; derived streams and operators' streams end with their inputs.
     fn is_finished(&mut self) -> bool {
         let Some(deadline) = self.deadline else { return false };
         let open = &self.open;
@@ -101,7 +101,7 @@ impl Intake {
                 Ok(Command::Derive(stream, answer)) => {
                     let result = self.derivations.add(stream).map(|patterns| self.join(patterns));
                     self.shared.set_derived(self.derivations.status());
-                    // Whoever asked may have gone: the stream is derived all the same.
+                    // The client may have disconnected: the stream is derived all the same.
                     let _ = answer.send(result);
                 }
                 Ok(Command::Forget(name, answer)) => {
@@ -124,7 +124,8 @@ impl Intake {
         patterns.into_iter().for_each(|pattern| self.subscriber.add_pattern(pattern));
     }
 
-    /// Leaves patterns, and forgets the streams that nothing else asks for: now, but those whose accounts are still to be cut.
+    /// Leaves patterns, and forgets the streams that no other pattern matches, except those whose accounts are still
+    /// open.
     fn leave(&mut self, patterns: &[StreamPattern]) {
         patterns.iter().for_each(|pattern| self.subscriber.remove_pattern(pattern));
         let is_open = |name: &StreamName| self.open.iter().any(|(stream, _)| **stream == *name);
@@ -154,7 +155,7 @@ impl Intake {
             Event::Block(block) => self.derivations.block(block, now.wall),
             Event::Gap(gap) | Event::Settled(gap) => self.derivations.gap(gap),
             Event::Ended(account) => {
-                // Whoever waits for the end has patience with silence, too: a publisher may only have been kept from its work.
+                // A pending end also waits for silent streams: their publisher may only have been delayed.
                 let is_silence = account.account.state == AccountState::Unconfirmed;
                 if !(is_silence && self.deadline.is_some()) {
                     self.open.remove(&(Arc::clone(&account.stream), account.epoch));
@@ -165,7 +166,7 @@ impl Intake {
         }
     }
 
-    /// Forgets a stream that was left because no pattern asks for it any longer.
+    /// Drops a stream that was left because no pattern matches it any longer.
     fn forget_left(&self, account: &StreamAccount) {
         if account.account.state == AccountState::Cut && !self.wants(&account.stream) {
             self.shared.history.retain(|info| self.wants(&info.name));
@@ -191,7 +192,7 @@ impl Intake {
     }
 }
 
-/// Notes news in live memory.
+/// Records an event in live memory.
 fn note(history: &History, event: &Event, now: Moment) {
     match event {
         Event::Began(info) => history.begin(info, now),

@@ -1,8 +1,8 @@
-//! The monitor server: remembers what streams bring, thins it to the pixel, combines streams, serves the page.
+//! The monitor server: keeps recent data of streams, downsamples them to the pixel, combines streams, serves the page.
 //!
-//! One plain thread listens to the bus and fills live memory; an HTTP and WebSocket server reads it. Readers
-//! cannot hurt each other: a viewer that is slow or hidden is shown less and told so, and costs nothing. What
-//! crosses the wire is drawn in `docs/protocol/page.md`. Start with [`start`].
+//! One plain thread listens to the bus and fills live memory; an HTTP and WebSocket server reads it. Readers cannot
+//! affect each other: a viewer that is slow or hidden is shown less and notified, and costs nothing. The wire
+//! format is in `docs/protocol/page.md`. Start with [`start`].
 
 mod account;
 mod archived;

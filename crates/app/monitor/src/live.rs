@@ -1,7 +1,8 @@
-//! The WebSocket: one task per viewer that hears what the page wants and says what is due.
+//! The WebSocket: one task per viewer that follows the page's requests and sends what is due.
 //!
-//! Nothing is queued for a viewer: every text and every frame is made when it can be sent, of what is newest
-//! then. A socket that takes nothing for half a minute is given up, and so is a page that answers no ping. Start with [`serve`].
+//! Nothing is queued for a viewer: every text and every frame is made when it can be sent, from the newest data. A
+//! socket that accepts nothing for half a minute is closed, and so is a page that answers no ping. Start with
+//! [`serve`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,23 +21,23 @@ use crate::shared::{Shared, ViewerSlot};
 use crate::stored::{HistoryStore, StoreFailure, StoredRequest, StoredSpan};
 use crate::viewer::{MAX_VIEWS, PageMessage, Scenery, StoreQuestion, Viewer};
 
-/// How often it is looked whether a frame is due: twice the pace of frames.
+/// Interval at which due frames are checked: twice the frame rate.
 const LOOK: Duration = Duration::from_millis(16);
-/// How often lists and accounts are said.
+/// Interval at which lists and accounts are sent.
 const TELL: Duration = Duration::from_millis(500);
-/// How often the viewer's own losses are said.
+/// Interval at which the viewer's own losses are sent.
 const TELL_LOSSES: Duration = Duration::from_secs(2);
 
-/// Why a connection ends that cannot be read any further; at most 123 bytes.
+/// Reason for closing a connection that cannot be read any further; at most 123 bytes.
 const UNREADABLE: &str = "what came cannot be read: send UTF-8 text, see docs/protocol/page.md";
 
-/// Says that a connection is over; why does not matter, the page comes back by itself.
+/// Error for a closed connection; the cause does not matter, the page reconnects by itself.
 struct Gone;
 
 /// Answers of the store to the questions of one view.
 type Answers = Vec<Answer>;
 
-/// Serves one viewer until it goes.
+/// Serves one viewer until it leaves.
 pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSlot) {
     let (answer, answers) = mpsc::channel(MAX_VIEWS);
     let viewer = Viewer::new(slot.number);
@@ -52,9 +53,9 @@ pub(crate) async fn serve(socket: WebSocket, shared: Arc<Shared>, slot: ViewerSl
         liveness,
         noted: String::new(),
     };
-    // Whether the page went or was given up, there is nobody left to tell.
+    // The page left or was dropped: there is no recipient for an error.
     let _ = connection.run(answers).await;
-    // What it was still owed is lost all the same.
+    // Elements not yet shown to it are lost.
     connection.viewer.count_losses(scenery(&connection.shared));
     connection.slot.count(connection.viewer.counts());
 }
@@ -68,7 +69,7 @@ struct Connection {
     told: Instant,
     told_losses: Instant,
     liveness: Liveness,
-    /// The last note, which is not said twice.
+    /// The last note, which is not repeated.
     noted: String,
 }
 
@@ -81,13 +82,13 @@ impl Connection {
         self.tell().await?;
         loop {
             let next = tokio::time::Instant::from_std(self.next_look());
-            // In this order: the page's liveness is checked only after everything that came was handled.
+            // In this order: the page's liveness is checked only after all received messages were handled.
             tokio::select! {
                 biased;
                 _ = stopping.changed() => {
                     return self.send(Message::Close(None)).await;
                 }
-                // Before the page's words, which may come without end; answers come at most as often as it asks.
+                // Before the page's messages, which may arrive without end; answers come at most as often as it asks.
                 Some(answers) = answers.recv() => self.take(answers).await?,
                 heard = self.socket.recv() => {
                     self.liveness.heard();
@@ -110,7 +111,7 @@ impl Connection {
         next.min(self.liveness.next())
     }
 
-    /// Pings the page when that is due, and gives it up when it has answered none.
+    /// Pings the page when a ping is due, and drops it once it has answered none.
     async fn check_liveness(&mut self) -> Result<(), Gone> {
         match self.liveness.due(Instant::now()) {
             Due::Nothing => Ok(()),
@@ -130,7 +131,7 @@ impl Connection {
             Some(Ok(Message::Binary(_))) => self.refuse("binary messages go to the page only").await,
             Some(Ok(Message::Close(_))) | None => Err(Gone),
             Some(Err(_)) => {
-                // Far too long, or no text: it cannot be passed over. Where the page is simply gone, nobody hears it.
+                // Far too long, or not text: it cannot be skipped. If the page is gone, the reason is not delivered.
                 self.shared.refusals.message();
                 let close = CloseFrame { code: close_code::POLICY, reason: UNREADABLE.into() };
                 self.send(Message::Close(Some(close))).await?;
@@ -139,13 +140,13 @@ impl Connection {
         }
     }
 
-    /// Follows what the page says, or says why not.
+    /// Follows a message of the page, or sends an error.
     async fn follow(&mut self, text: &str) -> Result<(), Gone> {
         if text.len() > MAX_MESSAGE_BYTES {
             let given = text.len();
             return self
                 .refuse(&format!(
-                    "a message has at most {MAX_MESSAGE_BYTES} bytes, not {given}; say less at once"
+                    "a message has at most {MAX_MESSAGE_BYTES} bytes, not {given}; send less at once"
                 ))
                 .await;
         }
@@ -165,13 +166,13 @@ impl Connection {
         if at_once { self.tell().await } else { Ok(()) }
     }
 
-    /// Says what cannot be followed, and counts it.
+    /// Sends an error for a message, and counts it.
     async fn refuse(&mut self, text: &str) -> Result<(), Gone> {
         self.shared.refusals.message();
         self.note(text).await
     }
 
-    /// Says all that is due, and sends the frames there is credit for.
+    /// Sends everything that is due, and the frames that there is credit for.
     async fn speak(&mut self) -> Result<(), Gone> {
         let losses_due = self.told_losses.elapsed() >= TELL_LOSSES;
         if losses_due {
@@ -227,8 +228,8 @@ impl Connection {
         let (store, reads) = (Arc::clone(store), Arc::clone(&self.shared.store_reads));
         let answer = self.answer.clone();
         tokio::spawn(async move {
-            // A place for the answer first: a page that takes nothing must not hold a turn that others wait for. There is none
-            // once the viewer has gone.
+            // Reserve room for the answer first: a page that accepts no data must not hold a turn that others wait
+            // for. There is no room once the viewer has gone.
             let Ok(place) = answer.reserve_owned().await else { return };
             let Ok(_turn) = reads.acquire_owned().await else { return };
             let reading = move || questions.into_iter().map(|it| answer_of(&*store, it)).collect();
@@ -254,7 +255,7 @@ impl Connection {
         }
     }
 
-    /// Says something to the person, once.
+    /// Sends a note to the user, once.
     async fn note(&mut self, text: &str) -> Result<(), Gone> {
         if self.noted == text {
             return Ok(());
@@ -280,10 +281,10 @@ impl Connection {
     }
 }
 
-/// What a question to the store came to.
+/// Result of a question to the store.
 type Answer = (StoreQuestion, Result<Option<StoredSpan>, StoreFailure>);
 
-/// Asks the store; a name that is none is nowhere stored.
+/// Asks the store; an invalid name is not stored.
 fn answer_of(store: &dyn HistoryStore, question: StoreQuestion) -> Answer {
     let span = question.stream.parse().map_or(Ok(None), |stream| {
         store.span(&StoredRequest { stream: &stream, channel: &question.channel, grid: question.grid })

@@ -1,7 +1,7 @@
 //! Live memory of one stream: envelopes of its elements, its gaps, its account, how it fares.
 //!
-//! Fed by the intake in the order of the stream, read by viewers; it lies behind a short lock, see
-//! [`crate::history`]. Time comes in as an argument. Start with [`StreamMemory`].
+//! Written by the intake in the order of the stream, read by viewers, under a short lock, see [`crate::history`]. Time
+//! is an argument. Start with [`StreamMemory`].
 
 mod pace;
 
@@ -18,23 +18,23 @@ use crate::clock::Moment;
 use crate::gap_map::{GapMap, KnownGap};
 use pace::{LossHours, RateMeter};
 
-/// Elements of a stream that are remembered from its beginning: the first of each channel, up to so many.
+/// Maximum number of elements that are remembered from the beginning of a stream: the first of each channel.
 const MAX_EAGER_ELEMENTS: usize = 64;
-/// Elements that are remembered since somebody asked for them, beside those.
+/// Maximum number of further elements, remembered from the first request on.
 const MAX_ASKED_ELEMENTS: usize = 64;
-/// Envelopes of all streams together; full, one takes 1.7 MB.
+/// Maximum number of envelopes of all streams; a full one takes 1.7 MB.
 const MAX_ENVELOPES: usize = 4_096;
-/// Gaps that came before the first block, which alone tells their time.
+/// Maximum number of gaps before the first block, whose time is unknown until then.
 const MAX_TIMELESS_GAPS: usize = 1_024;
 /// Data that lag behind the clock by more than this were recorded earlier; their live edge lags with them.
 const RECORDED_LAG_NS: i64 = 5_000_000_000;
-/// Data are stale when none came for this long, or for so many periods if that is longer.
+/// Data are stale if none arrived for this long, or for a number of periods if that is longer.
 const STALE: Duration = Duration::from_secs(3);
 const STALE_PERIODS: u64 = 5;
 /// A stream is losing for so long after its last loss was settled.
 const LOSING: Duration = Duration::from_secs(10);
 
-/// How a stream fares.
+/// State of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Health {
     Ok,
@@ -54,7 +54,7 @@ impl Health {
     }
 }
 
-/// What is remembered of a stream.
+/// Recent data of a stream.
 #[derive(Debug)]
 pub(crate) struct StreamMemory {
     pub(crate) info: Arc<StreamInfo>,
@@ -63,12 +63,12 @@ pub(crate) struct StreamMemory {
     envelopes: BTreeMap<usize, Envelope>,
     budget: Budget,
     timeless: Vec<StreamGap>,
-    /// When the oldest sample that came was taken.
+    /// Time of the oldest sample received.
     first: Option<WallTime>,
     /// The newest sample's time, and one behind its index.
     newest: Option<(WallTime, u64)>,
     arrived: Instant,
-    /// How far the newest sample was behind the clock when it came.
+    /// Delay of the newest sample relative to the clock when it arrived.
     lag_ns: i64,
     ended: bool,
     rate: RateMeter,
@@ -101,7 +101,7 @@ impl StreamMemory {
         memory
     }
 
-    /// Begins another epoch of the publisher; the memory stays if the samples mean the same.
+    /// Begins another epoch of the publisher; the memory is kept if the schema is the same.
     pub(crate) fn begin(&mut self, info: Arc<StreamInfo>, now: Moment) {
         if *self.info.schema != *info.schema {
             *self = Self::new(info, self.budget.clone(), now);
@@ -113,7 +113,7 @@ impl StreamMemory {
         self.timeless.clear();
     }
 
-    /// Tells whether `epoch` is the present one.
+    /// Returns whether `epoch` is the current one.
     fn is_current(&self, epoch: Epoch) -> bool {
         self.info.epoch == epoch
     }
@@ -138,7 +138,7 @@ impl StreamMemory {
         }
     }
 
-    /// Takes a gap, or news of one.
+    /// Adds or updates a gap.
     pub(crate) fn gap(&mut self, gap: &StreamGap, now: Moment) {
         let stands_alone = self.is_current(gap.epoch) && self.newest.is_none();
         if gap.gap.is_empty() {
@@ -154,7 +154,7 @@ impl StreamMemory {
         self.take_gap(KnownGap::from(gap), now);
     }
 
-    /// Returns since when all gaps are told by live memory; `None` before the first sample.
+    /// Returns the time from which live memory has all gaps; `None` before the first sample.
     pub(crate) fn gaps_since(&self) -> Option<WallTime> {
         let first = self.first?;
         Some(
@@ -183,7 +183,7 @@ impl StreamMemory {
         self.envelopes.get(&element)
     }
 
-    /// Remembers an element from now on, as far as there is room; tells whether it is remembered.
+    /// Remembers an element from now on if there is room; returns whether it is remembered.
     pub(crate) fn remember(&mut self, element: usize) -> bool {
         if self.envelopes.contains_key(&element) {
             return true;
@@ -200,12 +200,12 @@ impl StreamMemory {
         self.newest
     }
 
-    /// Returns how long ago the newest sample came.
+    /// Returns the time since the newest sample arrived.
     pub(crate) fn age(&self, now: Moment) -> Duration {
         now.steady.saturating_duration_since(self.arrived)
     }
 
-    /// Returns where a view that follows this stream ends: now, or as far behind as recorded data are.
+    /// Returns the end of a view that follows this stream: now, or as far behind as recorded data are.
     pub(crate) const fn edge(&self, now: Moment) -> WallTime {
         if self.lag_ns > RECORDED_LAG_NS || self.lag_ns < -RECORDED_LAG_NS {
             now.wall.offset(-self.lag_ns)
@@ -218,7 +218,7 @@ impl StreamMemory {
         self.rate.per_second(now.steady)
     }
 
-    /// Returns the elements lost on the way within the last hour; holes of the source are not among them.
+    /// Returns the elements lost on the path within the last hour, without holes of the source.
     pub(crate) fn lost_last_hour(&self, now: Moment) -> u64 {
         self.losses.last_hour(now.steady)
     }
@@ -257,7 +257,7 @@ impl Drop for StreamMemory {
     }
 }
 
-/// How many more envelopes there may be, over all streams.
+/// Number of further envelopes allowed, over all streams.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<AtomicUsize>);
 
@@ -278,7 +278,7 @@ impl Budget {
     }
 }
 
-/// Returns which element of a sample `name` means: a channel's first, or `name[i]` of one with many.
+/// Returns the element of a sample that `name` denotes: a channel's first, or `name[i]` of one with many.
 pub(crate) fn element_of(schema: &Schema, name: &str) -> Option<usize> {
     let start = |name: &str| {
         let channel = schema.channels.iter().position(|channel| channel.name == name)?;
@@ -293,7 +293,7 @@ pub(crate) fn element_of(schema: &Schema, name: &str) -> Option<usize> {
     elements.contains(&element).then_some(element)
 }
 
-/// Returns the unit of the channel that `element` belongs to.
+/// Returns the unit of an element's channel.
 pub(crate) fn unit_of(schema: &Schema, element: usize) -> &str {
     let channel = (0..schema.channels.len()).find(|at| schema.channel_elements(*at).contains(&element));
     channel.map_or("", |at| schema.channels[at].unit.as_str())

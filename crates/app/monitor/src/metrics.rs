@@ -1,6 +1,6 @@
 //! `/metrics`: the accounts of all streams as counters that never fall, and how the monitor itself fares.
 //!
-//! Each scrape takes one picture of the accounts and writes it. Start with [`Picture::take`].
+//! Each scrape takes one snapshot of the accounts and writes it. Start with [`Picture::take`].
 
 use std::fmt;
 
@@ -98,7 +98,7 @@ impl Picture {
             );
             self.add(
                 format!("tallycast_{unit}_lost"),
-                format!("{unit} lost, by the stage they were first put down to"),
+                format!("{unit} lost, by the stage they were first settled in"),
                 Kind::Counter,
                 streams.iter().flat_map(|stream| lost(stream, index)).collect(),
             );
@@ -137,7 +137,7 @@ impl Picture {
         );
     }
 
-    /// Adds what the receiving sockets tell of themselves: what the accounts of streams cannot hold.
+    /// Adds the statistics of the receiving sockets, which the accounts of streams do not include.
     fn add_sockets(&mut self, ports: &[PortStatus]) {
         let label = |port: &PortStatus| vec![("address", port.address.to_string())];
         let with =
@@ -179,13 +179,13 @@ impl Picture {
             ),
             (
                 "wait_seconds",
-                "time that the oldest datagram of each read lay in the socket, since that was opened",
+                "time that the oldest datagram of each read waited in the socket, since it was opened",
                 Kind::Gauge,
                 waits.collect(),
             ),
             (
                 "longest_wait_seconds",
-                "longest time a datagram lay in the socket before it was read",
+                "longest time a datagram waited in the socket before it was read",
                 Kind::Gauge,
                 each(|port| port.waits.longest.as_secs_f64()),
             ),
@@ -210,7 +210,7 @@ impl Picture {
             f64::from(u8::from(matches!(it.state, OperatorState::Running | OperatorState::Lagging)))
         };
         let families: [(&str, &str, Kind, Vec<_>); 7] = [
-            ("up", "whether the operator's process runs and is heard", Kind::Gauge, each(is_up)),
+            ("up", "1 if the operator's process runs and reports", Kind::Gauge, each(is_up)),
             ("starts", "processes started for the operator", Kind::Counter, each(|it| it.starts as f64)),
             (
                 "behind_seconds",
@@ -238,7 +238,7 @@ impl Picture {
             ),
             (
                 "elements_lost",
-                "elements of its inputs lost on the way to the operator, by stage",
+                "elements of its inputs lost on the path to the operator, by stage",
                 Kind::Counter,
                 lost.collect(),
             ),
@@ -287,14 +287,14 @@ impl Picture {
         );
         self.add(
             "tallycast_rings_distrusted".to_owned(),
-            "rings of this host that were wanted and not trusted: another user wrote them".to_owned(),
+            "requested rings of this host that were not trusted: another user wrote them".to_owned(),
             Kind::Counter,
             vec![(Vec::new(), shared.rings_distrusted() as f64)],
         );
         let UnjoinedStreams { named, beyond, admission } = shared.unjoined();
         self.add(
             "tallycast_streams_unjoined".to_owned(),
-            "wanted streams that could not be joined: addresses, descriptors, memory or memberships were used up"
+            "requested streams that could not be joined: addresses, descriptors, memory or memberships were used up"
                 .to_owned(),
             Kind::Counter,
             vec![(Vec::new(), named.len() as f64 + beyond as f64)],

@@ -1,8 +1,8 @@
-//! Operators in Python: each in a process of its own, which reads the bus and publishes on it like any other.
+//! Operators in Python: each in its own process, which reads the bus and publishes on it like any other.
 //!
-//! The monitor starts them, says how they fare, starts them again when they die, and ends them with itself. What they
-//! make comes to it over the bus; nothing of it depends on their being there. Start with [`Operators`];
-//! what is decided about one is in [`tending`].
+//! The monitor starts them, reports their state, restarts them when they die, and ends them when it ends. Their output
+//! arrives over the bus; the monitor does not depend on it. Start with [`Operators`]; the decisions about one are in
+//! [`tending`].
 
 mod declaration;
 mod process;
@@ -25,35 +25,34 @@ use tending::{Saying, Tending};
 
 /// The interpreter that runs operators unless another is named.
 pub const DEFAULT_PYTHON: &str = "python3";
-/// How often a process is looked at that says nothing.
+/// Interval at which a silent process is checked.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the last words of a process may take that has ended; a child of its own may go on writing.
+/// Maximum wait for the last output of a process that has ended; its children may continue to write.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long a process that was told to end may take for it: its last samples, its final tally, the evidence of its last
-/// losses.
+/// Maximum time for a process to end on request: its last samples, its final tally, the evidence of its last losses.
 const ENDING_PATIENCE: Duration = Duration::from_secs(4);
 
 /// An operator and how it fares, for pages and programs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct OperatorStatus {
-    /// The stream that it makes.
+    /// Stream that it publishes.
     pub(crate) name: String,
     pub(crate) operator: String,
     pub(crate) python: String,
     pub(crate) inputs: Vec<String>,
     pub(crate) state: OperatorState,
     pub(crate) pid: Option<u32>,
-    /// How often a process was started for it.
+    /// Number of times a process was started for it.
     pub(crate) starts: u64,
     #[serde(flatten)]
     pub(crate) report: Report,
-    /// Why it does not go on as it should, if so.
+    /// Reason why it does not run as expected, if any.
     pub(crate) error: Option<String>,
-    /// How its last process ended that was not told to, if one did.
+    /// End of its last process that was not requested, if there was one.
     pub(crate) last_end: Option<String>,
 }
 
-/// How all operators fare, written by those who tend them.
+/// States of all operators, written by their threads.
 pub(crate) type OperatorBoard = Arc<Mutex<Vec<OperatorStatus>>>;
 
 /// All operators of a monitor. Dropping ends them.
@@ -68,19 +67,19 @@ struct Tended {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Tender {
     config: OperatorConfig,
     python: String,
     node: Node,
     tending: Tending,
     process: Option<Process>,
-    /// Of the present process, so that late words of the one before are not taken for its.
+    /// Number of the current process, so that late messages of the previous one are not taken for its own.
     number: u64,
     news: Sender<News>,
     board: OperatorBoard,
     place: usize,
-    /// Until when it may take to end.
+    /// Deadline for its end.
     deadline: Option<Instant>,
 }
 
@@ -119,13 +118,13 @@ impl Operators {
         Ok(operators)
     }
 
-    /// Returns what a monitor joins for them: what they read, and what they make.
+    /// Returns the patterns that a monitor joins for them: their inputs and outputs.
     pub(crate) fn patterns(&self) -> Vec<StreamPattern> {
         let names = self.tended.iter().flat_map(|it| it.config.streams());
         names.map(|name| name.as_str().parse().expect("every name is a pattern")).collect()
     }
 
-    /// Tells those to end none of whose inputs is open any longer, but whose output is.
+    /// Ends the operators of which no input is open any longer, but whose output is.
     pub(crate) fn finish(&self, is_open: impl Fn(&StreamName) -> bool) {
         for operator in &self.tended {
             let mut streams: Vec<StreamName> = operator.config.streams().collect();
@@ -136,7 +135,7 @@ impl Operators {
         }
     }
 
-    /// Tells all to end; returns what they make.
+    /// Asks all to end; returns their output streams.
     pub(crate) fn end(&self) -> Vec<StreamName> {
         self.tended.iter().for_each(Tended::end);
         self.tended.iter().filter_map(|it| it.config.streams().last()).collect()
@@ -156,7 +155,7 @@ impl Drop for Operators {
 
 impl Tended {
     fn end(&self) {
-        // Whoever is gone has ended.
+        // A thread that is gone has ended.
         let _ = self.news.send(News::End);
     }
 }
@@ -214,7 +213,7 @@ impl Tender {
         }
     }
 
-    /// Looks whether its process has ended, and whether it was heard.
+    /// Checks whether its process has ended, and whether its output was received.
     fn look(&mut self, told: &Receiver<News>) {
         say(self.tending.passed(Instant::now()));
         let Some(process) = &mut self.process else { return };
@@ -233,7 +232,7 @@ impl Tender {
             Err(error) => format!("an end that cannot be read: {error}"),
         };
         self.process = None;
-        // Its last words are on their way: whoever reads them for us stops when they end.
+        // Its last lines are still being read: the reading thread stops at their end.
         let until = Instant::now() + LAST_WORDS;
         while let Ok(news) = told.recv_timeout(LOOK.min(until.saturating_duration_since(Instant::now()))) {
             match news {

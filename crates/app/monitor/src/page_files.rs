@@ -7,17 +7,17 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 
 use crate::http::Refused;
 
-/// What `web/` was built to before the program was. Debug programs carry it as releases do: one way, always tested.
+/// The built files of `web/`. Debug programs embed them as releases do, so that the same path is always tested.
 #[derive(RustEmbed)]
 #[folder = "../../../web/dist"]
 #[allow_missing = true]
 struct PageFiles;
 
-/// The page when there is none.
+/// Page shown if there is none.
 const NO_PAGE: &str = "This monitor was built without its page.\n\n\
     Build it with `cargo xtask page` (Node 20 or later), then build the program again.\n\
     Everything else works: see /api/streams, /metrics and docs/protocol/page.md.\n";
-/// The guide to losses as it was written, where there is no page of it.
+/// The source text of the guide to losses, if there is no page of it.
 const GUIDE: &str = include_str!("../../../../docs/operations/losses.md");
 /// Files under this folder have their content's hash in their names.
 const HASHED: &str = "assets/";
@@ -51,8 +51,8 @@ pub(crate) async fn file(request: Request) -> Response {
 }
 
 fn answer(path: &str, file: EmbeddedFile) -> Response {
-    // A name with a hash never changes its content; the others are asked for anew, so that a page is never
-    // made of two versions.
+    // A file name with a hash never changes its content; the others are revalidated, so that a page never mixes two
+    // versions.
     let keep = if path.starts_with(HASHED) { "public, max-age=31536000, immutable" } else { "no-cache" };
     let headers = [(header::CONTENT_TYPE, media_type(path)), (header::CACHE_CONTROL, keep)];
     (headers, file.data.into_owned()).into_response()

@@ -24,7 +24,7 @@ const MARGIN: f32 = 0.08;
 /// Returns the span as a PNG of one pixel column for each of its columns.
 ///
 /// # Errors
-/// What the PNG library says, which for a picture in memory is nothing.
+/// Error of the PNG library, which does not occur for a picture in memory.
 pub(crate) fn to_png(span: &Span, height: u32) -> Result<Vec<u8>, png::EncodingError> {
     let mut canvas = Canvas::new(span.columns.len() as u32, height.max(1));
     for x in 0..canvas.width {
@@ -50,7 +50,7 @@ fn hatch(span: &Span, canvas: &mut Canvas) {
 
 fn trace(span: &Span, canvas: &mut Canvas) {
     let Some(scale) = Scale::of(span, canvas.height) else { return };
-    // Where samples are rarer than pixels, one that is this far behind its predecessor still follows it.
+    // Where samples are rarer than pixels, a sample at most this far behind its predecessor is joined to it.
     let reach = (1.5 / span.samples_per_column.max(f32::MIN_POSITIVE)).max(1.0);
     let mut before: Option<(u32, f32, f32)> = None;
     for (x, column) in (0..).zip(&span.columns).filter(|(_, column)| column.min.is_finite()) {
@@ -74,7 +74,7 @@ fn column_of(span: &Span, nanos: i64) -> u32 {
     u32::try_from(offset / span.grid.column_ns).unwrap_or(u32::MAX - 1)
 }
 
-/// The same colours by place as on the page.
+/// Same colours per stage as on the page.
 fn colour_of(cause: GapCause) -> Colour {
     match cause {
         GapCause::Unexplained => [0xf2, 0xf2, 0xf2],
@@ -106,7 +106,7 @@ impl Scale {
         let min = drawn().map(|column| column.min).reduce(f32::min)?;
         let max = drawn().map(|column| column.max).reduce(f32::max)?;
         let height = height.saturating_sub(1) as f32;
-        // A constant lies in the middle.
+        // A constant is drawn in the middle.
         let (max, extent) = if max > min { (max, max - min) } else { (max + 0.5, 1.0) };
         Some(Self { max, per_unit: height * (1.0 - 2.0 * MARGIN) / extent, margin: height * MARGIN })
     }
@@ -135,7 +135,7 @@ impl Canvas {
     }
 
     fn vertical(&mut self, x: u32, top: f32, bottom: f32) {
-        // Float to integer saturates: what lies outside is cut at the edge.
+        // Float to integer saturates: values outside are cut at the edge.
         for y in top.round() as u32..=(bottom.round() as u32).min(self.height) {
             self.set(x, y, TRACE);
         }

@@ -24,17 +24,17 @@ use crate::view::{gaps_within, older_than, samples_per_column};
 
 /// The most columns one request may have: twice an 8K screen.
 pub(crate) const MAX_POINTS: u32 = wire::MAX_PAGE_COLUMNS;
-/// The most gaps listed in one answer, the newest ones.
+/// Maximum number of gaps in one answer, the newest ones.
 pub(crate) const MAX_GAPS: usize = wire::MAX_PAGE_GAPS;
 
-/// What is asked for; times that are not given follow the newest data.
+/// Requested range; times that are not given follow the newest data.
 #[derive(Clone, Debug)]
 pub(crate) struct RangeRequest {
     pub(crate) stream: String,
     pub(crate) channel: String,
     pub(crate) from: Option<WallTime>,
     pub(crate) to: Option<WallTime>,
-    /// How long the span is if it has no beginning.
+    /// Length of the span if it has no beginning.
     pub(crate) span_ns: i64,
     pub(crate) points: u32,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Span {
     pub(crate) origin: &'static str,
 }
 
-/// What live memory has of a span.
+/// Content of live memory in a span.
 struct Live {
     unit: String,
     rate: SampleRate,
@@ -59,7 +59,7 @@ struct Live {
 }
 
 impl Live {
-    /// Stands for live memory where only the store knows the stream.
+    /// Replaces live memory for a stream that only the store knows.
     fn standing_for(stored: &StoredSpan, grid: &ColumnGrid) -> Self {
         Self {
             unit: stored.unit.clone(),
@@ -70,7 +70,7 @@ impl Live {
     }
 }
 
-/// Reads a span. Waits for the store where live memory does not reach.
+/// Reads a span. Waits for the store for the part before live memory.
 pub(crate) fn read(shared: &Shared, request: &RangeRequest) -> Result<Span, Refused> {
     let slot = shared.history.stream(&request.stream);
     let grid = request.grid(edge(shared, &request.stream))?;
@@ -98,13 +98,14 @@ pub(crate) fn read(shared: &Shared, request: &RangeRequest) -> Result<Span, Refu
     Ok(Span::of(grid, live, stored.as_ref(), origin))
 }
 
-/// Returns where a span ends that follows a stream: now, by this host's clock or by that of the data where these differ.
+/// Returns the end of a span that follows a stream: now, by this host's clock or by that of the data where these
+/// differ.
 pub(crate) fn edge(shared: &Shared, name: &str) -> WallTime {
     let now = clock::now();
     shared.history.stream(name).map_or(now.wall, |slot| slot.memory().edge(now))
 }
 
-/// Returns what is missing of a stream in a span of time: what live memory knows, and before that what the store does.
+/// Returns the gaps of a stream in a span of time: those of live memory, and before that those of the store.
 pub(crate) fn gaps(
     shared: &Shared,
     name: &str,
@@ -129,7 +130,7 @@ pub(crate) fn gaps(
     Ok(older.chain(memory.gaps.within(&range).cloned()).collect())
 }
 
-/// Says where the samples come from.
+/// Returns the origin of the samples.
 fn origin(live: Option<&Live>, stored: Option<&StoredSpan>) -> &'static str {
     let holds = |columns: &[Column]| columns.iter().any(|column| column.present > 0);
     let live = live.is_some_and(|live| holds(&live.columns));

@@ -1,4 +1,4 @@
-//! What was refused, counted: requests by their status, and messages of pages.
+//! Counts of refusals: requests by their status, and messages of pages.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -27,7 +27,7 @@ pub(crate) fn info(name: &str, rate_hz: u32) -> StreamInfo {
     }
 }
 
-/// Returns the moment at which the wall clock shows this, where both clocks go alike.
+/// Returns the moment at which the wall clock shows this, if both clocks run alike.
 pub(crate) fn moment(wall: WallTime) -> Moment {
     static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     let since = Duration::from_nanos(u64::try_from(wall.as_nanos()).expect("a time since 1970"));

@@ -1,6 +1,6 @@
 //! Starting and stopping a monitor: its intake thread, its server, and what they share.
 //!
-//! The server is the only asynchronous part of the project, on two threads of its own. Start with [`start`].
+//! The server is the only asynchronous part of the project, on two threads. Start with [`start`].
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -25,7 +25,7 @@ use crate::shared::{Parts, Shared};
 const SERVER_THREADS: usize = 2;
 /// Reads of the store and of spans wait for each other anyway.
 const BLOCKING_THREADS: usize = 8;
-/// How long open connections may take to end.
+/// Maximum time for open connections to end.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running monitor. Dropping it stops it.
@@ -36,7 +36,7 @@ pub struct MonitorHandle {
     runtime: Option<Runtime>,
 }
 
-/// Starts a monitor; when this returns, its page can be opened.
+/// Starts a monitor; its page can be opened once this returns.
 ///
 /// # Errors
 /// [`MonitorError`] if the address cannot be listened at, the bus not be read, or a derived stream or an operator not be.
@@ -59,7 +59,7 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
     let thread = std::thread::Builder::new().name("monitor-intake".to_owned());
     let told = Arc::clone(&shared);
     let intake = thread.spawn(move || {
-        // Also when it panics: then the health check says so.
+        // Dropped also on a panic: then the health check reports it.
         let _silence = Silence(told);
         intake.run(&orders)
     });
@@ -68,14 +68,14 @@ pub fn start(config: MonitorConfig) -> Result<MonitorHandle, MonitorError> {
 }
 
 impl MonitorHandle {
-    /// Returns where it listens.
+    /// Returns the listening address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns every account: those of ended epochs, then those that go on, at most half a second old and
-    /// without their lists of gaps.
+    /// Returns every account: those of ended epochs, then the open ones, at most half a second old and without their
+    /// lists of gaps.
     #[must_use]
     pub fn accounts(&self) -> Vec<StreamAccount> {
         self.shared.history.accounts()
@@ -104,7 +104,7 @@ impl MonitorHandle {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(STOP_PATIENCE);
         }
-        // An intake that panicked has said why by itself; what it last told is kept.
+        // An intake that panicked has printed the cause; its last accounts are kept.
         accounts.and_then(Result::ok).unwrap_or_else(|| self.shared.history.accounts())
     }
 }
@@ -115,7 +115,7 @@ impl Drop for MonitorHandle {
     }
 }
 
-/// Notes that the intake listens no longer, whatever ended it.
+/// Records on drop that the intake no longer listens.
 struct Silence(Arc<Shared>);
 
 impl Drop for Silence {
@@ -124,7 +124,7 @@ impl Drop for Silence {
     }
 }
 
-/// Returns what connections may take of this process, whose limit on open files is raised for the streams' sake.
+/// Returns the descriptors available to connections; the process's limit on open files is raised for the streams.
 fn bounds(config: &MonitorConfig) -> Bounds {
     let share = config.pages_per_address.clamp(1, MAX_PAGES);
     Bounds::new(sys::raise_descriptor_limit(), share, MAX_PAGES, config.patience)
@@ -143,7 +143,7 @@ fn listen_error(address: SocketAddr, cause: io::Error) -> MonitorError {
     }
 }
 
-/// Returns the names people know this host by.
+/// Returns the usual names of this host.
 fn own_names(config: &MonitorConfig) -> Vec<String> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let host = host.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
@@ -160,13 +160,13 @@ fn intake(config: &MonitorConfig, shared: &Arc<Shared>) -> Result<Intake, Monito
     }
     shared.set_derived(derivations.status());
     check_operators(&config.operators).map_err(|(name, cause)| MonitorError::Operator { name, cause })?;
-    // A subscriber begins with a pattern; one without any gets what is derived, or waits for requests.
+    // A subscriber begins with a pattern; one without any reads only derived streams, or waits for requests.
     let first = patterns.next().cloned().or_else(|| joined.pop());
     let builder = first.map(|first| config.node.subscriber(first.to_string()));
     let builder = builder.unwrap_or_else(|| config.node.subscriber(NOTHING));
     let builder = patterns.fold(builder, |builder, pattern| builder.pattern(pattern.to_string()));
     let subscriber = SubscriberBuilder::reader(builder, config.reader.clone()).open()?;
-    // Once there is somebody to listen to what they make.
+    // After the intake has started, so that their output is received.
     let operators = Operators::start(&config.operators, &config.python, &config.node, &shared.operators);
     let operators = operators.map_err(MonitorError::Thread)?;
     joined.extend(operators.patterns());
@@ -191,7 +191,7 @@ fn serve(listener: TcpListener, shared: &Arc<Shared>) -> io::Result<Runtime> {
     let mut stopping = shared.stopping.subscribe();
     runtime.spawn(async move {
         let stopped = async move {
-            // An error means that the monitor is gone, which is a stop too.
+            // An error means that the monitor is gone, which also counts as a stop.
             let _ = stopping.wait_for(|stopping| *stopping).await;
         };
         if let Err(error) = axum::serve(gate, router).with_graceful_shutdown(stopped).await {

@@ -1,4 +1,4 @@
-//! What the intake, the requests and the viewers of one monitor have in common.
+//! State shared by the intake, the requests and the viewers of one monitor.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,7 +24,7 @@ use crate::stored::HistoryStore;
 /// The most reads of the store at one time: the disk and the processors have other work.
 const MAX_STORE_READS: usize = 2;
 
-/// What the parts of one monitor have in common.
+/// State shared by the parts of one monitor.
 pub(crate) struct Shared {
     pub(crate) history: History,
     pub(crate) catalogue: Catalogue,
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     listening: AtomicBool,
 }
 
-/// What a monitor is made of, beside what begins empty.
+/// Initial parts of a monitor, apart from those that begin empty.
 pub(crate) struct Parts {
     pub(crate) store: Option<Arc<dyn HistoryStore>>,
     pub(crate) inject: Option<Arc<dyn InjectControl>>,
@@ -88,7 +88,7 @@ impl Shared {
         self.commands.send(command).is_ok()
     }
 
-    /// Returns the patterns that people joined.
+    /// Returns the patterns that users joined.
     pub(crate) fn patterns(&self) -> Vec<StreamPattern> {
         self.patterns.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -125,7 +125,7 @@ impl Shared {
         *self.derived.lock().unwrap_or_else(PoisonError::into_inner) = derived;
     }
 
-    /// Returns what the receiving sockets have to tell of themselves, as of a moment ago.
+    /// Returns the recent statistics of the receiving sockets.
     pub(crate) fn ports(&self) -> Vec<PortStatus> {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -134,7 +134,7 @@ impl Shared {
         *self.ports.lock().unwrap_or_else(PoisonError::into_inner) = ports;
     }
 
-    /// Returns how many rings of this host were wanted and not trusted.
+    /// Returns the number of requested rings of this host that were not trusted.
     pub(crate) fn rings_distrusted(&self) -> u64 {
         self.rings_distrusted.load(Ordering::Relaxed)
     }
@@ -152,12 +152,12 @@ impl Shared {
         *self.unjoined.lock().unwrap_or_else(PoisonError::into_inner) = unjoined;
     }
 
-    /// Tells whether the intake listens to the bus.
+    /// Returns whether the intake listens to the bus.
     pub(crate) fn is_listening(&self) -> bool {
         self.listening.load(Ordering::Relaxed)
     }
 
-    /// Notes whether the intake listens; a flag for people, nothing is ordered by it.
+    /// Records whether the intake listens; a flag for display that orders nothing.
     pub(crate) fn intake_is(&self, listening: bool) {
         self.listening.store(listening, Ordering::Relaxed);
     }
@@ -171,7 +171,7 @@ pub(crate) struct Viewers {
     counts: [AtomicU64; 2],
 }
 
-/// A viewer's slot; given back when dropped.
+/// A viewer's slot; released on drop.
 pub(crate) struct ViewerSlot {
     pub(crate) number: u64,
     pub(crate) source: Source,
@@ -189,7 +189,7 @@ impl Viewers {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the frames sent and the frames dropped of all viewers ever.
+    /// Returns the frames sent and the frames dropped, over all viewers.
     pub(crate) fn counts(&self) -> [u64; 2] {
         [0, 1].map(|place| self.counts[place].load(Ordering::Relaxed))
     }
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(ViewerSlot::take(&shared, source(2)).err(), Some(TurnedAway::Pages));
         let left = seats.pop().unwrap().number;
         let next = ViewerSlot::take(&shared, source(2)).unwrap();
-        assert!(next.number > left, "a number is nobody else's again");
+        assert!(next.number > left, "a number is not reused");
         drop((seats, next));
         assert_eq!((shared.viewers.open(), turned_away(&shared, TurnedAway::Pages)), (0, 1));
     }

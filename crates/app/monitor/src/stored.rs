@@ -1,6 +1,6 @@
-//! What lies behind live memory: the seam between the monitor and an archive.
+//! History behind live memory: the interface between the monitor and an archive.
 //!
-//! Start with [`HistoryStore`]. The archive of this project is one, see `archived.rs`; a monitor without any
+//! Start with [`HistoryStore`]. The archive of this project is one, see `archived.rs`; a monitor without a store
 //! shows live memory only.
 
 use std::ops::Range;
@@ -12,21 +12,21 @@ use crate::gap_map::KnownGap;
 
 /// Stored data that a monitor shows behind live memory.
 pub trait HistoryStore: Send + Sync {
-    /// Returns what is stored of a channel in a span of time; `None` if the stream or channel is not known.
+    /// Returns the stored data of a channel in a span of time; `None` if the stream or channel is not known.
     ///
-    /// Called where waiting is allowed; reads as long as it must.
+    /// Called where blocking is allowed; may take long.
     ///
     /// # Errors
-    /// [`StoreFailure`], which is shown to whoever asked.
+    /// [`StoreFailure`], which is shown to the client.
     fn span(&self, asked: &StoredRequest<'_>) -> Result<Option<StoredSpan>, StoreFailure>;
 
     /// Returns what is missing of a stream in a span of time, losses and absences, in the order of time; `None` if the stream is
     /// not known.
     ///
-    /// Called where waiting is allowed; reads as long as it must.
+    /// Called where blocking is allowed; may take long.
     ///
     /// # Errors
-    /// [`StoreFailure`], which is shown to whoever asked.
+    /// [`StoreFailure`], which is shown to the client.
     fn gaps(
         &self,
         stream: &StreamName,
@@ -34,7 +34,7 @@ pub trait HistoryStore: Send + Sync {
     ) -> Result<Option<Vec<KnownGap>>, StoreFailure>;
 }
 
-/// What is asked of a store.
+/// Request to a store.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredRequest<'a> {
     /// The stream.
@@ -45,23 +45,23 @@ pub struct StoredRequest<'a> {
     pub grid: ColumnGrid,
 }
 
-/// What a store has in a span.
+/// Content of a store in a span.
 #[derive(Clone, Debug)]
 pub struct StoredSpan {
     /// The channel's unit.
     pub unit: String,
     /// The stream's rate.
     pub rate: SampleRate,
-    /// What each column of the grid shows.
+    /// Content of each column of the grid.
     pub columns: Vec<Column>,
-    /// The samples one by one, in the order of time, if there are fewer of them than columns.
+    /// Individual samples in time order, if there are fewer of them than columns.
     pub points: Option<Vec<Point>>,
-    /// What is missing, in the order of time.
+    /// Gaps in time order.
     pub gaps: Vec<KnownGap>,
 }
 
 impl StoredSpan {
-    /// Returns what of this span, made for `of`, lies on another grid with columns of the same width.
+    /// Returns the part of this span, made for `of`, on another grid with columns of the same width.
     pub(crate) fn shifted(&self, of: &ColumnGrid, grid: &ColumnGrid) -> Option<Self> {
         let offset = grid.from.nanos_since(of.from);
         let width = i64::try_from(grid.column_ns).ok()?;
@@ -84,19 +84,19 @@ impl StoredSpan {
     }
 }
 
-/// Says why a store has no answer.
+/// Reason why a store has no answer.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreFailure {
-    /// The answer would take too long to find.
+    /// The answer would take too long to compute.
     #[error(
         "the span contains {samples} stored samples; at most {limit} can be read at once\n\
          request a shorter span"
     )]
     TooLong {
-        /// How many there are, about.
+        /// Approximate number of samples.
         samples: u64,
-        /// How many are read.
+        /// Maximum number of samples.
         limit: u64,
     },
     /// The store cannot be read.

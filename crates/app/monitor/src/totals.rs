@@ -1,7 +1,7 @@
 //! A stream's counts over all its epochs, as `/metrics` gives them: counters that never fall.
 //!
-//! An account may move a settled loss from one stage to another when a datagram turns up late after all. The
-//! counters stay where the loss was first settled, and the move is counted by itself (rule 15 of the account).
+//! An account may move a settled loss from one stage to another when a late datagram arrives. The counters keep the
+//! stage of the first settlement, and the move has its own counter (rule 15 of the account).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use ledger::{NetworkRows, Stage, StageCounts};
 use tallycast::StreamAccount;
 use units::Epoch;
 
-/// Epochs whose accounts may still change: settlement ends within seconds, restarts rarely come faster.
+/// Number of epochs whose accounts may still change: settlement takes seconds, and restarts are rarely more frequent.
 const MAX_EPOCHS: usize = 8;
 
 /// Counts in one unit: datagrams or elements.
@@ -26,7 +26,7 @@ pub(crate) struct Counts {
 /// A stream's counts over all epochs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
-    /// Of epochs that nothing more is heard of.
+    /// Totals of epochs that receive no more events.
     past: EpochTotals,
     epochs: BTreeMap<Epoch, EpochTotals>,
 }
@@ -43,7 +43,7 @@ struct EpochTotals {
 pub(crate) type Move = (Option<Stage>, Stage);
 
 impl Totals {
-    /// Opens an account: the epoch is new, or joined once more.
+    /// Opens an account: the epoch is new, or joined again.
     pub(crate) fn begin(&mut self, epoch: Epoch) {
         if let Some(before) = self.epochs.remove(&epoch) {
             self.past.add(&before);
@@ -103,7 +103,7 @@ impl EpochTotals {
     }
 }
 
-/// Takes the moves back, which leaves every loss where it was first settled.
+/// Undoes the moves, so that every loss is at the stage of its first settlement.
 fn first_settled(rows: &NetworkRows, moved: &BTreeMap<Move, u64>) -> Counts {
     let mut counts = Counts { arrived: rows.received, lost: rows.lost, unexplained: rows.unexplained };
     for ((from, to), count) in moved {
@@ -123,7 +123,7 @@ impl Counts {
         self.unexplained += other.unexplained;
     }
 
-    /// Rises to `other` where that is more: a counter never falls.
+    /// Rises to `other` if that is larger: a counter never falls.
     fn rise(&mut self, other: &Self) {
         self.arrived = self.arrived.max(other.arrived);
         for stage in Stage::ALL {

@@ -1,7 +1,7 @@
-//! What a page asked to see, and the frame that shows it. Values in, values out.
+//! The view requested by a page, and the frame that shows it. Values in, values out.
 //!
-//! Columns lie on a grid whose edges are multiples of the column's width since 1970: a view that follows the
-//! newest data moves by whole columns, so that nothing shimmers. Start with [`ViewRequest`].
+//! Columns are on a grid whose edges are multiples of the column's width since 1970: a view that follows the newest
+//! data moves by whole columns, so that nothing shimmers. Start with [`ViewRequest`].
 
 use std::sync::Arc;
 
@@ -20,17 +20,17 @@ use crate::stored::StoredSpan;
 pub(crate) const MAX_TRACES: usize = 100;
 /// The most columns of all traces of one view together, 2 MB a frame; a view beyond is thinned further.
 const MAX_VIEW_COLUMNS: u64 = 1 << 18;
-/// The longest span of a view: ten years, which keeps all times within their range.
+/// Maximum span of a view: ten years, which keeps all times within their range.
 const MAX_SPAN_NS: i64 = 10 * 366 * 86_400 * 1_000_000_000;
 
-/// A trace as a page asks for it.
+/// A trace as requested by a page.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub(crate) struct TraceRequest {
     pub(crate) stream: String,
     pub(crate) channel: String,
 }
 
-/// A view as a page asks for it.
+/// A view as requested by a page.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub(crate) struct ViewRequest {
     pub(crate) view: u32,
@@ -41,7 +41,7 @@ pub(crate) struct ViewRequest {
 }
 
 impl ViewRequest {
-    /// Checks what must hold for a frame to be made; says what to do otherwise.
+    /// Checks the preconditions of a frame; returns the remedy otherwise.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.traces.len() > MAX_TRACES {
             return Err(format!("a view shows at most {MAX_TRACES} traces, not {}", self.traces.len()));
@@ -55,7 +55,7 @@ impl ViewRequest {
         Ok(())
     }
 
-    /// Returns the grid of a view that ends at `end`, `further` times as coarse as its width asks for.
+    /// Returns the grid of a view that ends at `end`, `further` times as coarse as required by its width.
     pub(crate) fn grid(&self, end: WallTime, further: u32) -> ColumnGrid {
         let traces = self.traces.len().max(1) as u64;
         let fitting = u32::try_from(MAX_VIEW_COLUMNS / traces).unwrap_or(u32::MAX);
@@ -70,17 +70,17 @@ impl ViewRequest {
     }
 }
 
-/// One trace of a view, and what this viewer was shown of it.
+/// One trace of a view, and the part shown to this viewer.
 #[derive(Debug)]
 pub(crate) struct Trace {
     pub(crate) request: TraceRequest,
-    /// Up to where this viewer was shown the trace while it followed the newest data.
+    /// End of the part shown to this viewer while it followed the newest data.
     pub(crate) shown_to: Option<WallTime>,
-    /// What the store had.
+    /// Answer of the store.
     pub(crate) stored: Option<Stored>,
 }
 
-/// What the store had for a grid when it was asked.
+/// Answer of the store for a grid, with the time of the request.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) grid: ColumnGrid,
@@ -94,16 +94,16 @@ impl Trace {
     }
 }
 
-/// A trace's part of a frame, and what decides when the next one is due.
+/// A trace's part of a frame, and the state that decides when the next one is due.
 pub(crate) struct Drawn {
     pub(crate) frame: TraceFrame,
-    /// Whether the window holds anything that moves with time.
+    /// True if the window contains anything that moves with time.
     pub(crate) holds_something: bool,
     /// The newest sample that was shown.
     pub(crate) newest: Option<WallTime>,
 }
 
-/// Which trace is to be drawn, and what the store has of it.
+/// Trace to be drawn, and the store's answer for it.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) index: u16,
@@ -111,7 +111,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) stored: Option<&'a StoredSpan>,
 }
 
-/// Draws a trace of a stream that nothing is known of, or that only the store remembers.
+/// Draws a trace of a stream that is unknown, or known only to the store.
 pub(crate) fn unknown(wanted: Wanted<'_>, grid: &ColumnGrid) -> Drawn {
     let mut frame = TraceFrame {
         index: wanted.index,
@@ -135,7 +135,7 @@ pub(crate) fn unknown(wanted: Wanted<'_>, grid: &ColumnGrid) -> Drawn {
     Drawn { holds_something: false, newest: None, frame }
 }
 
-/// Draws a trace from live memory, and from the store where that does not reach.
+/// Draws a trace from live memory, and from the store for the part before it.
 pub(crate) fn draw(wanted: Wanted<'_>, memory: &mut StreamMemory, grid: &ColumnGrid, now: Moment) -> Drawn {
     let stored = wanted.stored;
     let element = element_of(&memory.info.schema, wanted.channel).filter(|element| memory.remember(*element));
@@ -168,7 +168,7 @@ pub(crate) const fn state_of(health: Health) -> TraceState {
     }
 }
 
-/// Returns how many samples lie in a column.
+/// Returns the number of samples in a column.
 pub(crate) fn samples_per_column(rate: units::SampleRate, grid: &ColumnGrid) -> f32 {
     (rate.as_hz() * grid.column_ns as f64 / 1e9) as f32
 }
@@ -185,7 +185,7 @@ pub(crate) fn gaps_within(
     older_than(older, memory.gaps_since(), &memory.info.schema).chain(live).collect()
 }
 
-/// Returns the store's gaps from before live memory tells of them; of an absence that goes on into it, what lies before.
+/// Returns the store's gaps older than those of live memory; of an absence that extends into it, the older part.
 pub(crate) fn older_than<'a>(
     stored: impl Iterator<Item = &'a KnownGap>,
     since: Option<WallTime>,
@@ -222,7 +222,7 @@ fn shape(
         return points_shape(older.chain(live.iter().copied()), grid);
     }
     match stored.and_then(|stored| stored.points.as_ref()).filter(|_| few) {
-        // Live memory knows only extremes of that time, the store every sample.
+        // Live memory has only extremes of that time, the store every sample.
         Some(points) => {
             let behind = points.last().map(|point| point.time.offset(1));
             let live = behind.max(one_by_one).map_or_else(Vec::new, |since| envelope.points(since, to));

@@ -1,8 +1,8 @@
-//! One viewer: what it asked for, its credit, and what it was never shown.
+//! One viewer: its requests, its credit, and the elements it was never shown.
 //!
-//! A view that does not keep up costs nothing, the viewer's other views neither: at most two of its frames are
-//! under way, and the next one is made of what is newest when there is credit again. What slid out of its window
-//! meanwhile is counted as lost in stage `browser`. Time comes in as an argument, frames go out as bytes; the
+//! A view that does not keep up costs nothing, and does not affect the viewer's other views: at most two of its frames
+//! are in flight, and the next one is made from the newest data when there is credit again. Elements that left its
+//! window meanwhile are counted as lost in stage `browser`. Time is an argument, frames are returned as bytes; the
 //! socket is in `live.rs`. Start with [`Viewer::frame`].
 
 mod pace;
@@ -26,25 +26,25 @@ use pace::Pace;
 
 /// The most views of one viewer.
 pub(crate) const MAX_VIEWS: usize = 64;
-/// Frames of one view that may have been sent and not confirmed: one is drawn while the next is on its way.
+/// Maximum number of frames of one view sent and not confirmed: one is drawn while the next is in flight.
 pub(crate) const MAX_UNDER_WAY: usize = 2;
 
-/// A recorder acknowledges what it heard within a few seconds, also on a busy disk.
+/// Maximum time within which a recorder acknowledges received data, also on a busy disk.
 const ACKNOWLEDGED_NS: i64 = 10_000_000_000;
 
-/// What a page says.
+/// Message of a page.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum PageMessage {
     /// Show this.
     View(ViewRequest),
-    /// No longer show it.
+    /// Close this view.
     Close { view: u32 },
-    /// Whether anybody can see the page.
+    /// Visibility of the page.
     Visible { visible: bool },
-    /// A frame was drawn: its credit comes back.
+    /// A frame was drawn: its credit is returned.
     Shown { frame: u32 },
-    /// Whose account is wanted.
+    /// Stream whose account is requested.
     WatchAccount { stream: Option<String> },
 }
 
@@ -60,36 +60,36 @@ pub(crate) struct Viewer {
     dropped: u32,
     /// Elements this viewer was never shown, by stream.
     lost: BTreeMap<String, u64>,
-    /// The view whose turn comes first next time.
+    /// View that is served first next time.
     turn: u32,
     /// The view that the last frame was made for.
     made: Option<u32>,
 }
 
-/// A view as this viewer sees it.
+/// A view and its state for this viewer.
 #[derive(Debug)]
 struct View {
     request: ViewRequest,
     traces: Vec<Trace>,
-    /// What the last frame was made of.
+    /// State that the last frame was made from.
     signature: Option<Signature>,
     delivery: Delivery,
 }
 
-/// How a view's frames get through. It stays the view's when the page asks it to show something else.
+/// Delivery of a view's frames. It is kept when the page changes the content of the view.
 #[derive(Debug, Default)]
 struct Delivery {
     /// The frames sent and not confirmed.
     under_way: Vec<u32>,
     pace: Pace,
-    /// When the next frame may be made at the earliest.
+    /// Earliest time of the next frame.
     next_at: Option<Instant>,
-    /// The store is being asked.
+    /// True while the store is being asked.
     asking: bool,
     asked_at: Option<Instant>,
 }
 
-/// All that a frame depends on; equal signatures make equal pictures.
+/// Everything that a frame depends on; equal signatures make equal pictures.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Signature {
     from: Option<WallTime>,
@@ -98,17 +98,17 @@ struct Signature {
     stored: u32,
 }
 
-/// What a stream's picture in one window depends on.
+/// State that a stream's picture in one window depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct StreamMark {
-    /// Rises with all news of the stream, or, for a window in the past, with news of the gaps in it.
+    /// Rises with all changes of the stream, or, for a window in the past, with changes of the gaps in it.
     news: u64,
-    /// In the past: up to when there are samples in the window.
+    /// In the past: end of the samples in the window.
     filled_to: Option<WallTime>,
     state: TraceState,
 }
 
-/// What a viewer looks at: live memory, and the time on both clocks.
+/// Input of a viewer: live memory, and the time on both clocks.
 #[derive(Clone, Copy)]
 pub(crate) struct Scenery<'a> {
     pub(crate) history: &'a History,
@@ -142,10 +142,10 @@ impl Viewer {
         }
     }
 
-    /// Takes what the page says.
+    /// Handles a message of the page.
     ///
     /// # Errors
-    /// What cannot be, to be said to the person.
+    /// Message for the user if the request is invalid.
     pub(crate) fn handle(&mut self, message: PageMessage) -> Result<(), String> {
         match message {
             PageMessage::View(request) => return self.show(request),
@@ -168,7 +168,7 @@ impl Viewer {
         let mut before = self.views.remove(&request.view);
         let mut traces: Vec<Trace> = request.traces.iter().cloned().map(Trace::new).collect();
         if let Some(before) = &mut before {
-            // A view that went on following goes on being owed what it was not shown.
+            // A view that still follows the newest data keeps its count of elements not yet shown.
             let follows = before.request.end_ns.is_none() && request.end_ns.is_none();
             for trace in &mut traces {
                 let same = before.traces.iter_mut().find(|known| known.request == trace.request);
@@ -184,7 +184,7 @@ impl Viewer {
         Ok(())
     }
 
-    /// Tells whether there is anything to make frames of.
+    /// Returns whether there is anything to make frames of.
     pub(crate) fn watches(&self) -> bool {
         self.visible && !self.views.is_empty()
     }
@@ -210,8 +210,8 @@ impl Viewer {
             }
             if view.delivery.under_way.len() >= MAX_UNDER_WAY {
                 view.delivery.next_at = Some(now + Pace::FRAME);
-                // Skipped, not put off: what is shown next is what is newest then. The past stays as it is, so
-                // a picture of it only comes later.
+                // Skipped rather than delayed: the next frame shows the newest data of that time. The past does not
+                // change, so a picture of it is only later.
                 if view.follows() {
                     view.delivery.pace.dropped(now);
                     self.dropped += 1;
@@ -252,7 +252,7 @@ impl Viewer {
             moves |= drawn.holds_something;
             frame.traces.push(drawn.frame);
         }
-        // A window in which nothing is left does not have to move.
+        // An empty window does not have to move.
         view.signature = Some(Signature { from: signature.from.filter(|_| moves), ..signature });
         let mut bytes = Vec::new();
         frame.encode(&mut bytes).expect("every bound of a frame was kept when it was made");
@@ -263,7 +263,7 @@ impl Viewer {
         bytes
     }
 
-    /// Learns how long making the last frame took: the view's next one waits the longer.
+    /// Records the time that making the last frame took: the view's next one is delayed accordingly.
     pub(crate) fn took(&mut self, cost: Duration) {
         let view = self.made.and_then(|number| self.views.get_mut(&number));
         if let Some(delivery) = view.map(|view| &mut view.delivery) {
@@ -271,7 +271,8 @@ impl Viewer {
         }
     }
 
-    /// Counts as lost what has slid out of windows unseen, also of views that get no frames at present.
+    /// Counts as lost the elements that left windows before they were shown, also of views that currently get no
+    /// frames.
     pub(crate) fn count_losses(&mut self, scenery: Scenery<'_>) {
         for view in self.views.values_mut() {
             let (grid, _) = view.signature(scenery);
@@ -279,7 +280,7 @@ impl Viewer {
         }
     }
 
-    /// Returns the traces whose window reaches behind live memory and whose store was not asked yet.
+    /// Returns the traces whose window extends behind live memory and whose store was not asked yet.
     pub(crate) fn questions(&mut self, scenery: Scenery<'_>) -> Vec<StoreQuestion> {
         let visible = self.visible;
         let idle =
@@ -305,7 +306,7 @@ impl Viewer {
         questions
     }
 
-    /// Takes the store's answers to the questions of one view.
+    /// Applies the store's answers to the questions of one view.
     pub(crate) fn stored(&mut self, answers: Vec<(StoreQuestion, Option<StoredSpan>)>) {
         for (question, span) in answers {
             let Some(view) = self.views.get_mut(&question.view) else { continue };
@@ -321,7 +322,7 @@ impl Viewer {
         }
     }
 
-    /// Returns what this viewer was shown and never shown, as the page's protocol says it.
+    /// Returns the elements shown to this viewer and never shown, in the form of the page's protocol.
     pub(crate) fn browser_account(&self) -> Value {
         json!({
             "type": "browser",
@@ -343,7 +344,8 @@ impl View {
         self.request.end_ns.is_none()
     }
 
-    /// Returns how many times as coarse as asked for its frames are. Only a view that follows is thinned: a held one is drawn once.
+    /// Returns the factor by which its frames are coarser than requested. Only a view that follows is thinned: a held
+    /// one is drawn once.
     const fn further(&self) -> u32 {
         if self.follows() { self.delivery.pace.further() } else { 1 }
     }
@@ -364,7 +366,7 @@ impl View {
         (grid, Signature { from, streams, further, stored })
     }
 
-    /// Returns what of a stream's news concerns this view: all of it, or what happens to the past it shows.
+    /// Returns the changes of a stream that affect this view: all, or those of the past it shows.
     fn mark(&self, slot: &StreamSlot, grid: &ColumnGrid, now: Moment) -> StreamMark {
         let memory = slot.memory();
         let state = state_of(memory.health(now));
@@ -376,7 +378,7 @@ impl View {
         StreamMark { news: memory.gaps.newest_change(&(from..to)), filled_to, state }
     }
 
-    /// Counts as lost what slid out of the window, which begins where the grid does, before it was ever shown.
+    /// Counts as lost the elements that left the window, which begins with the grid, before they were shown.
     fn count_losses(&mut self, grid: &ColumnGrid, scenery: Scenery<'_>, lost: &mut BTreeMap<String, u64>) {
         for trace in &mut self.traces {
             let Some(slot) = scenery.history.stream(&trace.request.stream) else { continue };
@@ -402,20 +404,20 @@ impl Delivery {
         self.next_at = Some(now + Pace::FRAME);
     }
 
-    /// Tells whether the store may be asked again: not too often, one question after the other.
+    /// Returns whether the store may be asked again: limited in rate, and one question at a time.
     fn may_ask(&self, now: Instant) -> bool {
         !self.asking && self.asked_at.is_none_or(|asked| now.saturating_duration_since(asked) >= Pace::ASK)
     }
 }
 
-/// Returns where a view that follows ends: at the foremost edge of its streams.
+/// Returns the end of a view that follows: the newest time of its streams.
 fn edge(slots: &[Option<Arc<StreamSlot>>], now: Moment) -> WallTime {
     let edges = slots.iter().flatten().map(|slot| slot.memory().edge(now));
     edges.max().unwrap_or(now.wall)
 }
 
 impl Trace {
-    /// Draws the trace, and notes up to where it was shown.
+    /// Draws the trace, and records the end of the part shown.
     fn draw(&mut self, index: u16, grid: &ColumnGrid, follows: bool, scenery: Scenery<'_>) -> Drawn {
         let stored = self.stored.as_ref().and_then(|stored| stored.span.shifted(&stored.grid, grid));
         let wanted = Wanted { index, channel: &self.request.channel, stored: stored.as_ref() };
@@ -423,7 +425,7 @@ impl Trace {
             return unknown(wanted, grid);
         };
         let drawn = draw(wanted, &mut slot.memory(), grid, scenery.now);
-        // What somebody who looks at the past passes over is their own choice.
+        // Elements passed over by a user who views the past are not losses.
         self.shown_to = drawn.newest.filter(|_| follows).map(|newest| {
             let shown_to = self.shown_to.unwrap_or(grid.from);
             newest.offset(1).max(shown_to)
@@ -431,14 +433,14 @@ impl Trace {
         drawn
     }
 
-    /// Returns how many samples came up to `from`, where the window begins now, and were never shown.
+    /// Returns the number of samples before `from`, the new beginning of the window, that were never shown.
     fn slid_past(&mut self, memory: &StreamMemory, from: WallTime) -> u64 {
         let Some(shown_to) = self.shown_to.filter(|shown_to| *shown_to < from) else { return 0 };
         self.shown_to = Some(from);
         never_shown(memory, &self.request.channel, shown_to, from)
     }
 
-    /// Tells whether the window reaches behind live memory and the store's answer to that is not there.
+    /// Returns whether the window extends behind live memory and the store's answer for that is missing.
     fn needs_store(&self, history: &History, grid: &ColumnGrid) -> bool {
         let since = history.stream(&self.request.stream).and_then(|slot| {
             let memory = slot.memory();
@@ -450,7 +452,7 @@ impl Trace {
         let covered = |stored: &Stored| {
             let of = &stored.grid;
             let all = of.from <= needed.start && of.edge(of.count) >= needed.end;
-            // What is younger may not have been acknowledged when the store was asked.
+            // Younger data may not have been acknowledged when the store was asked.
             let acknowledged = stored.asked.nanos_since(needed.end) >= ACKNOWLEDGED_NS;
             of.column_ns == grid.column_ns && all && acknowledged
         };
@@ -458,7 +460,7 @@ impl Trace {
     }
 }
 
-/// Returns how many samples came from `shown_to` up to `from`, where the window begins.
+/// Returns the number of samples from `shown_to` up to `from`, the beginning of the window.
 fn never_shown(memory: &StreamMemory, channel: &str, shown_to: WallTime, from: WallTime) -> u64 {
     let span = u64::try_from(from.nanos_since(shown_to)).unwrap_or(0);
     let element = element_of(&memory.info.schema, channel);

@@ -1,7 +1,7 @@
-//! A cyclic app whose function is Python's: called when due, its inputs and outputs as bytes beside their schema.
+//! A cyclic app with a Python function: called when due, with its inputs and outputs as bytes plus their schema.
 //!
-//! The interpreter is held while the function runs, and by nobody while the app waits. How long each cycle waited for it
-//! is a statistic of its own, and part of the cycle's run time: other threads that hold it are seen, not hidden.
+//! The interpreter is held while the function runs, and released while the app waits. The wait of each cycle for it has
+//! its own statistic, and is part of the cycle's run time, so delays by other threads that hold it are visible.
 //! Names, arrays and the decorator are in `python/tallycast/_app.py`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,9 +24,9 @@ use crate::node::node;
 use crate::said;
 use crate::schema::Layout;
 
-/// How often the main thread looks for Ctrl-C while an app runs.
+/// Interval at which the main thread checks for Ctrl-C while an app runs.
 const LOOK: Duration = Duration::from_millis(50);
-/// What a histogram is told by.
+/// Quantiles that summarise a histogram.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
 
 /// An input as Python describes it.
@@ -70,7 +70,7 @@ pub(crate) struct AppPlan {
     inputs: Vec<InputPlan>,
     #[pyo3(item)]
     outputs: Vec<OutputPlan>,
-    /// It ends with so many cycles.
+    /// Number of cycles after which it ends.
     #[pyo3(item)]
     cycles: Option<u64>,
     /// It ends with the last cycle that is due within so long.
@@ -78,21 +78,21 @@ pub(crate) struct AppPlan {
     duration_ns: Option<u64>,
 }
 
-/// What the app's own thread has.
+/// State of the app's own thread.
 struct Turns {
     inputs: Vec<UntypedInput>,
     outputs: Vec<UntypedOutput>,
-    /// The schemas that Python knows, by input.
+    /// Schemas already passed to Python, by input.
     schemas: Vec<Option<Arc<Schema>>>,
     step: Py<PyAny>,
     cycles: Option<u64>,
     ran: u64,
-    /// The first cycle that is no longer its.
+    /// First cycle after its last one.
     end: Option<u64>,
     shared: Arc<Shared>,
 }
 
-/// What the app's thread and the one that called `run` have in common.
+/// State shared by the app's thread and the one that called `run`.
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
@@ -102,7 +102,7 @@ struct Shared {
     waits: Mutex<Histogram>,
 }
 
-/// Says to the app that its function raised; the exception itself is kept beside it.
+/// Error for an exception of the app's function; the exception itself is kept separately.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Raised(String);
@@ -110,7 +110,7 @@ struct Raised(String);
 /// Runs an app until its function stops it, raises, or Ctrl-C.
 ///
 /// Calls `step(index, time_ns, inputs)` on a thread of the app: for each input `(freshness, age_ns, lost_elements,
-/// schema, newest, indices, times, elements)`, where `schema` is given when it is another than in the cycle before. It
+/// schema, newest, indices, times, elements)`, where `schema` is given if it has changed since the last cycle. It
 /// returns `(outputs, stop)`: for each output the bytes of one sample, or `None`. `interrupt(thread)` is called at a
 /// second Ctrl-C. Returns `(report, exception, interrupted)`, the report as JSON.
 #[pyfunction]
@@ -161,7 +161,7 @@ pub(crate) fn run_app(
     }
 }
 
-/// Runs the app on a thread while this one listens for signals; returns what became of it, and whether there was one.
+/// Runs the app on a thread while this one handles signals; returns its result, and whether there was a signal.
 fn run_and_listen(
     py: Python<'_>,
     app: App,
@@ -170,11 +170,11 @@ fn run_and_listen(
     interrupt: &Py<PyAny>,
 ) -> PyResult<(Result<AppReport, AppError>, bool)> {
     let (ended, end) = mpsc::channel();
-    // What has been received from by one thread only is not `Sync` by itself.
+    // A receiver used by one thread only is not `Sync`.
     let end = Mutex::new(end);
     let thread = thread::Builder::new().name("tallycast-app-run".to_owned()).spawn(move || {
         let result = app.run(|cycle| turns.turn(cycle));
-        // Whoever waits for it is there as long as this thread is.
+        // The waiting thread exists for the lifetime of this one.
         let _ = ended.send(());
         result
     })?;
@@ -194,7 +194,7 @@ fn run_and_listen(
             if !error.is_instance_of::<PyKeyboardInterrupt>(py) {
                 other.get_or_insert(error);
             }
-            // The first lets the function come to its end; where it does not, the second ends it.
+            // The first one lets the function finish; if it does not, the second ends it.
             if interruptions > 1
                 && let Err(error) = interrupt.call1(py, (shared.thread.load(Ordering::Relaxed),))
             {
@@ -233,7 +233,7 @@ impl Turns {
         Ok(())
     }
 
-    /// Calls the function and writes what it made; tells whether this is to be the last cycle.
+    /// Calls the function and writes its outputs; returns whether this is the last cycle.
     fn call(&mut self, py: Python<'_>, cycle: &mut Cycle<'_>) -> PyResult<bool> {
         if self.ran == 1 {
             let ident: u64 = py.import("threading")?.call_method0("get_ident")?.extract()?;
@@ -255,7 +255,7 @@ impl Turns {
     }
 }
 
-/// Returns what came in at an input, as Python's `step` takes it.
+/// Returns the data of an input, as arguments of Python's `step`.
 fn received<'py>(
     py: Python<'py>,
     cycle: &Cycle<'_>,

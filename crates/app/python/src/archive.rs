@@ -1,6 +1,6 @@
 //! Archives: what is stored, read into arrays of NumPy.
 //!
-//! `python/tallycast/archive.py` stands on this. Reading lets other Python threads run, and may be done by several of them.
+//! `python/tallycast/archive.py` is built on this. Reading releases the interpreter and may be done by several threads.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::schema::Layout;
 #[pyclass(frozen, module = "tallycast._core")]
 pub(crate) struct StoredArchive(Arc<Archive>);
 
-/// One recorded epoch of a stream, as it was when the archive was looked at.
+/// One recorded epoch of a stream, as of the reading of the archive's list.
 #[pyclass(frozen, module = "tallycast._core")]
 pub(crate) struct StoredRecording {
     archive: Arc<Archive>,
@@ -33,10 +33,10 @@ pub(crate) struct StoredRecording {
     layout: Layout,
 }
 
-/// Which row of an array is which sample, and what is missing between them.
+/// Samples of an array's rows, and the holes between them.
 #[pyclass(frozen, module = "tallycast._core")]
 pub(crate) struct StoredRows {
-    /// Without their data, which belong to the array.
+    /// Blocks without their data, which belong to the array.
     samples: Samples,
     elements_per_sample: u64,
 }
@@ -110,7 +110,7 @@ impl StoredRecording {
         self.layout.sample_shape.clone()
     }
 
-    /// Returns everything that is known without reading samples, as JSON.
+    /// Returns everything known without reading samples, as JSON.
     fn tell(&self) -> String {
         let it = &self.recording;
         let known = it.span();
@@ -144,7 +144,7 @@ impl StoredRecording {
         self.recording.segments().map(row).collect()
     }
 
-    /// Reads what lies in a range of time and of indices: an array of its own memory, and what the rows are.
+    /// Reads a range of time and of indices: an array with its own memory, and the samples of its rows.
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -155,7 +155,7 @@ impl StoredRecording {
         let mut samples = read.map_err(|why| failed(py, &why))?;
         let data = std::mem::take(&mut samples.data);
         let schema = &self.recording.description.schema;
-        let rows = usize::try_from(samples.rows()).expect("they lie in memory");
+        let rows = usize::try_from(samples.rows()).expect("they fit in memory");
         let shape: Vec<usize> =
             std::iter::once(rows).chain(self.layout.sample_shape.iter().copied()).collect();
         let array = array_over(py, data, self.layout.descr.bind(py), schema.dtype.size_bytes(), &shape)?;
@@ -191,7 +191,7 @@ impl StoredRecording {
         (schema.metadata().clone().into(), fields.collect())
     }
 
-    /// Returns the absences whose extent nobody knows and that began in a range of time, as JSON.
+    /// Returns the absences of unknown extent that began in a range of time, as JSON.
     fn untold_absences(&self, times: (i64, i64)) -> String {
         self.recording.untold_absences(span(times)).collect::<Value>().to_string()
     }
@@ -237,7 +237,7 @@ impl StoredRows {
         if self.samples.missing.is_empty() {
             return Ok(None);
         }
-        let size = |count: u64| usize::try_from(count).expect("they lie in memory");
+        let size = |count: u64| usize::try_from(count).expect("they fit in memory");
         let (rows, width) = (size(self.samples.rows()), size(self.elements_per_sample));
         let mut missing = vec![false; rows * width];
         for range in self.samples.missing.iter() {
@@ -252,13 +252,13 @@ impl StoredRows {
     }
 }
 
-/// One thinned element: where its first column begins, how wide a column is, least and greatest values, samples, and the
+/// One downsampled element: start of its first column, width of a column, minima, maxima, sample counts, and the
 /// holes as JSON.
 type Thinned<'py> =
     (i64, u64, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<u64>>, String);
 
-/// Thins elements of a stream, each given by channel and element of that channel's sample, to columns of least and greatest
-/// value; NaN where there is no sample.
+/// Downsamples elements of a stream, each given by channel and element of that channel's sample, to columns of
+/// minimum and maximum; NaN where there is no sample.
 #[pyfunction]
 pub(crate) fn thin<'py>(
     py: Python<'py>,

@@ -1,4 +1,4 @@
-//! A block as Python sees it: an array over its memory, where it lies in its stream, and what is missing before it.
+//! A block in Python: an array over its memory, its position in its stream, and the gaps before it.
 
 use std::sync::{Arc, Weak};
 
@@ -25,10 +25,10 @@ pub(crate) struct Block {
     /// Index of the first sample since the epoch began.
     #[pyo3(get)]
     first_index: u64,
-    /// When the first sample was taken. Units: nanoseconds since 1970 UTC.
+    /// Time of the first sample. Units: nanoseconds since 1970 UTC.
     #[pyo3(get)]
     t0_ns: i64,
-    /// How many samples came and were passed over for this one, where only the newest is wanted.
+    /// Number of samples skipped for this one, if only the newest is requested.
     #[pyo3(get)]
     skipped: u64,
     samples: u64,
@@ -48,7 +48,7 @@ impl Block {
         reader: Weak<Shared>,
     ) -> PyResult<Py<Self>> {
         let Delivery { block, gaps, passed_over } = delivery;
-        let samples = usize::try_from(block.samples).expect("a block's samples lie in memory");
+        let samples = usize::try_from(block.samples).expect("a block's samples fit in memory");
         let shape: Vec<usize> = std::iter::once(samples).chain(layout.sample_shape.iter().copied()).collect();
         let element_bytes = block.schema.dtype.size_bytes();
         let foreign = block.data.foreign().cloned();
@@ -78,7 +78,7 @@ impl Block {
 #[pymethods]
 impl Block {
     fn __len__(&self) -> usize {
-        usize::try_from(self.samples).expect("a block's samples lie in memory")
+        usize::try_from(self.samples).expect("a block's samples fit in memory")
     }
 
     /// The stream's name.
@@ -99,7 +99,7 @@ impl Block {
         self.first_index + self.samples
     }
 
-    /// What the samples mean: a `tallycast.Schema`.
+    /// Schema of the samples: a `tallycast.Schema`.
     #[getter]
     fn schema(&self, py: Python<'_>) -> Py<PyAny> {
         self.layout.object.clone_ref(py)
@@ -111,7 +111,7 @@ impl Block {
         self.layout.object.bind(py).getattr(intern!(py, "rate"))
     }
 
-    /// When each sample was taken. Shape: `[samples]`, int64. Units: nanoseconds since 1970 UTC.
+    /// Time of each sample. Shape: `[samples]`, int64. Units: nanoseconds since 1970 UTC.
     #[getter]
     fn times<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
         let rate = self.layout.schema.rate;
@@ -119,18 +119,18 @@ impl Block {
         PyArray1::from_iter(py, (0..self.samples).map(|index| rate.time_of(index, 0, t0).as_nanos()))
     }
 
-    /// What is missing before this block, as JSON.
+    /// Gaps before this block, as JSON.
     fn _gaps(&self) -> String {
         self.gaps.iter().map(stream_gap_json).collect::<Value>().to_string()
     }
 
-    /// Whether anything is missing before this block: quicker than to make the gaps.
+    /// True if anything is missing before this block: faster than making the gaps.
     #[getter]
     fn has_gaps(&self) -> bool {
         !self.gaps.is_empty()
     }
 
-    /// Which elements never arrived, `None` where all did. Shape: that of `array`, bool.
+    /// Mask of the elements that never arrived, `None` if all did. Shape: that of `array`, bool.
     #[getter]
     fn missing<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         if self.missing.is_empty() {
@@ -139,7 +139,7 @@ impl Block {
         let elements = self.__len__() * self.layout.elements_per_sample;
         let mut mask = vec![false; elements];
         for range in self.missing.iter() {
-            let place = |position: u64| usize::try_from(position).expect("a block's elements lie in memory");
+            let place = |position: u64| usize::try_from(position).expect("a block's elements fit in memory");
             mask[place(range.start)..place(range.end)].fill(true);
         }
         let shape = self.array.bind(py).getattr(intern!(py, "shape"))?;
@@ -155,13 +155,13 @@ impl Block {
         }
     }
 
-    /// What is missing between the stream's previous block and this one: a list of `tallycast.Gap`, oldest first.
+    /// Gaps between the stream's previous block and this one: a list of `tallycast.Gap`, oldest first.
     #[getter]
     fn gaps<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         in_python(slf.py(), "gaps", (slf,))
     }
 
-    /// The reader's account of this block's epoch as it stands: a `tallycast.Account`; `None` where it is not kept any more.
+    /// Current account of this block's epoch by this reader: a `tallycast.Account`; `None` if it is no longer kept.
     #[getter]
     fn account<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         in_python(slf.py(), "account", (slf,))
@@ -182,9 +182,9 @@ impl Block {
         in_python(slf.py(), "records", (slf,))
     }
 
-    /// Whether what was read from the array is what was sent: ask when you are done with it.
+    /// True if the data read from the array are those sent: check after the last access.
     ///
-    /// Always, where the array is the reader's own memory; a view of the ring may have been overwritten.
+    /// Always true if the array is the reader's own memory; a view of the ring may have been overwritten.
     fn valid(&self) -> bool {
         self.foreign.as_ref().is_none_or(|foreign| foreign.is_valid())
     }

@@ -13,14 +13,14 @@ use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use sample::{Foreign, SampleBuffer};
 
-/// The memory of a block, which arrays keep alive.
+/// Memory of a block, kept alive by arrays.
 #[pyclass(frozen, module = "tallycast._core")]
 pub(crate) struct Memory {
-    /// Never read from here again: it belongs to the arrays.
+    /// Not read from here again: it belongs to the arrays.
     _buffer: SampleBuffer,
 }
 
-/// Memory of a ring, which views keep mapped.
+/// Memory of a ring, kept mapped by views.
 #[pyclass(frozen, module = "tallycast._core")]
 pub(crate) struct RingMemory {
     _foreign: Arc<dyn Foreign>,
@@ -29,7 +29,7 @@ pub(crate) struct RingMemory {
 /// Makes an array over a block's memory, without a copy.
 ///
 /// # Panics
-/// If the memory is not as large as the shape says.
+/// If the memory has another size than the shape requires.
 pub(crate) fn array_over<'py>(
     py: Python<'py>,
     mut buffer: SampleBuffer,
@@ -45,8 +45,8 @@ pub(crate) fn array_over<'py>(
     );
     let data = bytes.as_mut_ptr();
     let owner = Bound::new(py, Memory { _buffer: buffer })?;
-    // SAFETY: `data` points to as many bytes as the shape says, which lie on the heap, do not move with `buffer`, and live as
-    // long as `owner`. Nobody else reads or writes them.
+    // SAFETY: `data` points to as many bytes as the shape requires, which are on the heap, do not move with `buffer`,
+    // and live as long as `owner`. No other code reads or writes them.
     unsafe { array_at(py, data, owner.into_any(), descr, shape, NPY_ARRAY_CARRAY) }
 }
 
@@ -59,16 +59,17 @@ pub(crate) fn view_of<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let data = foreign.address().cast_mut();
     let owner = Bound::new(py, RingMemory { _foreign: foreign })?;
-    // SAFETY: `data` points to as many bytes as the shape says (a block that is left in its ring is whole samples, by the
-    // record's head), which stay mapped as long as `owner` exists. Their writer may overwrite them: nobody here reads them, and
-    // Python people who do were told to ask `valid()` afterwards. They are read-only to NumPy, as is the mapping.
+    // SAFETY: `data` points to as many bytes as the shape requires (a block that is left in its ring is whole
+    // samples, by the record's head), which stay mapped while `owner` exists. Their writer may overwrite them: no
+    // code here reads them, and Python users who do are told to check `valid()` afterwards. They are read-only to
+    // NumPy, as is the mapping.
     unsafe { array_at(py, data, owner.into_any(), descr, shape, NPY_ARRAY_CARRAY_RO) }
 }
 
-/// Makes an array over memory that `owner` keeps.
+/// Makes an array over memory owned by `owner`.
 ///
 /// # Safety
-/// `data` points to as many bytes as shape and dtype say, aligned to a word, as long as `owner` exists.
+/// `data` points to as many bytes as shape and dtype require, aligned to a word, while `owner` exists.
 unsafe fn array_at<'py>(
     py: Python<'py>,
     data: *mut u8,
@@ -80,8 +81,9 @@ unsafe fn array_at<'py>(
     // NumPy does not write to the extents.
     let mut extents: Vec<isize> = shape.iter().map(|extent| extent.cast_signed()).collect();
     let rank = c_int::try_from(extents.len()).expect("a sample has few dimensions");
-    // SAFETY: The thread is attached (`py`). The memory is as the caller says, and no element's alignment goes beyond a word;
-    // `owner` becomes the array's base. NewFromDescr and SetBaseObject each take over one reference, also when they fail.
+    // SAFETY: The thread is attached (`py`). The caller guarantees the memory, and no element's alignment exceeds a
+    // word; `owner` becomes the array's base. NewFromDescr and SetBaseObject each take over one reference, also when
+    // they fail.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -106,8 +108,8 @@ unsafe fn array_at<'py>(
 
 /// Calls `take` with the bytes of an array that is contiguous, row-major.
 ///
-/// The caller keeps the array. Another Python thread may write to it meanwhile where `take` lets others run: then nobody knows
-/// which numbers are taken, as with NumPy's own functions.
+/// The caller keeps the array. If `take` releases the interpreter, another Python thread may write to it meanwhile:
+/// then the numbers taken are unspecified, as with NumPy's own functions.
 ///
 /// # Panics
 /// If the array is not contiguous.
@@ -126,7 +128,7 @@ pub(crate) fn with_bytes<T>(array: &Bound<'_, PyUntypedArray>, take: impl FnOnce
     take(bytes)
 }
 
-/// How large an element of an array is.
+/// Size of an array's element.
 trait ElementSize {
     fn dtype_bytes(&self) -> usize;
 }

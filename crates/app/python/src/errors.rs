@@ -1,4 +1,4 @@
-//! What goes wrong, as the exceptions of `tallycast._errors`.
+//! Errors as the exceptions of `tallycast._errors`.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     Archive,
 }
 
-/// Makes an exception with a text that says what to do.
+/// Makes an exception with a text that includes the remedy.
 pub(crate) fn error(py: Python<'_>, kind: Kind, text: impl ToString) -> PyErr {
     static CLASSES: [PyOnceLock<Py<PyType>>; 6] = [const { PyOnceLock::new() }; 6];
     let name = match kind {
@@ -33,12 +33,12 @@ pub(crate) fn error(py: Python<'_>, kind: Kind, text: impl ToString) -> PyErr {
     }
 }
 
-/// What is wrong with how something was asked for.
+/// Makes the exception for an invalid argument or setting.
 pub(crate) fn config(py: Python<'_>, why: &dyn std::fmt::Display) -> PyErr {
     error(py, Kind::Config, why)
 }
 
-/// Why samples could not be published.
+/// Makes the exception for samples that could not be published.
 pub(crate) fn publish(py: Python<'_>, why: &PublishError) -> PyErr {
     let kind = match why {
         PublishError::Full | PublishError::StillFull { .. } => Kind::Full,

@@ -1,6 +1,6 @@
-//! What a forked child may do with what its parent opened: nothing, and it is told so.
+//! Objects opened before a fork: unusable in the child, with a clear error.
 //!
-//! The threads that send and receive are not in the child. Whoever waited for them there would wait for ever.
+//! The threads that send and receive do not exist in the child. Waiting for them there would never end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,10 +8,10 @@ use pyo3::prelude::*;
 
 use crate::errors::{Kind, error};
 
-/// How many forks this process has behind it.
+/// Number of forks that led to this process.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// Says that this is a forked child; called by Python right after the fork.
+/// Records that this is a forked child; called by Python right after the fork.
 #[pyfunction]
 pub(crate) fn forked() {
     // Relaxed: a forked child has one thread.

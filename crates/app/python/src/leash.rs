@@ -1,7 +1,7 @@
 //! The leash of a process that was started by another: it ends when its standard input closes.
 //!
-//! The system closes it whatever way the other end ends. A thread of the core watches it, so that a function that holds the
-//! interpreter for ever ends too.
+//! The system closes it however the other end ends. A thread of the core watches it, so that a function that holds the
+//! interpreter forever is ended too.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use rustix::process::{Signal, getpid, kill_process};
 
-/// Tells whether the other end let go.
+/// Watches whether the other end closed the leash.
 #[pyclass(module = "tallycast._core", frozen)]
 pub(crate) struct Leash {
     loose: Arc<AtomicBool>,
@@ -20,7 +20,7 @@ pub(crate) struct Leash {
 
 #[pymethods]
 impl Leash {
-    /// Whether standard input has closed: the process is to end in order, and is killed if it does not in time.
+    /// True once standard input has closed: the process must end in order, and is killed if it does not in time.
     #[getter]
     fn loose(&self) -> bool {
         self.loose.load(Ordering::Relaxed)
@@ -35,10 +35,10 @@ pub(crate) fn hold_leash(patience_ns: u64) -> PyResult<Leash> {
     thread::Builder::new().name("tallycast-leash".to_owned()).spawn(move || {
         let mut word = [0; 64];
         while matches!(std::io::stdin().read(&mut word), Ok(read) if read > 0) {}
-        // A flag that is looked at again and again; nothing is ordered by it.
+        // A polled flag that orders no other memory.
         told.store(true, Ordering::Relaxed);
         thread::sleep(Duration::from_nanos(patience_ns));
-        // Not an exit in order: whatever holds the interpreter holds that up too.
+        // Not an orderly exit: a function that holds the interpreter would block that, too.
         let _ = kill_process(getpid(), Signal::KILL);
     })?;
     Ok(Leash { loose })

@@ -1,7 +1,7 @@
 //! The Python module `tallycast._core`: NumPy arrays in and out, no logic of its own.
 //!
-//! What Python people see is in `python/tallycast`; the classes there stand on those here. Whatever waits or copies much lets
-//! other Python threads run meanwhile.
+//! The Python API is in `python/tallycast`; its classes are built on those here. Calls that wait or copy much release
+//! the interpreter.
 
 mod app;
 mod archive;

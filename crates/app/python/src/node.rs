@@ -1,4 +1,4 @@
-//! The process on its buses: one node for each, shared by all that is opened there, for as long as anything is.
+//! Nodes of the process: one per bus, shared by all objects opened on it, while any exists.
 //!
 //! Nodes have threads and sockets, so they are held weakly here: a node ends with its last publisher or subscriber. What it
 //! remembers of its streams outlives it.
@@ -17,10 +17,10 @@ use crate::errors::config;
 use crate::fork::Home;
 use crate::said;
 
-/// What tells the nodes of a process apart.
+/// Key of a node within a process.
 type BusAndStation = (String, Option<String>);
 
-/// The nodes of this process. A process receives once for all its readers.
+/// Nodes of this process. A process receives once for all its readers.
 static NODES: Mutex<Option<Nodes>> = Mutex::new(None);
 
 /// The nodes of one process.
@@ -30,19 +30,20 @@ struct Nodes {
     last_epochs: LastEpochs,
 }
 
-/// What was opened on a node, and keeps it alive: dropped in its own process without the interpreter, forgotten in a forked child.
+/// An object opened on a node, which it keeps alive: dropped in its own process without the interpreter, leaked in a
+/// forked child.
 pub(crate) struct Opened<T: Send> {
     home: Home,
-    /// `None` once it was closed.
+    /// `None` once closed.
     parts: Option<(T, Arc<Node>)>,
 }
 
-/// Returns the node on a bus, that of the environment if none is named.
+/// Returns the node on a bus; the default is the bus of the environment.
 pub(crate) fn node(py: Python<'_>, bus: Option<&str>, station: Option<&str>) -> PyResult<Arc<Node>> {
     said::begin();
     let bus = bus.map_or_else(Bus::from_env, str::parse).map_err(|error| config(py, &error))?;
     let mut nodes = NODES.lock().unwrap_or_else(PoisonError::into_inner);
-    // What a parent process had belongs to the parent: in a forked child there is nothing yet.
+    // Nodes of a parent process belong to the parent: a forked child begins without any.
     let ours = nodes.take().filter(|nodes| nodes.home.is_here()).unwrap_or_else(Nodes::new);
     let nodes = nodes.insert(ours);
     let key = (bus.to_string(), station.map(str::to_owned));
@@ -71,7 +72,7 @@ impl<T: Send> Opened<T> {
         Self { home: Home::here(), parts: Some((what, node)) }
     }
 
-    /// Closes it in order; its node ends with it if nobody else needs it. To be called without the interpreter.
+    /// Closes it in order; its node ends with its last user. Call without the interpreter.
     pub(crate) fn close<R>(mut self, close: impl FnOnce(T) -> R) -> R {
         let (what, node) = self.parts.take().expect("only this takes the parts, and it takes all of it");
         let result = close(what);
@@ -98,7 +99,7 @@ impl<T: Send> Drop for Opened<T> {
     fn drop(&mut self) {
         let Some(parts) = self.parts.take() else { return };
         if self.home.is_here() {
-            // Python collects with everything else standing still: what is queued is sent meanwhile.
+            // Python's collector blocks everything else: queued samples are sent meanwhile.
             Python::attach(|py| py.detach(|| drop(parts)));
         } else {
             // Their threads stayed with the parent: to end them would be to wait for them.

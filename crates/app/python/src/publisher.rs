@@ -1,4 +1,4 @@
-//! Publishing from Python: an array is taken where it lies, and copied once, into the ring.
+//! Publishing from Python: an array is read in place and copied once, into the ring.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,30 +20,30 @@ use crate::said;
 use crate::schema::Layout;
 use crate::waiting::{Patience, seconds};
 
-/// Up to this many bytes a copy takes less time than letting other Python threads run meanwhile.
+/// Size up to which a copy takes less time than releasing the interpreter. Units: bytes.
 const QUICK_BYTES: usize = 1 << 14;
 
-/// How often a publisher that waits for readers looks round.
+/// Interval at which a publisher that waits for readers checks for them.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A channel as Python gives it: name, unit, shape, scale, offset.
 type ChannelParts = (String, String, Vec<u32>, f64, f64);
 
-/// A stream being published; `tallycast.Publisher` stands on it.
+/// A stream being published; the base of `tallycast.Publisher`.
 #[pyclass(subclass, frozen, weakref, module = "tallycast._core")]
 pub(crate) struct Publisher {
     home: Home,
     inner: Mutex<Option<Opened<tallycast::Publisher>>>,
     layout: Layout,
-    /// It waits where there is no room, so that others must run meanwhile.
+    /// True if it waits when the queue is full, so that the interpreter must be released.
     waits: bool,
     #[pyo3(get)]
     name: String,
-    /// The newest that is known.
+    /// Newest known epoch.
     epoch: Mutex<Epoch>,
 }
 
-/// Why nothing was taken.
+/// Reason why samples were not taken.
 enum Refusal {
     Closed,
     Publish(PublishError),
@@ -121,13 +121,13 @@ impl Publisher {
         })
     }
 
-    /// What the samples mean: a `tallycast.Schema`.
+    /// Schema of the samples: a `tallycast.Schema`.
     #[getter]
     fn schema(&self, py: Python<'_>) -> Py<PyAny> {
         self.layout.object.clone_ref(py)
     }
 
-    /// The present epoch; another one begins with `begin_anew`, or where the host's clock was set back.
+    /// Current epoch; another one begins with `begin_anew`, or when the host's clock was set back.
     #[getter]
     fn epoch(&self, py: Python<'_>) -> PyResult<String> {
         self.home.check(py, "publisher")?;
@@ -140,12 +140,12 @@ impl Publisher {
         self.with(py, true, |publisher| Ok(publisher.next_index()))
     }
 
-    /// Publishes samples that have just been taken; their times follow from count and rate.
+    /// Publishes samples taken now; their times follow from count and rate.
     ///
-    /// Shape: `[samples, channels]`, or `[samples, *shape]` of the only channel; `[samples]` where a sample is one number; a
-    /// mapping from channel to array; a structured array. Copied once, before this returns.
+    /// Shape: `[samples, channels]`, or `[samples, *shape]` of the only channel; `[samples]` if a sample is one
+    /// number; a mapping from channel to array; a structured array. Copied once, before this returns.
     ///
-    /// `t0_ns` is when the first was taken, `times` when each was: int64 or datetime64. Units: nanoseconds since 1970 UTC.
+    /// `t0_ns` is the time of the first, `times` that of each: int64 or datetime64. Units: nanoseconds since 1970 UTC.
     #[pyo3(signature = (block, t0_ns=None, times=None))]
     fn send(
         &self,
@@ -171,7 +171,7 @@ impl Publisher {
         with_bytes(&array, |bytes| self.with(py, false, |publisher| publisher.send_bytes_when_due(bytes)))
     }
 
-    /// Says that the source does not have the next samples.
+    /// Marks the next samples as missing at the source.
     fn skip(&self, py: Python<'_>, samples: u64) -> PyResult<()> {
         self.with(py, true, |publisher| publisher.skip(samples, tallycast::Stage::Source))
     }
@@ -184,7 +184,7 @@ impl Publisher {
         })
     }
 
-    /// What became of everything so far, as JSON; that of epochs that have ended beside that of the present one.
+    /// Totals as JSON: those of ended epochs and of the current one.
     fn _totals(&self, py: Python<'_>) -> PyResult<String> {
         self.with(py, false, |publisher| Ok(publisher_json(publisher).to_string()))
     }
@@ -210,17 +210,17 @@ impl Publisher {
         let patience = Patience::of(py, timeout)?;
         let mut there = self.with(py, false, |publisher| Ok(publisher.reader_count()))?;
         let enough = patience.wait(py, |slice| {
-            // One look at a time: others may publish meanwhile, or close.
+            // One check at a time: other threads may publish meanwhile, or close.
             std::thread::sleep(if there >= count { Duration::ZERO } else { slice.min(LOOK) });
             let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            // One that was closed meanwhile has no readers to wait for.
+            // A publisher closed meanwhile has no readers to wait for.
             there = inner.as_ref().map_or(there, |publisher| publisher.reader_count());
             (there >= count || inner.is_none()).then_some(())
         });
         enough.map(|_| there)
     }
 
-    /// Whether samples taken at this time would begin a new epoch.
+    /// True if samples with this time would begin a new epoch.
     fn _would_begin_anew(&self, py: Python<'_>, t0_ns: i64) -> PyResult<bool> {
         self.with(py, true, |publisher| Ok(publisher.would_begin_anew(WallTime::from_nanos(t0_ns))))
     }
@@ -243,7 +243,7 @@ impl Publisher {
         Ok(totals.map(|totals| totals_json(&totals).to_string()))
     }
 
-    /// Whether it was closed.
+    /// True once it is closed.
     #[getter]
     fn closed(&self, py: Python<'_>) -> bool {
         py.detach(|| self.inner.lock().unwrap_or_else(PoisonError::into_inner).is_none())
@@ -259,7 +259,7 @@ impl Publisher {
         *known
     }
 
-    /// Does something with the publisher; where that takes long, others run meanwhile.
+    /// Runs an operation on the publisher; if that takes long, the interpreter is released.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
@@ -272,7 +272,7 @@ impl Publisher {
             let publisher = inner.as_mut().ok_or(Refusal::Closed)?;
             Ok(what(publisher)?)
         };
-        // Whoever holds the publisher never waits for Python, so that it can be waited for either way.
+        // A holder of the publisher never waits for Python, so it may be awaited with or without the interpreter.
         let done: Result<T, Refusal> = if is_quick && !self.waits { run() } else { py.detach(run) };
         said::tell(py)?;
         done.map_err(|refusal| match refusal {
@@ -285,7 +285,7 @@ impl Publisher {
         })
     }
 
-    /// Returns samples as an array of the stream's dtype and shape: as given, or as Python can make it.
+    /// Returns samples as an array of the stream's dtype and shape: as given, or converted by Python.
     fn samples<'py>(&self, block: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
         let py = block.py();
         if let Ok(array) = block.cast::<PyUntypedArray>()

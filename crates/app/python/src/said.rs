@@ -1,7 +1,7 @@
-//! What the library says on its way, handed on to Python's `logging` under the name `tallycast`.
+//! Log messages of the library, passed on to Python's `logging` under the name `tallycast`.
 //!
-//! It is said by threads that Python does not know, some of which may be waited for by one that holds the interpreter. So what
-//! is said is kept, and told by the next call that comes from Python.
+//! They come from threads unknown to Python, for some of which a thread that holds the interpreter may be waiting. So
+//! messages are kept, and delivered by the next call from Python.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -13,19 +13,19 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// What nobody asked for is forgotten beyond this, the oldest first.
+/// Maximum number of kept messages; beyond it the oldest is dropped.
 const MAX_KEPT: usize = 256;
 
 static KEPT: Mutex<VecDeque<(Level, String)>> = Mutex::new(VecDeque::new());
 static IS_ANY: AtomicBool = AtomicBool::new(false);
 
-/// Listens from now on, unless somebody in this process does already.
+/// Starts collecting, unless a subscriber is already set in this process.
 pub(crate) fn begin() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| drop(tracing::subscriber::set_global_default(Keeper)));
 }
 
-/// Tells Python what has been said.
+/// Delivers the kept messages to Python.
 #[inline]
 pub(crate) fn tell(py: Python<'_>) -> PyResult<()> {
     if IS_ANY.load(Ordering::Relaxed) { tell_all(py) } else { Ok(()) }
@@ -71,7 +71,7 @@ impl Subscriber for Keeper {
     fn exit(&self, _: &Id) {}
 }
 
-/// The words of an event.
+/// Text of an event.
 struct Text(String);
 
 impl Visit for Text {

@@ -1,4 +1,4 @@
-//! Schemas as Python sees them, and the shape that arrays of a stream have.
+//! Schemas in Python, and the shapes of a stream's arrays.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use sample::{Dtype, Schema};
 
-/// What every block of a stream shares.
+/// Schema data shared by all blocks of a stream.
 pub(crate) struct Layout {
     pub(crate) schema: Arc<Schema>,
     /// `tallycast.Schema`.

@@ -1,4 +1,4 @@
-//! Reading streams from Python: blocks in the reader's own memory, handed to NumPy without another copy.
+//! Reading streams from Python: blocks in the reader's own memory, passed to NumPy without another copy.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,15 +19,15 @@ use crate::said;
 use crate::schema::Layout;
 use crate::waiting::{Patience, seconds};
 
-/// The subscriber behind a Python object and the blocks that came of it.
+/// The subscriber behind a Python object, with its received blocks.
 pub(crate) struct Shared {
     home: Home,
     inner: Mutex<Option<Opened<tallycast::Subscriber>>>,
-    /// Whoever waits is to make room for whoever closes.
+    /// Asks a waiting call to release the subscriber to a closing one.
     closing: AtomicBool,
 }
 
-/// A reader of streams; `tallycast.Subscriber` stands on it.
+/// A reader of streams; the base of `tallycast.Subscriber`.
 #[pyclass(subclass, frozen, weakref, module = "tallycast._core")]
 pub(crate) struct Subscriber {
     shared: Arc<Shared>,
@@ -37,10 +37,10 @@ pub(crate) struct Subscriber {
     layouts: Mutex<BTreeMap<usize, Arc<Layout>>>,
 }
 
-/// The most schemas that are kept ready: those of the streams that are read at once, and some that were.
+/// Maximum number of cached schemas: those of concurrent streams, and some earlier ones.
 const MAX_LAYOUTS: usize = 256;
 
-/// What came of waiting.
+/// Result of waiting.
 enum Came {
     Block(Delivery),
     /// Every stream has ended.
@@ -104,7 +104,7 @@ impl Subscriber {
         Ok(Self { shared: Arc::new(shared), newest, until_end, timeout, layouts: Mutex::default() })
     }
 
-    /// Returns the next block, `None` when none has come within `timeout` seconds, or all that is asked for has ended.
+    /// Returns the next block, `None` if none arrived within `timeout` seconds, or if all requested streams have ended.
     #[pyo3(signature = (timeout=None))]
     fn read(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<Block>>> {
         self.shared.home.check(py, "subscriber")?;
@@ -136,13 +136,13 @@ impl Subscriber {
         self.shared.with(py, |subscriber| subscriber.add_pattern(pattern))
     }
 
-    /// Leaves the streams that no other pattern asks for.
+    /// Leaves the streams that no other pattern matches.
     fn remove(&self, py: Python<'_>, pattern: &str) -> PyResult<()> {
         let pattern: StreamPattern = pattern.parse().map_err(|why| config(py, &why))?;
         self.shared.with(py, |subscriber| subscriber.remove_pattern(&pattern))
     }
 
-    /// The patterns that are asked for.
+    /// Patterns of the reader.
     #[getter]
     fn patterns(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.shared.with(py, |subscriber| subscriber.patterns().iter().map(ToString::to_string).collect())
@@ -156,7 +156,7 @@ impl Subscriber {
     /// Leaves all streams; returns every account as JSON, `None` if it was closed before.
     fn _close(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.shared.home.check(py, "subscriber")?;
-        // SeqCst: beside the lock that is taken next, order costs nothing here.
+        // SeqCst: next to the lock that follows, the ordering costs nothing here.
         self.shared.closing.store(true, Ordering::SeqCst);
         let text = py.detach(|| {
             let subscriber = self.shared.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -166,7 +166,7 @@ impl Subscriber {
         Ok(text)
     }
 
-    /// Whether it was closed.
+    /// True once it is closed.
     #[getter]
     fn closed(&self) -> bool {
         self.shared.closing.load(Ordering::SeqCst)
@@ -179,9 +179,9 @@ impl Subscriber {
         Block::new(py, delivery, layout, Arc::downgrade(&self.shared))
     }
 
-    /// Returns the layout of a schema, made once for each.
+    /// Returns the layout of a schema, made once per schema.
     fn layout(&self, py: Python<'_>, schema: &Arc<Schema>) -> PyResult<Arc<Layout>> {
-        // The layout holds the schema, so that no other comes to lie at its address.
+        // The layout holds the schema, so that no other schema gets its address.
         let key = Arc::as_ptr(schema).addr();
         let mut layouts = self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(layout) = layouts.get(&key) {
@@ -197,10 +197,10 @@ impl Subscriber {
 }
 
 impl Shared {
-    /// Returns a block that was read with others before it. That is quicker than to let other Python threads run meanwhile,
-    /// who have their turn between any two calls anyway.
+    /// Returns a block that was read together with earlier ones. That is faster than releasing the interpreter, which
+    /// other threads can have between any two calls anyway.
     fn at_hand(&self) -> Option<Delivery> {
-        // One who waits has it now, perhaps for long, and lets Python run.
+        // A waiting call may hold it now, perhaps for long, with the interpreter released.
         self.inner.try_lock().ok()?.as_mut()?.block_at_hand()
     }
 
@@ -232,7 +232,7 @@ impl Shared {
         done.ok_or_else(|| closed(py))
     }
 
-    /// Returns the account of one epoch as JSON, `null` where it is not kept any more.
+    /// Returns the account of one epoch as JSON, `null` if it is no longer kept.
     pub(crate) fn account(&self, py: Python<'_>, stream: &StreamName, epoch: Epoch) -> PyResult<String> {
         self.with(py, |subscriber| {
             let accounts = all_accounts(subscriber);

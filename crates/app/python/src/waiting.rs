@@ -1,4 +1,4 @@
-//! Waiting for something while Python's other threads run, its signals are heard, and `close` is obeyed.
+//! Waiting with the interpreter released, signals handled, and `close` obeyed.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::errors::config;
 use crate::said;
 
-/// How often a waiting call looks whether Ctrl-C was pressed.
+/// Interval at which a waiting call checks for Ctrl-C.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Reads a number of seconds; `what` has it.
@@ -16,12 +16,12 @@ pub(crate) fn seconds(py: Python<'_>, what: &str, value: f64) -> PyResult<Durati
         .map_err(|_| config(py, &format!("{what} is a number of seconds of 0 or more, not {value}")))
 }
 
-/// How long a call waits.
+/// Maximum wait of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct Patience(Option<Duration>);
 
 impl Patience {
-    /// Reads a time-out in seconds; `None` is for ever.
+    /// Reads a time-out in seconds; `None` is unlimited.
     pub(crate) fn of(py: Python<'_>, timeout: Option<f64>) -> PyResult<Self> {
         timeout.map(|timeout| seconds(py, "a time-out", timeout)).transpose().map(Self)
     }

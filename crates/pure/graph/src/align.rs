@@ -1,9 +1,9 @@
 //! Several inputs on the time grid of the first, row by row, holes kept.
 //!
-//! Every sample of the first input, missing ones included, is one instant of the grid. The other inputs give
-//! their value at that instant as [`Matching`] says, never across a hole. A row for which any input has no
-//! value is a hole. Rows wait for the slowest input, but not longer than the patience: then what did not come
-//! counts as missing, and what comes after all is passed over.
+//! Every sample of the first input, missing ones included, is one instant of the grid. The value of every other
+//! input at that instant follows from [`Matching`], never across a hole. A row in which any input has no value is a
+//! hole. Rows wait for the slowest input up to the patience: data that have not arrived by then count as missing and
+//! are ignored if they arrive later.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::intake::{Missing, Piece, Run};
 use crate::track::{Lookup, Moment, Track};
 use crate::{Input, InputError, Matching};
 
-/// How inputs are aligned.
+/// Settings of the alignment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AlignConfig {
-    /// How the inputs other than the first get their values.
+    /// Method by which the inputs other than the first get their values.
     pub matching: Matching,
-    /// How much data may wait for an input that does not come; 2 s unless told otherwise.
+    /// Maximum length of data that wait for a silent input; 2 s by default.
     pub patience: Duration,
-    /// What a hole is put down to when patience ended; `late` unless told otherwise.
+    /// Stage to which a hole is assigned when the patience ends; `late` by default.
     pub overdue: Stage,
 }
 
@@ -41,43 +41,43 @@ pub enum Aligned {
     Rows {
         /// Index of the first instant on the grid.
         first_index: u64,
-        /// When it is.
+        /// Time of the first instant.
         t0: WallTime,
         /// Shape: `[input][instant]`.
         columns: Vec<Vec<f64>>,
     },
-    /// Some input has none.
+    /// At least one input has no value.
     Hole {
         /// Index of the first instant on the grid.
         first_index: u64,
-        /// When it is.
+        /// Time of the first instant.
         t0: WallTime,
-        /// How many instants.
+        /// Number of instants.
         samples: u64,
-        /// The first input, in their order, that has no value.
+        /// First input, in their order, that has no value.
         input: usize,
-        /// Why, as far as is known.
+        /// Stage of the loss, if known.
         stage: Option<Stage>,
     },
 }
 
 /// Aligns inputs.
 ///
-/// `handle` takes what inputs bring, `advance` the passing of time; then `poll` until `None`. What waits is
+/// `handle` takes the inputs' data, `advance` the time; then `poll` until `None`. Waiting data are
 /// bounded by the patience and one block of each input.
 #[derive(Clone, Debug)]
 pub struct Aligner {
     config: AlignConfig,
     grid: Track,
     others: Vec<Track>,
-    /// How many samples of the grid's foremost run are done.
+    /// Number of finished samples in the grid's first run.
     done: usize,
     next_index: u64,
-    /// The time that passed, as far as the inputs and the clock told.
+    /// Latest time known from the inputs and the clock.
     latest_ns: i64,
 }
 
-/// What the inputs have at one instant, all together.
+/// State of all inputs at one instant.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Verdict {
     Row,
@@ -94,15 +94,15 @@ impl Aligner {
     pub fn new(config: AlignConfig, inputs: impl IntoIterator<Item = (StreamName, String)>) -> Self {
         let mut tracks =
             inputs.into_iter().map(|(stream, channel)| Track::new(stream, channel, config.matching));
-        let grid = tracks.next().expect("something to align");
+        let grid = tracks.next().expect("at least one input");
         let others = tracks.collect();
         Self { config, grid, others, done: 0, next_index: 0, latest_ns: i64::MIN }
     }
 
-    /// Takes what input number `input` brings.
+    /// Takes data of input number `input`.
     ///
     /// # Errors
-    /// [`InputError`] if the block cannot be this input; it is passed over.
+    /// [`InputError`] if the block does not fit this input; the block is ignored.
     ///
     /// # Panics
     /// If there is no such input.
@@ -111,7 +111,7 @@ impl Aligner {
         if let Input::Block(block) = what {
             // The block's start: a block longer than the patience must not make its own beginning overdue.
             self.latest_ns = self.latest_ns.max(block.t0.as_nanos());
-            // While the grid's input is silent, the others keep only what it may still ask for.
+            // While the grid's input is silent, the others keep only data that it may still need.
             let patience = i64::try_from(self.config.patience.as_nanos()).unwrap_or(i64::MAX);
             let oldest_ns = self.latest_ns.saturating_sub(patience);
             if self.grid.intake.pieces.is_empty() {
@@ -121,7 +121,7 @@ impl Aligner {
         Ok(())
     }
 
-    /// Learns that it is `now` on the inputs' clock: what waits longer than the patience is given up.
+    /// Advances the inputs' clock to `now` and gives up on data that waited longer than the patience.
     pub fn advance(&mut self, now: WallTime) {
         self.latest_ns = self.latest_ns.max(now.as_nanos());
     }
@@ -183,7 +183,7 @@ impl Aligner {
         Aligned::Hole { first_index, t0, samples, input, stage }
     }
 
-    /// Takes as many instants from the run as are alike, and puts the rest back.
+    /// Takes the leading instants with the same verdict from the run and puts the rest back.
     fn poll_run(&mut self, run: Run) -> Option<Aligned> {
         let period_ns = self.grid.intake.period_ns();
         let moment = |place: usize| Moment { base_ns: run.start_ns, offset_ns: place as f64 * period_ns };
@@ -200,7 +200,7 @@ impl Aligner {
         let start_ns = moment(first);
         let t0 = WallTime::from_nanos(start_ns.base_ns.saturating_add(start_ns.offset_ns.round() as i64));
         let jitter_ns = (crate::intake::JITTER_PERIODS * period_ns) as i64;
-        // The next run may begin a little earlier than this one ends, for clocks are corrected.
+        // The next run may begin slightly before the end of this one, because clocks are corrected.
         let asked_from = t0.as_nanos().saturating_sub(jitter_ns);
         self.others.iter_mut().for_each(|track| track.forget_before(asked_from));
         let count = end - first;

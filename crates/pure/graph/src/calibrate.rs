@@ -18,11 +18,11 @@ pub fn calibrated_schema(schema: &Schema) -> Schema {
     calibrated
 }
 
-/// Returns the block's values; `schema` is [`calibrated_schema`] of the block's. What is missing stays so.
+/// Returns the block's values; `schema` is [`calibrated_schema`] of the block's. Missing samples stay missing.
 #[must_use]
 pub fn calibrate(block: &Block, schema: &Arc<Schema>) -> Block {
     let per_sample = block.schema.elements_per_sample() as usize;
-    let samples = usize::try_from(block.samples).expect("a block lies in memory");
+    let samples = usize::try_from(block.samples).expect("a block fits in memory");
     let size = schema.dtype.size_bytes();
     let mut data = SampleBuffer::zeroed(samples * per_sample * size);
     let mut values = Vec::with_capacity(samples);

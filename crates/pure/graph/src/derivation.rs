@@ -1,8 +1,8 @@
-//! A stream made from others by an expression, with an account of its own.
+//! A stream computed from others by an expression, with its own account.
 //!
 //! The derivation aligns its inputs on the grid of the first ([`crate::Aligner`]), evaluates the expression row
-//! by row and hands on every hole with the input and stage it was inherited from. Its indices count the grid's
-//! instants from 0, so that its offered samples are those delivered plus those of inherited holes, always.
+//! by row and passes on every hole with the input and stage it was inherited from. Its indices count the grid's
+//! instants from 0, so the samples offered always equal those delivered plus those in inherited holes.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{
     AlignConfig, Aligned, Aligner, Expression, ExpressionError, Inherited, Input, InputError, Output,
 };
 
-/// What a derived stream is.
+/// Settings of a derived stream.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DerivationConfig {
     /// The derived stream's name.
@@ -27,7 +27,7 @@ pub struct DerivationConfig {
     pub unit: String,
     /// The type of the result: `f4` or `f8`.
     pub dtype: Dtype,
-    /// How the inputs are aligned.
+    /// Settings of the alignment of the inputs.
     pub align: AlignConfig,
 }
 
@@ -42,11 +42,11 @@ pub struct DerivedInput {
     pub channel: String,
 }
 
-/// Says why a derivation cannot be.
+/// Error in the configuration of a derivation.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeriveError {
-    /// The expression is wrong.
+    /// Invalid expression.
     #[error(transparent)]
     Expression(#[from] ExpressionError),
     /// A result that is not a float.
@@ -70,7 +70,7 @@ pub struct DerivationTotals {
 
 /// Derives one stream.
 ///
-/// `handle` takes what inputs bring, `advance` the passing of time; then `poll` until `None`.
+/// `handle` takes the inputs' data, `advance` the time; then `poll` until `None`.
 #[derive(Clone, Debug)]
 pub struct Derivation {
     config: DerivationConfig,
@@ -90,7 +90,7 @@ impl DerivationConfig {
 }
 
 impl Derivation {
-    /// Makes a derivation; which channels its inputs really have shows with their first blocks.
+    /// Makes a derivation. The inputs' actual channels are known only with their first blocks.
     ///
     /// # Errors
     /// [`DeriveError`] if the expression does not fit the inputs, or the result is not a float.
@@ -109,10 +109,10 @@ impl Derivation {
         Ok(Self { config, expression, aligner, totals, values: Vec::new() })
     }
 
-    /// Takes what input number `input` brings. A stream that is two inputs is handed over twice.
+    /// Takes data of input number `input`. A stream that serves as two inputs is passed twice.
     ///
     /// # Errors
-    /// [`InputError`] if the block cannot be this input; it is passed over.
+    /// [`InputError`] if the block does not fit this input; the block is ignored.
     ///
     /// # Panics
     /// If there is no such input.
@@ -120,7 +120,7 @@ impl Derivation {
         self.aligner.handle(input, what)
     }
 
-    /// Learns that it is `now` on the inputs' clock: what waits longer than the patience is given up.
+    /// Advances the inputs' clock to `now` and gives up on data that waited longer than the patience.
     pub fn advance(&mut self, now: WallTime) {
         self.aligner.advance(now);
     }
@@ -139,7 +139,7 @@ impl Derivation {
         Some(output)
     }
 
-    /// Returns what is derived.
+    /// Returns the configuration.
     #[must_use]
     pub const fn config(&self) -> &DerivationConfig {
         &self.config
@@ -147,7 +147,7 @@ impl Derivation {
 
     /// Returns the output's schema, known since the first block of the first input.
     ///
-    /// One channel `value` at the grid's rate; labels say the expression and where each variable comes from.
+    /// It has one channel `value` at the grid's rate; its labels give the expression and the origin of each variable.
     #[must_use]
     pub fn schema(&self) -> Option<Schema> {
         let rate = self.aligner.grid_schema()?.rate;

@@ -1,8 +1,8 @@
 //! Expressions over named inputs, such as `a - b` or `sqrt(u^2 + v^2)`.
 //!
-//! The parser and evaluator is `exmex`; here lie what people meet: names of their choice, errors with a
-//! position, and no surprises. What readers of formulas disagree about (`-x^2`, `a^b^c`) is refused with both
-//! ways to write it, and evaluation cannot fail.
+//! The parser and evaluator is `exmex`; this module adds free variable names, errors with a position, and strictness.
+//! Formulas that readers interpret differently (`-x^2`, `a^b^c`) are refused, and the error shows both unambiguous
+//! spellings. Evaluation cannot fail.
 
 mod lexer;
 
@@ -15,7 +15,7 @@ use lexer::{Lexeme, Token};
 pub const MAX_EXPRESSION_CHARS: usize = 1_000;
 /// The most variables of one expression; more would not stay on the evaluator's stack.
 pub const MAX_VARIABLES: usize = 16;
-/// The deepest nesting of parentheses, so that no parser's stack is at a stranger's mercy.
+/// Deepest nesting of parentheses, so that untrusted text cannot overflow the parser's stack.
 const MAX_DEPTH: usize = 50;
 
 const FUNCTIONS: [&str; 24] = [
@@ -34,33 +34,33 @@ pub struct Expression {
     variables: usize,
 }
 
-/// Says what is wrong with an expression. Positions count characters from 1.
+/// Error in an expression. Positions count characters from 1.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExpressionError {
-    /// More text than an expression may have.
+    /// An expression that is empty or too long.
     #[error("an expression has 1 to {MAX_EXPRESSION_CHARS} characters, not {0}")]
     Length(usize),
-    /// No variable, or more than can be evaluated at once.
+    /// No variable, or more than the evaluator supports.
     #[error("an expression has 1 to {MAX_VARIABLES} variables, not {0}")]
     VariableCount(usize),
-    /// A variable's name that cannot stand in an expression.
-    #[error("`{0}` cannot name a variable; take letters, digits and `_`, once, and not a function's name")]
+    /// An invalid variable name.
+    #[error("`{0}` cannot name a variable; use letters, digits and `_`, once, and not a function's name")]
     VariableName(String),
     /// Something that no expression has.
     #[error("unexpected `{character}` at {position}; write numbers, names, + - * / ^ ( ) and ,")]
     Character {
-        /// What was found.
+        /// Character found.
         character: char,
-        /// Where.
+        /// Position of the character.
         position: usize,
     },
-    /// A number that is none.
+    /// An invalid number.
     #[error("`{text}` at {position} is not a number")]
     Number {
-        /// What was found.
+        /// Text found.
         text: String,
-        /// Where.
+        /// Position of the text.
         position: usize,
     },
     /// A name that is neither a variable nor a function.
@@ -69,19 +69,19 @@ pub enum ExpressionError {
         functions()
     )]
     UnknownName {
-        /// What was found.
+        /// Name found.
         name: String,
-        /// Where.
+        /// Position of the name.
         position: usize,
-        /// What there is.
+        /// Names of the known variables.
         variables: String,
     },
-    /// Something where something else must stand.
+    /// A syntax error.
     #[error("{expected} at {position}")]
     Syntax {
-        /// What is wrong, or what to write.
+        /// Expected syntax.
         expected: &'static str,
-        /// Where.
+        /// Position of the error.
         position: usize,
     },
     /// A variable that the expression does not mention.
@@ -95,11 +95,11 @@ pub enum ExpressionError {
 impl Expression {
     /// Parses an expression over `variables`, every one of which it must use.
     ///
-    /// Beside `+ - * / ^` it may use the functions of one argument known from calculators, `min`, `max` and
-    /// `atan2` of two, and `pi`, `tau`, `e`. Variables come first: one named `e` is not Euler's number.
+    /// In addition to `+ - * / ^` it may use the functions of one argument known from calculators, `min`, `max` and
+    /// `atan2` of two, and `pi`, `tau`, `e`. Variables take precedence: one named `e` is not Euler's number.
     ///
     /// # Errors
-    /// [`ExpressionError`], with the position of the first thing that is wrong.
+    /// [`ExpressionError`], with the position of the first error.
     pub fn parse(text: &str, variables: &[&str]) -> Result<Self, ExpressionError> {
         check_variables(variables)?;
         let length = text.chars().count();
@@ -167,27 +167,27 @@ fn check_variables(variables: &[&str]) -> Result<(), ExpressionError> {
     Ok(())
 }
 
-/// An expression on its way into the evaluator's own words, checked as it goes.
+/// An expression during its translation into the evaluator's syntax, checked token by token.
 struct Translation<'a> {
     variables: &'a [&'a str],
     used: Vec<bool>,
     plain: String,
-    /// What must come next.
+    /// Kind of token that must follow.
     due: Due,
     open: Vec<Frame>,
-    /// What the operand before the coming operator was, at this depth.
+    /// Kind of the operand before the next operator, at this depth.
     operand: Operand,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Due {
     Operand,
-    /// The arguments of a function of so many.
+    /// Arguments of a function with this number of arguments.
     Arguments(u8),
     Operator,
 }
 
-/// What matters of an operand if `^` follows.
+/// Properties of an operand that matter if `^` follows.
 #[derive(Clone, Copy, PartialEq)]
 enum Operand {
     Plain,
@@ -195,10 +195,10 @@ enum Operand {
     Power,
 }
 
-/// An open parenthesis: how many commas are still to come, and the operand it stands in.
+/// An open parenthesis: the number of commas that must follow, and the enclosing operand.
 struct Frame {
     commas: u8,
-    /// The function of two whose comma is to come, which the evaluator writes between its operands.
+    /// Function of two arguments whose comma must follow; the evaluator writes it between its operands.
     between: &'static str,
     operand: Operand,
 }
@@ -250,7 +250,7 @@ impl<'a> Translation<'a> {
     fn name(&mut self, name: &str, position: usize) -> Result<(), ExpressionError> {
         if let Some(place) = self.variables.iter().position(|variable| *variable == name) {
             self.used[place] = true;
-            // The evaluator orders variables by name: two digits keep them in our order.
+            // The evaluator orders variables by name: two digits keep them in this order.
             self.operand(&format!("v{place:02}"));
         } else if FUNCTIONS.contains(&name) {
             self.plain.push_str(name);
@@ -315,7 +315,7 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// Returns the expression in the evaluator's words.
+    /// Returns the expression in the evaluator's syntax.
     fn finish(self, position: usize) -> Result<String, ExpressionError> {
         let expected = match (self.due, self.open.is_empty()) {
             (Due::Operand, _) => "a number, a variable or a function is missing",

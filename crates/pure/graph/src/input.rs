@@ -1,4 +1,4 @@
-//! What goes into an operator and what comes out of it.
+//! Inputs and outputs of an operator.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -7,65 +7,65 @@ use ledger::Stage;
 use sample::{Block, SampleBuffer, StreamName};
 use units::{Epoch, SampleRate, WallTime};
 
-/// What an operator is told about one of its inputs.
+/// An event of one input of an operator.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
-    /// Samples came. Indices between two blocks of one epoch are a hole.
+    /// Samples that arrived. Missing indices between two blocks of one epoch are a hole.
     Block(&'a Block),
-    /// Why samples are missing, before or after the block behind them came.
+    /// Cause of missing samples, before or after the block that follows them.
     Hole(&'a Hole),
-    /// The input's publisher said goodbye, or the input is given up.
+    /// The input's publisher ended its stream, or the input was given up.
     Ended,
 }
 
 /// Missing elements of an input and their leading stage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hole {
-    /// The publisher's epoch that they belong to.
+    /// Publisher's epoch that they belong to.
     pub epoch: Epoch,
     /// The missing elements' positions since the epoch began.
     pub positions: Range<u64>,
-    /// Where most of them were lost; `None` while unsettled, or unexplained.
+    /// Stage at which most of them were lost; `None` while unsettled, or if unexplained.
     pub stage: Option<Stage>,
 }
 
-/// Where a hole in an output comes from. In the output's own account it is `source`.
+/// Origin of a hole in an output. In the output's own account it is `source`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Inherited {
     /// The input that has the hole.
     pub stream: Arc<StreamName>,
-    /// Where the input lost its samples, as far as was known.
+    /// Stage at which the input lost its samples, if known.
     pub stage: Option<Stage>,
 }
 
-/// A run of an operator's output. Indices count from 0 and go on without a seam: sample or hole.
+/// A run of an operator's output, samples or a hole. Indices count from 0 and continue without a break.
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Consecutive samples.
     Samples {
         /// Index of the first.
         first_index: u64,
-        /// When the first was taken.
+        /// Time of the first sample.
         t0: WallTime,
-        /// How many there are.
+        /// Number of samples.
         samples: u64,
-        /// The samples, as the output's schema says.
+        /// Samples, laid out by the output's schema.
         data: SampleBuffer,
     },
     /// Samples that cannot be.
     Hole {
         /// Index of the first.
         first_index: u64,
-        /// When the first was due.
+        /// Time at which the first sample was due.
         t0: WallTime,
-        /// How many there are.
+        /// Number of samples.
         samples: u64,
-        /// Why.
+        /// Origin of the hole.
         inherited: Inherited,
     },
 }
 
-/// Says why a block cannot be an operator's input.
+/// Reason why a block cannot be an operator's input.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
@@ -74,9 +74,9 @@ pub enum InputError {
     UnknownChannel {
         /// The stream.
         stream: StreamName,
-        /// What was asked for.
+        /// Channel that was requested.
         channel: String,
-        /// What there is.
+        /// Channels of the stream.
         known: String,
     },
     /// A channel with more than one value per sample.
@@ -88,17 +88,17 @@ pub enum InputError {
         stream: StreamName,
         /// The channel.
         channel: String,
-        /// How many values a sample of it has.
+        /// Number of values per sample of the channel.
         elements: usize,
     },
-    /// The publisher came back with another schema, which the output's cannot follow.
+    /// The publisher restarted with another schema, which does not fit the output's.
     #[error(
-        "stream `{stream}` came back with another schema ({before} before, {now} now); restart the operator"
+        "stream `{stream}` restarted with another schema ({before} before, {now} now); restart the operator"
     )]
     SchemaChanged {
         /// The stream.
         stream: StreamName,
-        /// The rate it had.
+        /// Previous rate.
         before: SampleRate,
         /// The rate it has.
         now: SampleRate,

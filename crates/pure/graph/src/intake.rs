@@ -1,4 +1,4 @@
-//! One channel of one input as a line of runs and holes in time, whatever becomes of its publisher.
+//! One channel of one input as a line of runs and holes in time, across restarts of its publisher.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -15,32 +15,32 @@ use crate::{Hole, InputError};
 /// jumped, and nothing joins the two sides.
 pub(crate) const JITTER_PERIODS: f64 = 2.0;
 
-/// A piece of an input's line. Two runs one behind the other belong together.
+/// A piece of an input's line. Two adjacent runs belong together.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Piece {
     Run(Run),
     Missing(Missing),
 }
 
-/// Samples that came, one period apart.
+/// Samples received, one period apart.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Run {
-    /// When the first was taken. Units: nanoseconds since 1970 UTC.
+    /// Time of the first sample. Units: nanoseconds since 1970 UTC.
     pub(crate) start_ns: i64,
     pub(crate) values: Vec<f64>,
 }
 
-/// A time in which no samples came.
+/// A time without samples.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Missing {
-    /// When the first was due.
+    /// Time at which the first missing sample was due.
     pub(crate) from_ns: i64,
-    /// When the first that came again was taken.
+    /// Time of the first sample after the hole.
     pub(crate) to_ns: i64,
-    /// How many are missing; zero if time jumped between two samples.
+    /// Number of missing samples; zero if time jumped between two samples.
     pub(crate) samples: u64,
     pub(crate) stage: Option<Stage>,
-    /// Their indices, for reasons that come later; empty at the seam of two epochs.
+    /// Their indices, for causes reported later; empty at the boundary of two epochs.
     indices: Range<u64>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Intake {
     pub(crate) pieces: VecDeque<Piece>,
 }
 
-/// Where the line stands.
+/// Current position of the line.
 #[derive(Clone, Debug)]
 struct Line {
     schema: Arc<Schema>,
@@ -62,7 +62,7 @@ struct Line {
     period_ns: f64,
     epoch: Epoch,
     next_index: u64,
-    /// When the next sample is due.
+    /// Time at which the next sample is due.
     due_ns: i64,
 }
 
@@ -90,19 +90,19 @@ impl Intake {
         self.line.as_ref().map(|line| &line.schema)
     }
 
-    /// Returns the period of the samples in nanoseconds, 1 as long as it is not known.
+    /// Returns the period of the samples in nanoseconds, 1 while it is unknown.
     pub(crate) fn period_ns(&self) -> f64 {
         self.line.as_ref().map_or(1.0, |line| line.period_ns)
     }
 
-    /// Takes a block; skips one of an older epoch and one that was seen already.
+    /// Takes a block; skips one of an older epoch and one already seen.
     pub(crate) fn take(&mut self, block: &Block) -> Result<(), InputError> {
         let mut line = match self.line.take() {
             None => self.begin(block)?,
             Some(line) => {
                 let kept = line.clone();
                 let line = self.follow(line, block);
-                // A block that is refused must not cost what is known.
+                // A refused block must not change the known state.
                 line.inspect_err(|_| self.line = Some(kept))?
             }
         };
@@ -113,7 +113,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Learns why samples are missing.
+    /// Records the cause of missing samples.
     pub(crate) fn explain(&mut self, hole: &Hole) {
         let (Some(line), Some(stage)) = (&self.line, hole.stage) else { return };
         if line.epoch != hole.epoch {
@@ -121,7 +121,7 @@ impl Intake {
         }
         let per_sample = u64::from(line.schema.elements_per_sample());
         let element = line.reader.element() as u64;
-        // The first sample whose element lies at or behind a position.
+        // First sample whose element is at or behind a position.
         let sample = |position: u64| position.saturating_sub(element).div_ceil(per_sample);
         let indices = sample(hole.positions.start)..sample(hole.positions.end);
         for piece in &mut self.pieces {
@@ -146,7 +146,7 @@ impl Intake {
         })
     }
 
-    /// Returns the line as it stands before the block, followed by a hole at the seam of two epochs.
+    /// Returns the line before the block, followed by a hole at the boundary of two epochs.
     fn follow(&mut self, mut line: Line, block: &Block) -> Result<Line, InputError> {
         if block.epoch > line.epoch {
             if block.schema.rate != line.schema.rate {
@@ -157,7 +157,7 @@ impl Intake {
             let due_ns = line.due_ns;
             line = self.begin(block)?;
             let to_ns = block.t0.as_nanos();
-            // However fast the publisher came back, and whatever its clock says, one sample tells the seam.
+            // One missing sample marks the boundary, however fast the publisher restarted and whatever its clock shows.
             let samples = ((to_ns.saturating_sub(due_ns)) as f64 / line.period_ns).round().max(1.0);
             let from_ns = due_ns.min(to_ns);
             let (stage, indices) = (Some(Stage::Source), 0..0);
@@ -219,6 +219,6 @@ impl Intake {
             let (stream, channel) = ((*self.stream).clone(), self.channel.clone());
             return Err(InputError::ManyElements { stream, channel, elements: elements.len() });
         }
-        Ok(ElementReader::new(schema, elements.start).expect("a channel lies within its sample"))
+        Ok(ElementReader::new(schema, elements.start).expect("a channel is within its sample"))
     }
 }

@@ -1,9 +1,8 @@
-//! What the monitor makes of streams: calibrated, thinned, summarised, aligned and combined ones.
+//! Operators of the monitor: streams calibrated, thinned, summarised, aligned and combined.
 //!
-//! Operators are pure: blocks and holes go in, runs of samples and holes come out, and time passes only by
-//! what they are told. None of them joins what a hole keeps apart: every instant of an output's grid is a
-//! sample or lies in a hole that says which input it was inherited from. Publishing the output is the
-//! monitor's part.
+//! Operators are pure: blocks and holes go in, runs of samples and holes come out, and time is an input. No operator
+//! bridges a hole: every instant of an output's grid is a sample or part of a hole, which names the input it was
+//! inherited from. The monitor publishes the output.
 //!
 //! Start with [`Derivation`] (one stream from several by an expression) and [`Reduction`] (thinning).
 

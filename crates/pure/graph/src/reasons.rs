@@ -1,4 +1,4 @@
-//! Why samples are missing, told before or after it is seen that they are.
+//! Causes of missing samples, reported before or after the gap itself is seen.
 
 use core::ops::Range;
 use std::collections::VecDeque;

@@ -1,9 +1,8 @@
 //! Many samples reduced to one: thinning to extremes, and statistics over windows.
 //!
-//! A window is a fixed number of samples, aligned to the input's indices, so that every reader who reduces the
-//! same stream gets the same windows. A window of which some samples are missing is reduced from those that
-//! came, and its channel `present` says how many; one of which nothing came is a hole, inherited from the
-//! input.
+//! A window is a fixed number of samples, aligned to the input's indices, so that every reader who reduces the same
+//! stream gets the same windows. A window with missing samples is reduced from the samples that arrived, and its
+//! channel `present` gives their number; a window without any sample is a hole, inherited from the input.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::calibrate::{value_dtype, write_value};
 use crate::reasons::Reasons;
 use crate::{Inherited, Input, Output};
 
-/// What a window is reduced to. Values that are NaN do not count, unless there is nothing else.
+/// A statistic of a window. NaN values are ignored, unless there are no others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Statistic {
     /// The smallest value.
@@ -29,24 +28,24 @@ pub enum Statistic {
     Rms,
 }
 
-/// Says why a stream cannot be reduced.
+/// Reason why a stream cannot be reduced.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReductionError {
     /// A window of less than two samples, or no statistic.
     #[error("a reduction needs 2 samples or more and one statistic or more, not {samples} and {statistics}")]
     Nothing {
-        /// As given.
+        /// Samples per window, as configured.
         samples: u32,
-        /// How many were given.
+        /// Number of statistics, as configured.
         statistics: usize,
     },
-    /// A rate so low that no fraction of 32 bits says it.
+    /// A rate too low for a fraction of 32-bit numbers.
     #[error(
         "the rate of one in {samples} samples at {rate} samples per second cannot be represented; use fewer samples"
     )]
     Rate {
-        /// As given.
+        /// Samples per window, as configured.
         samples: u32,
         /// The input's rate.
         rate: SampleRate,
@@ -54,8 +53,8 @@ pub enum ReductionError {
     /// The reduced stream would have more channels than a stream may.
     #[error("the reduced stream cannot be described")]
     Schema(#[from] SchemaError),
-    /// The publisher came back with another schema, which the output's cannot follow.
-    #[error("the stream came back with another schema; restart the reduction")]
+    /// The publisher restarted with another schema, which does not fit the output's.
+    #[error("the stream restarted with another schema; restart the reduction")]
     SchemaChanged,
 }
 
@@ -77,13 +76,13 @@ struct Line {
     epoch: Epoch,
     inherited: Inherited,
     reasons: Reasons,
-    /// The window being filled, in windows since the epoch began, and when it begins.
+    /// The window being filled, counted from the start of the epoch, and its start.
     window: u64,
     t0: WallTime,
     sums: Vec<Sum>,
 }
 
-/// What is known of one element in a window.
+/// Accumulated values of one element in a window.
 #[derive(Clone, Copy, Debug)]
 struct Sum {
     present: u64,
@@ -95,7 +94,7 @@ struct Sum {
 }
 
 impl Statistic {
-    /// Returns the word that is appended to a channel's name.
+    /// Returns the suffix that is appended to a channel's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -119,7 +118,7 @@ impl Reduction {
         Ok(Self { samples, statistics, line: None, next_index: 0, outputs: VecDeque::new() })
     }
 
-    /// Makes the reduction that keeps peaks: every `samples` samples to their extremes.
+    /// Makes the reduction that preserves peaks: every `samples` samples to their extremes.
     ///
     /// # Errors
     /// [`ReductionError::Nothing`].
@@ -129,14 +128,14 @@ impl Reduction {
 
     /// Returns the output's schema, known since the first block.
     ///
-    /// For every channel `x` there are `x.min`, `x.max` and so on, of its shape and unit; at last `present`, how
-    /// many samples the window was reduced from, for the element that has fewest.
+    /// Every channel `x` becomes `x.min`, `x.max` and so on, of the same shape and unit. The last channel is `present`:
+    /// the number of samples in the window, for the element with the fewest.
     #[must_use]
     pub fn schema(&self) -> Option<&Arc<Schema>> {
         self.line.as_ref().map(|line| &line.schema)
     }
 
-    /// Takes what the stream brings; a block that was seen already is passed over.
+    /// Takes an event of the stream; a block already seen is ignored.
     ///
     /// # Errors
     /// [`ReductionError`] if the stream cannot be reduced; the block is passed over.
@@ -207,7 +206,7 @@ impl Reduction {
 
     fn reduced(&self, input: &Schema) -> Result<Schema, ReductionError> {
         let (samples, rate) = (self.samples, input.rate);
-        // Lowest terms first: a kilohertz by a thousand is one hertz, whatever 32 bits hold.
+        // Lowest terms first: 1 kHz divided by 1000 is 1 Hz even where the product exceeds 32 bits.
         let divisor = greatest_common_divisor(rate.numerator(), samples);
         let denominator = rate.denominator().checked_mul(samples / divisor);
         let reduced = denominator.and_then(|below| SampleRate::new(rate.numerator() / divisor, below).ok());
@@ -264,7 +263,7 @@ impl Reduction {
         self.go_to(line, block, block.next_index() / window_samples);
     }
 
-    /// Finishes the windows before `window`, most of which, if there are several, hold nothing.
+    /// Finishes the windows before `window`; if there are several, most are empty.
     fn go_to(&mut self, line: &mut Line, block: &Block, window: u64) {
         if window <= line.window {
             return;

@@ -1,4 +1,4 @@
-//! An input's value at any instant of another input's grid, or why there is none.
+//! An input's value at any instant of another input's grid, or the reason why there is none.
 
 use ledger::Stage;
 use sample::StreamName;
@@ -9,7 +9,7 @@ use crate::{Input, InputError};
 /// An instant this close to a sample is that sample: both times were rounded to whole nanoseconds.
 const SNAP_NS: f64 = 2.0;
 
-/// How an input gets its value at an instant between two of its samples.
+/// Method by which an input gets its value at an instant between two of its samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Matching {
     /// The sample nearest in time, half a period away at most.
@@ -18,13 +18,13 @@ pub enum Matching {
     Linear,
 }
 
-/// What an input has at an instant.
+/// Result of looking up an input at an instant.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Lookup {
     Value(f64),
     /// There is a hole.
     Missing(Option<Stage>),
-    /// What comes next decides.
+    /// Undecided until more data arrive.
     Later,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Moment {
     pub(crate) offset_ns: f64,
 }
 
-/// The part of an input's line that instants still to come can ask for.
+/// The part of an input's line that later instants can still need.
 #[derive(Clone, Debug)]
 pub(crate) struct Track {
     pub(crate) intake: Intake,
@@ -72,7 +72,7 @@ impl Track {
         }
     }
 
-    /// Forgets the pieces that end before an instant: none earlier will be asked for.
+    /// Drops the pieces that end before an instant, because no earlier instant will be requested.
     pub(crate) fn forget_before(&mut self, instant_ns: i64) {
         // A run's last sample still counts for the instants up to the next piece.
         while self.intake.pieces.get(1).is_some_and(|next| next.start_ns() < instant_ns) {
@@ -84,11 +84,11 @@ impl Track {
     pub(crate) fn lookup(&self, moment: Moment) -> Lookup {
         let pieces = &self.intake.pieces;
         let begun = |piece: &Piece| moment.since(piece.start_ns()) >= 0.0;
-        // What is no longer asked for was forgotten: the piece is one of the first.
+        // Pieces before the requested range were dropped, so the piece is among the first.
         let after = pieces.iter().take_while(|piece| begun(piece)).count();
         let next = pieces.get(after);
         match after.checked_sub(1).map(|at| &pieces[at]) {
-            // Before the first piece that is still known there never will be anything.
+            // Before the first known piece there will be no data.
             None => match next {
                 Some(Piece::Run(next)) => self.before(next, moment).unwrap_or(Lookup::Missing(None)),
                 Some(Piece::Missing(missing)) => Lookup::Missing(missing.stage),
@@ -97,7 +97,7 @@ impl Track {
             Some(Piece::Missing(missing)) => match next {
                 Some(Piece::Run(next)) => self.before(next, moment).unwrap_or(Lookup::Missing(missing.stage)),
                 Some(Piece::Missing(_)) => Lookup::Missing(missing.stage),
-                // Its first sample behind the hole is on its way in the same block.
+                // The first sample after the hole follows in the same block.
                 None => self.nothing_yet(),
             },
             Some(Piece::Run(run)) => self.within(run, moment).unwrap_or_else(|| match next {
@@ -110,7 +110,7 @@ impl Track {
         }
     }
 
-    /// Returns how far from a sample its value counts by itself.
+    /// Returns the maximum distance, in periods, at which a sample's value still applies.
     fn reach_periods(&self) -> f64 {
         match self.matching {
             Matching::Nearest => 0.5,
@@ -143,7 +143,7 @@ impl Track {
         (ahead <= self.reach_periods()).then(|| Lookup::Value(next.values[0]))
     }
 
-    /// Decides between two runs of which the second's clock was corrected a little.
+    /// Chooses between two runs of which the second's clock was slightly corrected.
     fn between(&self, run: &Run, next: &Run, moment: Moment) -> Lookup {
         let last = run.values.len() - 1;
         let behind = moment.since(run.start_ns) - last as f64 * self.intake.period_ns();

@@ -7,39 +7,39 @@ use zerocopy::FromBytes;
 
 use crate::{Element, SampleBuffer, Schema, StreamName};
 
-/// A run of consecutive samples, handed over at once.
+/// A run of consecutive samples, passed as a unit.
 ///
 /// Shape: `[samples, elements per sample]`, row-major; the elements of a sample are those of its channels
-/// one behind the other, as [`Schema::channel_elements`] tells.
+/// in order, as given by [`Schema::channel_elements`].
 #[derive(Clone, Debug)]
 pub struct Block {
     /// The stream's name.
     pub stream: Arc<StreamName>,
-    /// What the samples mean.
+    /// Schema of the samples.
     pub schema: Arc<Schema>,
-    /// The publisher's epoch that this belongs to.
+    /// Publisher's epoch that this belongs to.
     pub epoch: Epoch,
     /// Index of the first sample since the epoch began.
     pub first_index: u64,
-    /// When the first sample was taken.
+    /// Time of the first sample.
     pub t0: WallTime,
-    /// How many samples there are.
+    /// Number of samples.
     pub samples: u64,
-    /// The samples, little-endian. Empty where a reader asked for views, and they were left in the ring: [`SampleBuffer::foreign`].
+    /// Samples, little-endian. Empty for a reader of views, whose samples stay in the ring: [`SampleBuffer::foreign`].
     pub data: SampleBuffer,
-    /// Elements of this block that never arrived, counted from its first element; empty for a whole block.
+    /// Elements of this block that never arrived, counted from its first element; empty for a complete block.
     ///
     /// Only samples that were cut over several datagrams can be partial; missing elements read as zero.
     pub missing: RangeSet,
 }
 
-/// Says why a block cannot be read as a type.
+/// Error for reading a block as another type than its own.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the stream's elements are {actual}, not {asked}")]
 pub struct WrongElement {
-    /// What the stream carries.
+    /// Dtype of the stream.
     pub actual: crate::Dtype,
-    /// What was asked for.
+    /// Dtype that was requested.
     pub asked: crate::Dtype,
 }
 
@@ -70,7 +70,7 @@ impl Block {
         raw.mul_add(channel.scale, channel.offset)
     }
 
-    /// Returns when sample `index` (counted since the epoch began) was taken.
+    /// Returns the time of sample `index` (counted since the epoch began).
     #[must_use]
     pub fn time_of(&self, index: u64) -> WallTime {
         self.schema.rate.time_of(index, self.first_index, self.t0)

@@ -1,4 +1,4 @@
-//! The memory of a block: bytes that any element type may be read from in place, and where such memory comes from.
+//! The memory of a block: bytes that any element type may be read from in place, and the pool of such memory.
 
 use std::collections::TryReserveError;
 use std::ops::Range;
@@ -7,20 +7,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use zerocopy::IntoBytes;
 
 const WORD_BYTES: usize = size_of::<u64>();
-/// How many pieces of memory a pool keeps, and how large each may be: enough for blocks that are dropped before the
-/// next few come, and nothing of a stream of large images.
+/// Number of memory blocks a pool keeps, and the maximum size of each: enough to bridge blocks that are dropped just
+/// before the next ones are needed, without keeping memory of large images.
 const MAX_SPARE: usize = 16;
 const MAX_SPARE_BYTES: usize = 1 << 20;
-/// So many times as much memory as a block needs it may have: whoever keeps blocks should not keep much more than that.
+/// Maximum ratio of a block's memory to its content, so that readers who keep blocks do not keep much more than that.
 const MAX_ROOM: usize = 4;
 
-/// Memory that is not the reader's own: samples that were left where their writer put them, which may overwrite them.
+/// Memory of another owner: samples that stay where their writer put them, and may be overwritten by it.
 ///
-/// It is read by no safe code of ours, only by those who ask for it, and ask afterwards whether it was still there.
+/// No safe code of this project reads it; explicit readers must verify afterwards that it was not overwritten.
 pub trait Foreign: Send + Sync + std::fmt::Debug {
-    /// Returns where the samples begin; the memory stays as long as this does.
+    /// Returns the start of the samples; the memory stays valid for the lifetime of this object.
     fn address(&self) -> *const u8;
-    /// Tells whether all that was read there before is what the writer wrote.
+    /// Returns whether everything read there so far is what the writer wrote.
     fn is_valid(&self) -> bool;
 }
 
@@ -30,18 +30,18 @@ pub trait Foreign: Send + Sync + std::fmt::Debug {
 #[derive(Default)]
 pub struct SampleBuffer {
     words: Vec<u64>,
-    /// Where the content begins; a multiple of a word's bytes.
+    /// Offset of the content; a multiple of the word size.
     start_bytes: usize,
     size_bytes: usize,
     home: Option<SparePool>,
-    /// The content lies there; no bytes of it are here.
+    /// Memory that holds the content instead of `words`.
     foreign: Option<Arc<dyn Foreign>>,
 }
 
-/// Memory that blocks give back when they are dropped, for those that come after them.
+/// Memory of dropped blocks, for reuse by later ones.
 ///
-/// Memory that was used a moment ago is in the processor's cache and need not be cleared; a new piece of the size of a block
-/// costs more than to fill it.
+/// Recently used memory is in the processor's cache and need not be cleared; allocating a block's size costs more than
+/// filling it.
 #[derive(Clone, Debug, Default)]
 pub struct SparePool(Arc<Mutex<Vec<Vec<u64>>>>);
 
@@ -57,7 +57,7 @@ impl SampleBuffer {
     /// Makes an empty buffer with room for `size_bytes`.
     ///
     /// # Errors
-    /// There is not so much memory.
+    /// [`TryReserveError`] if there is not enough memory.
     pub fn try_with_room(size_bytes: usize) -> Result<Self, TryReserveError> {
         let mut buffer = Self::default();
         buffer.words.try_reserve_exact(size_bytes.div_ceil(WORD_BYTES))?;
@@ -71,19 +71,19 @@ impl SampleBuffer {
         Self { words, start_bytes: 0, size_bytes, home: None, foreign: None }
     }
 
-    /// Makes a buffer of what lies at `content` in the bytes of `words`, without a copy; the memory goes to `home` in the end.
+    /// Makes a buffer from the bytes `content` of `words`, without a copy; on drop the memory returns to `home`.
     ///
     /// # Panics
-    /// If the content does not begin at a word, or is not within the words.
+    /// If the content does not begin at a word boundary, or is not within the words.
     #[must_use]
     pub fn over(words: Vec<u64>, content: Range<usize>, home: SparePool) -> Self {
         assert!(content.start.is_multiple_of(WORD_BYTES), "elements are read in place");
-        assert!(content.end <= words.len() * WORD_BYTES, "the content lies within the words");
+        assert!(content.end <= words.len() * WORD_BYTES, "the content is within the words");
         let (start_bytes, size_bytes) = (content.start, content.len());
         Self { words, start_bytes, size_bytes, home: Some(home), foreign: None }
     }
 
-    /// Makes a buffer whose content was left elsewhere: it has no bytes here.
+    /// Makes a buffer whose content is elsewhere: it has no bytes of its own.
     #[must_use]
     pub fn left_in(foreign: Arc<dyn Foreign>) -> Self {
         let mut buffer = Self::default();
@@ -91,7 +91,7 @@ impl SampleBuffer {
         buffer
     }
 
-    /// Returns where the content was left, if not here.
+    /// Returns the location of the content, if it is elsewhere.
     #[must_use]
     pub const fn foreign(&self) -> Option<&Arc<dyn Foreign>> {
         self.foreign.as_ref()
@@ -102,7 +102,7 @@ impl SampleBuffer {
         let end = self.start_bytes + self.size_bytes;
         self.size_bytes += bytes.len();
         if end.is_multiple_of(WORD_BYTES) {
-            // Word by word, so that nothing is cleared before it is written.
+            // Word by word, so that memory is not cleared before it is written.
             let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
             self.words.truncate(end / WORD_BYTES);
             self.words.extend(whole.iter().map(|word| u64::from_ne_bytes(*word)));
@@ -116,7 +116,7 @@ impl SampleBuffer {
         }
     }
 
-    /// Forgets the content, keeps the memory.
+    /// Drops the content, keeps the memory.
     pub fn clear(&mut self) {
         self.words.clear();
         (self.start_bytes, self.size_bytes) = (0, 0);
@@ -128,7 +128,7 @@ impl SampleBuffer {
         &self.words.as_bytes()[self.start_bytes..][..self.size_bytes]
     }
 
-    /// Returns the content, to be changed.
+    /// Returns the content for writing.
     #[must_use]
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         &mut self.words.as_mut_bytes()[self.start_bytes..][..self.size_bytes]
@@ -158,8 +158,8 @@ impl std::fmt::Debug for SampleBuffer {
 }
 
 impl SparePool {
-    /// Sees to it that memory for a block holds so many bytes, and not more than four times as many: otherwise it is given back,
-    /// and what fits is taken, or made. Its content means nothing then.
+    /// Ensures that `words` hold at least `size_bytes` and at most four times as many: otherwise their memory returns
+    /// to the pool and fitting memory is taken or allocated. The content is unspecified afterwards.
     pub fn fit(&self, words: &mut Vec<u64>, size_bytes: usize) {
         let fits = |words: &Vec<u64>| {
             let capacity = words.capacity() * WORD_BYTES;
@@ -226,7 +226,7 @@ mod tests {
         let kept = || home.spare().iter().map(Vec::len).collect::<Vec<_>>();
         let buffer = one(4);
         drop(buffer.clone());
-        assert_eq!(kept(), [], "a copy has memory of its own");
+        assert_eq!(kept(), [], "a copy has its own memory");
         drop(buffer);
         assert_eq!(kept(), [4]);
         drop(one(MAX_SPARE_BYTES));
@@ -250,7 +250,7 @@ mod tests {
         home.fit(&mut words, 801);
         assert!((101..=400).contains(&words.capacity()));
         home.fit(&mut words, 250);
-        assert_eq!(words.as_ptr(), memory, "it had come home, and the other is too small");
+        assert_eq!(words.as_ptr(), memory, "it was returned, and the other is too small");
         let mut none = Vec::new();
         home.fit(&mut none, 0);
         assert_eq!(none.capacity(), 0);

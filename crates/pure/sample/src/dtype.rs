@@ -11,7 +11,7 @@ macro_rules! dtypes {
         /// the glossary says: `i8` is one byte (not NumPy's eight), `f4` is four.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
-        #[expect(missing_docs, reason = "the type's documentation says how the names are built")]
+        #[expect(missing_docs, reason = "the type's documentation explains the names")]
         pub enum Dtype {
             $($variant = $code,)*
         }
@@ -52,7 +52,7 @@ dtypes! {
 }
 
 impl Dtype {
-    /// Returns NumPy's name of it, which counts all widths in bytes; ours count those of integers in bits.
+    /// Returns NumPy's name, which counts all widths in bytes; here those of integers are in bits.
     #[must_use]
     pub const fn numpy_name(self) -> &'static str {
         match self {
@@ -128,7 +128,7 @@ impl fmt::Display for Dtype {
     }
 }
 
-/// Says that a text names no dtype.
+/// Error for a text that is not a dtype.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{0}` is not a dtype; choose one of i8 i16 i32 i64 u8 u16 u32 u64 f4 f8 c8 c16 bool")]
 pub struct UnknownDtype(pub String);

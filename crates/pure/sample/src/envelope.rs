@@ -1,9 +1,10 @@
-//! Min/max envelopes: what a plot shows of a stream, peaks and holes kept at every zoom.
+//! Min/max envelopes: the plotted form of a stream, with peaks and holes preserved at every zoom.
 //!
-//! An [`Envelope`] follows one element of a stream through the epochs of its publisher. It keeps the newest samples one by one
-//! and ever coarser extremes of what is older, in bounded memory, and answers for any grid of pixel columns. Nothing is ever
-//! skipped to save time: a column holds the extremes of all its samples, and a hole stays a hole. Not here: what the archive
-//! holds, which comes as blocks through [`ColumnGrid::add_block`], and the frames a page gets, which are the `wire` crate's.
+//! An [`Envelope`] follows one element of a stream through the epochs of its publisher. It keeps the newest samples
+//! individually and increasingly coarse extremes of older ones, in bounded memory, and answers for any grid of pixel
+//! columns. Samples are never skipped to save time: a column holds the extremes of all its samples, and a hole stays
+//! a hole. Not here: the contents of the archive, which arrive as blocks through [`ColumnGrid::add_block`], and the
+//! frames sent to a page, which are in the `wire` crate.
 
 mod column;
 mod pyramid;
@@ -23,24 +24,24 @@ use pyramid::Pyramid;
 use tail::Tail;
 use timeline::{Step, Timeline};
 
-/// How much an [`Envelope`] remembers.
+/// Sizes of an [`Envelope`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EnvelopeConfig {
-    /// How many of the newest samples are kept one by one, 8 bytes each.
+    /// Number of newest samples that are kept individually, 8 bytes each.
     pub tail_samples: usize,
     /// Samples in one bucket of the finest level, a power of two.
     pub bucket_samples: u64,
-    /// How many levels there are, each four times as coarse as the one below.
+    /// Number of levels, each four times as coarse as the one below.
     pub levels: u32,
-    /// How many buckets each level keeps, 16 bytes each.
+    /// Number of buckets per level, 16 bytes each.
     pub buckets_per_level: usize,
 }
 
 impl Default for EnvelopeConfig {
     /// Reaches back 537 million samples (9 minutes of 1 MHz, 17 days of 360 Hz) in at most 1.7 MB.
     ///
-    /// A level spans eight screens of 2,000 columns of one bucket each, so that a bucket on the edge between
-    /// two columns is small beside them. A slow stream takes only what its samples need.
+    /// A level spans eight screens of 2,000 columns of one bucket each, so that a bucket on the boundary between two
+    /// columns is small relative to them. A slow stream uses only the memory that its samples need.
     fn default() -> Self {
         Self { tail_samples: 16_384, bucket_samples: 32, levels: 6, buckets_per_level: 16_384 }
     }
@@ -68,12 +69,12 @@ struct EpochOrigin {
     first_slot: u64,
 }
 
-/// One sample by itself, or the sign that the line is interrupted before the next one.
+/// A single sample, or a mark that the line is interrupted before the next one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
-    /// When it was taken.
+    /// Time of the sample.
     pub time: WallTime,
-    /// Its value; `None` stands for a hole, however long.
+    /// Value of the sample; `None` marks a hole of any length.
     pub value: Option<f64>,
 }
 
@@ -96,7 +97,7 @@ impl Envelope {
         })
     }
 
-    /// Takes a block of the stream. Blocks come in the order of their indices; what was seen already is
+    /// Takes a block of the stream. Blocks arrive in the order of their indices; what was seen already is
     /// passed over, and indices between two blocks are a hole.
     ///
     /// Cost: one pass over the element's values, no allocation once the memory is full.
@@ -130,9 +131,9 @@ impl Envelope {
         }
     }
 
-    /// Returns what each column of a grid shows.
+    /// Returns the content of each column of a grid.
     ///
-    /// Columns whose samples, at least at their edges, are still kept one by one are exact; so are older
+    /// Columns whose samples, at least at their edges, are still kept individually are exact; so are older
     /// ones whose edges are those of buckets. For the others see [`Column::exact`].
     /// Cost: per column two look-ups in time, the samples of two ragged edges and a few buckets.
     #[must_use]
@@ -151,7 +152,7 @@ impl Envelope {
 
     /// Returns the samples from `from` up to, not including, `to` that are still kept one by one.
     ///
-    /// Where samples are missing or time jumps, one point without a value stands before the next sample.
+    /// One point without a value precedes a sample after a hole or a jump of time.
     #[must_use]
     pub fn points(&self, from: WallTime, to: WallTime) -> Vec<Point> {
         let first = self.slot_at(from).max(self.tail.first());
@@ -173,25 +174,25 @@ impl Envelope {
         points
     }
 
-    /// Returns how many samples, missing ones included, lie from `from` up to, not including, `to`.
+    /// Returns the number of samples, missing ones included, from `from` up to, not including, `to`.
     #[must_use]
     pub fn samples_between(&self, from: WallTime, to: WallTime) -> u64 {
         self.slot_at(to).saturating_sub(self.slot_at(from))
     }
 
-    /// Returns the newest sample that came.
+    /// Returns the newest sample.
     #[must_use]
     pub const fn newest(&self) -> Option<(WallTime, f64)> {
         self.newest
     }
 
-    /// Returns since when this memory holds anything; older data are the archive's.
+    /// Returns the time of the oldest data in this memory; older data are in the archive.
     #[must_use]
     pub fn memory_from(&self) -> Option<WallTime> {
         self.origin.map(|_| self.timeline.time_of(self.start.max(self.pyramid.first_slot().unwrap_or(0))))
     }
 
-    /// Returns since when every sample is kept one by one, as [`Envelope::points`] needs.
+    /// Returns the time from which every sample is kept individually, as [`Envelope::points`] needs.
     #[must_use]
     pub fn points_from(&self) -> Option<WallTime> {
         self.origin.map(|_| self.timeline.time_of(self.tail.first()))
@@ -205,12 +206,12 @@ impl Envelope {
             before => EpochOrigin {
                 epoch: block.epoch,
                 first_index: block.first_index,
-                // One missing slot separates the epochs, however fast the publisher came back.
+                // One missing slot separates the epochs, however fast the publisher restarted.
                 first_slot: if before.is_some() { next + 1 } else { next },
             },
         };
         self.origin = Some(origin);
-        // Samples before the first one received of an epoch were not requested and lie before its slot.
+        // Samples before the first received one of an epoch were not requested and precede its slot.
         (origin.first_slot + block.first_index).saturating_sub(origin.first_index)
     }
 
@@ -232,7 +233,7 @@ impl Envelope {
         }
     }
 
-    /// Forgets all that was, and begins anew at `slot`.
+    /// Drops everything and restarts at `slot`.
     fn forget(&mut self, slot: u64) {
         self.start = slot;
         self.timeline.clear();
@@ -240,12 +241,12 @@ impl Envelope {
         self.pyramid.clear();
     }
 
-    /// Returns the first slot at or after `time`, within what is known.
+    /// Returns the first slot at or after `time`, within the known range.
     fn slot_at(&self, time: WallTime) -> u64 {
         self.timeline.first_at_or_after(time).clamp(self.start, self.tail.next())
     }
 
-    /// Sums up the slots of a column of the grid that begins in slot `first`, with as few looks as the
+    /// Sums up the slots of a column of the grid that begins in slot `first`, with as few look-ups as the
     /// levels allow.
     fn summarise(&self, start: u64, end: u64, first: u64) -> Column {
         let mut column = Column::EMPTY;
@@ -269,11 +270,11 @@ impl Envelope {
     }
 
     /// Adds the finest bucket that covers the first of `slots`, whose samples are no longer kept; returns
-    /// where it ends.
+    /// its end.
     ///
-    /// What a bucket holds belongs to the column in which its first sample lies, or to the grid's first, and to those that lie
-    /// wholly among its samples: so no peak is lost, none shows twice where columns are wider than buckets, and nothing shows in a
-    /// hole that is not within the bucket.
+    /// A bucket counts in the column of its first sample, or in the grid's first, and in every column that is entirely
+    /// within its samples. So no peak is lost, none shows twice where columns are wider than buckets, and nothing shows
+    /// in a hole outside the bucket.
     fn summarise_coarsely(&self, slots: Range<u64>, first: u64, column: &mut Column) -> u64 {
         column.exact = false;
         let Some(found) = self.pyramid.covering(slots.start) else {

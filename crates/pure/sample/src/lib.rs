@@ -1,6 +1,6 @@
-//! What streams are made of: schemas, blocks of samples, and what becomes of them on their way to the eye.
+//! Parts of a stream: schemas, blocks of samples, and their reduction for display.
 //!
-//! Start with [`Schema`] (what the samples mean) and [`Block`] (a run of them in the reader's memory).
+//! Start with [`Schema`] (meaning of the samples) and [`Block`] (a run of them in the reader's memory).
 
 mod block;
 mod buffer;

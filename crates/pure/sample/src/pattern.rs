@@ -5,11 +5,11 @@ use core::str::FromStr;
 
 use crate::StreamName;
 
-/// Chooses streams by name: `*` stands for any characters within one word, `**` for any number of words.
+/// Chooses streams by name: `*` matches any characters within one word, `**` any number of words.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamPattern(String);
 
-/// Says that a text is no pattern.
+/// Error for an invalid pattern.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "invalid pattern `{0}`; write a stream name in which `*` matches a part of a word and `**` any words"
@@ -29,7 +29,7 @@ impl StreamPattern {
         &self.0
     }
 
-    /// Tells whether a name is chosen.
+    /// Returns whether the pattern matches a name.
     #[must_use]
     pub fn matches(&self, name: &StreamName) -> bool {
         let pattern: Vec<&str> = self.0.split('/').collect();
@@ -44,7 +44,7 @@ impl FromStr for StreamPattern {
     fn from_str(text: &str) -> Result<Self, PatternError> {
         let placeholders_as_words = text.split('/').map(|word| word.replace('*', "x")).collect::<Vec<_>>();
         let is_name = placeholders_as_words.join("/").parse::<StreamName>().is_ok();
-        // Two stars inside a word would look like `**` and mean something else.
+        // Two stars inside a word would look like `**` but have another meaning.
         let clear = text.split('/').all(|word| word == "**" || !word.contains("**"));
         if is_name && clear { Ok(Self(text.to_owned())) } else { Err(PatternError(text.to_owned())) }
     }
@@ -75,9 +75,9 @@ fn word_matches(pattern: &str, word: &str) -> bool {
     wildcard_match(&pattern, &word, |pattern| *pattern == '*', |pattern, word| pattern == word)
 }
 
-/// Matches a sequence against a pattern in which wildcards stand for any run.
+/// Matches a sequence against a pattern in which wildcards match any run.
 ///
-/// Only the last wildcard met is ever widened: what an earlier one could take, the later one can take too.
+/// Only the last wildcard is ever widened: it can take everything that an earlier one could.
 fn wildcard_match<P, T>(
     pattern: &[P],
     text: &[T],

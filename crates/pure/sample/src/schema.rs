@@ -1,4 +1,4 @@
-//! What a stream's samples mean: channels, dtype, rate, labels.
+//! Schema of a stream: channels, dtype, rate, labels.
 
 use core::fmt;
 use core::str::FromStr;
@@ -11,12 +11,12 @@ use crate::Dtype;
 
 /// The most elements one sample may have: a 16-bit colour camera of 8,192 × 8,192 fits.
 pub const MAX_ELEMENTS_PER_SAMPLE: u32 = 1 << 28;
-/// The most channels a stream may have, so that a descriptor stays within one datagram's reach.
+/// Maximum number of channels of a stream, so that a descriptor fits in one datagram.
 pub const MAX_CHANNELS: usize = 4_096;
 /// The longest stream name in bytes.
 pub const MAX_NAME_BYTES: usize = 200;
 
-/// The label that says how samples come by their times; `own`: each as its publisher says.
+/// Label for the origin of sample times; `own`: the publisher gives each time.
 pub const TIMES_LABEL: &str = "times";
 /// See [`TIMES_LABEL`].
 pub const OWN_TIMES: &str = "own";
@@ -25,20 +25,20 @@ pub const OWN_TIMES: &str = "own";
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamName(String);
 
-/// What a later version says of a stream or a channel, by key, each value as it was encoded: passed over, but kept, so that
-/// the stream's identity stays what it is wherever the schema is encoded again.
+/// Entries of a stream or channel from a later version, by key, each in its encoded form: not interpreted, but kept,
+/// so that the stream's identity is the same wherever the schema is encoded again.
 pub type UnknownEntries = BTreeMap<u32, Vec<u8>>;
 
-/// What the samples of a stream are.
+/// Layout and meaning of a stream's samples.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Schema {
     /// The type of every element.
     pub dtype: Dtype,
-    /// How often a sample is taken.
+    /// Number of samples per second.
     pub rate: SampleRate,
     /// The channels, in the order of their elements in a sample.
     pub channels: Vec<Channel>,
-    /// Free words about the stream: station, device, run.
+    /// Free text about the stream: station, device, run.
     pub labels: BTreeMap<String, String>,
     /// See [`UnknownEntries`].
     pub unknown: UnknownEntries,
@@ -49,7 +49,7 @@ pub struct Schema {
 pub struct Channel {
     /// The channel's name, unique within the stream.
     pub name: String,
-    /// The unit of the value after scaling; empty when it has none.
+    /// Unit of the value after scaling; empty if it has none.
     pub unit: String,
     /// The shape of one sample of this channel, row-major; empty for a single value.
     pub shape: Vec<u32>,
@@ -61,11 +61,11 @@ pub struct Channel {
     pub unknown: UnknownEntries,
 }
 
-/// Says what is wrong with a name or a schema.
+/// Error in a name or a schema.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// A name that is not a path of words.
+    /// An invalid stream name.
     #[error(
         "invalid stream name `{0}`; write words of letters, digits, `_`, `-` and `.` with `/` between them, \
          {MAX_NAME_BYTES} bytes at most"
@@ -209,16 +209,16 @@ impl Schema {
         self.elements_per_sample() as usize * self.dtype.size_bytes()
     }
 
-    /// Tells whether each sample's time is its own, as the publisher says, and not a multiple of the period.
+    /// Returns whether the publisher gives each sample's time, instead of a multiple of the period.
     #[must_use]
     pub fn has_own_times(&self) -> bool {
         self.labels.get(TIMES_LABEL).is_some_and(|how| how == OWN_TIMES)
     }
 
-    /// Returns by how much a sample's time may differ from what the rate foretells before its block ends there.
+    /// Returns the maximum difference between a sample's time and the time predicted from the rate within a block.
     ///
-    /// A block has one time, and readers compute the others from it: half a sample off is still the same sample. Where times
-    /// are the samples' own, they hold exactly.
+    /// A block has one time, and readers compute the others from it: half a sample of error still identifies the
+    /// sample. If samples have their own times, these must match exactly.
     #[must_use]
     pub fn time_tolerance(&self) -> Duration {
         // The times of both may have been rounded down to a nanosecond.
@@ -226,7 +226,7 @@ impl Schema {
         if self.has_own_times() { Duration::ZERO } else { half_a_sample }
     }
 
-    /// Returns where the elements of channel `index` begin in a sample, and how many there are.
+    /// Returns the range of channel `index`'s elements within a sample.
     #[must_use]
     pub fn channel_elements(&self, index: usize) -> core::ops::Range<usize> {
         let len = |channel: &Channel| channel.elements().expect("a checked schema") as usize;
@@ -267,7 +267,7 @@ mod tests {
         schema.labels.insert(TIMES_LABEL.to_owned(), OWN_TIMES.to_owned());
         assert_eq!(schema.time_tolerance(), Duration::ZERO);
         schema.labels.insert(TIMES_LABEL.to_owned(), "zone".to_owned());
-        assert!(!schema.has_own_times(), "a free word like any other");
+        assert!(!schema.has_own_times(), "a label like any other");
     }
 
     #[test]

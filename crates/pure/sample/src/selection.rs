@@ -1,11 +1,11 @@
-//! A set of wishes for streams: the patterns that somebody, or several, asked for.
+//! A set of requests for streams: the patterns that one or several readers asked for.
 
 use crate::{StreamName, StreamPattern};
 
 /// Chooses the streams that any of its patterns names.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Selection {
-    /// Each as often as it was asked for.
+    /// Patterns, each as often as it was requested.
     patterns: Vec<StreamPattern>,
 }
 
@@ -22,19 +22,19 @@ impl Selection {
         Self { patterns: vec![StreamPattern::all()] }
     }
 
-    /// Adds a wish.
+    /// Adds a request.
     pub fn add(&mut self, pattern: StreamPattern) {
         self.patterns.push(pattern);
     }
 
-    /// Takes one wish back; others for the same pattern stay.
+    /// Removes one request; others for the same pattern stay.
     pub fn remove(&mut self, pattern: &StreamPattern) {
         if let Some(index) = self.patterns.iter().position(|known| known == pattern) {
             self.patterns.remove(index);
         }
     }
 
-    /// Tells whether anybody asked for this stream.
+    /// Returns whether any pattern matches this stream.
     #[must_use]
     pub fn wants(&self, name: &StreamName) -> bool {
         self.patterns.iter().any(|pattern| pattern.matches(name))

@@ -1,12 +1,12 @@
-//! Who is who: nodes, multicast groups, and what a datagram is addressed to.
+//! Addresses: nodes, sites and multicast groups.
 
 use core::fmt;
 
-/// A node, by its place in the line-up, counted from 0.
+/// A node, by its index in the line-up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub u32);
 
-/// A site: nodes behind one trunk, by its place among them, counted from 0.
+/// A site: nodes behind one trunk, by its index among the sites.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SiteId(pub u32);
 
@@ -14,7 +14,7 @@ pub struct SiteId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Group(pub u32);
 
-/// What a datagram is sent to.
+/// Destination of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Address {
     /// Every member of the group but the sender.
@@ -29,7 +29,7 @@ impl NodeId {
         Self(u32::try_from(index).expect("fewer than 2^32 nodes fit into memory"))
     }
 
-    /// Returns the place in the line-up, counted from 0.
+    /// Returns the index in the line-up.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize

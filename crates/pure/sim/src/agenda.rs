@@ -1,7 +1,7 @@
-//! What happens next: a heap of events keyed by time, ties broken by insertion.
+//! The event queue: a heap of events keyed by time, ties broken by insertion.
 //!
-//! The tie-break is what makes a run repeatable: two events of one nanosecond happen in the order in which
-//! they were planned, never in the order in which a heap happens to keep them.
+//! The tie-break makes a run repeatable: two events of the same nanosecond happen in the order in which they were
+//! planned, not in the order in which a heap stores them.
 
 use core::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -12,33 +12,33 @@ use crate::fabric::Copy;
 use crate::path::Wear;
 use crate::{NodeId, SiteId};
 
-/// Something that the network will do.
+/// A planned event of the network.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// A datagram comes out of a link that others share.
+    /// A datagram leaves a shared link.
     Cross { copy: Copy, place: Place },
-    /// A datagram comes out of an addressee's link; `row` is its line in the log.
+    /// A datagram leaves an addressee's link; `row` is its line in the log.
     Arrive { node: NodeId, row: u32, wear: Wear },
-    /// A host gets round to reading its socket.
+    /// A host reads its socket.
     Read(NodeId),
-    /// A host gets round to a deadline of its node.
+    /// A host wakes up for a deadline of its node.
     Wake(NodeId),
 }
 
-/// Where a datagram is that has not yet been spread over all its addressees.
+/// Location of a datagram that has not yet been distributed to all its addressees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
-    /// Out of its sender, which had worked until then.
+    /// At its sender, which worked until then.
     Host,
-    /// Out of its sender's link, at its sender's site.
+    /// Past its sender's link, at its sender's site.
     Home,
-    /// Out of its sender's site.
+    /// Past its sender's site.
     Middle,
     /// At a site of addressees.
     Site(SiteId),
 }
 
-/// The events to come.
+/// Pending events.
 #[derive(Default)]
 pub(crate) struct Agenda {
     heap: BinaryHeap<Reverse<Entry>>,
@@ -66,7 +66,7 @@ impl Agenda {
         self.heap.pop().map(|Reverse(entry)| (entry.at, entry.event))
     }
 
-    /// Returns when the next event is.
+    /// Returns the time of the next event.
     pub(crate) fn next_at(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse(entry)| entry.at)
     }

@@ -2,7 +2,7 @@
 //!
 //! The shape is a star, or a star of stars. A datagram passes its sender's link up to the sender's site, the trunks
 //! between that site and its addressees', once for all of a site, and each addressee's own link down into that host's
-//! receive buffer. Nodes without a site are in the middle, where no trunk is. What happens to the nodes themselves is
+//! receive buffer. Nodes without a site are in the middle, where there is no trunk. The nodes themselves are in
 //! `network.rs`.
 
 use core::time::Duration;
@@ -18,10 +18,10 @@ use crate::process::{Process, Work};
 use crate::scenario::Scenario;
 use crate::{Address, Group, NodeId, Port, SiteId, Trunk};
 
-/// How often a node may have its turn in one nanosecond.
+/// Maximum number of turns of a node in one nanosecond.
 ///
 /// Far above what any valid scene needs (10,000 reports may reach a publisher at once), soon reached by a
-/// node that always has one more deadline now, or by two that answer each other over links without delay.
+/// node that always sets another deadline for now, or by two that answer each other over links without delay.
 const MAX_TURNS_PER_INSTANT: u32 = 100_000;
 
 /// The largest payload of a UDP datagram over IPv4.
@@ -38,13 +38,13 @@ pub(crate) struct Fabric {
     groups: BTreeMap<Group, Vec<NodeId>>,
 }
 
-/// A site's trunk at work.
+/// A site's trunk in operation.
 struct Site {
     up: Path,
     down: Path,
 }
 
-/// A node's place in the star.
+/// A node's connection to the star.
 struct Seat {
     role: String,
     site: Option<SiteId>,
@@ -53,42 +53,42 @@ struct Seat {
     /// Copies of its datagrams that are not yet on an addressee's own link.
     crossing: u64,
     queue: ReceiveQueue,
-    /// What found no room in the queue, by its rows in the log.
+    /// Datagrams that found no room in the queue, by their rows in the log.
     refused: Vec<u32>,
     up: Path,
     down: Path,
-    /// When the host next reads, if anything is unread.
+    /// Time of the host's next read, if anything is unread.
     read_at: Option<Instant>,
-    /// When it last did: a process that runs in cycles does not read twice in one.
+    /// Time of its last read: a process that runs in cycles does not read twice in one.
     last_read: Option<Instant>,
     deadline: Option<Instant>,
     /// The earliest wake-up on the agenda; later ones there are stale.
     wake_at: Option<Instant>,
-    /// The deadline has come, and the process is on its way.
+    /// True if the deadline has passed and the process is about to run.
     is_rising: bool,
-    /// The last moment with a turn, and how many turns it had.
+    /// The last instant with a turn, and the number of turns at it.
     turns: (Instant, u32),
 }
 
-/// One copy of a datagram on its way.
+/// One copy of a datagram in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Copy {
-    /// The datagram's in the log.
+    /// Key of the datagram in the log.
     pub(crate) key: u32,
     pub(crate) copied: Copied,
     pub(crate) wear: Wear,
 }
 
 impl Copy {
-    /// Struck on several links, a datagram keeps its first wound: one is enough to break it, while two might heal each
-    /// other.
+    /// A datagram that is corrupted on several links keeps only the first corruption: one is enough to break it, and
+    /// two could cancel each other.
     fn worn(self, wear: Wear) -> Self {
         let damage = self.wear.damage.or(wear.damage);
         Self { wear: Wear { damage, is_marked: self.wear.is_marked || wear.is_marked }, ..self }
     }
 }
 
-/// Whether a host has something to do in this very moment.
+/// Action that a host has due at this instant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
     Now,
@@ -117,7 +117,7 @@ impl Fabric {
         self.now
     }
 
-    /// Takes a seat for a node, which gets its first turn at once.
+    /// Adds a node, which gets its first turn at once.
     pub(crate) fn seat(&mut self, role: &str, port: Port) -> NodeId {
         let node = NodeId::at(self.seats.len());
         let seed = self.scenario.seed();
@@ -171,9 +171,9 @@ impl Fabric {
         self.now = self.now.max(to);
     }
 
-    // The way of a datagram, from its sender to the receive buffer.
+    // Path of a datagram, from its sender to the receive buffer.
 
-    /// Sends a datagram that its node is done with after so much work of its turn.
+    /// Sends a datagram; `work` is the work of the turn before it leaves.
     pub(crate) fn send(&mut self, from: NodeId, to: Address, bytes: &[u8], work: Work) -> u64 {
         assert!(bytes.len() <= MAX_DATAGRAM_BYTES, "{} bytes do not fit into a UDP datagram", bytes.len());
         if let Address::Node(node) = to {
@@ -201,7 +201,7 @@ impl Fabric {
         self.come_out(copy, &passage, is_immediate, Place::Home, |_| true);
     }
 
-    /// Lets a datagram go on from where it is, and lets go of it.
+    /// Forwards a datagram from its current place and releases it.
     pub(crate) fn cross(&mut self, copy: Copy, place: Place) {
         let from = self.log.sent_by(copy.key).from;
         self.seats[from.index()].crossing -= 1;
@@ -234,7 +234,7 @@ impl Fabric {
         self.come_out(copy, &passage, is_immediate, Place::Middle, |destination| destination != home);
     }
 
-    /// Spreads a datagram over the addressees in the middle, and sends it to each other site over that one's trunk.
+    /// Distributes a datagram to the addressees in the middle, and sends it once over the trunk of each other site.
     fn leave_middle(&mut self, copy: Copy, home: Option<SiteId>) {
         for destination in self.destinations(copy.key) {
             let Some(site) = destination.filter(|site| Some(*site) != home) else {
@@ -250,7 +250,7 @@ impl Fabric {
         }
     }
 
-    /// Plans what a shared link made of a datagram; if it is lost there, `meant` says for whom.
+    /// Plans the exit of a datagram from a shared link; if it is lost there, `meant` names the addressees.
     fn come_out(
         &mut self,
         copy: Copy,
@@ -313,7 +313,7 @@ impl Fabric {
                 }
             }
             Address::Group(group) => {
-                // Taken out for the time of the loop: nothing on the way of a datagram changes members.
+                // Taken out during the loop: forwarding a datagram never changes members.
                 let members = self.groups.get_mut(&group).map(core::mem::take).unwrap_or_default();
                 for node in members.iter().copied().filter(|node| *node != from) {
                     if meant(self.seats[node.index()].site) {
@@ -344,7 +344,7 @@ impl Fabric {
         }
     }
 
-    /// Puts a datagram into the receive buffer; tells whether the host reads it in this moment.
+    /// Puts a datagram into the receive buffer; returns whether the host reads it at this instant.
     pub(crate) fn arrive(&mut self, node: NodeId, row: u32, wear: Wear) -> Due {
         let sent = self.log.sent_of(node, row);
         let size_bytes = sent.bytes.len();
@@ -386,7 +386,7 @@ impl Fabric {
         Due::Later
     }
 
-    // What a host does when its process runs.
+    // Actions of a host when its process runs.
 
     pub(crate) fn batch(&self, node: NodeId) -> usize {
         self.seats[node.index()].process.host.batch()
@@ -406,7 +406,7 @@ impl Fabric {
         }
     }
 
-    /// Tells whether a wake-up is a deadline's; plans a later one if it comes too early.
+    /// Returns whether a wake-up is for a deadline; plans a later one if it is too early.
     pub(crate) fn wake(&mut self, node: NodeId) -> Due {
         let seat = &mut self.seats[node.index()];
         if seat.wake_at != Some(self.now) {
@@ -451,30 +451,30 @@ impl Fabric {
     /// Counts a turn of a node.
     ///
     /// # Panics
-    /// If the node never comes to rest.
+    /// If the node never becomes idle.
     pub(crate) fn count_turn(&mut self, node: NodeId) {
         let turns = &mut self.seats[node.index()].turns;
         let count = if turns.0 == self.now { turns.1 + 1 } else { 1 };
         *turns = (self.now, count);
         assert!(
             count <= MAX_TURNS_PER_INSTANT,
-            "{node} does not come to rest at {:?}: {MAX_TURNS_PER_INSTANT} turns without time moving; {}",
+            "{node} is not idle at {:?}: {MAX_TURNS_PER_INSTANT} turns without time moving; {}",
             self.now,
             self.scenario,
         );
     }
 
-    /// Takes note of what a turn took of the node's processor.
+    /// Records the processor time of a turn.
     pub(crate) fn work(&mut self, node: NodeId, work: Work) {
         self.seats[node.index()].process.work(self.now, work);
     }
 
-    /// Returns what the node's clock shows at a time.
+    /// Returns the node's clock reading at a time.
     pub(crate) fn shown(&self, node: NodeId, at: Instant) -> Instant {
         self.seats[node.index()].process.host.clock.shows(at)
     }
 
-    /// Returns when the node's clock shows that.
+    /// Returns the time at which the node's clock shows `shown`.
     pub(crate) fn at_shown(&self, node: NodeId, shown: Instant) -> Instant {
         self.seats[node.index()].process.host.clock.at(shown)
     }
@@ -483,18 +483,18 @@ impl Fabric {
         self.sites[site.0 as usize].down.wait(self.now)
     }
 
-    /// Returns how many copies of a node's datagrams are between its process and the addressees' own links.
+    /// Returns the number of copies of a node's datagrams between its process and the addressees' own links.
     pub(crate) fn crossing(&self, node: NodeId) -> u64 {
         self.seats[node.index()].crossing
     }
 
-    /// Returns what a node is called and how many datagrams it sent.
+    /// Returns a node's role and the number of datagrams it sent.
     pub(crate) fn role(&self, node: NodeId) -> (&str, u64) {
         let seat = &self.seats[node.index()];
         (&seat.role, seat.sent)
     }
 
-    // What a node asks of its socket.
+    // Operations of a node on its socket.
 
     pub(crate) fn join(&mut self, node: NodeId, group: Group) {
         let members = self.groups.entry(group).or_default();

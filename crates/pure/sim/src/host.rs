@@ -1,6 +1,6 @@
-//! The host around a node: how much its socket holds, when its process runs, and the socket's drop counter.
+//! The host of a node: capacity of its socket, run times of its process, and the socket's drop counter.
 //!
-//! A [`Host`] is the description, `ReceiveQueue` the socket at work; the process at work is in `process.rs`.
+//! A [`Host`] is the description, `ReceiveQueue` the socket in operation; the running process is in `process.rs`.
 
 use core::fmt;
 use core::num::NonZeroUsize;
@@ -12,16 +12,16 @@ use units::Instant;
 
 use crate::path::Wear;
 
-/// What the kernel charges a receive buffer for a datagram beyond its payload, in bytes, unless told
-/// otherwise: about the overhead of Linux on x86-64 for a small datagram (its `truesize` is 768).
+/// Bytes the kernel charges to a receive buffer for a datagram beyond its payload, by default: about the overhead of
+/// Linux on x86-64 for a small datagram (its `truesize` is 768).
 pub const BUFFER_OVERHEAD_BYTES: u64 = 768;
 
 const ZERO: Duration = Duration::ZERO;
 
-/// How many datagrams a node reads at once unless told otherwise: a usual batch of `recvmmsg`.
+/// Default number of datagrams per read: a usual batch of `recvmmsg`.
 const BATCH: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
 
-/// How a node's socket and process behave.
+/// Behaviour of a node's socket and process.
 #[derive(Clone, Debug)]
 pub struct Host {
     buffer_bytes: Option<u64>,
@@ -32,26 +32,26 @@ pub struct Host {
     pub(crate) timer_step: Option<Duration>,
     pub(crate) lateness: Option<Lateness>,
     pub(crate) costs: Costs,
-    /// How far apart stalls by chance begin in the mean, and how long they take.
+    /// Mean interval between the starts of random stalls, and the range of their lengths.
     pub(crate) random_stalls: Option<(Duration, Range<Duration>)>,
     pub(crate) clock: Clock,
 }
 
-/// How late a process runs that slept: nearly always a little, now and then by much.
+/// Wake-up delay of a sleeping process: usually small, occasionally large.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Lateness {
-    /// Each wake-up is late by up to twice this, each time equally likely.
+    /// Half the maximum of the usual delay, which is uniformly distributed.
     pub usual: Duration,
-    /// And with a probability of this …
+    /// Probability of a rare delay.
     pub rare: f64,
-    /// … by up to this instead.
+    /// Maximum of the rare delay.
     pub most: Duration,
 }
 
-/// What a process's work takes of its processor; while it works it does nothing else.
+/// Processor time of a process's work; it does nothing else meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Costs {
-    /// Each turn: a wake-up and the calls that find what there is.
+    /// Each turn: a wake-up and the calls that check for input.
     pub turn: Duration,
     /// Each datagram received.
     pub received: Duration,
@@ -64,9 +64,9 @@ pub struct Costs {
 /// A host's clock relative to the network's time.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Clock {
-    /// What it showed when the network's time was zero.
+    /// Reading when the network's time was zero.
     pub offset: Duration,
-    /// How much too fast it goes. Units: nanoseconds a second.
+    /// Excess of the clock's rate. Units: nanoseconds per second.
     pub skew_ppb: i32,
 }
 
@@ -88,39 +88,39 @@ impl Host {
         }
     }
 
-    /// Lets deadlines be kept only at the multiples of a step, as by a kernel's coarse timer.
+    /// Rounds deadlines up to multiples of a step, like a kernel's coarse timer.
     ///
     /// # Panics
     /// If the step is zero.
     #[must_use]
     pub fn timer_step(mut self, step: Duration) -> Self {
-        assert!(!step.is_zero(), "a step of no time is none; leave `timer_step` out");
+        assert!(!step.is_zero(), "the timer step is zero; leave `timer_step` out");
         self.timer_step = Some(step);
         self
     }
 
-    /// Lets the process run late whenever it slept.
+    /// Delays the process whenever it wakes up.
     #[must_use]
     pub const fn wakes_late(mut self, lateness: Lateness) -> Self {
         self.lateness = Some(lateness);
         self
     }
 
-    /// Lets the process's work take time.
+    /// Sets the processor time of the process's work.
     #[must_use]
     pub const fn costs(mut self, costs: Costs) -> Self {
         self.costs = costs;
         self
     }
 
-    /// Stops the process now and then: stalls begin `apart` in the mean, and take a time out of `lengths`.
+    /// Stalls the process at random: stalls begin `apart` on average, and last a time within `lengths`.
     #[must_use]
     pub const fn stalls_now_and_then(mut self, apart: Duration, lengths: Range<Duration>) -> Self {
         self.random_stalls = Some((apart, lengths));
         self
     }
 
-    /// Gives the host a clock of its own: all times that its node sees are this clock's.
+    /// Gives the host its own clock, which all times that its node sees are taken from.
     #[must_use]
     pub const fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -136,26 +136,26 @@ impl Host {
         self
     }
 
-    /// Sets what the receive buffer is charged for a datagram beyond its payload.
+    /// Sets the bytes that the receive buffer is charged for a datagram beyond its payload.
     #[must_use]
     pub const fn buffer_overhead(mut self, size_bytes: u64) -> Self {
         self.overhead_bytes = size_bytes;
         self
     }
 
-    /// Lets the process run only at the multiples of `cycle`, and read at most `batch` datagrams each time.
+    /// Runs the process only at multiples of `cycle`, and reads at most `batch` datagrams each time.
     ///
     /// # Panics
     /// If either is zero: such a process never reads.
     #[must_use]
     pub fn reads_every(mut self, cycle: Duration, batch: usize) -> Self {
-        assert!(!cycle.is_zero(), "a cycle of no time is none; leave `reads_every` out to read at once");
+        assert!(!cycle.is_zero(), "the cycle is zero; leave `reads_every` out to read at once");
         self.cycle = Some(cycle);
         self.batch = NonZeroUsize::new(batch).expect("a batch has at least one datagram");
         self
     }
 
-    /// Stops the process for a span of time: it neither reads nor keeps its deadlines, its socket fills.
+    /// Stalls the process for a span of time: it neither reads nor meets its deadlines, and its socket fills.
     #[must_use]
     pub fn stalls(mut self, span: Range<Instant>) -> Self {
         self.stalls.push(span);
@@ -166,17 +166,17 @@ impl Host {
         self.batch.get()
     }
 
-    /// Returns the first moment from `at` on at which the process runs.
+    /// Returns the first instant at or after `at` at which the process runs.
     pub(crate) fn runs_from(&self, at: Instant) -> Instant {
         let mut at = self.next_cycle(at);
-        // A stall may end inside another one, so look again after each; each is left at most once.
+        // A stall may end inside another one, so check again after each; each is left at most once.
         while let Some(stall) = self.stalls.iter().find(|stall| stall.contains(&at)) {
             at = self.next_cycle(stall.end);
         }
         at
     }
 
-    /// Returns the first moment after `at` at which the process runs once more after a full batch.
+    /// Returns the first instant after `at` at which the process runs again after a full batch.
     pub(crate) fn runs_again(&self, at: Instant) -> Instant {
         match self.cycle {
             Some(_) => self.runs_from(at + Duration::from_nanos(1)),
@@ -184,7 +184,7 @@ impl Host {
         }
     }
 
-    /// Returns when a timer set for `deadline` fires.
+    /// Returns the time at which a timer set for `deadline` fires.
     pub(crate) fn fires_at(&self, deadline: Instant) -> Instant {
         self.timer_step.map_or(deadline, |step| next_multiple(deadline, step))
     }
@@ -200,7 +200,7 @@ fn next_multiple(at: Instant, step: Duration) -> Instant {
 }
 
 impl Clock {
-    /// Returns what the clock shows at a time of the network.
+    /// Returns the clock's reading at a time of the network.
     pub(crate) fn shows(self, at: Instant) -> Instant {
         if self == Self::default() {
             return at;
@@ -216,7 +216,7 @@ impl Clock {
             return shown;
         }
         let nanos = i128::from(shown.as_nanos()) - self.offset.as_nanos().cast_signed();
-        // Both directions round; from a little before, the first that shows enough is two or three steps away.
+        // Both conversions round; from slightly before, the first sufficient time is two or three steps away.
         let nanos = (nanos * PPB / (PPB + i128::from(self.skew_ppb)) - 2).max(0);
         let mut at = Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         while self.shows(at) < shown && at.as_nanos() < u64::MAX {
@@ -282,12 +282,12 @@ pub(crate) struct Queued {
     pub(crate) row: u32,
     pub(crate) wear: Wear,
     pub(crate) arrived: Instant,
-    /// The drop counter as it was when the datagram was queued.
+    /// Drop counter when the datagram was queued.
     pub(crate) drops: u32,
     charge_bytes: u64,
 }
 
-/// Says that a receive buffer has no room.
+/// Error for a receive buffer without room.
 pub(crate) struct BufferFull;
 
 impl ReceiveQueue {

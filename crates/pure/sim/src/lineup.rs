@@ -22,7 +22,7 @@ use crate::{Group, Host, Link, Network, Node, NodeId, Port, Trunk};
 
 /// Builds a [`Network`] from left to right; links and hosts hold for all readers that follow.
 ///
-/// Nodes get the ids 0, 1, 2 … in the order in which they are named.
+/// Nodes get the ids 0, 1, 2 … in the order of their calls.
 pub struct Lineup<N> {
     network: Network<N>,
     port: Port,
@@ -30,7 +30,7 @@ pub struct Lineup<N> {
 }
 
 impl<N: Node> Lineup<N> {
-    /// Begins a scene whose chance is all of `seed`.
+    /// Begins a scenario with all random streams derived from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { network: Network::new(seed), port: Port::default(), group: None }
@@ -42,7 +42,7 @@ impl<N: Node> Lineup<N> {
         self.publisher_at(Port::default(), node)
     }
 
-    /// Adds a publisher with links and a host of its own; what its `up` link loses, every reader loses.
+    /// Adds a publisher with its own links and host; datagrams lost on its `up` link are lost for every reader.
     #[must_use]
     pub fn publisher_at(mut self, port: Port, node: N) -> Self {
         self.network.add("publisher", node, port);
@@ -63,7 +63,7 @@ impl<N: Node> Lineup<N> {
         self
     }
 
-    /// Puts the readers that follow at a site of their own, behind a trunk that they share.
+    /// Puts the readers that follow at a new site, behind a shared trunk.
     #[must_use]
     pub fn site(mut self, name: &str, trunk: Trunk) -> Self {
         self.port.site = Some(self.network.add_site(name, trunk));
@@ -100,7 +100,7 @@ impl<N: Node> Lineup<N> {
         (0..count).fold(self, |lineup, index| lineup.reader(make(index)))
     }
 
-    /// Returns the id that the next node will get.
+    /// Returns the id of the next node.
     #[must_use]
     pub fn next_id(&self) -> NodeId {
         NodeId::at(self.network.nodes().count())

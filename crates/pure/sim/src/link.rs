@@ -12,14 +12,14 @@ use std::rc::Rc;
 
 use units::Instant;
 
-/// What a datagram weighs on the wire beyond its payload, in bytes: UDP 8, IPv4 20, and Ethernet's header,
-/// checksum, preamble and gap 38.
+/// Size of a datagram on the wire beyond its payload, in bytes: UDP 8, IPv4 20, and Ethernet's header, checksum,
+/// preamble and gap 38.
 pub const WIRE_OVERHEAD_BYTES: u64 = 66;
 
 /// One-way delay of [`Link::lan`]: a switch and two stacks.
 const LAN_DELAY: Duration = Duration::from_micros(100);
 
-/// What one direction of a node's cable does to datagrams.
+/// Conditions of one direction of a node's cable.
 #[derive(Clone, Debug, Default)]
 pub struct Link {
     pub(crate) delay: Duration,
@@ -39,16 +39,16 @@ pub struct Link {
     pub(crate) outages: Vec<Range<Instant>>,
 }
 
-/// Whether jitter may change the order of datagrams.
+/// Effect of jitter on the order of datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// What entered first comes out first, as from a queue somewhere on the way.
+    /// Datagrams leave in the order in which they entered, as from a queue on the path.
     Kept,
-    /// Each datagram has its own delay, as over several parallel ways.
+    /// Each datagram has its own delay, as over several parallel paths.
     Free,
 }
 
-/// What becomes of a corrupted datagram.
+/// Fate of a corrupted datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Corruption {
     /// It is delivered with one bit flipped, as past a checksum that did not notice.
@@ -74,20 +74,20 @@ pub struct Bursts {
 /// Cross traffic through a bottleneck: packets that take their share of queue and rate, and go nowhere.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CrossTraffic {
-    /// How much arrives while it is on. Units: bits per second, with all headers.
+    /// Rate while it is on. Units: bits per second, with all headers.
     pub rate_bits_per_s: u64,
     /// The size of each packet with all headers. Units: bytes.
     pub packet_bytes: u64,
-    /// How long it is on and off in the mean, each time by chance; absent if it never pauses.
+    /// Mean lengths of its random on and off times; `None` if it never pauses.
     pub pauses: Option<(Duration, Duration)>,
 }
 
 /// A datagram at the mouth of a link, for rules that place a loss.
 #[derive(Clone, Copy, Debug)]
 pub struct Passing<'a> {
-    /// How many datagrams entered this link before it.
+    /// Number of datagrams that entered this link before it.
     pub ordinal: u64,
-    /// When it enters.
+    /// Time at which it enters.
     pub at: Instant,
     /// Its payload.
     pub bytes: &'a [u8],
@@ -120,7 +120,7 @@ pub(crate) struct Placed {
 }
 
 impl Link {
-    /// Makes a link that delivers everything at once.
+    /// Makes a link that delivers everything without delay.
     #[must_use]
     pub fn ideal() -> Self {
         Self::default()
@@ -139,7 +139,8 @@ impl Link {
         self
     }
 
-    /// Changes the delay from `at` on, as a change of path does; a shorter path overtakes the longer one.
+    /// Changes the delay from `at` on, like a change of path; datagrams on a shorter path overtake those on the
+    /// longer one.
     #[must_use]
     pub fn delay_from(mut self, at: Instant, delay: Duration) -> Self {
         self.delay_changes.push((at, delay));
@@ -154,14 +155,14 @@ impl Link {
         self
     }
 
-    /// Holds some datagrams back by `by`, so that later ones overtake them.
+    /// Delays some datagrams by `by`, so that later ones overtake them.
     #[must_use]
     pub fn reorder(mut self, probability: f64, by: Duration) -> Self {
         self.reorder = Some(HeldBack { probability: checked(probability), by });
         self
     }
 
-    /// Loses datagrams at random, each on its own.
+    /// Loses datagrams at random, independently of each other.
     #[must_use]
     pub fn loss(mut self, probability: f64) -> Self {
         self.loss = Some(checked(probability));
@@ -187,7 +188,7 @@ impl Link {
         self.lose_when(&name, move |passing| ordinals.binary_search(&passing.ordinal).is_ok())
     }
 
-    /// Loses exactly the datagrams that `rule` matches; `name` stands for the rule where the link is printed.
+    /// Loses exactly the datagrams that `rule` matches; `name` is printed for the rule.
     #[must_use]
     pub fn lose_when(mut self, name: &str, rule: impl Fn(&Passing<'_>) -> bool + 'static) -> Self {
         self.placed.push(Placed { name: name.to_owned(), matches: Rc::new(rule) });
@@ -201,7 +202,7 @@ impl Link {
         self
     }
 
-    /// Flips one bit of some datagrams, at any place of the payload; a duplicate's second copy stays whole.
+    /// Flips one random bit of the payload of some datagrams; a duplicate's second copy is unchanged.
     #[must_use]
     pub fn corrupt(mut self, probability: f64, corruption: Corruption) -> Self {
         self.corruption = Some((checked(probability), corruption));
@@ -222,7 +223,7 @@ impl Link {
         self
     }
 
-    /// Changes the bottleneck's rate from `at` on, as a change of path or a modem does; needs a [`rate`](Self::rate).
+    /// Changes the bottleneck's rate from `at` on, like a change of path or a modem; needs a [`rate`](Self::rate).
     ///
     /// # Panics
     /// If the rate is zero: that is an outage.
@@ -241,7 +242,7 @@ impl Link {
         self
     }
 
-    /// Marks what finds more than so much in the bottleneck's queue, as ECN does; needs a [`rate`](Self::rate).
+    /// Marks datagrams that find more than this in the bottleneck's queue, like ECN; needs a [`rate`](Self::rate).
     ///
     /// Source: RFC 3168, with a threshold on the momentary queue.
     #[must_use]
@@ -250,7 +251,7 @@ impl Link {
         self
     }
 
-    /// Loses payloads longer than this: packets that must not be fragmented, and a path that says nothing.
+    /// Loses payloads longer than this, like a path that neither fragments nor reports.
     #[must_use]
     pub fn mtu(self, payload_bytes: usize) -> Self {
         self.mtu_from(Instant::ORIGIN, payload_bytes)
@@ -271,7 +272,7 @@ impl Link {
         self
     }
 
-    /// Tells whether every datagram leaves in the nanosecond in which it enters.
+    /// Returns whether every datagram leaves in the nanosecond in which it enters.
     pub(crate) fn is_immediate(&self) -> bool {
         self.delay.is_zero()
             && self.delay_changes.is_empty()
@@ -299,14 +300,14 @@ impl Bursts {
 }
 
 impl CrossTraffic {
-    /// Makes packets of 1,500 bytes with Ethernet's frame that arrive independently of each other, `rate_bits_per_s` in
-    /// the mean.
+    /// Makes packets of 1,500 bytes with Ethernet's frame that arrive independently of each other, `rate_bits_per_s` on
+    /// average.
     #[must_use]
     pub const fn poisson(rate_bits_per_s: u64) -> Self {
         Self { rate_bits_per_s, packet_bytes: 1_538, pauses: None }
     }
 
-    /// Lets it pause: on for `on` and off for `off` in the mean, both exponential.
+    /// Adds pauses: on for `on` and off for `off` on average, both exponentially distributed.
     #[must_use]
     pub const fn with_pauses(mut self, on: Duration, off: Duration) -> Self {
         self.pauses = Some((on, off));

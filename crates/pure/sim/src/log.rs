@@ -1,8 +1,7 @@
-//! The truth that accounts are compared with: every datagram sent, and its outcome on the way to every addressee.
+//! The reference for accounts: every datagram sent, and its outcome for every addressee.
 //!
-//! The log is kept by the network itself and knows nothing of the nodes' accounts. It is compact: the bytes of
-//! a datagram lie in it once however many addressees there are, and a row with an outcome takes 24 bytes. Start with
-//! [`Log::outcomes`].
+//! The network keeps the log, independently of the nodes' accounts. It is compact: a datagram's bytes are stored once
+//! for all its addressees, and a row with an outcome takes 24 bytes. Start with [`Log::outcomes`].
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -13,7 +12,7 @@ use crate::store::Store;
 use crate::trace::TraceHash;
 use crate::{Address, NodeId};
 
-/// So much of each datagram enters the hash where only counts are kept: what tells packets apart.
+/// Length of the part of a datagram that enters the hash if only counts are kept: enough to tell packets apart.
 const TRACED_BYTES: usize = 32;
 
 /// Everything that was sent with its outcome, or only the number of copies with each outcome.
@@ -28,9 +27,9 @@ pub struct Log {
 /// The copies for one addressee.
 #[derive(Default)]
 struct Hop {
-    /// In the order in which the copies began their last hop; where only counts are kept, those that are on their way.
+    /// In the order in which the copies began their last hop; if only counts are kept, those in flight.
     rows: Vec<Row>,
-    /// Places of rows that are done with, where only counts are kept.
+    /// Free rows, if only counts are kept.
     free: Vec<u32>,
     counts: OutcomeCounts,
 }
@@ -38,30 +37,30 @@ struct Hop {
 /// A datagram as it was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent<'a> {
-    /// How many datagrams all nodes together had sent before.
+    /// Number of datagrams that all nodes had sent before.
     pub ordinal: u64,
-    /// When it was sent.
+    /// Time of sending.
     pub at: Instant,
-    /// By whom.
+    /// Sender.
     pub from: NodeId,
-    /// To whom.
+    /// Destination.
     pub to: Address,
     /// Its payload.
     pub bytes: &'a [u8],
 }
 
-/// One copy of a datagram on its way to one addressee.
+/// One copy of a datagram for one addressee.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pass {
     /// The datagram's [`Sent::ordinal`].
     pub ordinal: u64,
-    /// Whether the copy was sent or made on the way.
+    /// Origin of the copy.
     pub copied: Copied,
-    /// What became of it.
+    /// Outcome of the copy.
     pub outcome: Outcome,
 }
 
-/// Whether a copy of a datagram was sent or made on the way.
+/// Origin of a copy of a datagram: its sender or the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Copied {
     /// As it was sent.
@@ -70,7 +69,7 @@ pub enum Copied {
     Duplicate,
 }
 
-/// What became of a copy.
+/// Outcome of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// On the addressee's link.
@@ -79,19 +78,19 @@ pub enum Outcome {
     Unread,
     /// Handed to the node.
     Delivered {
-        /// When the node read it.
+        /// Time at which the node read it.
         at: Instant,
     },
     /// Handed to the node with a bit flipped.
     Corrupted {
-        /// When the node read it.
+        /// Time at which the node read it.
         at: Instant,
     },
-    /// Never handed to the node.
+    /// Not delivered to the node.
     Lost(LostBy),
 }
 
-/// Where and why a copy was lost.
+/// Place and cause of the loss of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum LostBy {
@@ -107,11 +106,11 @@ pub enum LostBy {
     Outage,
     /// Longer than a link carries.
     Mtu,
-    /// Corruption that a checksum found.
+    /// Corruption detected by a checksum.
     Checksum,
     /// The addressee's full receive buffer.
     Buffer,
-    /// The addressee left the group while the datagram was on its way.
+    /// The addressee left the group while the datagram was in flight.
     NotJoined,
 }
 
@@ -122,7 +121,7 @@ pub struct OutcomeCounts {
     pub in_flight: u64,
     /// In a receive buffer.
     pub unread: u64,
-    /// Handed over whole.
+    /// Delivered intact.
     pub delivered: u64,
     /// Handed over with a bit flipped.
     pub corrupted: u64,
@@ -130,7 +129,7 @@ pub struct OutcomeCounts {
 }
 
 struct Row {
-    /// The datagram's key, which is its ordinal where all is kept.
+    /// Key of the datagram; equal to its ordinal if everything is kept.
     ordinal: u32,
     copied: Copied,
     outcome: Outcome,
@@ -141,7 +140,7 @@ impl Log {
         Self { store: Store::all(), sent_count: 0, hops: Vec::new(), trace: TraceHash::EMPTY }
     }
 
-    /// Makes a log that keeps only counts, for runs that are too long for more.
+    /// Makes a log that keeps only counts, for long runs.
     pub(crate) const fn of_counts() -> Self {
         Self { store: Store::passing(), sent_count: 0, hops: Vec::new(), trace: TraceHash::EMPTY }
     }
@@ -178,10 +177,10 @@ impl Log {
         (0..self.sent_count()).map(|ordinal| self.sent(ordinal))
     }
 
-    /// Returns every copy on its way to `node`, in the order in which they began their last hop.
+    /// Returns every copy sent to `node`, in the order in which they began their last hop.
     ///
-    /// A datagram lost on its sender's own link has a row here for everyone it was meant for. One that is
-    /// still on its sender's link, or was sent while the node was no member, has none.
+    /// A datagram lost on its sender's own link has a row here for every intended addressee. A datagram still on its
+    /// sender's link, or sent while the node was not a member, has none.
     ///
     /// # Panics
     /// If the network keeps only counts.
@@ -193,8 +192,8 @@ impl Log {
 
     /// Returns the outcome of each datagram meant for `node`, by ordinal: that of its luckiest copy.
     ///
-    /// Delivered beats corrupted, corrupted beats what is still on its way, and that beats lost; between
-    /// equals the first copy's outcome stands.
+    /// Delivered takes precedence over corrupted, corrupted over in flight, and in flight over lost; of equals the
+    /// first copy's outcome counts.
     #[must_use]
     pub fn outcomes(&self, node: NodeId) -> BTreeMap<u64, Outcome> {
         let mut outcomes = BTreeMap::new();
@@ -223,7 +222,7 @@ impl Log {
         self.hops.push(Hop::default());
     }
 
-    /// Takes a datagram in and returns its key. Who got it holds it, until it [lets go](Self::release) of it.
+    /// Records a datagram and returns its key. The caller holds it until it [releases](Self::release) it.
     pub(crate) fn record_sent(&mut self, at: Instant, from: NodeId, to: Address, bytes: &[u8]) -> u32 {
         let (kind, id) = match to {
             Address::Group(group) => (1 << 32, group.0),
@@ -239,7 +238,7 @@ impl Log {
         self.store.put(&sent)
     }
 
-    /// Holds a datagram once more: something planned needs it.
+    /// Adds a hold on a datagram for a planned event.
     pub(crate) fn hold(&mut self, key: u32) {
         self.store.hold(key);
     }
@@ -284,7 +283,7 @@ impl Log {
         self.forget_if_over(node, row, outcome);
     }
 
-    /// Where only counts are kept, a row whose outcome is final makes room for another.
+    /// If only counts are kept, frees a row whose outcome is final.
     fn forget_if_over(&mut self, node: NodeId, row: u32, outcome: Outcome) {
         if self.keeps_all() || matches!(outcome, Outcome::InFlight | Outcome::Unread) {
             return;
@@ -314,7 +313,7 @@ impl Log {
 }
 
 impl Outcome {
-    /// Returns the moment at which the node got the copy, whole or not.
+    /// Returns the time at which the node got the copy, intact or not.
     #[must_use]
     pub const fn read_at(self) -> Option<Instant> {
         match self {
@@ -334,7 +333,7 @@ impl Outcome {
 }
 
 impl LostBy {
-    /// Every way to be lost.
+    /// All causes of loss.
     pub const ALL: [Self; 9] = [
         Self::Random,
         Self::Burst,
@@ -365,13 +364,13 @@ impl LostBy {
 }
 
 impl OutcomeCounts {
-    /// Returns how many were lost in this way.
+    /// Returns the number lost for this cause.
     #[must_use]
     pub const fn lost(&self, by: LostBy) -> u64 {
         self.lost[by as usize]
     }
 
-    /// Returns how many were lost in any way.
+    /// Returns the total number lost.
     #[must_use]
     pub fn lost_total(&self) -> u64 {
         self.lost.iter().sum()

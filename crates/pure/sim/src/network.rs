@@ -1,8 +1,7 @@
 //! The loop that gives nodes their turns: one event after the other, on a clock that only events move.
 //!
-//! A [`Node`] is whatever a test wraps around a machine. It is told what arrived and that time has passed,
-//! and is polled once after either; it acts on the network only through its [`Socket`]. Start with
-//! [`Network::step`].
+//! A [`Node`] is a machine wrapped by a test. It receives datagrams and the passing of time, and is polled once after
+//! either; it acts on the network only through its [`Socket`]. Start with [`Network::step`].
 
 use core::time::Duration;
 
@@ -17,8 +16,8 @@ use crate::table::{Row, Table};
 use crate::trace::TraceHash;
 use crate::{Address, Group, Host, Link, NodeId, SiteId};
 
-/// How many datagrams a node may send in one turn: a 100 MB frame at once. Beyond it a machine is broken
-/// that never says it is idle.
+/// Maximum number of datagrams a node sends in one turn: a 100 MB frame at once. A machine that exceeds it is broken
+/// and never becomes idle.
 const MAX_SENDS_PER_TURN: u32 = 100_000;
 
 /// A participant: a machine, or several, with what a test wraps around them.
@@ -29,33 +28,33 @@ pub trait Node {
     /// Takes a datagram.
     fn receive(&mut self, now: Instant, arrival: &Arrival<'_>);
 
-    /// Takes note that the deadline of the last `poll` has come.
+    /// Handles the deadline that the last `poll` returned.
     fn advance(&mut self, now: Instant) {
         let _ = now;
     }
 
-    /// Does what there is to do and returns when it wants its next `advance` at the latest.
+    /// Does all pending work and returns the time by which it needs its next `advance`.
     ///
     /// Each turn's deadline replaces the one before.
     fn poll(&mut self, now: Instant, socket: &mut Socket<'_>) -> Option<Instant>;
 }
 
-/// A datagram as a socket hands it over.
+/// A datagram as delivered by a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
     /// Its payload.
     pub bytes: &'a [u8],
-    /// Who sent it.
+    /// Sender.
     pub from: NodeId,
-    /// What it was addressed to: a group, or this node.
+    /// Destination: a group, or this node.
     pub to: Address,
-    /// When it entered the receive buffer, as a kernel's receive timestamp says.
+    /// Time at which it entered the receive buffer, like a kernel's receive timestamp.
     pub arrived: Instant,
-    /// A queue on its way was long, and marked it.
+    /// True if a long queue on the path marked it.
     pub is_marked: bool,
-    /// How many datagrams the receive buffer had refused when this one entered it; absent while none.
+    /// Number of datagrams refused by the receive buffer when this one entered it; absent while zero.
     ///
-    /// Cumulative and wrapping like `SO_RXQ_OVFL`: drops at the tail show only on the next datagram.
+    /// Cumulative and wrapping like `SO_RXQ_OVFL`: drops at the tail appear only with the next datagram.
     pub drops: Option<u32>,
 }
 
@@ -68,11 +67,11 @@ pub struct Port {
     pub up: Link,
     /// From the network to the node.
     pub down: Link,
-    /// The site it is at; in the middle if it is at none.
+    /// Site of the node; `None` for the middle.
     pub site: Option<SiteId>,
 }
 
-/// What all nodes of a site share: one link to the middle, and one back.
+/// Links shared by all nodes of a site: one to the middle, and one back.
 #[derive(Clone, Debug, Default)]
 pub struct Trunk {
     /// From the site to the middle.
@@ -81,7 +80,7 @@ pub struct Trunk {
     pub down: Link,
 }
 
-/// What a node may do to the network while it has its turn.
+/// A node's access to the network during its turn.
 pub struct Socket<'a> {
     fabric: &'a mut Fabric,
     node: NodeId,
@@ -92,18 +91,18 @@ pub struct Socket<'a> {
 pub struct Network<N> {
     nodes: Vec<N>,
     fabric: Fabric,
-    /// Where a corrupted payload is made.
+    /// Scratch memory for corrupted payloads.
     corrupted: Vec<u8>,
 }
 
 impl<N: Node> Network<N> {
-    /// Makes a network without nodes, whose chance is all of `seed`.
+    /// Makes a network without nodes, with all random streams derived from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { nodes: Vec::new(), fabric: Fabric::new(seed), corrupted: Vec::new() }
     }
 
-    /// Makes a network that keeps only counts of what happens, for runs that are too long for more.
+    /// Makes a network that keeps only counts, for long runs.
     #[must_use]
     pub fn counting(seed: u64) -> Self {
         Self { nodes: Vec::new(), fabric: Fabric::counting(seed), corrupted: Vec::new() }
@@ -114,7 +113,7 @@ impl<N: Node> Network<N> {
         self.fabric.open_site(name, trunk)
     }
 
-    /// Adds a node, also while the network runs; `role` stands for it where the scenario is printed.
+    /// Adds a node, also while the network runs; `role` is printed for it in the scenario.
     pub fn add(&mut self, role: &str, node: N, port: Port) -> NodeId {
         self.nodes.push(node);
         self.fabric.seat(role, port)
@@ -127,13 +126,13 @@ impl<N: Node> Network<N> {
 
     /// Gives one node its next turn and returns which; nothing if no event is left.
     ///
-    /// Made for checks after every input. A scene with timers never ends by itself, so a loop over this
-    /// needs its own end.
+    /// Intended for checks after every input. A scenario with timers never ends, so a loop over this needs its own
+    /// end condition.
     pub fn step(&mut self) -> Option<NodeId> {
         self.step_within(Instant::from_nanos(u64::MAX))
     }
 
-    /// Runs until the clock shows `end`, with all events of that moment.
+    /// Runs until the clock shows `end`, including all events of that instant.
     pub fn run_until(&mut self, end: Instant) {
         self.run_checked(end, |_, _| ());
     }
@@ -143,7 +142,7 @@ impl<N: Node> Network<N> {
         self.run_until(self.now() + duration);
     }
 
-    /// Runs until the clock shows `end` and hands every node that had a turn to `check`, after the turn.
+    /// Runs until the clock shows `end` and passes every node that had a turn to `check`, after the turn.
     pub fn run_checked(&mut self, end: Instant, mut check: impl FnMut(&Self, NodeId)) {
         while let Some(node) = self.step_within(end) {
             check(self, node);
@@ -153,7 +152,7 @@ impl<N: Node> Network<N> {
 
     /// Gives a node a turn from outside: a command of the test, after which it is polled.
     ///
-    /// A stalled process gets it too; let the test ask only what its scene allows.
+    /// A stalled process gets it too; the test must ask only what its scenario allows.
     pub fn act<R>(&mut self, node: NodeId, action: impl FnOnce(&mut N, Instant, &mut Socket<'_>) -> R) -> R {
         let now = self.fabric.shown(node, self.now());
         let mut socket = Socket { fabric: &mut self.fabric, node, work: Work::default() };
@@ -196,7 +195,7 @@ impl<N: Node> Network<N> {
         node
     }
 
-    /// Hands one unread datagram to the node; tells whether there was one.
+    /// Passes one unread datagram to the node; returns whether there was one.
     fn hand_over(&mut self, node: NodeId) -> bool {
         let Some(unread) = self.fabric.take_unread(node) else { return false };
         let now = self.fabric.now();
@@ -254,7 +253,7 @@ impl<N> Network<N> {
         self.fabric.now()
     }
 
-    /// Returns when the next event is, if there is one.
+    /// Returns the time of the next event, if there is one.
     #[must_use]
     pub fn next_event_at(&self) -> Option<Instant> {
         self.fabric.next_at()
@@ -274,13 +273,13 @@ impl<N> Network<N> {
         self.nodes.iter().enumerate().map(|(index, node)| (NodeId::at(index), node))
     }
 
-    /// Returns the socket's drop counter as it is now, the tail included, as `SO_MEMINFO` tells it.
+    /// Returns the socket's current drop counter, the tail included, like `SO_MEMINFO`.
     #[must_use]
     pub fn socket_drops(&self, node: NodeId) -> u32 {
         self.fabric.drops(node)
     }
 
-    /// Returns how long what comes to a site now waits before the site's trunk.
+    /// Returns the current delay in the queue of the trunk towards a site.
     ///
     /// # Panics
     /// If the site is not there.
@@ -298,8 +297,8 @@ impl<N> Network<N> {
         self.fabric.role(node).1
     }
 
-    /// Returns how many datagrams of a node have left its process and have not come to their addressees' own links: those that
-    /// the log's counts do not have yet. A datagram to several sites counts once on each trunk it is on.
+    /// Returns the number of a node's datagrams that have left its process and have not reached their addressees' own
+    /// links: those not yet in the log's counts. A datagram to several sites counts once on each trunk it is on.
     ///
     /// # Panics
     /// If it is not in the line-up.
@@ -331,7 +330,7 @@ impl<N> Network<N> {
         self.fabric.log.trace_hash()
     }
 
-    /// Returns the line-up and the seed, to be printed.
+    /// Returns the line-up and the seed, for printing.
     #[must_use]
     pub const fn scenario(&self) -> &Scenario {
         &self.fabric.scenario
@@ -354,7 +353,7 @@ impl Socket<'_> {
         self.send_one(to, bytes)
     }
 
-    /// Sends a train: datagrams of `segment_bytes`, the last one maybe shorter, handed to the kernel in one call.
+    /// Sends a train: datagrams of `segment_bytes`, the last one possibly shorter, passed to the kernel in one call.
     pub fn send_train(&mut self, to: Address, bytes: &[u8], segment_bytes: usize) {
         self.work.calls += 1;
         for segment in bytes.chunks(segment_bytes) {
@@ -373,29 +372,29 @@ impl Socket<'_> {
         self.fabric.send(self.node, to, bytes, self.work)
     }
 
-    /// Joins a group; what crosses the network from now on reaches the node.
+    /// Joins a group; datagrams that cross the network from now on reach the node.
     pub fn join(&mut self, group: Group) {
         self.fabric.join(self.node, group);
     }
 
-    /// Leaves a group; what is on its way is dropped on arrival.
+    /// Leaves a group; datagrams in flight are dropped on arrival.
     pub fn leave(&mut self, group: Group) {
         self.fabric.leave(self.node, group);
     }
 
-    /// Returns the drop counter as it is now, the tail included, as `SO_MEMINFO` tells it.
+    /// Returns the current drop counter, the tail included, like `SO_MEMINFO`.
     #[must_use]
     pub fn drops(&self) -> u32 {
         self.fabric.drops(self.node)
     }
 
-    /// Returns the datagrams that found no room in the receive buffer, in their order: what somebody sees who looks on
-    /// while the kernel frees them.
+    /// Returns the datagrams that found no room in the receive buffer, in order: the view of an observer while the
+    /// kernel frees them.
     pub fn refused(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.fabric.refused(self.node).map(|sent| sent.bytes)
     }
 
-    /// Returns how much of the receive buffer is taken, overhead included.
+    /// Returns the used size of the receive buffer, overhead included.
     #[must_use]
     pub fn unread_bytes(&self) -> u64 {
         self.fabric.unread_bytes(self.node)

@@ -1,10 +1,10 @@
-//! A link at work: takes datagrams in, says what becomes of each and when it comes out.
+//! A link in operation: takes datagrams in, and decides the fate and exit time of each.
 //!
-//! It is a pure machine: the virtual network drives it, and so does a relay in real time, which finds with the same link and
-//! seed what was found here.
+//! It is a pure machine: the virtual network drives it, and so does a relay in real time, which reproduces the same
+//! results with the same link and seed.
 //!
-//! Every effect that is switched on draws the same number of random numbers for every datagram, from its
-//! own stream and whatever the other effects do to it. So switching one effect on never moves another;
+//! Every effect that is switched on draws the same number of random numbers for every datagram from its own stream,
+//! independently of the other effects. So switching one effect on never moves another;
 //! `tests/network/determinism.rs` proves it. Start with [`Path::pass`].
 
 use core::time::Duration;
@@ -43,35 +43,35 @@ pub struct Path {
     duplicates: Option<Dice>,
     reorder: Option<Dice>,
     jitter: Option<Random>,
-    /// When the last datagram in order came out; order-keeping jitter does not go below it.
+    /// Exit time of the last datagram in order; order-keeping jitter does not go below it.
     latest_due: Instant,
     immediate: bool,
 }
 
-/// What becomes of one datagram.
+/// Result of passing one datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Passage {
-    /// Where it comes out, unless it is lost.
+    /// Exit of the datagram, unless it is lost.
     pub original: Result<Exit, LostBy>,
-    /// When a second copy comes out.
+    /// Exit time of a second copy.
     pub duplicate: Option<Instant>,
 }
 
 /// The far end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exit {
-    /// When the datagram comes out.
+    /// Exit time of the datagram.
     pub due: Instant,
-    /// What happened to it on the way.
+    /// Marks and damage from the path.
     pub wear: Wear,
 }
 
-/// What a datagram shows of its way.
+/// Marks and damage of a datagram from its path.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Wear {
     /// The bit that was flipped.
     pub damage: Option<Damage>,
-    /// A queue on the way was long, and marked it.
+    /// True if a long queue on the path marked it.
     pub is_marked: bool,
 }
 
@@ -79,7 +79,7 @@ pub struct Wear {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Damage(u32);
 
-/// What chance has in store for one datagram, drawn before anything is decided.
+/// Random numbers for one datagram, drawn before anything is decided.
 struct Draw {
     lost: bool,
     lost_in_burst: bool,
@@ -108,21 +108,21 @@ struct Transmitter {
     leaving: VecDeque<(Instant, u64)>,
     held_bytes: u64,
     busy_until: Instant,
-    /// What integer division left over, in bit-nanoseconds per second, so that no error of rate builds up.
+    /// Remainder of integer division, in bit-nanoseconds per second, so that rate errors do not accumulate.
     remainder: u128,
 }
 
-/// Cross traffic at work: nobody sees its packets, so they are made when somebody else's arrive.
+/// Cross traffic in operation: its packets are generated only when other datagrams arrive, because none observes them.
 struct Others {
     model: CrossTraffic,
     random: Random,
     next: Instant,
-    /// Until when it is on, where it pauses at all.
+    /// End of its current on time, if it pauses at all.
     on_until: Option<Instant>,
 }
 
 impl Path {
-    /// Sets the link up; `name` keeps its chance apart from that of the other links of the seed.
+    /// Makes the path; `name` separates its random streams from those of the other links of the seed.
     #[must_use]
     pub fn new(link: Link, seed: u64, name: &str) -> Self {
         let stream = |effect: &str| Random::for_purpose(seed, &format!("{name}: {effect}"));
@@ -146,12 +146,12 @@ impl Path {
         }
     }
 
-    /// Tells whether every datagram leaves in the nanosecond in which it enters.
+    /// Returns whether every datagram leaves in the nanosecond in which it enters.
     pub(crate) const fn is_immediate(&self) -> bool {
         self.immediate
     }
 
-    /// Takes a datagram in at `now`, which never goes back.
+    /// Takes a datagram at `now`, which must not decrease.
     pub fn pass(&mut self, now: Instant, bytes: &[u8]) -> Passage {
         let draw = self.draw(bytes.len());
         let passing = Passing { ordinal: self.entered, at: now, bytes };
@@ -183,7 +183,7 @@ impl Path {
         }
     }
 
-    /// Returns when the datagram has fully left the near end and whether it was marked, unless it is lost.
+    /// Returns the time at which the datagram has fully left the near end and whether it was marked, unless it is lost.
     fn survive(&mut self, passing: &Passing<'_>, draw: &Draw) -> Result<(Instant, bool), LostBy> {
         if self.link.outages.iter().any(|span| span.contains(&passing.at)) {
             return Err(LostBy::Outage);
@@ -238,7 +238,7 @@ impl Path {
     }
 }
 
-/// Returns what holds at a time of what changes.
+/// Returns the value of a changing setting at a time.
 fn changed_at<T: Copy>(changes: &[(Instant, T)], at: Instant) -> Option<T> {
     changes.iter().rev().find(|(from, _)| *from <= at).map(|(_, value)| *value)
 }
@@ -286,10 +286,10 @@ impl Transmitter {
         }
     }
 
-    /// Returns when the last bit has left and how much was queued before it, or nothing if the queue has no room.
+    /// Returns the time at which the last bit has left and the queue before it, or nothing if the queue has no room.
     fn enter(&mut self, now: Instant, wire_bytes: u64) -> Option<(Instant, u64)> {
         while let Some((at, other_bytes)) = self.others.as_mut().and_then(|others| others.arrive_until(now)) {
-            // One without room is lost, which nobody counts: it is nobody's.
+            // Cross traffic without room is lost and not counted, because it belongs to no node.
             let _ = self.take(at, other_bytes);
         }
         self.take(now, wire_bytes)
@@ -327,7 +327,7 @@ impl Others {
         others
     }
 
-    /// Takes the next packet that arrives until then: when, and its size.
+    /// Takes the next packet that arrives by then: its time, and its size.
     fn arrive_until(&mut self, now: Instant) -> Option<(Instant, u64)> {
         let at = self.next;
         if at > now {

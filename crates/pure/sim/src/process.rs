@@ -1,4 +1,4 @@
-//! When a host's process runs: at its cycles, outside its stalls, late after a sleep, and not while it is at work.
+//! Run times of a host's process: at its cycles, outside its stalls, late after a sleep, and not while it is busy.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -9,23 +9,23 @@ use units::{Instant, Random};
 use crate::host::{Host, Lateness};
 use crate::path::exponential;
 
-/// A host's process at work, with its streams of chance.
+/// A host's process in operation, with its random streams.
 pub(crate) struct Process {
     pub(crate) host: Host,
     late: Random,
     stalls: RandomStalls,
-    /// It works until then.
+    /// End of its current work.
     busy_until: Instant,
 }
 
-/// Stalls by chance, made as far ahead as somebody asks.
+/// Random stalls, generated as far ahead as requested.
 struct RandomStalls {
     random: Random,
     made: VecDeque<Range<Instant>>,
     made_until: Instant,
 }
 
-/// What a process did in a turn.
+/// Work of a process in a turn.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Work {
     pub(crate) received: u32,
@@ -41,7 +41,7 @@ impl Process {
         Self { host, late: stream("lateness"), stalls, busy_until: Instant::ORIGIN }
     }
 
-    /// Returns how late it is if it sleeps at `now`, drawn anew for each time it is woken.
+    /// Returns the delay of a wake-up if the process sleeps at `now`, drawn again for each wake-up.
     pub(crate) fn lateness(&mut self, now: Instant) -> Duration {
         let Some(Lateness { usual, rare, most }) = self.host.lateness else { return Duration::ZERO };
         let is_rare = self.late.chance(rare);
@@ -50,7 +50,7 @@ impl Process {
         if is_awake { Duration::ZERO } else { (if is_rare { most } else { usual * 2 }).mul_f64(part) }
     }
 
-    /// Returns the first moment from `at` on at which the process runs.
+    /// Returns the first instant at or after `at` at which the process runs.
     pub(crate) fn runs_from(&mut self, at: Instant) -> Instant {
         let mut at = self.host.runs_from(at.max(self.busy_until));
         while let Some(end) = self.stalls.end_of_stall_at(at, &self.host) {
@@ -59,18 +59,19 @@ impl Process {
         at
     }
 
-    /// Returns when a timer for `deadline` fires while the process is at rest; stalls by chance show only then.
+    /// Returns the time at which a timer for `deadline` fires while the process is idle; random stalls are not
+    /// included.
     pub(crate) fn timer(&self, now: Instant, deadline: Instant) -> Instant {
         self.host.runs_from(self.host.fires_at(deadline.max(now)).max(self.busy_until))
     }
 
-    /// Returns the first moment after `at` at which the process runs once more after a full batch.
+    /// Returns the first instant after `at` at which the process runs again after a full batch.
     pub(crate) fn runs_again(&mut self, at: Instant) -> Instant {
         let again = self.host.runs_again(at);
         self.runs_from(again)
     }
 
-    /// Takes note of a turn's work, which begins at `now`.
+    /// Records a turn's work, which begins at `now`.
     pub(crate) fn work(&mut self, now: Instant, work: Work) {
         self.stalls.forget_before(now);
         let took = self.time_of(work);
@@ -79,7 +80,7 @@ impl Process {
         }
     }
 
-    /// Returns how long so much work takes: so late after a turn's begin leaves what is sent at the end of it.
+    /// Returns the duration of `work`: the delay from the start of a turn to a datagram sent at its end.
     pub(crate) fn time_of(&self, work: Work) -> Duration {
         let costs = &self.host.costs;
         costs.turn + costs.received * work.received + costs.send_call * work.calls + costs.sent * work.sent

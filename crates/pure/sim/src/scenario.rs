@@ -1,14 +1,14 @@
-//! A network in one readable line, for messages of failure and heads of tables.
+//! A network in one readable line, for failure messages and table headings.
 
 use core::fmt;
 
 use crate::{Port, SiteId, Trunk};
 
-/// Who takes part, over which links, under which seed.
+/// Participants, links and seed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scenario {
     seed: u64,
-    /// What is said of a node, and how many in a row it is said of.
+    /// Descriptions of nodes, each with the number of consecutive nodes it applies to.
     entries: Vec<(String, u64)>,
 }
 
@@ -27,7 +27,7 @@ impl Scenario {
         self.push(describe(role, port));
     }
 
-    /// Notes a site, before the nodes that are at it.
+    /// Adds a site, before its nodes.
     pub(crate) fn note_site(&mut self, name: &str, trunk: &Trunk) {
         self.push(format!("site {name} (in: {}) (out: {})", trunk.down, trunk.up));
     }

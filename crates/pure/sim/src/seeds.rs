@@ -1,26 +1,26 @@
-//! Many seeds of one scene, and a message that repeats the one that failed.
+//! Many seeds of one scenario, and a message that repeats the one that failed.
 
 use core::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Which seeds to run, and the command that repeats one of them.
+/// Seeds to run, and the command that repeats one of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds<'a> {
     /// The first seed.
     pub first: u64,
-    /// How many.
+    /// Number of seeds.
     pub count: u64,
-    /// The command that repeats one seed, in which `{seed}` stands for it.
+    /// Command that repeats one seed; `{seed}` is its placeholder.
     pub repeat: &'a str,
 }
 
-/// Runs a scene with one seed after the other, until one panics.
+/// Runs a scenario with one seed after the other, until one panics.
 ///
 /// # Panics
-/// If the scene does, with its message, the seed, and the command that repeats it.
+/// If the scenario does, with its message, the seed, and the command that repeats it.
 pub fn each(seeds: &Seeds<'_>, mut scene: impl FnMut(u64)) {
     for seed in seeds.first..seeds.first.saturating_add(seeds.count) {
-        // What the scene captured is not used again after its panic: the run ends here.
+        // The scenario's captured state is not used after its panic: the run ends here.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| scene(seed))) {
             let repeat = seeds.repeat.replace("{seed}", &seed.to_string());
             panic!("seed {seed} failed: {}\nrepeat it with: {repeat}", message(&*payload));

@@ -1,15 +1,15 @@
-//! Where payloads lie: all of them for ever, or each until nobody needs it any more.
+//! Storage of payloads: all of them permanently, or each until it is no longer needed.
 
 use units::Instant;
 
 use crate::log::Sent;
 use crate::{Address, NodeId};
 
-/// The payloads, each with what is known of it.
+/// The payloads, each with its record.
 pub(crate) enum Store {
     All {
         sent: Vec<Head>,
-        /// One behind the other.
+        /// Payloads, contiguous.
         bytes: Vec<u8>,
     },
     Passing {
@@ -22,11 +22,11 @@ pub(crate) struct Head {
     at: Instant,
     from: NodeId,
     to: Address,
-    /// Where the payload begins; it ends where the next one begins.
+    /// Offset of the payload; it ends at the next one's.
     start: usize,
 }
 
-/// A datagram on its way, with how many need it.
+/// A datagram in flight, with the number of holds on it.
 pub(crate) struct Slot {
     ordinal: u64,
     at: Instant,
@@ -49,7 +49,7 @@ impl Store {
         matches!(self, Self::All { .. })
     }
 
-    /// Puts a datagram in, held once, and returns its key.
+    /// Adds a datagram with one hold, and returns its key.
     pub(crate) fn put(&mut self, new: &Sent<'_>) -> u32 {
         let Sent { ordinal, at, from, to, .. } = *new;
         match self {

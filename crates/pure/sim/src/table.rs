@@ -1,10 +1,10 @@
-//! What happened, as a table that a person can judge.
+//! Counts of a run as a readable table.
 
 use core::fmt;
 
 use crate::log::{LostBy, OutcomeCounts};
 
-/// What each node sent, and what became of what was sent to it.
+/// Datagrams each node sent, and outcomes of those sent to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table(pub(crate) Vec<Row>);
 
@@ -16,7 +16,7 @@ pub(crate) struct Row {
 }
 
 impl fmt::Display for Table {
-    /// Writes a line a node, and only those columns in which anything happened.
+    /// Writes one line per node, and only the columns with a count.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ways = LostBy::ALL.into_iter().filter(|by| self.0.iter().any(|row| row.counts.lost(*by) > 0));
         let ways: Vec<LostBy> = ways.collect();

@@ -1,4 +1,4 @@
-//! One number for a whole run: two runs of one seed share it, or something was not deterministic.
+//! One number for a whole run: equal for two runs of one seed, unless something was not deterministic.
 
 use core::fmt;
 
@@ -15,13 +15,13 @@ impl TraceHash {
     /// The hash of a run in which nothing has happened yet.
     pub(crate) const EMPTY: Self = Self(MULTIPLIER);
 
-    /// Mixes one word in.
+    /// Mixes in one 64-bit word.
     pub(crate) const fn mix(&mut self, word: u64) {
         let mixed = (self.0 ^ word).wrapping_mul(MULTIPLIER);
         self.0 = mixed ^ (mixed >> 32);
     }
 
-    /// Mixes bytes in, eight at a time, and how many there were.
+    /// Mixes in bytes, eight at a time, and their number.
     pub(crate) fn mix_bytes(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks();
         for word in words {

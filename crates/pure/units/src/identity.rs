@@ -14,7 +14,7 @@ pub struct StreamId(pub u64);
 /// that two publishers that began in the same nanosecond still have an order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch {
-    /// When this epoch began. Units: nanoseconds since 1970 UTC.
+    /// Start of this epoch. Units: nanoseconds since 1970 UTC.
     pub start_ns: u64,
     /// A random number drawn at the start.
     pub incarnation: u64,
@@ -23,8 +23,8 @@ pub struct Epoch {
 impl Epoch {
     /// Returns the epoch that replaces `heard`, for a publisher that starts at `start_ns` with `incarnation`.
     ///
-    /// A publisher that remembers or hears a higher start takes that start + 1 (rule 1), so that a clock step back does not
-    /// make a new epoch look old.
+    /// A publisher that remembers or receives a higher start takes that start + 1 (rule 1), so that a clock step back
+    /// does not make a new epoch look old.
     #[must_use]
     pub fn succeeding(heard: Option<Self>, start_ns: u64, incarnation: u64) -> Self {
         let earliest = heard.map_or(0, |epoch| epoch.start_ns.saturating_add(1));

@@ -1,7 +1,7 @@
-//! The words the other crates count in: instants, rates, identities, ranges, chance.
+//! Basic types of the other crates: instants, rates, identities, ranges, random numbers.
 //!
-//! Values in, values out. Nothing here reads a clock or owns a generator of the outside: a machine is
-//! handed its `Instant` and its seed. Start with [`Instant`] and [`RangeSet`].
+//! Values in, values out. Nothing here reads a clock or a random source of the operating system: a machine receives
+//! its `Instant` and its seed. Start with [`Instant`] and [`RangeSet`].
 
 mod identity;
 mod random;

@@ -1,6 +1,6 @@
 //! A small seeded generator for simulation, sampling and back-off. Not for secrets.
 
-/// A generator of pseudo-random numbers whose whole future is its seed.
+/// A generator of pseudo-random numbers, fully determined by its seed.
 ///
 /// Source: xoshiro256** 1.0 (Blackman, Vigna: "Scrambled linear pseudorandom number generators",
 /// ACM TOMS 47, 2021), its state filled by SplitMix64 (Steele, Lea, Flood: OOPSLA 2014).
@@ -19,7 +19,7 @@ impl Random {
 
     /// Makes an independent generator for one purpose of the same seed.
     ///
-    /// Each effect draws from its own stream of numbers, so that switching one on does not move another.
+    /// Each effect draws from its own stream of numbers, so that switching one on does not change another.
     #[must_use]
     pub fn for_purpose(seed: u64, purpose: &str) -> Self {
         // FNV-1a (Fowler, Noll, Vo) over the purpose's name keeps purposes apart.
@@ -43,7 +43,7 @@ impl Random {
         result
     }
 
-    /// Returns a number in `0..bound`, each equally likely to within 2⁻⁶⁴ of its share.
+    /// Returns a number in `0..bound`, uniformly distributed to within 2⁻⁶⁴.
     ///
     /// # Panics
     /// If `bound` is zero.
@@ -60,7 +60,7 @@ impl Random {
         bits / 9_007_199_254_740_992.0
     }
 
-    /// Returns `true` with the given probability; 0 never, 1 always.
+    /// Returns `true` with the given probability.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }

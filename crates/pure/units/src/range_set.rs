@@ -1,4 +1,4 @@
-//! A set of numbers kept as disjoint ranges, because what is missing comes in runs.
+//! A set of numbers kept as disjoint ranges, because losses come in runs.
 
 use core::fmt;
 use core::ops::Range;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Cost: all operations are logarithmic in the number of ranges, plus the ranges they touch.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct RangeSet {
-    /// Start of each range to its end.
+    /// Start of each range, mapped to its end.
     ranges: BTreeMap<u64, u64>,
     len: u64,
 }
@@ -21,19 +21,19 @@ impl RangeSet {
         Self { ranges: BTreeMap::new(), len: 0 }
     }
 
-    /// Returns how many numbers are in the set.
+    /// Returns the number of elements in the set.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Tells whether the set holds nothing.
+    /// Returns whether the set is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns how many separate ranges the set has.
+    /// Returns the number of separate ranges.
     #[must_use]
     pub fn range_count(&self) -> usize {
         self.ranges.len()
@@ -50,20 +50,20 @@ impl RangeSet {
         self.iter().next()
     }
 
-    /// Tells whether `number` is in the set.
+    /// Returns whether `number` is in the set.
     #[must_use]
     pub fn contains(&self, number: u64) -> bool {
         self.ranges.range(..=number).next_back().is_some_and(|(_, &end)| number < end)
     }
 
-    /// Adds a range; returns how many of its numbers were new.
+    /// Adds a range; returns the number of new elements.
     pub fn insert(&mut self, range: Range<u64>) -> u64 {
         if range.is_empty() {
             return 0;
         }
         let before = self.len;
         let Range { mut start, mut end } = range;
-        // Swallow every range that overlaps or touches, then put the union back as one.
+        // Merge every range that overlaps or touches into one.
         while let Some((&other_start, &other_end)) = self.ranges.range(..=end).next_back() {
             if other_end < start {
                 break;
@@ -78,7 +78,7 @@ impl RangeSet {
         self.len - before
     }
 
-    /// Removes a range; returns how many of its numbers were in the set.
+    /// Removes a range; returns the number of elements removed.
     pub fn remove(&mut self, range: Range<u64>) -> u64 {
         if range.is_empty() {
             return 0;
@@ -123,7 +123,7 @@ impl RangeSet {
             .filter(|part| !part.is_empty())
     }
 
-    /// Returns how many numbers of `range` are in the set.
+    /// Returns the number of elements of `range` in the set.
     #[must_use]
     pub fn count_in(&self, range: Range<u64>) -> u64 {
         self.intersection(range).map(|part| part.end - part.start).sum()

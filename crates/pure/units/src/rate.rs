@@ -19,16 +19,16 @@ pub struct SampleRate {
     denominator: NonZeroU32,
 }
 
-/// Says why text or numbers are not a sample rate.
+/// Error for text or numbers that are not a sample rate.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RateError {
     /// A rate of zero or a denominator of zero.
     #[error("a sample rate of {numerator}/{denominator} is not positive")]
     NotPositive {
-        /// As given.
+        /// Numerator as given.
         numerator: u32,
-        /// As given.
+        /// Denominator as given.
         denominator: u32,
     },
     /// Text that is neither a number nor a fraction.
@@ -51,7 +51,7 @@ impl SampleRate {
         }
     }
 
-    /// Makes a whole number of samples per second.
+    /// Makes a rate of whole samples per second.
     ///
     /// # Errors
     /// [`RateError::NotPositive`] if it is zero.
@@ -95,7 +95,7 @@ impl SampleRate {
         anchor.offset(i64::try_from(clamped).expect("clamped to the range of i64"))
     }
 
-    /// Returns how many whole samples fit into `duration`.
+    /// Returns the number of whole samples in `duration`.
     #[must_use]
     pub fn samples_in(self, duration: Duration) -> u64 {
         let samples = duration.as_nanos() * u128::from(self.numerator())
@@ -103,11 +103,11 @@ impl SampleRate {
         u64::try_from(samples).unwrap_or(u64::MAX)
     }
 
-    /// Returns how long `samples` samples last, rounded down to the nanosecond.
+    /// Returns the duration of `samples` samples, rounded down to the nanosecond.
     #[must_use]
     pub fn duration_of(self, samples: u64) -> Duration {
         let (numerator, denominator) = (u64::from(self.numerator()), u64::from(self.denominator()));
-        // Almost always: a division of 64 bits is several times faster than one of 128.
+        // The usual case: a 64-bit division is several times faster than a 128-bit one.
         let small = denominator.checked_mul(1_000_000_000).and_then(|nanos| nanos.checked_mul(samples));
         if let Some(small) = small {
             return Duration::from_nanos(small / numerator);
@@ -120,7 +120,7 @@ impl SampleRate {
 impl TryFrom<u32> for SampleRate {
     type Error = RateError;
 
-    /// Takes whole samples per second.
+    /// Converts whole samples per second.
     fn try_from(samples_per_second: u32) -> Result<Self, RateError> {
         Self::hz(samples_per_second)
     }
@@ -134,7 +134,7 @@ impl TryFrom<&str> for SampleRate {
     }
 }
 
-/// What is a rate already cannot fail to become one; builders that take anything that may be a rate need this.
+/// A value that is already a rate converts without error; builders that accept `TryInto<SampleRate>` need this.
 impl From<Infallible> for RateError {
     fn from(never: Infallible) -> Self {
         match never {}

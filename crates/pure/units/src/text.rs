@@ -1,7 +1,7 @@
 //! Quantities as text: one grammar and one notation for the command, the bus, the page and Python.
 //!
-//! [`duration`], [`size_bytes`], [`bits_per_second`] and [`probability`] read what people write; [`rate`], [`size`], [`seconds`] and
-//! their like write it. Options of `bench` that follow iperf3 have a notation of their own, in the command.
+//! [`duration`], [`size_bytes`], [`bits_per_second`] and [`probability`] read quantities; [`rate`], [`size`],
+//! [`seconds`] and others write them. Options of `bench` that follow iperf3 have their own notation, in the command.
 
 mod read;
 mod write;

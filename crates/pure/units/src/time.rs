@@ -1,4 +1,4 @@
-//! Two clocks that must never be mixed: the monotonic one that machines run on, and UTC that people read.
+//! Two clocks that must never be mixed: the monotonic one of machines, and UTC for users.
 //!
 //! Both are plain integers of nanoseconds, so that they can be recorded, replayed, sent and compared in
 //! tests. The standard library's `Instant` cannot: it has no zero and no value outside its process.
@@ -9,7 +9,7 @@ use core::time::Duration;
 
 /// A moment on a monotonic clock.
 ///
-/// Units: nanoseconds since an arbitrary origin, the same for everything one machine is told.
+/// Units: nanoseconds since an arbitrary origin, common to all inputs of one machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
@@ -29,10 +29,10 @@ impl Instant {
         self.0
     }
 
-    /// Returns the earlier of two moments, either of which may never come.
+    /// Returns the earlier of two optional instants.
     #[must_use]
     pub fn earlier(one: Option<Self>, other: Option<Self>) -> Option<Self> {
-        // Asked for each datagram: written out, it takes a hundredth of the instructions of an iterator.
+        // On the path of every datagram: a match takes a hundredth of the instructions of an iterator.
         match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
@@ -78,7 +78,7 @@ impl fmt::Debug for Instant {
     }
 }
 
-/// A moment in UTC, for people and archives.
+/// A moment in UTC, for users and archives.
 ///
 /// Units: nanoseconds since 1970-01-01T00:00:00Z without leap seconds; the range ends in the year 2262.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]

@@ -23,7 +23,7 @@ Examples:
 Readers find the agent's rings by themselves; without an agent each process receives for itself. Streams published
 on this host need no agent. `tallycast ls` shows the transport of each stream.";
 
-/// How often it looks whether streams came or went, beside being told.
+/// Interval at which it checks for started and ended streams, in addition to notifications.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Args, Debug)]

@@ -1,4 +1,4 @@
-//! `tallycast apps`: the cyclic apps on the bus, how each is doing, and who feeds whom; no server is needed for it.
+//! `tallycast apps`: the cyclic apps on the bus, their state and their connections; it needs no server.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,18 +22,18 @@ Examples:
 
 Exit code 1: an app is starving or gone.";
 
-/// With `--watch --json` every app is told so often although its state did not change.
+/// Interval at which `--watch --json` prints every app even if its state is unchanged.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
-/// What comes within this time is looked at together: less than two cycles of any app take until it may be gone.
+/// Time within which events are collected: less than the two cycles after which an app may count as gone.
 const GATHER: Duration = Duration::from_millis(5);
-/// Who looks only once does not take a moment's silence for an end: this long it may last.
+/// Maximum extra wait of a single listing for silent apps, which may only be delayed.
 const BENEFIT_OF_DOUBT: Duration = Duration::from_secs(1);
-/// The longest wait between two looks at the wish to end.
+/// Longest interval between two checks for the request to end.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// How long to listen; apps announce their status streams once a second
+    /// Time to listen; apps announce their status streams once a second
     #[arg(long, value_name = "DURATION", default_value = "2.5s", value_parser = text::duration)]
     wait: Duration,
     /// Run until Ctrl-C and print changes
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     Ok(if found { Outcome::Found } else { Outcome::Fine })
 }
 
-/// Gives apps that seem to be gone the time to prove that this host or theirs was only busy.
+/// Gives silent apps extra time, because this host or theirs may only be busy.
 fn wait_for_the_silent(watch: &mut AppsWatch) {
     let deadline = Deadline::after(Some(BENEFIT_OF_DOUBT));
     while !deadline.is_over() && watch.apps().iter().any(|app| app.state == AppState::Gone) {
@@ -74,13 +74,13 @@ fn wait_for_the_silent(watch: &mut AppsWatch) {
     }
 }
 
-/// Tells what changes until the end is wished for.
+/// Prints changes until the end is requested.
 fn follow(watch: &mut AppsWatch, json: bool) -> anyhow::Result<()> {
     let stop = Stop::on_signals()?;
     let mut states: BTreeMap<StreamName, AppState> = BTreeMap::new();
     let mut next_round = Deadline::after(Some(TOLD_EVERY));
     while !stop.is_wanted() {
-        // Every cycle of every app is news: they are looked at together.
+        // Every cycle of every app is an event: they are handled together.
         let gathering = Deadline::after(Some(GATHER));
         watch.follow(LOOK);
         while !gathering.is_over() {

@@ -1,4 +1,4 @@
-//! `tallycast archive`: looks after what was recorded.
+//! `tallycast archive`: maintenance of recordings.
 
 use std::path::PathBuf;
 
@@ -110,7 +110,7 @@ fn print(found: &Verification) -> anyhow::Result<()> {
     for Finding { path, what } in &found.remarks {
         writeln!(output, "remark: {} {what}", path.display())?;
     }
-    // What is whole has only remarks too many to tell.
+    // An intact recording has only excess remarks.
     let untold = if found.is_whole() { 0 } else { found.untold };
     let verdict = match found.contradictions.len() as u64 + untold {
         0 => "no contradictions".to_owned(),

@@ -1,4 +1,4 @@
-//! `tallycast bench`: what is measured lies in the crate of that name, one verb a file here.
+//! `tallycast bench`: the measurements are in the crate of that name; here is one verb per file.
 
 mod capacity;
 mod cost;
@@ -37,7 +37,7 @@ Examples:
   tallycast bench reproduce scollo                        reproduce a published comparison on this host
 
 Every figure comes with its repeats, their spread and the state of this host.
-Exit code 1: some of it could not be measured, and the report says why.";
+Exit code 1: part of it could not be measured; the report has the reason.";
 
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
@@ -96,8 +96,8 @@ enum What {
 /// The option that makes either end speak iperf3's protocol, with iperf3's own short options.
 const IPERF3: &str = "--iperf3";
 
-/// Reads `bench … --iperf3 …` as the verb with iperf3's short options: some of them mean another thing there, and most
-/// cannot be combined with the other options.
+/// Reads `bench … --iperf3 …` as the verb with iperf3's short options: some of them have another meaning there, and
+/// most cannot be combined with the other options.
 pub(crate) fn as_iperf3(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.collect();
     let bench = arguments.iter().position(|word| word == "bench");

@@ -1,6 +1,6 @@
 //! `tallycast bridge`: the bridges of the Python package, by one name; this only finds Python and becomes it.
 //!
-//! What follows the bridge's name is the bridge's own, also `--help`; the bus of our settings is handed on.
+//! Arguments after the bridge's name belong to the bridge, also `--help`; the bus of the settings is passed on.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -24,7 +24,7 @@ Examples:
 /// The bridges there are, as modules of `tallycast.bridges`.
 const BRIDGES: [&str; 4] = ["epics", "mqtt", "files", "stdin"];
 
-/// Names the interpreter; otherwise the one beside this command, then the one that the shell finds.
+/// Variable that names the interpreter; the default is the one next to this command, then the one in `PATH`.
 const PYTHON_VARIABLE: &str = "TALLYCAST_PYTHON";
 
 #[derive(Args, Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
-    let (name, rest) = arguments.words.split_first().expect("clap asks for one word at least");
+    let (name, rest) = arguments.words.split_first().expect("clap requires at least one word");
     let name = BRIDGES.into_iter().find(|it| name == it).ok_or_else(|| {
         anyhow::anyhow!("unknown bridge `{}`\nknown bridges: {}", name.to_string_lossy(), BRIDGES.join(", "))
     })?;
@@ -54,11 +54,11 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     if let Ok(command) = std::env::current_exe() {
         bridge.env("TALLYCAST_BIN", command);
     }
-    // Becomes the bridge, so that signals and exit code are its own; comes back only when that failed.
+    // Replaces this process by the bridge, so that signals and exit code are its own; returns only on failure.
     Err(anyhow::anyhow!("{} cannot be run: {}", python.display(), bridge.exec()))
 }
 
-/// Returns the interpreter that most likely has the package: a wheel puts this command beside it.
+/// Returns the interpreter that most likely has the package: a wheel installs this command next to it.
 fn interpreter() -> PathBuf {
     let named = std::env::var_os(PYTHON_VARIABLE).map(PathBuf::from);
     let beside = || {

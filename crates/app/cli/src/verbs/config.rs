@@ -1,4 +1,4 @@
-//! `tallycast config`: are the settings right, and where does each come from.
+//! `tallycast config`: checks the settings, and shows the origin of each.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ enum What {
         /// The file; by default the one that would be read: --config, TALLYCAST_CONFIG, or the usual one
         file: Option<PathBuf>,
     },
-    /// Show every setting with what it means
+    /// Show every setting with its meaning
     Show {
         /// Show the origin of each value: flag, environment, file or default
         #[arg(long)]
@@ -46,7 +46,7 @@ fn check(file: Option<PathBuf>) -> anyhow::Result<Outcome> {
     let Some(path) = file.or_else(settings::default_path) else {
         anyhow::bail!("no file to check\nname one: tallycast config check FILE");
     };
-    // A file that is not there could not be checked; one that is wrong was, and something was found.
+    // A missing file could not be checked; an invalid one was checked, and a problem was found.
     std::fs::metadata(&path).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
     match settings::read(&path) {
         Ok(_) => {
@@ -65,7 +65,7 @@ fn show(sources: &Sources, with_origin: bool) -> anyhow::Result<Outcome> {
     let mut output = std::io::stdout().lock();
     let mut section = "";
     for key in &KEYS {
-        let (of, name) = key.name.split_once('.').expect("every key lies in a section");
+        let (of, name) = key.name.split_once('.').expect("every key is in a section");
         if of != section {
             writeln!(output, "{}[{of}]", if section.is_empty() { "" } else { "\n" })?;
             section = of;

@@ -1,7 +1,7 @@
-//! `tallycast demo`: sources, monitor server and recorder on this machine, each a process of its own, over
-//! real UDP multicast.
+//! `tallycast demo`: sources, monitor server and recorder on this machine, each in its own process, over real UDP
+//! multicast.
 //!
-//! The processes lie in `children`, what they are in `scene`, the judgement over their accounts in `verdict`.
+//! The processes are in `children`, their command lines in `scene`, the check of their accounts in `verdict`.
 
 mod children;
 mod scene;
@@ -30,15 +30,15 @@ Examples:
 
 Exit code 1: an account is missing, not closed, not balanced or not explained, or the archive lacks data that were read.";
 
-/// Address of the web page unless somebody else is there.
+/// Default address of the web page.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7480";
-/// How long readers wait for the last accounts to close: two seconds settle a loss, the rest is for busy machines.
+/// Time that readers wait for the last accounts to close: a loss settles in two seconds, the rest is reserve.
 const READERS_PATIENCE: Duration = Duration::from_secs(20);
-/// How long a child may take to end before it is killed: a reader's patience, and as much again for its work.
+/// Time that a child may take to end before it is killed: a reader's patience, and as much again for its work.
 const CHILDREN_PATIENCE: Duration = Duration::from_secs(40);
-/// How long the page has to answer before something is said.
+/// Time within which the page must answer before a message is printed.
 const PAGE_PATIENCE: Duration = Duration::from_secs(20);
-/// The longest wait between two looks at the children.
+/// Longest interval between two checks of the children.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
@@ -107,7 +107,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     Ok(if verdict.is_in_order() { Outcome::Fine } else { Outcome::Found })
 }
 
-/// The folder of the demo: somebody's own, or one that is removed at the end.
+/// Folder of the demo: given by the user, or a temporary one that is removed at the end.
 enum Folder {
     Own(PathBuf),
     Temporary(tempfile::TempDir),
@@ -143,13 +143,13 @@ impl Folder {
     }
 }
 
-/// Makes a bus on the loopback interface with a port of its own, so that two demos do not mix.
+/// Makes a bus on the loopback interface with its own port, so that two demos do not mix.
 fn private_bus() -> anyhow::Result<String> {
     let socket = UdpSocket::bind("0.0.0.0:0").context("no UDP port available")?;
     Ok(format!("udp://239.84.0.0:{}?iface=lo&ttl=1", socket.local_addr()?.port()))
 }
 
-/// Returns where the page can be: as asked for, or the usual address, or the next free port.
+/// Returns an address for the page: the requested one, or the default, or that with the next free port.
 fn free_page_address(asked: Option<SocketAddr>) -> anyhow::Result<SocketAddr> {
     if let Some(asked) = asked {
         drop(TcpListener::bind(asked).with_context(|| {
@@ -169,7 +169,7 @@ fn free_page_address(asked: Option<SocketAddr>) -> anyhow::Result<SocketAddr> {
     Ok(free.local_addr()?)
 }
 
-/// Waits until the monitor server takes connections.
+/// Waits until the monitor server accepts connections.
 fn wait_for_page(listen: SocketAddr, children: &mut Children, stop: &Stop) -> anyhow::Result<()> {
     let began = Instant::now();
     while TcpStream::connect_timeout(&listen, LOOK).is_err() {
@@ -179,7 +179,7 @@ fn wait_for_page(listen: SocketAddr, children: &mut Children, stop: &Stop) -> an
         }
         if began.elapsed() > PAGE_PATIENCE {
             return Err(anyhow!(
-                "the monitor server does not answer at {listen}\nsee what it says with TALLYCAST_LOG=debug"
+                "the monitor server does not answer at {listen}\nset TALLYCAST_LOG=debug to see its messages"
             ));
         }
     }
@@ -196,7 +196,7 @@ fn tell(scene: &Scene<'_>, arguments: &Arguments) {
     }
 }
 
-/// Opens the page where there is a desktop; it is no failure if there is none.
+/// Opens the page if there is a desktop; the absence of one is not a failure.
 fn open_page(listen: SocketAddr) {
     let desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|it| std::env::var_os(it).is_some());
     if !desktop {
@@ -209,7 +209,7 @@ fn open_page(listen: SocketAddr) {
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null());
     if let Ok(mut opener) = command.spawn() {
-        // It hands the page to a browser and ends; a thread of its own keeps it from becoming a zombie.
+        // It passes the page to a browser and ends; a thread waits for it, so that no zombie remains.
         drop(std::thread::spawn(move || opener.wait()));
     }
 }

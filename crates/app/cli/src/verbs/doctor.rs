@@ -1,4 +1,4 @@
-//! `tallycast doctor`: where datagrams die on this host, by the kernel's evidence, and what helps.
+//! `tallycast doctor`: losses of datagrams on this host, from the kernel's evidence, and their remedies.
 
 mod audit;
 mod fix;
@@ -18,11 +18,11 @@ pub(super) use text::place_text;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast doctor audit                        is this host set up for continuous data?
-  tallycast doctor preflight                    do groups make their way between hosts? on both, at the same time
+  tallycast doctor preflight                    do groups work between hosts? run on both at the same time
   tallycast doctor watch                        losses of every UDP program of this host, as they happen
-  tallycast doctor watch --port 7400            of one port, whatever program has it
-  sudo tallycast doctor fix --port 7400         what helps: done, measured, kept only if it helped
-  sudo tallycast doctor undo                    and taken back";
+  tallycast doctor watch --port 7400            of one port, in any program
+  sudo tallycast doctor fix --port 7400         apply a remedy, measure, keep it only if it helped
+  sudo tallycast doctor undo                    undo it";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -30,10 +30,10 @@ pub(crate) struct Arguments {
     what: What,
 }
 
-/// Whose losses.
+/// Selection of sockets.
 #[derive(Args, Debug)]
 struct Selection {
-    /// Only sockets of this port, whoever has them; may be given several times
+    /// Only sockets of this port, of any process; may be given several times
     #[arg(long = "port", value_name = "PORT")]
     ports: Vec<u16>,
     /// Only sockets of this process; may be given several times
@@ -49,22 +49,22 @@ impl From<Selection> for Wanted {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Judge how this host is set up: buffers, limits, interfaces, clock, disks, each with why and what helps
+    /// Check the setup of this host: buffers, limits, interfaces, clock, disks, with reasons and remedies
     #[command(after_help = audit::EXAMPLES)]
     Audit(audit::Arguments),
     /// Test whether a multicast group works between hosts, in both directions, and lasts: run on all of them at the same time
     #[command(after_help = preflight::EXAMPLES)]
     Preflight(preflight::Arguments),
-    /// Report losses as they happen: where, how many, by which counters, why, and what helps
+    /// Report losses as they happen: place, count, counters, cause and remedies
     #[command(after_help = watch::EXAMPLES)]
     Watch(watch::Arguments),
-    /// Judge an event file of `watch` again, from any host
+    /// Evaluate an event file of `watch` again, from any host
     #[command(after_help = watch::REPLAY_EXAMPLES)]
     Replay(watch::ReplayArguments),
-    /// Change what helps, measure again, and keep it only if it helped
+    /// Apply a remedy, measure again, and keep it only if it helped
     #[command(after_help = fix::EXAMPLES)]
     Fix(fix::Arguments),
-    /// Take back what `fix` changed
+    /// Undo the changes of `fix`
     #[command(after_help = fix::UNDO_EXAMPLES)]
     Undo(fix::UndoArguments),
 }

@@ -7,7 +7,7 @@ use drawing::Forms;
 
 use super::pending::Pending;
 
-/// The files a report goes into.
+/// Files that a report is written to.
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct FileArguments {
@@ -30,7 +30,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Begins them before anything is measured: a folder that cannot be written is better known now.
+    /// Opens them before the measurement, so that a folder that cannot be written is reported now.
     pub(crate) fn begin(arguments: &FileArguments) -> anyhow::Result<Self> {
         let begin = |path: &Option<PathBuf>| path.as_deref().map(Pending::new).transpose();
         let FileArguments { csv, html, png } = arguments;

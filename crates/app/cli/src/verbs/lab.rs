@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
 }
 
-/// Where results go.
+/// Destinations of the results.
 #[derive(Args, Debug)]
 #[group(skip)]
 struct Results {
@@ -66,7 +66,7 @@ struct Results {
 }
 
 impl Results {
-    /// Plays under the eyes of a terminal, and hands out what came of it; with Ctrl-C nothing does.
+    /// Runs with progress on a terminal, and prints the result; nothing after Ctrl-C.
     fn of<R: Forms, L: Serialize>(
         &self,
         play: impl FnOnce(&(dyn Fn(f64) -> bool + Sync)) -> Option<R>,
@@ -94,7 +94,7 @@ impl Results {
     }
 }
 
-/// Shows how far it is, and hears Ctrl-C; all threads of the work tell it.
+/// Shows the progress, and handles Ctrl-C; all worker threads report to it.
 struct Screen {
     line: Mutex<StatusLine>,
     stop: Stop,
@@ -108,7 +108,7 @@ impl Screen {
     }
 
     fn goes_on(&self, part: f64) -> bool {
-        // Who finds it busy has nothing to add.
+        // A thread that finds it busy skips its report.
         if let Ok(mut line) = self.line.try_lock() {
             let passed = self.began.elapsed().as_secs_f64();
             let left = passed * (1.0 - part) / part.max(1e-6);

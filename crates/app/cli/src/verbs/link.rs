@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
     /// Declare the run invalid if more than one datagram in a thousand is forwarded later than this
     #[arg(long, value_name = "TIME", value_parser = text::duration, default_value = "200us")]
     late: Duration,
-    /// Receive and forward each datagram by itself: for programs that measure the spacing of packet pairs
+    /// Receive and forward each datagram separately: for programs that measure the spacing of packet pairs
     #[arg(long)]
     split: bool,
     /// Delay due datagrams by up to this time to forward several at once: less CPU time, more delay
@@ -167,7 +167,7 @@ fn between(
     })?;
     if path.lacks_trains() {
         eprintln!(
-            "warning: this kernel does not support UDP segmentation at a TUN device (since Linux 6.2): each datagram is sent by itself"
+            "warning: this kernel does not support UDP segmentation at a TUN device (since Linux 6.2): each datagram is sent separately"
         );
     }
     arguments.announce(&text, &event, &ways)?;
@@ -190,7 +190,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Lets the emulator run on a thread of its own until the end is wished for, and shows how far it is.
+    /// Runs the emulator on a thread until the end is requested, and shows the progress.
     fn watch(
         &self,
         stop: &Stop,

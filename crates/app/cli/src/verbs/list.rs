@@ -22,7 +22,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// How long to listen; publishers announce their streams once a second
+    /// Time to listen; publishers announce their streams once a second
     #[arg(long, value_name = "DURATION", default_value = "1.5s", value_parser = text::duration)]
     wait: Duration,
     /// Print JSON, one object per line
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// A stream that is there, and how it would come to a reader of this host.
+/// A present stream, and the reach by which a reader of this host would receive it.
 struct Row {
     name: String,
     id: StreamId,
@@ -40,7 +40,7 @@ struct Row {
     elements_per_sample: u32,
     dtype: Dtype,
     station: String,
-    /// Where it is announced, and by which host; `None` where only this host's memory has it.
+    /// Address and host of the announcement; `None` if only this host's memory has the stream.
     network: Option<(SocketAddr, IpAddr)>,
     reach: Reach,
     why: String,
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     } else {
         print_table(&rows)?;
     }
-    // Of those that are announced the rows say it.
+    // Announced streams state this in their rows.
     let mut unseen: BTreeMap<Withheld, usize> = BTreeMap::new();
     for (_, why) in withheld.iter().filter(|(stream, _)| !rows.iter().any(|row| row.id == **stream)) {
         *unseen.entry(*why).or_default() += 1;
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments, sources: &Sources) -> anyhow::Result<Ou
     Ok(Outcome::Fine)
 }
 
-/// Joins what is announced with what lies in this host's memory, by name.
+/// Joins announcements and rings in this host's memory, by name.
 fn rows(
     announced: &[Announced],
     on_host: &[OnHost],
@@ -96,7 +96,7 @@ fn rows(
     };
     let mut rows: Vec<Row> = announced.iter().map(row).collect();
     let mut known: BTreeSet<StreamId> = announced.iter().map(|it| it.announcement.stream).collect();
-    // The publisher's ring of a stream comes before the agent's.
+    // The publisher's ring of a stream takes precedence over the agent's.
     rows.extend(on_host.iter().filter(|it| known.insert(it.stream)).map(host_row));
     rows.sort_by(|a, b| a.name.cmp(&b.name));
     rows
@@ -138,10 +138,10 @@ fn host_row(local: &OnHost) -> Row {
     }
 }
 
-/// Says why a stream without a ring that can be read here comes from the network.
+/// Returns the reason why a stream comes from the network instead of a readable ring.
 fn why_from_network(withheld: Option<Withheld>, bus: &Bus) -> String {
     if bus.shm.is_none() {
-        "from the network: the bus's address says udp".to_owned()
+        "from the network: the bus's address sets udp".to_owned()
     } else if let Some(withheld) = withheld {
         format!("from the network: its ring on this host {}; {}", withheld.which(), withheld.remedy())
     } else {

@@ -1,4 +1,4 @@
-//! A file that appears once it is whole.
+//! A file that appears once it is complete.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Begins it, in the folder where it is to appear.
+    /// Creates the temporary file, in the folder of the final one.
     pub(crate) fn new(path: &Path) -> anyhow::Result<Self> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
@@ -24,13 +24,13 @@ impl Pending {
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Writes all of it, and lets it appear.
+    /// Writes the content, and renames the file to its final name.
     pub(crate) fn write(mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.append(bytes).with_context(|| self.cannot_be_written())?;
         self.finish()
     }
 
-    /// Writes a picture; leaves the file out, and says so, where there was nothing to draw.
+    /// Writes a picture; omits the file with a note if there was nothing to draw.
     pub(crate) fn write_picture(self, picture: Result<Vec<u8>, FigureError>) -> anyhow::Result<()> {
         match picture {
             Ok(picture) => self.write(&picture),
@@ -42,7 +42,7 @@ impl Pending {
         }
     }
 
-    /// Writes more of it.
+    /// Appends bytes.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.file.write_all(bytes)
     }

@@ -1,6 +1,6 @@
 //! `tallycast pub`: a stream from a source, at its true rate.
 //!
-//! What the source is lies in `origin`, how it is played in `play`.
+//! The sources are in `origin`, their playback in `play`.
 
 mod control;
 mod origin;
@@ -37,16 +37,16 @@ Examples:
   read-adc | tallycast pub lab/adc --stdin raw --dtype i16 --channels 4 --rate 50k
   tallycast pub lab/sine --wave sine --rate 1k --loss 1%  plant loss: readers see stage `injected`";
 
-/// How long a source that ends waits for readers: several times what joining takes.
+/// Default time that a finite source waits for readers: several times the duration of joining.
 const DEFAULT_WAIT: Duration = Duration::from_millis(500);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The stream's name, a path such as lab/probe; recorded signals, files and hosts have one of their own
+    /// Name of the stream, a path such as lab/probe; recorded signals, files and hosts have a default name
     name: Option<StreamName>,
     #[command(flatten)]
     origin: origin::OriginArguments,
-    /// Start over at the end; the seam is a hole of stage `source`
+    /// Start over at the end; the jump is a hole of stage `source`
     #[arg(long = "loop")]
     repeat: bool,
     /// Playback speed relative to the original: 10, 0.5 or 1/2
@@ -64,17 +64,17 @@ pub(crate) struct Arguments {
     /// Plant loss: withhold datagrams with this probability, such as 1%; readers of this host then use the network, too
     #[arg(long, value_name = "PROBABILITY", default_value = "0")]
     loss: Probability,
-    /// What to do with samples when the queue is full [default: block for files and standard input, overwrite otherwise]
+    /// Treatment of samples when the queue is full [default: block for files and standard input, overwrite otherwise]
     #[arg(long, value_enum)]
     on_full: Option<WhenFull>,
     /// Wait for a reader before the first sample, at most this long, so that present readers miss nothing
     /// [default: 500ms for files, recorded signals and standard input; 0s otherwise and with --loop]
     #[arg(long, value_name = "DURATION", value_parser = text::duration)]
     wait: Option<Duration>,
-    /// How long small blocks wait to be sent together; 0s: not at all
+    /// Time that small blocks wait to be sent together; 0s: not at all
     #[arg(long, value_name = "DURATION", value_parser = text::duration)]
     linger: Option<Duration>,
-    /// When to send: always, or only while a reader is present [default: send= of the bus, otherwise always]
+    /// Send always, or only while a reader is present [default: send= of the bus, otherwise always]
     #[arg(long, value_enum, value_name = "WHEN")]
     send: Option<WhenToSend>,
     /// Channel names, instead of the source's own
@@ -97,7 +97,7 @@ pub(crate) struct Arguments {
     with_parent: bool,
 }
 
-/// [`OnFull`], with the words of the command line.
+/// [`OnFull`], with its names on the command line.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum WhenFull {
     /// Discard the oldest unsent samples; readers see stage `publisher_queue`
@@ -108,7 +108,7 @@ enum WhenFull {
     Error,
 }
 
-/// [`Sending`], with the words of the command line.
+/// [`Sending`], with its names on the command line.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum WhenToSend {
     /// With or without readers
@@ -176,7 +176,7 @@ impl Arguments {
         self.to.iter().fold(builder, |builder, address| builder.to(address.socket))
     }
 
-    /// A file or a pipe can wait; what comes to be in real time cannot.
+    /// A file or a pipe can wait; samples generated in real time cannot.
     fn on_full(&self) -> WhenFull {
         let default = if self.origin.can_wait() { WhenFull::Block } else { WhenFull::Overwrite };
         self.on_full.unwrap_or(default)
@@ -187,7 +187,7 @@ impl Arguments {
         self.wait.unwrap_or(if ends { DEFAULT_WAIT } else { Duration::ZERO })
     }
 
-    /// Returns the source's schema with what the user says over it.
+    /// Returns the source's schema, with the user's options applied.
     fn schema(&self, description: &Description) -> anyhow::Result<Schema> {
         let mut schema = description.schema.clone();
         let channels = schema.channels.len();
@@ -258,7 +258,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How far apart trains left: the datagrams that left together, and their intervals by powers of two.
+/// Intervals between trains: the datagrams that left together, and their intervals by powers of two.
 fn departures_json(departures: &Departures) -> Value {
     let intervals = departures.intervals();
     let intervals = intervals.map(|(below, count)| json!({"below_ns": nanos(below), "count": count}));

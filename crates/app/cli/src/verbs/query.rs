@@ -1,4 +1,4 @@
-//! `tallycast query`: lists what an archive has, thins it, shows its gaps, exports it.
+//! `tallycast query`: lists the contents of an archive, downsamples them, shows their gaps, exports them.
 
 mod export;
 mod gaps;
@@ -69,7 +69,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// The whole of time.
+/// All of time.
 const ALWAYS: Range<WallTime> = WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX);
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let Some(span) = spans.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)) else {
         bail!("stream {name} in run {} has no such epoch\nlist them: tallycast query ROOT {name}", entry.run);
     };
-    // Losses before the first and behind the last stored sample are part of what is known.
+    // Losses before the first and behind the last stored sample belong to the known range.
     let open = if arguments.points.is_some() { span.clone() } else { ALWAYS };
     let range = arguments.range(&span, open)?;
     let damaged = if let Some(words) = &arguments.export {
@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
 }
 
 impl Arguments {
-    /// Returns the archive and the stream: one word alone is a folder if there is such a one.
+    /// Returns the archive and the stream: a single word is a folder if one of that name exists.
     fn place(
         &self,
         usual: impl FnOnce() -> anyhow::Result<String>,
@@ -138,7 +138,7 @@ impl Arguments {
         range || self.points.is_some() || self.export.is_some() || self.gaps
     }
 
-    /// Returns the range of time asked for; `open` where nothing was said.
+    /// Returns the requested range of time; `open` where no limit was given.
     fn range(&self, span: &Range<WallTime>, open: Range<WallTime>) -> anyhow::Result<Range<WallTime>> {
         let moment = |moment: Option<Moment>, default| {
             moment.map_or(default, |it| it.in_recording(span.start, span.end))
@@ -186,14 +186,14 @@ fn list(archive: &Archive, arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(found)
 }
 
-/// Tells whether everything that was stored can be read.
+/// Returns whether everything stored can be read.
 fn outcome(entry: &StreamEntry) -> Outcome {
     let whole = entry.epochs.iter().all(|recording| recording.damaged.is_empty());
     if whole { Outcome::Fine } else { Outcome::Found }
 }
 
-/// Finds a stream in the run asked for, or in the only run that has it. Tells beside it whether all that may be of it can be
-/// read.
+/// Finds a stream in the requested run, or in the only run that has it. Also returns whether all its possible
+/// recordings can be read.
 fn find(archive: &Archive, name: &StreamName, run: Option<&RunName>) -> anyhow::Result<(StreamEntry, bool)> {
     let mut found = Vec::new();
     let mut unread = Vec::new();
@@ -262,7 +262,7 @@ fn show(entry: &StreamEntry, recording: &Recording, arguments: &Arguments) -> an
     Ok(())
 }
 
-/// Returns how the recording ended, for people.
+/// Returns how the recording ended, as text.
 fn state(recording: &Recording) -> &'static str {
     match recording.state {
         RecordingState::Open if !recording.attended => "open, but no recorder is running",

@@ -32,9 +32,9 @@ Examples:
 To continue after a crash, give the same command; the samples missed in between are recorded as a gap.
 A damaged file in the run is reported and kept, and the exit code is 1: see tallycast archive verify.";
 
-/// The longest wait between two looks at the clock and the wish to end.
+/// Longest interval between two checks of the clock and the request to end.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often the recorder is told how the accounts stand; it writes them more rarely.
+/// Interval at which accounts are passed to the recorder; it writes them less often.
 const ACCOUNTS: Duration = Duration::from_secs(1);
 
 #[derive(Args, Debug)]
@@ -89,15 +89,15 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     print(&arguments, &recorded)
 }
 
-/// What came of a recording.
+/// Result of a recording.
 struct Recorded {
     accounts: Vec<StreamAccount>,
     progress: Vec<Progress>,
-    /// Everything went as it should.
+    /// True if everything was recorded without a fault.
     whole: bool,
 }
 
-/// A recorder with its clock and what runs beside it.
+/// A recorder with its clock and its background work.
 struct Recording {
     recorder: Recorder,
     compactor: Compactor,
@@ -108,7 +108,7 @@ struct Recording {
     failed: BTreeSet<(Arc<StreamName>, Epoch)>,
     /// Something in the run is damaged, and was complained of.
     damaged: Arc<AtomicBool>,
-    /// How many streams are being recorded.
+    /// Number of streams being recorded.
     joined: usize,
     began: Clock,
     next_accounts: Clock,
@@ -142,7 +142,7 @@ impl Recording {
         })
     }
 
-    /// Records until the end. Whatever fails on the way, everything else is stored and told.
+    /// Records until the end. After any failure everything else is still stored and reported.
     fn record(mut self, mut subscriber: Subscriber, mut patience: Patience, deadline: Deadline) -> Recorded {
         while !(deadline.is_over() || patience.is_over(&mut subscriber)) {
             let due = self.recorder.deadline().since(self.now());
@@ -154,9 +154,9 @@ impl Recording {
             self.pass_on();
             self.show();
         }
-        // What still waits was delivered, by the account, so it is recorded too.
+        // The account counts waiting events as delivered, so they are recorded too.
         let accounts = subscriber.close_into(|event| self.take(&event));
-        // A commit before closing, so that the progress told is the last.
+        // A commit before closing, so that the reported progress is the last.
         self.recorder.tick(self.recorder.deadline());
         let progress = self.recorder.progress().collect();
         self.pass_on();
@@ -180,14 +180,14 @@ impl Recording {
         self.tell(event);
         let Err(error) = self.recorder.take_event(self.now(), &self.reader, event) else { return };
         let (stream, epoch) = origin(event);
-        // Said once: all that follows of it fails alike.
+        // Reported once: everything after it fails alike.
         if self.failed.insert((Arc::clone(stream), epoch)) {
             self.status.clear();
             tracing::error!("{stream} in epoch {epoch} is not recorded: {error}");
         }
     }
 
-    /// Tells people that a stream is recorded, and that it is over.
+    /// Reports that a stream is recorded, and that it has ended.
     fn tell(&mut self, event: &Event) {
         match event {
             Event::Began(info) => {
@@ -228,7 +228,7 @@ impl Recording {
         }
     }
 
-    /// Says what the recorder has to say and hands closed segments to the compactor.
+    /// Prints the recorder's messages and passes closed segments to the compactor.
     fn pass_on(&mut self) {
         while let Some(notice) = self.recorder.poll_notice() {
             self.status.clear();
@@ -284,7 +284,7 @@ fn say(notice: &Notice) {
             );
         }
         Notice::Gone { cause } => tracing::error!(
-            "{cause}\nsamples are counted as archive_write until it is back; what was stored before is where it went\n\
+            "{cause}\nsamples are counted as archive_write until it is back; earlier data are where it was moved\n\
              put it back, or end this recorder and record into another folder with --root DIR"
         ),
         Notice::Back => tracing::warn!("the archive is back in place, recording continues"),
@@ -296,7 +296,7 @@ fn say(notice: &Notice) {
     }
 }
 
-/// Prints the accounts, each with what the archive made of it.
+/// Prints the accounts, each with the archive's part.
 fn print(arguments: &Arguments, recorded: &Recorded) -> anyhow::Result<Outcome> {
     let mut in_order = recorded.whole && all_taken(recorded);
     for account in &recorded.accounts {
@@ -320,7 +320,7 @@ fn print(arguments: &Arguments, recorded: &Recorded) -> anyhow::Result<Outcome> 
     Ok(if in_order { Outcome::Fine } else { Outcome::Found })
 }
 
-/// Checks that the archive took every element that the reader was handed, and says where it did not.
+/// Checks that the archive has every element that the reader delivered, and reports where it has not.
 fn all_taken(recorded: &Recorded) -> bool {
     let mut all = true;
     for progress in &recorded.progress {

@@ -1,4 +1,4 @@
-//! `tallycast recv`: takes what `tallycast send` brings, into a directory.
+//! `tallycast recv`: receives files of `tallycast send` into a directory.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,9 +29,10 @@ Any host that reaches the port may send: restrict access with a firewall. Existi
 Exit code 1: something was refused or is missing; the output says what.";
 
 const USAGE: &str = "tallycast recv DIR udt://0.0.0.0:7400";
-/// Where senders are waited for unless it is said.
+/// Default address at which senders are awaited.
 const USUAL: &str = "udt://0.0.0.0:7400";
-/// Connections served at once, a thread each. Beyond it those that bring nothing give way, and others have to come again.
+/// Maximum number of concurrent connections, one thread each. Beyond it idle ones are dropped, and others must
+/// reconnect.
 const MOST_CONNECTIONS: usize = 64;
 
 #[derive(Args, Debug)]
@@ -133,13 +134,13 @@ struct Served {
     is_sent_away: Arc<AtomicBool>,
 }
 
-/// What became of everything so far.
+/// State of everything so far.
 #[derive(Default)]
 struct Ending {
     is_something_refused: bool,
-    /// The last connection broke, or its transfer could not go on.
+    /// True if the last connection broke, or its transfer could not continue.
     is_something_missing: bool,
-    /// Why this end could not go on.
+    /// Reason why this end could not continue.
     failure: Option<anyhow::Error>,
 }
 
@@ -187,17 +188,17 @@ impl Service<'_> {
         Some((slot?, served))
     }
 
-    /// Ends a connection; its sender may come again.
+    /// Ends a connection; its sender may reconnect.
     fn send_away(&self, served: &Served, why: &str) {
         let peer = &served.peer;
         let text = || format!("warning: connection of {peer} closed: {why}");
         self.screen.say(text, || json!({"event": "sent_away", "peer": peer, "reason": why}));
         served.connection.hang_up();
-        // Only now: a session that ends by itself tells its sender not to come again.
+        // Only now: a session that ends regularly asks its sender not to reconnect.
         served.is_sent_away.store(true, Ordering::Relaxed);
     }
 
-    /// Says once of each kind that clients are turned away or fall silent before they are served.
+    /// Reports, once per kind, clients that are refused or fall silent before they are served.
     fn tell_strangers(&self, told: &mut EndpointStats, now: EndpointStats) {
         let is_first = |told: u64, now: u64| told == 0 && now > 0;
         let kinds = [
@@ -216,7 +217,7 @@ impl Service<'_> {
         *told = now;
     }
 
-    /// Says how many of each kind there were, if there were any.
+    /// Reports the number of each kind, if any.
     fn sum_up_strangers(&self, stats: EndpointStats) {
         let EndpointStats { half_open, displaced, replaced, refused, .. } = stats;
         if half_open + displaced + replaced + refused == 0 {
@@ -247,7 +248,7 @@ impl Service<'_> {
         self.stop.is_wanted() || self.is_over.load(Ordering::Relaxed)
     }
 
-    /// What one connection brings.
+    /// Handles one connection.
     fn session(&self, slot: SlotId, served: &Served) {
         let Served { peer, connection, meter, is_sent_away } = served;
         connection.set_receive_timeout(Some(LOOK));
@@ -270,7 +271,7 @@ impl Service<'_> {
         self.screen.account(peer, &tally, meter, error.as_deref());
         let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         ending.is_something_refused |= tally.refused > 0;
-        // Who offered nothing, as a stranger who knocks, says nothing of what others brought.
+        // A client that offered nothing does not affect the result of others.
         if tally.offered > 0 {
             ending.is_something_missing = tally.missing() > 0;
         }
@@ -289,7 +290,7 @@ impl Service<'_> {
 }
 
 impl Hall {
-    /// Takes a slot for a newcomer; returns also the sender that gives way to it.
+    /// Takes a slot for a new connection; also returns the sender that loses its slot, if any.
     fn take(&mut self, source: Option<Source>, served: &Served) -> (Option<SlotId>, Option<Served>) {
         let (slot, gone) = match self.slots.take(Instant::now(), source) {
             Taken::Free(slot) => (slot, None),
@@ -300,13 +301,13 @@ impl Hall {
         (Some(slot), gone)
     }
 
-    /// Returns the senders that offered nothing in time, whose slots are free now.
+    /// Returns the senders that offered nothing in time, whose slots are now free.
     fn overdue(&mut self) -> Vec<Served> {
         let overdue = self.slots.overdue(Instant::now());
         overdue.iter().filter_map(|slot| self.served.remove(slot)).collect()
     }
 
-    /// Takes note of what a transfer notices.
+    /// Handles a notice of a transfer.
     fn note(&mut self, slot: SlotId, notice: &Notice<'_>) {
         match notice {
             Notice::Listed { .. } => self.slots.offered(Instant::now(), slot),

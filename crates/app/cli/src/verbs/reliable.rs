@@ -1,4 +1,4 @@
-//! What `send` and `recv` have in common: the way a connection takes, how far it is, and standard input and output.
+//! Common parts of `send` and `recv`: transport, progress, and standard input and output.
 
 mod meter;
 pub(crate) mod raw;
@@ -11,7 +11,7 @@ pub(crate) use meter::{Meter, transport_json};
 pub(crate) use screen::Screen;
 pub(crate) use transport::{TransportArguments, Words};
 
-/// How often whoever waits looks whether to go on.
+/// Interval at which waiting loops check whether to continue.
 pub(crate) const LOOK: Duration = Duration::from_millis(200);
-/// How often whoever watches looks at the work of others.
+/// Interval at which a watching thread checks the work of others.
 pub(crate) const WATCH: Duration = Duration::from_millis(50);

@@ -1,7 +1,7 @@
 //! `tallycast replay`: publishes a recording again, with its gaps.
 //!
-//! Every recorded epoch becomes an epoch of its own; what is missing in the archive is missing again, as stage
-//! `source`. How one epoch is paced lies in `schedule`, what is said of its holes in `inherited`.
+//! Every recorded epoch becomes a new epoch; data missing in the archive are missing again, as stage `source`. The
+//! pacing of one epoch is in `schedule`, the report of its holes in `inherited`.
 
 mod inherited;
 mod schedule;
@@ -33,7 +33,7 @@ Examples:
   tallycast replay tallycast-archive --run shot-1042 --stream 'signal/*' --speed 10
   tallycast replay tallycast-archive --run shot-1042 --time original --prefix again";
 
-/// The pause between two looks at how far the replay is.
+/// Interval between two checks of the progress.
 const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Args, Debug)]
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Which times replayed samples carry.
+/// Times that replayed samples carry.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Times {
     /// As if the samples were acquired now
@@ -124,7 +124,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     Ok(if is_whole && is_found_whole { Outcome::Fine } else { Outcome::Found })
 }
 
-/// What is to be replayed, where from and where to.
+/// Recordings to be replayed, their archive and their destination.
 struct Plan<'a> {
     archive: &'a Archive,
     node: &'a Node,
@@ -134,7 +134,7 @@ struct Plan<'a> {
 /// One stream's part of a replay.
 struct Part<'a> {
     entry: &'a StreamEntry,
-    /// Opened ahead, so that readers are there when the first sample is due.
+    /// Opened ahead, so that readers have joined when the first sample is due.
     first: Publisher,
 }
 
@@ -145,7 +145,7 @@ impl<'a> Part<'a> {
         Ok(first.transpose()?.map(|first| Self { entry, first }))
     }
 
-    /// Replays the epochs, one after the other. Tells whether all that was stored could be read.
+    /// Replays the epochs, one after the other. Returns whether everything stored could be read.
     fn play(self, plan: &Plan<'_>, schedule: &Schedule) -> anyhow::Result<bool> {
         let (mut opened, mut is_whole) = (Some(self.first), true);
         for recording in stored(self.entry) {
@@ -164,7 +164,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Returns the epochs of which there is something to replay.
+/// Returns the epochs with data to replay.
 fn stored(entry: &StreamEntry) -> impl Iterator<Item = &Recording> {
     entry.epochs.iter().filter(|recording| recording.samples > 0)
 }
@@ -186,7 +186,7 @@ impl Plan<'_> {
         Ok(labels.fold(builder, |builder, (key, label)| builder.label(key, label)).open()?)
     }
 
-    /// Ends an epoch, and says what became of everything and where its holes come from.
+    /// Ends an epoch, and reports its totals and the origin of its holes.
     fn report(&self, entry: &StreamEntry, replay: Replay<'_>) -> anyhow::Result<()> {
         let Replay { recording, publisher, inherited, .. } = replay;
         let (name, epoch, readers) = (publisher.name().clone(), publisher.epoch(), publisher.readers());

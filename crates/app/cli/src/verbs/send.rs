@@ -1,4 +1,4 @@
-//! `tallycast send`: files and directories to a receiver far away, over as many connections as it takes.
+//! `tallycast send`: files and directories to a distant receiver, over as many connections as needed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,18 +105,18 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
 }
 
-/// For how long to try to go on unless it is said.
+/// Default time to try to continue.
 const USUAL_PATIENCE: Duration = Duration::from_secs(60);
-/// The longest pause between two attempts, so that a receiver that comes back, or a place that is free, is soon found.
+/// Longest pause between two attempts, so that a receiver that returns, or a free slot, is found soon.
 const MOST_PAUSE: Duration = Duration::from_secs(2);
 /// The least time for an attempt to connect, however little patience is left: two round trips of the handshake.
 const LEAST_ATTEMPT: Duration = Duration::from_millis(500);
 
-/// All connections that bring one listing across.
+/// All connections that transfer one listing.
 struct Transfer<'a> {
     address: &'a Address,
     options: Options,
-    /// As it was said.
+    /// Patience as given.
     patience: Option<Duration>,
     sender: Sender,
     screen: &'a Screen,
@@ -124,17 +124,17 @@ struct Transfer<'a> {
     stop: &'a Stop,
 }
 
-/// Why it ended before its end.
-/// The advice when the receiver does not answer.
+/// Reason for an end before completion.
+/// Remedy if the receiver does not answer.
 const REMEDY: &str =
     "start `tallycast recv DIR` on the other host first, and check that no firewall blocks UDP";
 
 #[derive(Debug, thiserror::Error)]
 enum Stopped {
-    /// Somebody wished so.
-    #[error("stopped; the same command goes on where it ended")]
+    /// The end was requested.
+    #[error("stopped; the same command continues where it ended")]
     ByUs,
-    /// It cannot go on.
+    /// It cannot continue.
     #[error("{0:#}")]
     Failed(#[from] anyhow::Error),
 }
@@ -166,7 +166,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// The first connection: nobody there is an error, not something to be patient about unless it is said for how long.
+    /// Makes the first connection: a missing receiver is an error, unless a patience was given.
     fn connect(&self) -> Result<Result<Connection, String>, Stopped> {
         let peer = self.address.resolve().map_err(anyhow::Error::from)?;
         let refused = WaitError::Closed(CloseReason::Refused);
@@ -184,7 +184,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// Returns how long to wait before the next attempt: the longer the more were in vain.
+    /// Returns the wait before the next attempt, which grows with the number of failed ones.
     fn pause(&self) -> Duration {
         let idle = self.meter.idle();
         (idle / 8).clamp(LOOK, MOST_PAUSE).min(self.patience().saturating_sub(idle))
@@ -194,7 +194,7 @@ impl Transfer<'_> {
         self.patience.unwrap_or(USUAL_PATIENCE)
     }
 
-    /// Returns what a connection is made with, so that an attempt ends with the patience.
+    /// Returns the options of a connection, with a time-out that ends with the patience.
     fn options_now(&self) -> Options {
         let mut options = self.options.clone();
         let left = self.patience().saturating_sub(self.meter.idle()).max(LEAST_ATTEMPT);
@@ -202,9 +202,9 @@ impl Transfer<'_> {
         options
     }
 
-    /// Tries again; says why not if there is no answer.
+    /// Tries again; returns the reason if there is no answer.
     fn connect_again(&self) -> Result<Result<Connection, String>, Stopped> {
-        // A host may come back with another address.
+        // A host may return with another address.
         let peer = self.address.resolve().map_err(Error::from);
         match peer.and_then(|peer| Connection::connect_to(peer, &self.options_now())) {
             Ok(connection) => Ok(Ok(connection)),
@@ -213,7 +213,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// Takes smaller packets from now on if full ones did not arrive.
+    /// Uses smaller packets from now on if full ones did not arrive.
     fn shrink_packets(&mut self, failure: &Failure) {
         let Some(packet_bytes) = too_large(failure) else { return };
         self.options.socket.packet_bytes = smaller(packet_bytes);
@@ -228,7 +228,7 @@ impl Transfer<'_> {
         );
     }
 
-    /// Sends over one connection; says why it broke, if it did.
+    /// Sends over one connection; returns the reason if it broke.
     fn send_over(&mut self, connection: Connection) -> Result<Option<String>, Stopped> {
         connection.set_receive_timeout(Some(LOOK));
         connection.set_send_timeout(Some(LOOK));
@@ -266,8 +266,8 @@ fn too_large(failure: &Failure) -> Option<u32> {
     }
 }
 
-/// Returns a packet size to try after a larger one did not arrive: first what nearly every way carries, then what IPv4
-/// hosts must take (RFC 791 §3.1).
+/// Returns a packet size to try after a larger one did not arrive: first one that nearly every path carries, then
+/// what IPv4 hosts must take (RFC 791 §3.1).
 const fn smaller(packet_bytes: u32) -> u32 {
     const LEAST_OF_IPV4: u32 = 576;
     if packet_bytes > SAFE_PACKET_BYTES { SAFE_PACKET_BYTES } else { LEAST_OF_IPV4 }

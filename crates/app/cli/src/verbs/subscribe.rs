@@ -1,6 +1,6 @@
-//! `tallycast sub`: reads streams and prints what it is told, for people or as lines of JSON.
+//! `tallycast sub`: reads streams and prints the events, as text or as lines of JSON.
 //!
-//! The lines of JSON are made in `lines`, what people read in `screen`.
+//! The lines of JSON are made in `lines`, the text in `screen`.
 
 mod lines;
 mod screen;
@@ -32,7 +32,7 @@ Examples:
 In patterns, `*` matches anything within one word of a name, `**` any number of words.
 Exit code 1: an account is not balanced or has unexplained losses, or no stream matched.";
 
-/// The longest wait between two looks at the clock and the wish to end.
+/// Longest interval between two checks of the clock and the request to end.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     /// Receive at this address without waiting for announcements; may be given several times
     #[arg(long, value_name = "URL")]
     from: Vec<Address>,
-    /// Where to begin in a stream that starts after this reader [default: start= of the bus]
+    /// First sample of a stream that starts after this reader [default: start= of the bus]
     #[arg(long, value_enum, value_name = "WHERE")]
     start: Option<StartAt>,
     /// Name of this reader in accounts [default: the station's name]
@@ -71,7 +71,7 @@ pub(crate) struct Arguments {
     child: AsChild,
 }
 
-/// [`Start`], with the words of the command line.
+/// [`Start`], with its names on the command line.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum StartAt {
     /// At its first sample; samples that are no longer available are a counted gap
@@ -134,7 +134,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     Ok(if in_order { Outcome::Fine } else { Outcome::Found })
 }
 
-/// Prints events, and counts what has been seen of them.
+/// Prints events, and counts them.
 struct Printer {
     form: Form,
     values: bool,

@@ -1,4 +1,4 @@
-//! `tallycast top`: every stream as it comes in here: by which reach and why, how fast, what was lost and where.
+//! `tallycast top`: every stream as received here: its reach and the reason, its rate, its losses by stage.
 
 mod readers;
 mod snapshots;
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     /// The time between two snapshots
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = text::duration)]
     interval: Duration,
-    /// End after so many snapshots
+    /// End after this many snapshots
     #[arg(long, alias = "looks", value_name = "COUNT")]
     snapshots: Option<u64>,
     /// One JSON object per stream and snapshot, one per line
@@ -118,7 +118,7 @@ impl Screen {
         Ok(Self { terminal: ratatui::try_init()?, keyboard })
     }
 
-    /// Follows the keys that were pressed; tells whether the view goes on.
+    /// Handles the pressed keys; returns whether the view continues.
     fn follow_keys(&mut self, state: &mut State) -> std::io::Result<Next> {
         match self.keyboard.wait(Some(clock::monotonic()))? {
             [] => return Ok(Next::GoOn),
@@ -144,7 +144,7 @@ impl Drop for Screen {
     }
 }
 
-/// How soon a key is followed.
+/// Interval at which keys are checked.
 const KEY_INTERVAL: Duration = Duration::from_millis(50);
 
 fn view_until_ended(
@@ -176,7 +176,7 @@ fn view_until_ended(
     Ok(())
 }
 
-/// Reads everything that comes until the time is over; returns what came, by the streams' names.
+/// Reads all events until the time is over; returns them by the streams' names.
 fn read_for(subscriber: &mut Subscriber, interval: Duration, stop: &Stop) -> BTreeMap<String, Flow> {
     let deadline = Deadline::after(Some(interval));
     let mut flows: BTreeMap<String, Flow> = BTreeMap::new();
@@ -191,7 +191,7 @@ fn read_for(subscriber: &mut Subscriber, interval: Duration, stop: &Stop) -> BTr
     flows
 }
 
-#[expect(clippy::cast_precision_loss, reason = "rates for people")]
+#[expect(clippy::cast_precision_loss, reason = "rates for display")]
 fn lines(
     subscriber: &Subscriber,
     heard: &mut HeardReports,
@@ -236,7 +236,7 @@ fn print_table(lines: &[Line]) -> std::io::Result<()> {
         "STREAM", "SAMPLES/S", "PER S", "DELIVERED", "LOST"
     )?;
     for line in lines {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size for people")]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size for display")]
         let size = size_text(line.bytes_per_s as u64);
         writeln!(
             output,
@@ -255,7 +255,7 @@ fn print_table(lines: &[Line]) -> std::io::Result<()> {
     output.flush()
 }
 
-/// Says what was lost and where, in elements.
+/// Returns the losses and their stages, in elements.
 fn lost_text(account: &StreamAccount) -> String {
     lost_of(&account.account.elements)
 }

@@ -1,8 +1,8 @@
-//! Streams that a command wanted and could not join: named at its end, which then has exit code 1.
+//! Requested streams that could not be joined: listed at the end of a command, which then has exit code 1.
 
 use tallycast::Node;
 
-/// Names the streams that could not be joined; tells whether there were none.
+/// Lists the streams that could not be joined; returns whether there were none.
 pub(crate) fn say(node: &Node) -> bool {
     let unjoined = node.unjoined();
     for (stream, why) in &unjoined.named {

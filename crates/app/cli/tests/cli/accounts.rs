@@ -1,10 +1,10 @@
-//! What a reader's program printed of one epoch: its accounts, one behind the other.
+//! Accounts of one epoch printed by a reader, in order.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The accounts of one reader of one epoch, of which each is balanced and begins where the one before it ended.
+/// The accounts of one reader of one epoch, each of which is balanced and begins where the previous one ended.
 ///
 /// Mostly it is one. A publisher or a reader that is kept from its processor for more than a second leaves another one.
 pub(crate) struct Accounts<'a>(Vec<&'a Value>);
@@ -25,7 +25,7 @@ impl<'a> Accounts<'a> {
         Self(found)
     }
 
-    /// The same, of a reader that has heard the stream to its end, and knows where everything is that it has not.
+    /// Returns the accounts of a reader that received the stream to its end, and knows the stage of every loss.
     pub(crate) fn whole(lines: impl IntoIterator<Item = &'a Value>) -> Self {
         let accounts = Self::of(lines);
         assert_eq!(accounts.last()["state"], "closed");
@@ -33,7 +33,7 @@ impl<'a> Accounts<'a> {
         accounts
     }
 
-    /// Returns the last account, which tells how the reading ended.
+    /// Returns the last account, which has the final state.
     pub(crate) fn last(&self) -> &'a Value {
         self.0[self.0.len() - 1]
     }

@@ -1,4 +1,4 @@
-//! `tallycast apps`: what is drawn of an app that this test runs, and what is told of it as JSON.
+//! `tallycast apps`: its picture and its JSON for an app that this test runs.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::program::{Running, private_bus, run, wait_for};
 
-/// Says that it is time to stop when it is dropped: also when a test fails, which would wait for the app otherwise.
+/// Sets its flag when dropped, also when a test fails, which would otherwise wait for the app.
 struct StopAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -20,7 +20,7 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Runs an app with an input that nobody publishes while `look` looks at it.
+/// Runs an app with an input without publisher while `look` observes it.
 fn while_an_app_runs(bus: &str, look: impl FnOnce()) {
     let node = Node::open(bus.parse::<Bus>().unwrap()).unwrap();
     let stop = AtomicBool::new(false);
@@ -49,7 +49,7 @@ fn while_an_app_runs(bus: &str, look: impl FnOnce()) {
 fn an_app_is_drawn_with_what_it_misses_and_the_exit_code_says_so() {
     let bus = private_bus();
     while_an_app_runs(&bus, || {
-        // The first look may come before the app has missed anything.
+        // The first listing may precede the app's first missed input.
         let (drawn, code) = wait_for("an app that starves", || {
             let output = run(&["apps", "--bus", &bus]);
             let drawn = String::from_utf8(output.stdout).unwrap();
@@ -80,7 +80,7 @@ fn a_watcher_is_told_of_an_app_when_it_starves_and_when_it_ends() {
     assert_eq!(watcher.wait().0.code(), Some(1), "an app that is gone was found");
 }
 
-/// Waits until a watcher on `bus` tells that an app's input comes from a source that is no app.
+/// Waits until a watcher on `bus` reports that an app's input comes from a source that is not an app.
 fn see_a_source(bus: &str) {
     let node = Node::open(bus.parse::<Bus>().unwrap()).unwrap();
     let _source = node.publisher("test/pedal").dtype(Dtype::F4).rate(100).open().unwrap();
@@ -105,7 +105,7 @@ fn a_source_in_this_hosts_memory_is_not_nobody() {
 #[test]
 fn where_announcements_cannot_be_heard_this_hosts_apps_and_sources_are_told() {
     let memory = memory();
-    // Whoever has the port without sharing it keeps announcements from everybody else.
+    // A socket that has the port without sharing it keeps announcements from all others.
     let taken = UdpSocket::bind("0.0.0.0:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     see_a_source(&format!("udp://239.84.0.0:{port}?iface=lo&shm={}", memory.path().display()));

@@ -15,7 +15,7 @@ use crate::program::{Running, private_bus, run, wait_for};
 use crate::reaches::{host_bus, memory};
 use crate::streams::bus_from_now;
 
-/// Starts a publisher of the ramp that [`ramp`] makes.
+/// Starts a publisher of the samples of [`ramp`].
 fn publisher(bus: &str, loss: &[&str]) -> Running {
     let wave = ["--wave", "ramp", "--rate", "20k", "--dtype", "i32"];
     Running::start(&[&["pub", "test/wave"], &wave[..], loss, &["--json", "--bus", bus]].concat())
@@ -23,7 +23,7 @@ fn publisher(bus: &str, loss: &[&str]) -> Running {
 
 const LOSS: [&str; 2] = ["--loss", "2%"];
 
-/// Makes the samples that the publisher makes.
+/// Makes the publisher's samples.
 fn ramp(samples: u64) -> Vec<u8> {
     let options = WaveOptions {
         dtype: tallycast::Dtype::I32,
@@ -82,7 +82,7 @@ fn everything_acknowledged_survives_a_killed_recorder() {
     assert!(samples + missing >= found.stored_index - found.first_index);
     assert!(samples >= acknowledged.samples);
 
-    // The same command records on; the time between is a gap of its own kind.
+    // The same command continues the recording; the time between is a gap of its own kind.
     let recorder = Running::start(&record);
     wait_for("more samples", || recording(root, "crash").filter(|it| it.samples > found.samples + 10_000));
     publisher.signal(Signal::INT);
@@ -144,7 +144,7 @@ fn a_recording_is_listed_exported_and_replayed_with_its_gaps() {
     let replayed = lines(&[&replay[..], &["--json", "--bus", &bus]].concat());
     assert_eq!(replayed[0]["samples"]["source"], json!(missing));
     assert_eq!(replayed[0]["samples"]["numbered"], json!(samples));
-    // One element a sample: what the recording lost is what the replay says of its holes.
+    // One element per sample: the losses of the recording are the holes of the replay.
     assert_eq!(replayed[0]["inherited"]["lost"], json!(accounts.lost()));
     assert_eq!(replayed[0]["inherited"]["elements"], json!(missing));
     let (status, told) = reader.wait();
@@ -154,7 +154,7 @@ fn a_recording_is_listed_exported_and_replayed_with_its_gaps() {
 
 #[test]
 fn a_recorder_that_is_told_to_end_has_stored_all_it_was_handed() {
-    // Within one host, where a publisher that is kept from its processor has not fallen silent.
+    // Within one host, where a delayed publisher does not count as silent.
     let (folder, memory) = (tempfile::tempdir().unwrap(), memory());
     let bus = host_bus(&memory);
     let (root, _publisher) = (folder.path(), publisher(&bus, &[]));
@@ -168,7 +168,7 @@ fn a_recorder_that_is_told_to_end_has_stored_all_it_was_handed() {
     let account = &accounts[0];
     assert_eq!(account["archive"]["accepted"], account["elements"]["delivered"], "{account}");
     assert_eq!(account["archive"]["stored"], account["elements"]["delivered"]);
-    // Whoever leaves first cuts: the reader's account and the recording say so alike.
+    // The first to leave cuts: the reader's account and the recording agree.
     assert_eq!(account["state"], "cut");
     assert_eq!(recording(root, "r").unwrap().state, archive::RecordingState::Cut);
 }
@@ -233,11 +233,11 @@ fn a_recorder_that_finds_something_damaged_says_so_records_on_and_ends_with_1() 
     let (code, said) = record(Signal::INT);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("segment-000001.index was damaged and is rebuilt"), "{said}");
-    // It is whole again.
+    // It is intact again.
     let (code, said) = record(Signal::INT);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(run(&["archive", "verify", root_text]).status.code(), Some(0));
-    // What cannot be made again stays as it is, and is said by each.
+    // Data that cannot be restored stay as they are, and every command reports them.
     std::fs::remove_file(epoch.join("segment-000001.parquet")).unwrap();
     for _ in 0..2 {
         let (code, said) = record(Signal::INT);
@@ -314,7 +314,7 @@ fn an_archive_is_verified_and_what_is_damaged_is_said_with_exit_codes() {
         bytes[place] ^= 1;
         std::fs::write(path, bytes).unwrap();
     };
-    // The index is made again from the segment: everything is read, and the damage is said.
+    // The index is rebuilt from the segment: everything is read, and the damage is reported.
     flip("segment-000001.index", 100);
     let damaged = verify();
     assert_eq!((damaged.status.code(), last(&damaged)["samples"].clone()), (Some(1), json!(100)));

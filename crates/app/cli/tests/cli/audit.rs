@@ -1,4 +1,4 @@
-//! `tallycast doctor audit`: what it finds on hosts and links that were set up for it, for root and for anybody.
+//! `tallycast doctor audit`: its findings on hosts and links that were set up for it, for root and for any user.
 
 use std::process::Command;
 use std::slice;
@@ -20,7 +20,7 @@ fn audit_lines(output: &[u8]) -> Vec<Value> {
     lines
 }
 
-/// Audits as JSON within a namespace of its own, after a command of a shell.
+/// Returns audits as JSON within a separate namespace, after a shell command.
 fn audit_after(script: &str) -> Option<(Vec<Value>, Option<i32>)> {
     let audit =
         format!("{script}; exec {} doctor audit --json --interface lab0", env!("CARGO_BIN_EXE_tallycast"));
@@ -69,7 +69,7 @@ fn the_schema_of_an_audit_accepts_nothing_else_and_the_page_describes_each_check
     let schema: Value = serde_json::from_str(AUDIT_SCHEMA).unwrap();
     for check in schema["$defs"]["finding"]["properties"]["check"]["enum"].as_array().unwrap() {
         let name = format!("`{}`", check.as_str().unwrap());
-        assert!(page.contains(&name), "docs/doctor.md does not tell of {name}");
+        assert!(page.contains(&name), "docs/doctor.md does not mention {name}");
     }
 }
 
@@ -112,7 +112,7 @@ fn a_bridge_that_snoops_without_a_querier_fails_until_one_asks() {
     let (judgement, check, _) = judged("; ip link set lab1 nomaster").unwrap();
     assert_eq!(judgement, "ok", "without ports: {check}");
     let (judgement, check, _) = judged("; bridge mdb del dev lab0 port lab1 grp 239.84.0.2").unwrap();
-    assert_eq!(judgement, "warn", "nobody has joined anything: {check}");
+    assert_eq!(judgement, "warn", "nothing has joined a group: {check}");
     // The host itself, by its own stack.
     let joins =
         "; bridge mdb del dev lab0 port lab1 grp 239.84.0.2; ip address add 239.84.0.3/32 dev lab0 autojoin";

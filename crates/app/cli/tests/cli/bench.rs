@@ -1,5 +1,5 @@
-//! `tallycast bench`: real runs between real processes. No test says that a run was good, which the machine decides;
-//! each says that the account adds up and that the verdict follows from it.
+//! `tallycast bench`: real runs between real processes. The quality of a run depends on the machine, so the tests check
+//! only that the account adds up and that the verdict follows from it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::program::{Running, run, run_unread, run_with, wait_for};
 use crate::schema::Schema;
 
-/// A bench as small as they come.
+/// A minimal bench.
 const SMALL: [&str; 11] = [
     "bench",
     "cycle",
@@ -104,11 +104,11 @@ fn a_quota_is_enforced_or_the_point_is_skipped_with_its_reason() {
     assert!(matches!(&beyond.outcome, Outcome::Skipped { reason } if reason.contains("CPUs limits nothing")));
 }
 
-/// How often the kernel gives a quota anew.
+/// Period at which the kernel renews a quota.
 const QUOTA_PERIOD: Duration = Duration::from_millis(100);
 
-/// Runs one whole run over each transport under a quota, of an array so large that no processor fills, copies twice and
-/// compares it within a fifth of a cycle; `None`, and said, where no quota can be enforced.
+/// Executes one run over each transport under a quota, with an array so large that no processor fills, copies twice
+/// and compares it within a fifth of a cycle; `None`, with a note, if no quota can be enforced.
 fn limited_runs(cpus: &str, cycles: &str) -> Option<Vec<(Transport, Run)>> {
     let size = ["--limit", "4000000", "--step", "4000000", "--repeat", "1", "--whole-runs", "--json"];
     let load = ["bench", "cycle", "--cycle-times", "1ms", "--cycles", cycles, "--cpus", cpus];
@@ -155,7 +155,7 @@ fn what_a_quota_stopped_before_a_run_is_not_counted_with_it() {
     // no last callback to judge the run's length by.
     let Some(runs) = limited_runs("0.05", "1") else { return };
     let (_, run) = runs.iter().find(|(transport, _)| *transport == Transport::Shm).unwrap();
-    let throttled = run.throttled_periods.expect("a group tells how often it was stopped");
+    let throttled = run.throttled_periods.expect("a group counts its throttled periods");
     assert!(throttled <= periods(run), "{} periods, {run:?}", periods(run));
 }
 
@@ -239,7 +239,7 @@ fn files_are_written_though_nobody_reads_the_report() {
     let (html, png) = (folder.path().join("cycle.html"), folder.path().join("cycle.png"));
     let [html_name, png_name] = [&html, &png].map(|path| path.to_str().unwrap());
     let files = ["--transports", "shm", "--html", html_name, "--png", png_name];
-    // Whoever reads our output may leave, as `head` does.
+    // The reader of the output may close it, as `head` does.
     assert_eq!(run_unread(&[&SMALL[..], &files].concat()), Some(0));
     assert!(std::fs::read_to_string(html).unwrap().trim_end().ends_with("</html>"));
     assert!(std::fs::read(png).unwrap().starts_with(b"\x89PNG"));
@@ -279,7 +279,7 @@ fn a_repeat_whose_process_dies_leaves_the_repeats_before_it() {
     let report: Report = serde_json::from_value(line.clone()).unwrap();
     assert_eq!((report.end.state, report.rows[0].runs), (State::Complete, 1));
     let reason = report.points[0].broken_off().unwrap();
-    // Whichever of the two is found out first.
+    // Whichever of the two is detected first.
     assert!(reason.contains("ended unexpectedly") || reason.contains("cannot be reached"), "{reason}");
 }
 

@@ -1,5 +1,5 @@
-//! `tallycast bench capacity`: real datagrams to real receivers, few of them. No test says how many came a second, which
-//! the machine decides; each says that the account closes and that the report follows from it.
+//! `tallycast bench capacity`: real datagrams to real receivers, few of them. The rate depends on the machine, so the
+//! tests check only that the account closes and that the report follows from it.
 
 use bench::capacity::{Report, ThreadingModel};
 use bench::report::State;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::program::{Running, run, wait_for};
 use crate::schema::Schema;
 
-/// Runs as short as can be, at a rate that any host takes.
+/// Minimal runs, at a rate that any host can handle.
 const SHORT: [&str; 9] = ["bench", "capacity", "-t", "50ms", "--repeat", "1", "-b", "2kpps", "--json"];
 
 fn schema() -> Schema {
@@ -31,8 +31,8 @@ fn check_accounts(report: &Report) {
     for (point, run) in report.points.iter().flat_map(|point| point.runs.iter().map(move |run| (point, run)))
     {
         assert!(run.account.adds_up() && run.account.sent > 0, "{run:?}");
-        // What comes first always finds room, and is known for what it is. What else comes to a port that was another
-        // program's a moment ago, the machine decides.
+        // The first datagrams always find room, and are recognised. Other arrivals, at a port that another program
+        // had just before, depend on the machine.
         assert!(run.account.received > 0, "{run:?}");
         for port in &run.ports {
             let received: u64 = port.sockets.iter().flat_map(|socket| &socket.received).sum();
@@ -74,8 +74,8 @@ fn every_structure_closes_its_accounts_and_has_its_ports_and_sockets() {
 
 #[test]
 fn what_finds_the_buffer_full_is_counted_by_socket_and_host_alike() {
-    // Each train is far more than the smallest buffer holds, and comes there in one piece: no receiver can have all of it,
-    // also of a single one. One sender has no more on its way than the kernel's queue of a processor holds.
+    // Each train is far larger than the smallest buffer, and arrives as a unit: no receiver can have all of it, also
+    // of a single one. One sender has no more in flight than the kernel's queue of a processor holds.
     let flood = ["-b", "0", "--gso", "--payloads", "1000", "--workers", "1", "--senders", "1"];
     let flood = [&flood[..], &["--threading-models", "own-threads", "-w", "1"]].concat();
     let output = run(&[&SHORT[..6], &flood, &["--json"]].concat());
@@ -83,7 +83,7 @@ fn what_finds_the_buffer_full_is_counted_by_socket_and_host_alike() {
     check_accounts(&report);
     let run = &report.points[0].runs[0];
     assert!(run.drops() > 0, "{run:?}");
-    // Others on this host may lose datagrams meanwhile.
+    // Other programs on this host may lose datagrams meanwhile.
     assert!(run.rcvbuf_errors.unwrap() >= run.drops(), "{run:?}");
     assert_eq!(run.account.unexplained, 0, "all that is missing is in the kernel's count: {run:?}");
     assert!(!report.points[0].is_limited_by_senders());

@@ -1,4 +1,4 @@
-//! The demo: separate processes over real multicast, and every account in order at the end.
+//! The demo: separate processes over real multicast, and every account correct at the end.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ fn accounts(lines: &[Value]) -> BTreeSet<(&str, &str)> {
     lines.iter().filter_map(|line| Some((line["reader"].as_str()?, line["stream"].as_str()?))).collect()
 }
 
-/// A demo that goes on until it is ended, and where its monitor server and its archive are.
+/// A demo that runs until it is ended, with the addresses of its monitor server and its archive.
 struct Demo {
     running: Running,
     address: SocketAddr,
@@ -34,7 +34,7 @@ impl Demo {
         Self { running: Running::start(&[&demo[..], &place, more].concat()), address, folder }
     }
 
-    /// Waits until both readers have read every one of these streams, and the monitor server has lost some of one of them.
+    /// Waits until both readers have read all of these streams, and the monitor server has lost some of one of them.
     fn wait_until_read(&self, streams: &[&str], losing: &str) {
         wait_for("every stream at the recorder", || {
             let recorded = recorded(self.folder.path());
@@ -95,12 +95,12 @@ fn a_demo_that_is_ended_ends_with_every_account_in_order() {
 #[test]
 fn a_demo_ends_by_itself_when_its_time_is_over() {
     let (status, lines) = Running::start(&["demo", "--headless", "--duration", "1s", "--json"]).wait();
-    // How much was read by then is the machine's; whatever was, is accounted for.
+    // The amount read by then depends on the machine; all of it is accounted for.
     assert!(status.code().is_some(), "{status}");
     accounts(&lines);
 }
 
-/// Asks the monitor server; what it says behind the head.
+/// Sends a request to the monitor server; returns the body of its answer.
 fn get(address: SocketAddr, path: &str) -> String {
     let mut connection = wait_for("the monitor server", || TcpStream::connect(address).ok());
     write!(connection, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
@@ -150,7 +150,7 @@ fn derived_streams_end_with_closed_accounts_at_every_reader() {
             assert!(accounts.contains(&(reader, stream)), "{reader} {stream}: {accounts:?}");
         }
     }
-    // What its input lost is a hole of the source in the derived stream, for every reader of it.
+    // A loss of its input is a hole of the source in the derived stream, for every reader of it.
     for reader in ["monitor", "recorder"] {
         let is_its = |line: &&Value| line["reader"] == reader && line["stream"] == "derived/sine";
         let mut of_source = lines.iter().filter(is_its).map(|line| &line["elements"]["lost"]["source"]);

@@ -1,4 +1,4 @@
-//! `tallycast doctor`: what it tells of a program that loses datagrams, this test, and what it does for it.
+//! `tallycast doctor`: its findings about a program that loses datagrams, this test, and its remedies.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -14,7 +14,7 @@ use rustix::process::Signal;
 
 use crate::program::{Running, check_keys, run_as_nobody, wait_for};
 
-/// Starts to watch a port, and has taken the first look; tells whether it names datagrams.
+/// Starts watching a port, and waits for the first snapshot; returns whether it names datagrams.
 fn watch(port: u16, more: &[&str]) -> (Running, bool) {
     let port = port.to_string();
     let arguments = ["doctor", "watch", "--json", "--interval", "100ms", "--port", &port];
@@ -26,15 +26,15 @@ fn watch(port: u16, more: &[&str]) -> (Running, bool) {
     (watcher, names_datagrams)
 }
 
-/// A program whose buffer holds only some of the datagrams that come at once.
+/// A program whose buffer holds only some of the datagrams of a burst.
 struct Narrow(UdpSocket);
 
 impl Narrow {
-    /// How many come at once. Each has 1,000 bytes: far more than the buffer holds, and far fewer than the kernel's queue for
-    /// a processor that comes late.
+    /// Number of datagrams per burst. Each has 1,000 bytes: far more than the buffer holds, and far fewer than the
+    /// kernel's queue for a delayed processor.
     const AT_ONCE: usize = 50;
 
-    /// Opens it at a port that nobody else sends to; `None` where the host has no such address.
+    /// Opens it at a port used by no other sender; `None` if the host has no such address.
     fn at(here: IpAddr) -> Option<Self> {
         let socket = UdpSocket::bind((here, support::ports::free())).ok()?;
         rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 8_192).unwrap();
@@ -50,8 +50,8 @@ impl Narrow {
         u64::from(sys::MemInfo::of(&self.0).unwrap().drops)
     }
 
-    /// Is sent datagrams and reads what there was room for; returns that. Each of the others was dropped by then: none is on
-    /// its way any more.
+    /// Sends datagrams to the socket and returns those that it had room for. Each of the others was dropped by then:
+    /// none is in flight.
     fn overflow(&self, datagrams: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let writer = UdpSocket::bind((self.address().ip(), 0)).unwrap();
         let (mut sent, mut came) = (0, Vec::new());
@@ -156,7 +156,7 @@ fn an_event_file_that_cannot_be_written_is_said_before_anything_is_watched() {
 fn a_full_disk_ends_the_event_file_and_not_the_watch() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("events.jsonl");
-    // A file may have 64 KiB: room for the first look and some more.
+    // A file may have 64 KiB: room for the first snapshot and some more.
     let script = format!(
         "trap '' XFSZ; ulimit -f 128; exec {} doctor watch --snapshots 2000 --interval 1ms --record {}",
         env!("CARGO_BIN_EXE_tallycast"),
@@ -236,7 +236,7 @@ fn what_is_no_profile_is_refused_with_what_one_is() {
 struct Apart(Child);
 
 impl Apart {
-    /// Says so, and returns `None`, where none can be made.
+    /// Makes it; returns `None` with a note if none can be made.
     fn make() -> Option<Self> {
         let held = ["--net", "sh", "-ec", "ip link set lo up; echo; exec cat"];
         let mut command = Command::new("unshare");
@@ -262,8 +262,8 @@ impl Drop for Apart {
     }
 }
 
-/// A program whose bursts come at their rate and beside no other traffic, whatever this machine does meanwhile: two windows of
-/// time can be compared.
+/// A program whose bursts arrive at their rate and without other traffic, however busy this machine is: two windows
+/// of time can be compared.
 struct Steady {
     program: Bursts,
     place: Apart,
@@ -290,7 +290,8 @@ impl Steady {
     }
 }
 
-/// A program that is sent so many at once, more than its small buffer holds; with `reads` it takes all that is there after each burst.
+/// A program that receives larger bursts than its small buffer holds; with `reads` it reads all that is there after
+/// each burst.
 struct Bursts {
     reader: Arc<UdpSocket>,
     is_over: Arc<AtomicBool>,
@@ -311,7 +312,7 @@ impl Bursts {
         let writer = UdpSocket::bind("127.0.0.1:0").expect("loopback");
         writer.connect(reader.local_addr().expect("bound")).expect("loopback");
         let thread = std::thread::spawn(move || {
-            // Where it may: others that compute are then no reason for fewer bursts.
+            // If permitted: other load then does not reduce the number of bursts.
             let _ = sys::scheduling::run_fifo(1);
             let (mut bytes, mut due) = ([0; 2_000], sys::clock::monotonic());
             while !over.load(Ordering::Relaxed) {
@@ -345,7 +346,7 @@ impl Drop for Bursts {
     }
 }
 
-/// How long `fix` watches: so long that a program which is stopped for a moment in it is still comparable.
+/// Window of `fix`: long enough that a short stop of the program does not matter.
 const WINDOW: &str = "3s";
 
 /// Returns the proof of the change that was kept.
@@ -353,7 +354,7 @@ fn kept(lines: &[serde_json::Value]) -> &serde_json::Value {
     lines.iter().find(|line| line["event"] == "proof" && line["kept"] == true).expect("something helped")
 }
 
-/// Where the other tests leave this process no processor, that is what helps first.
+/// If the other tests leave this process no processor, that is the first remedy.
 fn is_of_buffer(proof: &serde_json::Value) -> bool {
     let kind = proof["change"]["kind"].as_str().unwrap();
     assert!(["receive_buffer", "niceness"].contains(&kind), "{proof}");
@@ -376,7 +377,7 @@ fn where_nothing_comes_a_load_of_its_own_is_measured_before_and_after() {
     let (lines, _) = steady.doctor(&fix, &journal);
     let loads: Vec<_> = lines.iter().filter(|line| line["event"] == "load").collect();
     let sent = |index: usize| loads[index]["sent"].as_u64().unwrap();
-    // 5,000 a second for as long as a window is, and the first at once.
+    // 5,000 per second for the length of a window, and the first at once.
     let possible = 1..=15_001;
     assert!(loads.len() >= 2 && possible.contains(&sent(0)) && possible.contains(&sent(1)), "{lines:?}");
     let to = program.reader.local_addr().unwrap().to_string();
@@ -441,7 +442,7 @@ fn a_program_that_loses_nothing_is_not_accused_beside_one_that_does() {
     let reader = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (mut watcher, names_datagrams) = watch(reader.local_addr().unwrap().port(), &[]);
     if !names_datagrams {
-        println!("SKIPPED: without drop events what the namespace counts may be anybody's");
+        println!("SKIPPED: without drop events the namespace's counts may be from other sockets");
         return;
     }
     let writer = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -466,7 +467,7 @@ fn a_program_that_loses_nothing_is_not_accused_beside_one_that_does() {
     let lines = watcher.lines_until(|line| line["event"] == "ended");
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!(lines[0]["losses"], serde_json::json!([]));
-    // What sockets of other tests took with them when they closed is nobody's, and said.
+    // Losses that sockets of other tests took with them when they closed cannot be assigned, and are reported so.
     let is_all_observed = lines[0]["not_observed"] == 0;
     assert_eq!(watcher.wait().0.code(), Some(i32::from(!is_all_observed)));
 }
@@ -528,7 +529,7 @@ fn nobody_is_changed_without_being_asked() {
 
 #[test]
 fn where_nothing_is_lost_it_says_so() {
-    // Among the other tests something is always lost: a namespace of its own has none of them.
+    // Among the other tests there are always losses: a separate namespace has none of them.
     let program = env!("CARGO_BIN_EXE_tallycast");
     let two_snapshots = ["doctor", "watch", "--snapshots", "2", "--interval", "1ms"];
     let output = Command::new("unshare").args(["--net", program]).args(two_snapshots).output();

@@ -1,7 +1,7 @@
-//! `tallycast bench iperf3` against the real iperf3, each as the other's server: what both count must agree where it can.
+//! `tallycast bench iperf3` against the real iperf3, each as the other's server: both agree on every comparable count.
 //!
-//! Over TCP a receiver that is iperf3 may leave something unread when the test ends; then what it has is a part of what
-//! was sent, and the account names the rest. Everything else is equal to the byte.
+//! Over TCP an iperf3 receiver may leave data unread when the test ends; then it has a part of the sent data, and the
+//! account names the rest. Everything else is equal to the byte.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,10 +14,10 @@ use serde_json::Value;
 
 use crate::program::{Running, run, wait_for};
 
-/// How long what goes by time goes: each end sends something also where it is kept from its processor for a second.
+/// Duration of timed tests: each end sends something even if it is delayed by a second.
 const SECONDS: &str = "2";
 
-/// Tells whether iperf3 is there; says so where it is not.
+/// Returns whether iperf3 is installed; prints a note if not.
 fn has_iperf3() -> bool {
     let found = Command::new("iperf3").arg("--version").stdout(Stdio::null()).status();
     if found.is_err() {
@@ -30,12 +30,12 @@ fn has_iperf3() -> bool {
 struct Server {
     child: Child,
     port: String,
-    /// What it printed, once it has ended.
+    /// Its output, once it has ended.
     output: Option<std::thread::JoinHandle<String>>,
 }
 
 impl Server {
-    /// Starts ours at a port of its own.
+    /// Starts this program's server at its own port.
     fn ours(more: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tallycast"));
         command.args(["bench", "-s", "--iperf3", "-J", "-p", "0"]).args(more);
@@ -56,12 +56,12 @@ impl Server {
         Self { child, port, output: Some(output) }
     }
 
-    /// Starts iperf3 at a port of its own.
+    /// Starts iperf3 at its own port.
     fn stock() -> Self {
         Self::of(Command::new("iperf3"))
     }
 
-    /// Starts it on a processor to which it comes only when nothing else of that processor runs.
+    /// Starts it on a processor where it runs only when nothing else does.
     fn stock_behind_all_else(cpu: usize) -> Self {
         let mut command = on(cpu);
         command.args(["chrt", "--idle", "0", "iperf3"]);
@@ -108,7 +108,7 @@ impl Drop for Server {
     }
 }
 
-/// Returns a port that nobody is given who asks for none.
+/// Returns a port outside the range of automatic ports.
 fn free_port() -> String {
     support::ports::free().to_string()
 }
@@ -129,17 +129,17 @@ fn stock_client(options: &[&str]) -> (Value, Value) {
     let said = String::from_utf8(output.stdout).unwrap();
     let theirs: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
     assert_eq!(theirs.get("error"), None, "{options:?}");
-    // Ours prints once the client has said good-bye; only then may it be ended.
+    // This program prints once the client has said goodbye; only then may it be ended.
     let ours = wait_for_report(server);
     (theirs, ours)
 }
 
 /// Waits for the report of a server; it comes after the client's own.
 fn wait_for_report(server: Server) -> Value {
-    // A second client is served only when the first one is done with.
+    // A second client is served only after the first one.
     wait_for("the first test's end", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
     let text = server.end();
-    let first = text.lines().next().unwrap_or_else(|| panic!("the server told nothing"));
+    let first = text.lines().next().unwrap_or_else(|| panic!("the server printed nothing"));
     serde_json::from_str(first).unwrap()
 }
 
@@ -160,7 +160,7 @@ const EXCHANGE_RESULTS: u8 = 13;
 const IPERF_DONE: u8 = 16;
 const ACCESS_DENIED: u8 = 0xff;
 
-/// Says a cookie at a port; returns the first byte of the answer.
+/// Sends a cookie to a port; returns the first byte of the answer.
 fn knock(port: &str) -> Option<u8> {
     let mut control = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
     control.write_all(&[&[b'k'; 36][..], &[0]].concat()).unwrap();
@@ -186,7 +186,7 @@ fn closes(report: &Value) -> usize {
         assert_eq!(part("sent"), part("received") + part("missing") + part("after_last"), "{account}");
         assert!(part("sent") > 0, "{account}");
     }
-    // What the intervals tell of this side is what the end tells of it, but for what was left out.
+    // The intervals of this side add up to its totals, except for the omitted time.
     for (index, stream) in streams.iter().enumerate() {
         let intervals = report["intervals"].as_array().unwrap().iter();
         let bytes: u64 = intervals.map(|it| number(it, &format!("/streams/{index}/bytes"))).sum();
@@ -223,7 +223,7 @@ fn a_stock_client_may_have_the_server_send() {
     for options in [&["-n", "1M", "-R"][..], &["-t", SECONDS, "--bidir"], &["-t", SECONDS, "-R", "-P", "2"]] {
         let (theirs, ours) = stock_client(options);
         for index in 0..closes(&ours) {
-            // Neither side changes what it told the other.
+            // Each side reports what the other measured unchanged.
             for side in ["sender", "receiver"] {
                 let path = format!("/end/streams/{index}/{side}/bytes");
                 assert_eq!(number(&theirs, &path), number(&ours, &path), "{options:?} {path}");
@@ -237,7 +237,7 @@ fn a_test_that_ends_within_a_block_is_heard_by_iperf3() {
     if !has_iperf3() {
         return;
     }
-    // The largest blocks through the smallest buffers: nearly every look at the clock falls into the middle of one.
+    // The largest blocks through the smallest buffers: nearly every check of the clock falls in the middle of one.
     let options = ["-n", "3M", "-l", "1M", "-w", "8K"];
     closes(&stock_client(&[&options[..], &["-R"]].concat()).1);
     let ours = our_client(&["-t", SECONDS, "-l", "1M", "-w", "8K"]);
@@ -247,7 +247,7 @@ fn a_test_that_ends_within_a_block_is_heard_by_iperf3() {
 
 #[test]
 fn a_client_that_reads_once_more_than_there_is_gets_another_block() {
-    // As iperf3 does under load, of which it cannot be relied on: the test is over, and it waits for a whole block.
+    // Like iperf3 under load, but reproducible: the test is over, and it waits for a whole block.
     let server = Server::ours(&["-1"]);
     let connect = || {
         let mut socket = TcpStream::connect(format!("127.0.0.1:{}", server.port)).unwrap();
@@ -257,7 +257,7 @@ fn a_client_that_reads_once_more_than_there_is_gets_another_block() {
     let text = |text: &str| [&u32::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat();
     let mut control = connect();
     assert_eq!(first_byte(&mut control), Some(PARAM_EXCHANGE));
-    // One block at once, and the next one in two hours.
+    // One block at once, and the next one two hours later.
     let parameters = r#"{"tcp":true,"reverse":true,"parallel":1,"len":1000,"bandwidth":1}"#;
     control.write_all(&text(parameters)).unwrap();
     assert_eq!(first_byte(&mut control), Some(CREATE_STREAMS));
@@ -299,7 +299,7 @@ fn datagrams_of_a_stock_client_are_counted_one_by_one() {
             let sends = ours["intervals"][0]["streams"][index]["sender"].as_bool().unwrap();
             if sends {
                 assert_eq!(number(udp, "/packets"), number(account, "/sent"), "{options:?}");
-                // Of those after the last that came iperf3 knows nothing.
+                // Datagrams behind the last that arrived are unknown to iperf3.
                 assert_eq!(number(udp, "/lost_packets"), number(account, "/missing"), "{options:?}");
             } else {
                 assert_eq!(number(udp, "/packets"), number(account, "/sent"), "{options:?}");
@@ -432,10 +432,10 @@ fn a_hello_from_another_host_is_not_answered() {
     });
     stranger.send(b"9876").unwrap();
     client.send(b"9876").unwrap();
-    // The stream is the client's: the test begins with its hello, and what the stranger said is behind it.
+    // The stream is the client's: the test begins with its hello, and the stranger's data are ignored.
     assert_eq!(first_byte(&mut control), Some(TEST_START));
     let mut answer = [0; 4];
-    // A watchdog: the answer was sent before the byte, and may come behind it.
+    // A watchdog: the answer was sent before the byte, and may arrive after it.
     client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     assert_eq!(client.recv(&mut answer).unwrap(), 4);
     assert_eq!(&answer, b"6789");
@@ -452,7 +452,7 @@ fn garbage_at_the_port_of_a_server_is_closed_and_the_next_is_served() {
         let mut stranger = TcpStream::connect(format!("127.0.0.1:{}", server.port)).unwrap();
         stranger.write_all(garbage).unwrap();
         let mut answer = Vec::new();
-        // It is closed, or reset where it had more to say than was read.
+        // It is closed, or reset if it had sent more than was read.
         let _ = stranger.read_to_end(&mut answer);
         assert!(answer.is_empty() || answer[0] == PARAM_EXCHANGE && answer[1] == 0xfe, "{answer:?}");
         wait_for("the server to be free", || knock(&server.port).filter(|byte| *byte == PARAM_EXCHANGE));
@@ -547,10 +547,10 @@ fn every_datagram_that_iperf3_loses_is_named_by_the_doctor() {
     let output = client.output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let lost = report["end"]["sum"]["lost_packets"].as_u64().unwrap();
-    // It looks once more before it ends.
+    // It takes one more snapshot before it ends.
     watcher.signal(Signal::INT);
     let mut named = BTreeSet::new();
-    // Other programs of this host may lose something meanwhile, which belongs to nobody here.
+    // Other programs of this host may lose something meanwhile, which is not assigned here.
     for line in watcher
         .lines_until(|line| line["event"] == "ended")
         .iter()
@@ -563,7 +563,7 @@ fn every_datagram_that_iperf3_loses_is_named_by_the_doctor() {
         }
     }
     assert!(!named.is_empty(), "something was lost: {report}");
-    // What is lost behind the last that arrived iperf3 cannot see.
+    // Losses behind the last datagram that arrived are invisible to iperf3.
     assert!(named.len() as u64 >= lost, "{} are named of {lost}", named.len());
     server.end();
 }

@@ -1,4 +1,4 @@
-//! `tallycast lab`: controls compared in the virtual network, as people and programs read it.
+//! `tallycast lab`: controls compared in the virtual network, as text and as JSON.
 
 use serde_json::Value;
 

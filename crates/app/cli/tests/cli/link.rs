@@ -24,7 +24,7 @@ fn report(emulator: Running) -> Value {
     let (status, mut lines) = emulator.wait();
     let report = lines.pop().unwrap();
     assert_eq!(report["event"], "report");
-    // A busy machine is late, which is no fault of what is tested here: only that it is said.
+    // A busy machine delays datagrams, which is not tested here: only that it is reported.
     assert_eq!(status.code(), Some(i32::from(report["is_void"].as_bool().unwrap())), "{report}");
     for way in [&report["there"], &report["back"]] {
         let of = |name: &str| way[name].as_u64().unwrap();

@@ -1,4 +1,4 @@
-//! The real program, run as people run it, on the loopback interface with a port of its own for each test.
+//! The real program, run as users run it, on the loopback interface with its own port for each test.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 

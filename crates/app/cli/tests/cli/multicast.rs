@@ -1,5 +1,5 @@
-//! `tallycast bench multicast`: one sender and several receivers, few datagrams. No test says how long they took, which the
-//! machine decides; each says that every receiver's account closes.
+//! `tallycast bench multicast`: one sender and several receivers, few datagrams. Latency depends on the machine, so the
+//! tests check only that every receiver's account closes.
 
 use bench::multicast::Report;
 use bench::report::State;
@@ -68,7 +68,7 @@ fn files_and_the_table_name_every_receiver() {
 #[test]
 fn a_measurement_that_is_ended_early_reports_what_it_has() {
     let bench = Running::start(&["bench", "multicast", "-t", "600", "--json"]);
-    // It hears signals before it starts its server.
+    // It handles signals before it starts its server.
     wait_for("the server of the bench", || (!bench.children().is_empty()).then_some(()));
     bench.signal(Signal::INT);
     let (status, lines) = bench.wait();

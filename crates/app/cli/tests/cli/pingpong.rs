@@ -1,5 +1,5 @@
-//! `tallycast bench pingpong` and `bench reproduce petri-2007`: a few exchanges between two processes. No
-//! test says how long they took, which the machine decides; each says that the account closes and that the report follows.
+//! `tallycast bench pingpong` and `bench reproduce petri-2007`: a few exchanges between two processes. Times depend on
+//! the machine, so the tests check only that the account closes and that the report follows.
 
 use bench::pingpong::Report;
 use bench::report::{Reproduction, State};
@@ -33,7 +33,7 @@ fn refusal(arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Checks that every exchange is in one place, and that TCP lost none.
+/// Checks that every exchange is counted once, and that TCP lost none.
 fn check_accounts(report: &Report) {
     for size_step in &report.size_steps {
         assert!(size_step.account.adds_up() && size_step.account.sent > 0, "{size_step:?}");
@@ -97,7 +97,7 @@ fn files_hold_the_whole_report() {
 fn a_ping_pong_that_is_ended_early_reports_what_it_has() {
     let arguments = ["bench", "pingpong", "-t", "600", "--exchanges", "10000000", "--sizes", "1", "--json"];
     let bench = Running::start(&arguments);
-    // It hears signals before it starts its server.
+    // It handles signals before it starts its server.
     wait_for("the server of the bench", || (!bench.children().is_empty()).then_some(()));
     bench.signal(Signal::INT);
     let (status, lines) = bench.wait();

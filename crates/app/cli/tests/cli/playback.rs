@@ -1,5 +1,4 @@
-//! What was recorded plays back: `query --export` and `pub`, and `replay`. The same samples, the same holes, whatever
-//! the elements are.
+//! Playback of recordings: `query --export` and `pub`, and `replay`. The same samples, the same holes, for every dtype.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -38,7 +37,7 @@ fn schema(dtype: Dtype) -> Arc<Schema> {
     Arc::new(schema)
 }
 
-/// An element that every dtype can have, told by its place.
+/// An element valid for every dtype, derived from its position.
 fn element(position: u64, dtype: Dtype) -> Vec<u8> {
     let small = (position * 7 % 101) as u8;
     let float = f32::from(small) + 0.25;
@@ -52,8 +51,8 @@ fn element(position: u64, dtype: Dtype) -> Vec<u8> {
     }
 }
 
-/// 100 samples without 40 to 50, which were injected; sample 73 lacks two elements, lost in the network, and the
-/// last one another, which nobody can explain.
+/// 100 samples without 40 to 50, which were injected; sample 73 lacks two elements, lost in the network, and the last
+/// one another, which is unexplained.
 fn recorded(root: &Path, dtype: Dtype) {
     let store: Arc<dyn Store> = Arc::new(FileStore::create(root).unwrap());
     let run: RunName = "r".parse().unwrap();

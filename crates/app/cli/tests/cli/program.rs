@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 pub(crate) use support::ports::private_bus;
 
-/// How long a test waits before it says what it was waiting for. Not a measure of anything.
+/// Time a test waits before it fails with what it was waiting for. Not a measurement.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
-/// The pause between two looks at a condition.
+/// Interval between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Waits until `look` finds something.
@@ -28,11 +28,10 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
     }
 }
 
-/// The user without rights: a number that every system keeps for it.
+/// The user without rights: a number reserved on every system.
 const NOBODY: u32 = 65_534;
 
-/// Runs the program to its end as a user who may read only what everybody may; `None`, and said, where it cannot be
-/// run so.
+/// Runs the program to its end as a user without privileges; `None`, with a note, if that is impossible.
 pub(crate) fn run_as_nobody(arguments: &[&str]) -> Option<Output> {
     let mut command = command(arguments);
     match command.uid(NOBODY).gid(NOBODY).stdin(Stdio::null()).output() {
@@ -71,7 +70,7 @@ pub(crate) fn run_with(arguments: &[&str], variables: &[(&str, &str)], input: &s
     output
 }
 
-/// Checks the keys of everything in an output that is JSON: the whole, or its lines.
+/// Checks the keys of all JSON in an output: the whole, or its lines.
 pub(crate) fn check_keys(arguments: &[&str], output: &[u8]) {
     let verb = published_name(arguments);
     match serde_json::from_slice(output) {
@@ -84,7 +83,7 @@ pub(crate) fn check_keys(arguments: &[&str], output: &[u8]) {
     }
 }
 
-/// Checks the keys of one object; each event of a verb has a list of its own. What `bench` reports has schemas instead.
+/// Checks the keys of one object; each event of a verb has its own list. The reports of `bench` have schemas instead.
 fn check_keys_of(verb: &str, value: &Value) {
     if !matches!(value, Value::Object(_) | Value::Array(_)) || verb.starts_with("bench") {
         return;
@@ -102,7 +101,7 @@ fn check_keys_of(verb: &str, value: &Value) {
     }
 }
 
-/// Returns the name under which the JSON of a command is published: its verb, and the verb's own where it has some.
+/// Returns the published name of a command's JSON: its verb, with its subcommand if it has one.
 fn published_name(arguments: &[&str]) -> String {
     let verb = arguments.first().copied().unwrap_or_default();
     let own = arguments.get(1).filter(|it| !it.starts_with('-'));
@@ -114,7 +113,7 @@ fn published_name(arguments: &[&str]) -> String {
     }
 }
 
-/// Runs the program to its end while nobody reads its standard error; returns its exit code.
+/// Runs the program to its end with a closed standard error; returns its exit code.
 pub(crate) fn run_unheard(arguments: &[&str]) -> Option<i32> {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -122,7 +121,7 @@ pub(crate) fn run_unheard(arguments: &[&str]) -> Option<i32> {
     status.unwrap().code()
 }
 
-/// Runs the program to its end while nobody reads its standard output; returns its exit code.
+/// Runs the program to its end with a closed standard output; returns its exit code.
 pub(crate) fn run_unread(arguments: &[&str]) -> Option<i32> {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -203,7 +202,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Returns its processes; none where the kernel does not tell them.
+    /// Returns its child processes; empty if the kernel does not list them.
     pub(crate) fn children(&self) -> Vec<String> {
         let id = self.child.id();
         let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();

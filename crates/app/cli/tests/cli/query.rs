@@ -1,4 +1,4 @@
-//! Asking an archive: what is missing, what is damaged, and exports that are whole or not there.
+//! Queries of an archive: gaps, damage, and exports that are complete or absent.
 
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ fn gaps_behind_the_last_sample_are_shown_and_exported() {
     assert!(said(&output).contains("90 samples, 30 missing in 2 holes"), "{}", said(&output));
 }
 
-/// A clock that was set back leaves an epoch that lies before the one it follows.
+/// A clock that was set back leaves an epoch whose times precede those of the one it follows.
 #[test]
 fn an_export_finds_the_epoch_by_the_range_and_asks_only_where_several_lie_in_it() {
     let (folder, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -122,7 +122,7 @@ fn an_export_finds_the_epoch_by_the_range_and_asks_only_where_several_lie_in_it(
         let times: Vec<u64> = rows.map(|row| row.split(',').nth(1).unwrap().parse().unwrap()).collect();
         (output.status.code(), said(&output), times.len(), times.first().copied())
     };
-    // What is known ends with the later epoch, 20 ms behind its last sample: its first sample is 120 ms before that.
+    // The known range ends with the later epoch, 20 ms behind its last sample: its first sample is 120 ms before that.
     let found = export("first.csv", &["--from", "+0s", "--to", "+1s"]);
     assert_eq!((found.0, found.2, found.3), (Some(0), 90, Some(earlier.start_ns)), "{}", found.1);
     let found = export("second.csv", &["--from", "-120ms", "--to", "-90ms"]);
@@ -146,7 +146,7 @@ fn an_export_replaces_nothing_unasked_and_leaves_nothing_half_done() {
     let export = |format: &str, name: &str, more: &[&str]| {
         query(folder.path(), &[&["lab/probe", "--export", format, &path(name)], more].concat())
     };
-    // The array's description lies beside it: a name that both would have is refused.
+    // The array's description is next to it: a name that both would have is refused.
     let output = export("npy", "clash.json", &[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("does not end in .npy"), "{}", said(&output));
@@ -267,7 +267,7 @@ fn whoever_reads_a_damaged_archive_says_so_and_ends_with_1() {
         damage(&find(&root, file));
         for (number, arguments) in asked.into_iter().enumerate() {
             let output = run(arguments);
-            // Who lists looks at the ends of each file only.
+            // Listing reads only the ends of each file.
             let is_seen = number > 1 || what != "has a wrong value";
             let told = format!("{file} {what}: {arguments:?}\n{}", said(&output));
             assert_eq!(output.status.code(), Some(i32::from(is_seen)), "{told}");

@@ -1,4 +1,4 @@
-//! One stream, three reaches: how data come is chosen, said, and survives the death of whoever brought them.
+//! One stream, three reaches: their choice, their report, and their failover when a process dies.
 
 use std::fs::{self, Permissions};
 use std::io::BufRead;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::accounts::Accounts;
 use crate::program::{Running, private_bus, run, run_as_nobody, wait_for};
 
-/// Shared memory of one test: what killed processes leave there goes with it.
+/// Shared memory of one test: leftovers of killed processes are removed with it.
 pub(crate) fn memory() -> TempDir {
     tempfile::Builder::new().prefix("tallycast-test").tempdir_in("/dev/shm").unwrap()
 }
@@ -33,7 +33,7 @@ fn publisher(bus: &str) -> Running {
     Running::start(&["pub", "test/wave", "--wave", "sine", "--rate", "20k", "--json", "--bus", bus])
 }
 
-/// Reads until so many samples have come since now.
+/// Reads until this number of samples has arrived from now on.
 fn read_samples(reader: &mut Running, count: u64) -> Vec<Value> {
     let mut seen = 0;
     reader.lines_until(|line| {
@@ -79,7 +79,7 @@ fn on_one_host_data_come_by_shared_memory_and_ls_and_top_say_so_and_why() {
 #[test]
 fn ls_says_which_rings_this_user_may_not_read_and_what_helps() {
     let memory = memory();
-    // Everybody may look into the directory, and only the owner into the rings.
+    // Everyone may list the directory, and only the owner may read the rings.
     fs::set_permissions(memory.path(), Permissions::from_mode(0o755)).unwrap();
     let within = host_bus(&memory);
     let beyond = format!("{}&shm={}&access=owner", private_bus(), memory.path().display());
@@ -232,8 +232,8 @@ fn an_agent_that_was_killed_is_an_absence_and_its_readers_receive_for_themselves
     let of_agent = Accounts::of(of_agent.iter().copied());
     let own = Accounts::whole(own.iter().copied());
     assert_eq!(of_agent.last()["state"], "unconfirmed", "the tail of what the agent received is not known");
-    // The absence is exactly what lies between the two accounts: mostly a second; nothing, if the publisher did not
-    // get a processor meanwhile.
+    // The absence is exactly the range between the two accounts: usually a second; nothing, if the publisher was
+    // delayed meanwhile.
     let (from, to) = (of_agent.next(), own.first());
     let absences: Vec<_> = lines.iter().filter(|line| line["kind"] == json!("reader_absent")).collect();
     let told: Vec<_> =

@@ -1,10 +1,10 @@
-//! What cannot be done is refused with exit code 2 and a way out.
+//! Impossible requests are refused with exit code 2 and a remedy.
 
 use std::io::Write;
 
 use crate::program::{private_bus, run, run_with};
 
-/// Runs the program, which must refuse; returns what it says.
+/// Runs the program, which must refuse; returns its message.
 fn refusal(arguments: &[&str]) -> String {
     let output = run(arguments);
     let said = String::from_utf8(output.stderr).unwrap();

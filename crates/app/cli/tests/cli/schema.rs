@@ -1,5 +1,5 @@
-//! As much of JSON Schema (draft 2020-12) as our published schemas use; a word it does not know is an error, so
-//! that nothing in a schema goes unchecked.
+//! The part of JSON Schema (draft 2020-12) that the published schemas use; an unknown keyword is an error, so that
+//! nothing in a schema goes unchecked.
 
 use serde_json::{Map, Value};
 

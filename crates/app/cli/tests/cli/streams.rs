@@ -1,4 +1,4 @@
-//! From `pub` to `sub`: what arrives is what was sent, and the account says where the rest went.
+//! From `pub` to `sub`: the received samples are those sent, and the account has the rest.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -11,7 +11,7 @@ use crate::accounts::{Accounts, count};
 use crate::program::{Running, private_bus, run, run_unheard, run_with, wait_for};
 use crate::reaches::{host_bus, memory};
 
-/// A bus of its own, whose readers begin with what they hear first: one that is kept from its processor may miss a stream's
+/// A separate bus, whose readers begin with the first datagram they receive: a delayed reader may miss a stream's
 /// beginning.
 pub(crate) fn bus_from_now() -> String {
     format!("{}&start=now", private_bus())
@@ -47,7 +47,7 @@ fn on_demand_nothing_goes_out_before_a_reader_is_heard() {
     let shared = ["--json", "--bus", &bus];
     let publish = ["pub", "test/wave", "--wave", "sine", "--rate", "20k", "--send", "on_demand"];
     let publisher = Running::start(&[&publish, &shared[..]].concat());
-    // Whoever only lists streams does not listen to them.
+    // A reader that only lists streams does not subscribe to them.
     wait_for("the announcement", || (!run(&[&["ls"], &shared[..]].concat()).stdout.is_empty()).then_some(()));
     let mut reader = Running::start(&[&["sub", "test/*", "--until-end"], &shared[..]].concat());
     let mut seen = 0;
@@ -126,7 +126,7 @@ fn values_by_index(lines: &[Value]) -> BTreeMap<u64, f32> {
     read
 }
 
-/// Makes the waveform that the publisher makes.
+/// Makes the publisher's waveform.
 fn chirp(samples: u64) -> Vec<f32> {
     let options = WaveOptions {
         frequency_hz: Some(5.0),
@@ -143,7 +143,7 @@ fn chirp(samples: u64) -> Vec<f32> {
 
 #[test]
 fn a_reader_that_is_interrupted_still_prints_its_account() {
-    // Within one host, where a publisher that is kept from its processor has not fallen silent.
+    // Within one host, where a delayed publisher does not count as silent.
     let memory = memory();
     let bus = host_bus(&memory);
     let publisher = Running::start(&["pub", "test/wave", "--wave", "ramp", "--rate", "20k", "--bus", &bus]);
@@ -157,7 +157,7 @@ fn a_reader_that_is_interrupted_still_prints_its_account() {
     assert!(is_event(account, "account"), "{account}");
     assert_eq!(account["state"], "cut");
     assert_eq!(account["balanced"], json!(true));
-    // What was delivered was printed, to the last sample.
+    // Delivered samples were printed, to the last one.
     let printed: u64 =
         lines.iter().filter(|line| is_event(line, "block")).map(|it| count(&it["samples"])).sum();
     assert_eq!(count(&account["elements"]["delivered"]), printed);
@@ -216,7 +216,7 @@ fn a_publisher_that_waits_for_its_first_line_can_be_ended() {
     let bus = private_bus();
     let waiting =
         ["pub", "lab/adc", "--stdin", "lines", "--rate", "10", "--duration", "500ms", "--bus", &bus];
-    // Its standard input stays open and says nothing.
+    // Its standard input stays open and silent.
     assert!(Running::start(&waiting).wait().0.success());
 }
 
@@ -265,7 +265,7 @@ fn a_publisher_whose_words_nobody_reads_does_its_work() {
 fn announced_streams_are_listed() {
     let bus = private_bus();
     let publisher = Running::start(&["pub", "--signal", "ecg", "--loop", "--bus", &bus]);
-    // The first listing may come before the first announcement.
+    // The first listing may precede the first announcement.
     let line: Value = wait_for("an announcement", || {
         let listed = run(&["ls", "--json", "--wait", "1500ms", "--bus", &bus]);
         assert!(listed.status.success());

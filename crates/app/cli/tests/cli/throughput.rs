@@ -1,5 +1,5 @@
-//! `tallycast bench`, `tallycast bench throughput`: real flows between two processes, small ones. No test says how fast
-//! they were, which the machine decides; each says that the account closes and that the report follows from it.
+//! `tallycast bench`, `tallycast bench throughput`: real flows between two processes, small ones. Their rate depends on
+//! the machine, so the tests check only that the account closes and that the report follows from it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -61,7 +61,7 @@ fn check_accounts(report: &Report) {
     }
 }
 
-/// Starts a measurement that would go on for long, and waits for an interval of it that is wanted.
+/// Starts a long measurement, and waits for an interval that satisfies `wanted`.
 fn running_until(arguments: &[&str], wanted: impl Fn(&Value) -> bool) -> (Running, Vec<Value>) {
     let long = ["bench", "throughput", "-t", "600", "-i", "20ms", "--json-stream"];
     let mut bench = Running::start(&[&long, arguments].concat());
@@ -69,7 +69,7 @@ fn running_until(arguments: &[&str], wanted: impl Fn(&Value) -> bool) -> (Runnin
     (bench, lines)
 }
 
-/// Ends a measurement as Ctrl-C does; returns its report, of which the first lines were read before.
+/// Ends a measurement like Ctrl-C; returns its report, whose first lines were read before.
 fn interrupt(bench: Running, mut lines: Vec<Value>) -> Report {
     bench.signal(Signal::INT);
     let (status, rest) = bench.wait();
@@ -86,7 +86,7 @@ fn interrupt(bench: Running, mut lines: Vec<Value>) -> Report {
     report
 }
 
-/// Tells whether something was sent in an interval.
+/// Returns whether something was sent in an interval.
 fn has_sent(interval: &Value) -> bool {
     interval["sum_sent"]["bytes"].as_u64() > Some(0)
 }
@@ -107,7 +107,7 @@ fn datagrams_are_accounted_for_and_both_ends_are_seen_live() {
     for interval in &report.intervals {
         let (sent, received) = (interval.sums.sum_sent.unwrap(), interval.sums.sum_received.unwrap());
         assert!(sent.sender && !received.sender);
-        assert!(received.lost_packets.is_some(), "what is missing is known while it goes on");
+        assert!(received.lost_packets.is_some(), "losses are known while it runs");
         assert_eq!(interval.streams.len(), 4);
     }
     assert!(report.start.same_host);
@@ -116,7 +116,7 @@ fn datagrams_are_accounted_for_and_both_ends_are_seen_live() {
 
 #[test]
 fn the_rows_of_datagrams_say_how_fast_and_how_evenly_they_came_and_what_was_lost() {
-    // Of a single datagram nobody can say how evenly it came.
+    // The jitter of a single datagram is undefined.
     let (bench, lines) =
         running_until(&["-u", "-b", "10M"], |interval| interval["sum_received"]["jitter_ms"].is_f64());
     let report = interrupt(bench, lines);
@@ -169,7 +169,7 @@ fn a_stream_is_accounted_for_to_the_byte_whichever_way_it_goes() {
 fn a_stream_whose_publisher_is_killed_leaves_the_reader_with_what_it_has() {
     let (bench, _) = running_until(&["--stream", "-R", "-b", "5M"], |_| true);
     let [server] = &bench.children()[..] else {
-        println!("SKIPPED: the kernel does not tell the children of a process");
+        println!("SKIPPED: the kernel does not list the children of a process");
         return;
     };
     kill_process(Pid::from_raw(server.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
@@ -290,7 +290,7 @@ fn a_measurement_that_is_ended_early_reports_what_it_has() {
 fn a_server_that_is_killed_leaves_the_client_with_what_it_has() {
     let (bench, _) = running_until(&["-u", "-b", "5M"], has_sent);
     let [server] = &bench.children()[..] else {
-        println!("SKIPPED: the kernel does not tell the children of a process");
+        println!("SKIPPED: the kernel does not list the children of a process");
         return;
     };
     kill_process(Pid::from_raw(server.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
@@ -315,7 +315,7 @@ impl Server {
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
         let address = line.split_whitespace().nth(2).and_then(|word| word.trim_end_matches(';').parse().ok());
-        // Else its next word would find nobody.
+        // Otherwise its next message would find a closed pipe.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         Self { process, address: address.unwrap_or_else(|| panic!("{line}")) }
     }
@@ -461,8 +461,7 @@ fn namespaces_of(process: u32) -> Vec<String> {
     names.filter(|name| name.starts_with(&format!("tallycast-bench-{process}-"))).collect()
 }
 
-/// Starts a measurement in namespaces that would go on for long, and waits until it does; `None`, and said, where it
-/// cannot be.
+/// Starts a long measurement in namespaces, and waits until it runs; `None`, with a note, if that is impossible.
 fn running_in_namespaces() -> Option<Running> {
     let arguments = ["bench", "throughput", "--netns", "-u", "-t", "600", "-i", "20ms", "--json-stream"];
     let mut bench = Running::start(&arguments);
@@ -562,7 +561,7 @@ fn the_schema_accepts_nothing_that_is_not_in_it() {
 struct Nowhere(String);
 
 impl Nowhere {
-    /// Makes it; `None`, and said, where it cannot be.
+    /// Makes it; `None`, with a note, if that is impossible.
     fn make() -> Option<Self> {
         let name = format!("tallycast-nowhere-{}", std::process::id());
         match std::process::Command::new("ip").args(["netns", "add", &name]).output() {

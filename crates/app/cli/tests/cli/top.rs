@@ -5,13 +5,13 @@ use std::process::{Command, Output};
 
 use crate::program::{Running, private_bus, wait_for};
 
-/// A terminal of its own, which goes with the test however that ends.
+/// A separate terminal, which ends with the test however that ends.
 struct Terminal {
     socket: String,
 }
 
 impl Terminal {
-    /// Runs a command of the shell in a terminal; `None`, and said, where there is no tmux.
+    /// Runs a shell command in a terminal; `None`, with a note, if there is no tmux.
     fn open(name: &str, command: &str) -> Option<Self> {
         let terminal = Self { socket: format!("tallycast-{name}-{}", std::process::id()) };
         if Command::new("tmux").arg("-V").output().is_err() {
@@ -37,7 +37,7 @@ impl Terminal {
         String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p"]).stdout).into_owned()
     }
 
-    /// Waits until the screen is as wanted, and returns it.
+    /// Waits until the screen satisfies `is_wanted`, and returns it.
     fn wait_until(&self, what: &str, is_wanted: impl Fn(&str) -> bool) -> String {
         wait_for(what, || Some(self.screen()).filter(|screen| is_wanted(screen)))
     }
@@ -85,7 +85,7 @@ fn the_view_shows_streams_filters_helps_and_gives_the_terminal_back() {
     terminal.press(&["?"]);
     terminal.wait_for("sort by the next column");
     terminal.press(&["?", "1", "/", "w", "7", "Enter"]);
-    terminal.wait_until("the one stream that is wanted", |screen| {
+    terminal.wait_until("the one requested stream", |screen| {
         screen.contains("only rows with `w7`")
             && screen.contains("w7x/power")
             && !screen.contains("lab/probe")

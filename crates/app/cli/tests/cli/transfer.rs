@@ -1,4 +1,4 @@
-//! `send` and `recv`: files across whatever is killed on the way, verified, with accounts that close.
+//! `send` and `recv`: files transferred across kills of either end, verified, with accounts that close.
 
 use std::fs;
 use std::io::Write;
@@ -10,16 +10,17 @@ use serde_json::Value;
 
 use crate::program::{Running, command, run, wait_for};
 
-/// Slow enough to be killed on the way, in bits a second: about five seconds for [`big`], also where the killer gets its turn late.
+/// Rate slow enough to kill a transfer in progress, in bits per second: about five seconds for [`big`], also with a
+/// delayed killer.
 const SLOW: &str = "20M";
 const BIG_BYTES: usize = 12_000_000;
 
-/// How large the largest file is: `TALLYCAST_BIG_BYTES`, for long runs, or else [`BIG_BYTES`].
+/// Returns the size of the largest file: `TALLYCAST_BIG_BYTES`, for long runs, or else [`BIG_BYTES`].
 fn big_bytes() -> usize {
     std::env::var("TALLYCAST_BIG_BYTES").map_or(BIG_BYTES, |text| text.parse().expect("a number of bytes"))
 }
 
-/// Bytes of which no part is like another.
+/// Bytes without repetition.
 fn big() -> Vec<u8> {
     let mut word = 1_u64;
     let mut next = || {
@@ -61,7 +62,7 @@ fn account(running: &mut Running) -> (Value, Vec<Value>) {
     (account, lines)
 }
 
-/// An account must close, and tell what the lines before it told one by one.
+/// Checks that an account closes, and agrees with the lines before it.
 fn closes(account: &Value, lines: &[Value]) {
     for unit in ["", "_bytes"] {
         let of = |name: &str| account[format!("{name}{unit}")].as_u64().unwrap();
@@ -132,7 +133,7 @@ fn another_file_of_that_name_stays_unless_it_may_be_replaced() {
 fn a_killed_receiver_that_comes_back_gets_the_rest() {
     let (from, to) = (folder(), tempfile::tempdir().unwrap());
     let directory = to.path().to_str().unwrap();
-    // One that nobody takes before the receiver is back.
+    // An attempt that finds no receiver before it is back.
     let (killed, address) = receiver(&[directory, &format!("udt://127.0.0.1:{}", support::ports::free())]);
     let mut sender = sender(&from.path().join("shot"), &address, &["--rate", SLOW]);
     part_arrived(to.path());
@@ -229,7 +230,7 @@ fn a_full_disk_refuses_what_does_not_fit_and_keeps_what_is_whole() {
     let (account_of_it, _) = account(&mut full);
     assert_eq!((&account_of_it["offered"], &account_of_it["missing"]), (&2.into(), &2.into()));
     assert_eq!(full.wait().0.code(), Some(2));
-    // … and where somebody else takes the room meanwhile.
+    // … and where another process takes the room meanwhile.
     disk.grow();
     let (mut filled, address) = receiver(&[disk.path.to_str().unwrap(), "udt://127.0.0.1:0", "--once"]);
     let words = ["send", paths[0], paths[1], &address, "--json", "--rate", SLOW];
@@ -256,7 +257,7 @@ fn a_receiver_that_may_open_no_more_files_says_so_and_keeps_what_is_whole() {
     let pid = Pid::from_raw(receiver.id().try_into().unwrap());
     let before = getrlimit(Resource::Nofile);
     prlimit(pid, Resource::Nofile, Rlimit { current: Some(4), ..before }).unwrap();
-    // The connection itself takes none: it stands, and tells the sender why its file is not taken.
+    // The connection itself needs none: it is open, and tells the sender why its file is not accepted.
     let output = send(&whole);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
@@ -282,7 +283,7 @@ fn memory_goes_nowhere_and_is_verified() {
     assert_eq!(receiver.wait().0.code(), Some(0));
 }
 
-/// Runs both ends with standard input and output; returns what the sender said and what came out.
+/// Runs both ends with standard input and output; returns the sender's messages and the received data.
 fn raw(of_receiver: &[&str], of_sender: &[&str], input: Vec<u8>) -> (Output, Output) {
     let mut receiver = command(&[&["recv", "--raw", "--json", "udt://127.0.0.1:0"], of_receiver].concat());
     let mut receiver = receiver.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -347,7 +348,7 @@ fn what_cannot_be_sent_or_received_is_told_with_a_way_out() {
     refused(&["recv", "/dev/null/in"], "cannot receive into /dev/null/in");
 }
 
-/// A disk of its own, small enough to be filled.
+/// A separate disk, small enough to be filled.
 struct Disk {
     path: PathBuf,
     _folder: tempfile::TempDir,
@@ -387,7 +388,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Processes that still end may hold it for a moment: it goes when they have.
+        // Ending processes may hold it briefly: it is removed after them.
         let _ = Command::new("umount").arg("--lazy").arg(&self.path).status();
     }
 }

@@ -1,5 +1,5 @@
-//! `send` and `recv` beside neighbours that shake hands and say nothing, begin anew, or never stop: others are served,
-//! patience runs out when it was said to, and Ctrl-C ends everything.
+//! `send` and `recv` among clients that shake hands and stay silent, restart, or never stop: others are served,
+//! patience ends on time, and Ctrl-C ends everything.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
@@ -11,13 +11,13 @@ use tallycast::udt::{Address, Connection, Listener};
 
 use crate::program::{Running, command, run, wait_for};
 
-/// A peer of which only the handshake is UDT's.
+/// A peer that implements only the handshake of UDT.
 struct Stranger(UdpSocket);
 
 impl Stranger {
-    /// How often a handshake is said at most: as long as any watchdog waits.
+    /// Maximum number of handshakes sent: the length of any watchdog.
     const ATTEMPTS: u32 = 120;
-    /// The requests of answers that refuse begin here.
+    /// First request number of refusing answers.
     const REFUSED: i32 = 1_000;
 
     /// Comes from another address than honest senders do.
@@ -28,7 +28,7 @@ impl Stranger {
         Self(socket)
     }
 
-    /// Says a handshake, again where no answer comes, and returns request, socket and cookie of the answer.
+    /// Sends a handshake, again if there is no answer, and returns request, socket and cookie of the answer.
     fn say(&self, request: i32, cookie: u32, first: u32) -> (i32, u32, u32) {
         let head = [0x8000_0000, 0, 0, 0, 4, 1, first, 1_500, 8_192, request.cast_unsigned(), 77, cookie];
         let mut bytes: Vec<u8> = head.iter().flat_map(|word| word.to_be_bytes()).collect();
@@ -40,7 +40,7 @@ impl Stranger {
             while let Ok(size_bytes) = self.0.recv(&mut answer) {
                 let word = |index: usize| u32::from_be_bytes(*answer[index * 4..].first_chunk().unwrap());
                 let answered = word(9).cast_signed();
-                // What else it says is for a connection that stands, or answers what was said before, once more.
+                // Other messages belong to an open connection, or answer an earlier handshake again.
                 let is_answer = answered == request || answered >= Self::REFUSED;
                 if size_bytes == 64 && word(0) == 0x8000_0000 && is_answer {
                     return (answered, word(10), word(11));
@@ -57,7 +57,7 @@ impl Stranger {
         (request == -1).then_some(socket)
     }
 
-    /// Says that it is there.
+    /// Sends a sign of life.
     fn speak(&self, to: u32) {
         let keep_alive: Vec<u8> =
             [0x8001_0000, 0, 0, to, 0].iter().flat_map(|word: &u32| word.to_be_bytes()).collect();
@@ -91,14 +91,14 @@ fn strangers_that_fall_silent_keep_no_sender_and_no_end_waiting() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let account = running.lines_until(|line| line["event"] == "account").pop().unwrap();
     assert_eq!((&account["offered"], &account["delivered"]), (&1.into(), &1.into()), "{account}");
-    // Silent ones are no reason to go on when the end is wished for.
+    // Silent clients do not delay a requested end.
     assert!(Stranger::new(at).shake(9).is_some());
     running.signal(Signal::INT);
     let (status, lines) = running.wait();
     assert_eq!(status.code(), Some(0));
     let sum = lines.iter().find(|line| line["event"] == "strangers").expect("they are counted");
     let of = |name: &str| sum[name].as_u64().unwrap();
-    // On a slow machine the first have been given up before the last came.
+    // On a slow machine the first were dropped before the last arrived.
     assert!(of("refused") + of("half_open") >= 36 && of("replaced") == 0, "{sum}");
 }
 
@@ -127,7 +127,7 @@ fn a_stranger_that_begins_anew_ends_its_own_connection_and_holds_nothing() {
 fn patience_runs_out_before_anything_was_answered_and_lasts_until_somebody_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let file = file(&folder);
-    // A peer that takes connections and never looks at them.
+    // A peer that accepts connections and never reads.
     let address: Address = "udt://127.0.0.1:0".parse().unwrap();
     let listener = Listener::bind(&address).unwrap();
     let at = format!("udt://{}", listener.local_address());
@@ -194,7 +194,7 @@ fn a_raw_sender_ends_although_its_peer_takes_nothing() {
         .spawn()
         .unwrap();
     let connection = listener.accept(None).unwrap();
-    // What fits into the buffers of both ends is all that goes.
+    // Only as much is sent as fits into the buffers of both ends.
     wait_for("a full buffer", || (connection.stats()?.receive_room_packets == 0).then_some(()));
     interrupt(&sender);
     let status = wait_for("its end", || sender.try_wait().unwrap());

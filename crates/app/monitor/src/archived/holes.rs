@@ -1,7 +1,7 @@
-//! What is missing in the recordings of a stream: losses, and times in which nobody recorded.
+//! Holes in the recordings of a stream: losses, and times without a recorder.
 //!
-//! The same that `tallycast query --gaps` tells. A time in which one recorder was absent is missing only as far as no other
-//! recording has it.
+//! Gives the result of `tallycast query --gaps`. The absence of one recorder counts as missing only where no other
+//! recording covers it.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use units::{Epoch, WallTime};
 
 use crate::gap_map::KnownGap;
 
-/// What is missing in a span of time.
+/// Holes within a span of time.
 pub(super) struct Holes<'a> {
     range: Range<WallTime>,
     recordings: Vec<&'a Recording>,
@@ -24,7 +24,7 @@ impl<'a> Holes<'a> {
         Self { range, recordings: recordings.collect(), gaps: Vec::new() }
     }
 
-    /// Takes a hole of a recording, as it was found by reading.
+    /// Adds a hole of a recording, as found by reading.
     pub(super) fn hole(&mut self, recording: &Recording, hole: &Hole) {
         let first = hole.gaps.first();
         let kind = first.map_or(GapKind::Missing, |gap| gap.kind);
@@ -53,14 +53,14 @@ impl<'a> Holes<'a> {
         );
     }
 
-    /// Takes what the gap map of a recording says, where that is not read sample by sample.
+    /// Adds the gap map of a recording that is not read sample by sample.
     pub(super) fn records(&mut self, recording: &Recording) {
         for gap in recording.gaps.iter().filter(|gap| !gap.positions.is_empty()) {
             self.take(recording, known(recording, gap, gap.t1.unwrap_or(self.range.end)));
         }
     }
 
-    /// Takes the absences of a recording whose extent nobody knows: nothing came behind them.
+    /// Adds the absences of a recording with unknown extent: nothing was recorded behind them.
     pub(super) fn untold(&mut self, recording: &Recording) {
         for gap in recording.absences().filter(|gap| gap.positions.is_empty()) {
             let to = gap.t1.unwrap_or(self.range.end);
@@ -68,8 +68,8 @@ impl<'a> Holes<'a> {
         }
     }
 
-    /// Takes an epoch that cannot be read: nobody knows how much is missing, only since when, and that it may last until the
-    /// next one.
+    /// Adds an epoch that cannot be read: the number of missing elements is unknown, and it may last until the next
+    /// epoch.
     pub(super) fn unreadable(&mut self, unread: &Unreadable) {
         let epoch = unread.epoch();
         let start = |start_ns| WallTime::from_nanos(i64::try_from(start_ns).unwrap_or(i64::MAX));
@@ -99,7 +99,7 @@ impl<'a> Holes<'a> {
         }
     }
 
-    /// Returns all of them in the order of time.
+    /// Returns all of them in time order.
     pub(super) fn finish(mut self) -> Vec<KnownGap> {
         self.gaps.sort_by_key(|gap| gap.from);
         self.gaps
@@ -123,7 +123,7 @@ impl<'a> Holes<'a> {
     }
 }
 
-/// Tells whether two recordings are the same one: of one epoch, in one run.
+/// Returns whether two recordings are the same one: of one epoch, in one run.
 fn is_same(one: &Recording, other: &Recording) -> bool {
     std::sync::Arc::ptr_eq(&one.gaps, &other.gaps) && one.description.epoch == other.description.epoch
 }

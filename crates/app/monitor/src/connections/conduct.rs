@@ -1,25 +1,26 @@
-//! What one connection does, and by when it must do something else: values in, values out.
+//! State of one connection, and its deadlines: values in, values out.
 //!
 //! ```text
 //! Waiting --a request was read--> Serving --it was answered--> Waiting
 //!                                 Serving --it became a page--> Live, to the end
 //! ```
 //!
-//! While it waits a whole request must come within the patience; what was written of an answer meanwhile begins the time anew, so
-//! that a slow reader of a long answer is not taken for an idle one. What is written must be taken within the patience, and an
-//! answer as a whole within ten times that. Pages have [`Liveness`](super::Liveness) instead.
+//! While it waits, a whole request must arrive within the patience; every part of an answer written meanwhile restarts
+//! the time, so that a slow reader of a long answer does not count as idle. Written data must be accepted within the
+//! patience, and an answer as a whole within ten times that. Pages have [`Liveness`](super::Liveness) instead.
 
 use std::time::{Duration, Instant};
 
 use super::tally::Closed;
 
-/// A whole answer may take so many times the patience: the longest are a few megabytes, which then need 10 kB/s.
+/// Maximum time for a whole answer, in multiples of the patience: the longest have a few megabytes and then need 10
+/// kB/s.
 const PATIENCE_WITH_AN_ANSWER: u32 = 10;
 
-/// What a connection does.
+/// Activity of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Doing {
-    /// Waits for a request; of an earlier one the answer may still be written.
+    /// Waits for a request; the answer to an earlier one may still be in progress.
     Waiting { since: Instant, begun: bool },
     /// A request is being served.
     Serving,
@@ -42,20 +43,20 @@ impl Conduct {
         Self { patience, doing: Doing::Waiting { since: now, begun: false }, wrote: now, stuck_since: None }
     }
 
-    /// Notes that something of a request came.
+    /// Records that a part of a request arrived.
     pub(super) const fn read(&mut self) {
         if let Doing::Waiting { begun, .. } = &mut self.doing {
             *begun = true;
         }
     }
 
-    /// Notes that the other end takes what it is sent.
+    /// Records that the other end accepts data.
     pub(super) const fn wrote(&mut self, now: Instant) {
         self.wrote = now;
         self.stuck_since = None;
     }
 
-    /// Notes that the other end takes nothing at present.
+    /// Records that the other end currently accepts no data.
     pub(super) fn is_stuck(&mut self, now: Instant) {
         self.stuck_since.get_or_insert(now);
     }
@@ -65,19 +66,19 @@ impl Conduct {
         self.doing = Doing::Serving;
     }
 
-    /// Notes that the answer is there and is being written, unless it made a page of the connection.
+    /// Records that the answer is being written, unless the connection has become a page.
     pub(super) fn answered(&mut self, now: Instant) {
         if self.doing == Doing::Serving {
             self.doing = Doing::Waiting { since: now, begun: false };
         }
     }
 
-    /// Notes that it is a page from now on.
+    /// Records that it is a page from now on.
     pub(super) const fn live(&mut self) {
         self.doing = Doing::Live;
     }
 
-    /// Returns since when it waits, if nothing else is under way: then it may be closed without harm.
+    /// Returns since when it waits, if nothing else is in progress: then it may be closed without harm.
     pub(super) fn waits_since(&self) -> Option<Instant> {
         match self.doing {
             Doing::Waiting { since, .. } if self.stuck_since.is_none() => Some(since.max(self.wrote)),
@@ -85,7 +86,7 @@ impl Conduct {
         }
     }
 
-    /// Returns by when a request must have come, and what it is called if none has.
+    /// Returns the deadline of a request, and the reason for closing if none has arrived by then.
     pub(super) fn request_due(&self) -> Option<(Instant, Closed)> {
         let Doing::Waiting { since, begun } = self.doing else { return None };
         let waits_since = self.waits_since()?;
@@ -98,11 +99,11 @@ impl Conduct {
         self.patience
     }
 
-    /// Returns by when something must have been taken, and what it is called if nothing was.
+    /// Returns the deadline for accepting data, and the reason for closing if none were accepted by then.
     pub(super) fn taking_due(&self) -> Option<(Instant, Closed)> {
         let due = self.stuck_since? + self.patience;
         match self.doing {
-            // A message must be taken as a whole: see `live`.
+            // A message must be accepted as a whole: see `live`.
             Doing::Live => None,
             Doing::Serving => Some((due, Closed::Stalled)),
             Doing::Waiting { since, .. } => Some((due.min(self.answer_due(since)), Closed::Stalled)),

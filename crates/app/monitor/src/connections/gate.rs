@@ -1,4 +1,4 @@
-//! The listener: takes connections as far as there are slots, and says no to the others.
+//! The listener: accepts connections while there are slots, and refuses the others.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -15,10 +15,10 @@ use super::guarded::Guarded;
 use super::slots::{Occupant, Slots};
 use super::tally::TurnedAway;
 
-/// How long nobody is accepted after the system could not give a connection: it would fail again at once.
+/// Pause in accepting after the system failed to provide a connection: another attempt would fail at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a connection is told that is turned away. Whether it hears it is up to its own timing: nobody waits for it.
+/// Answer to a refused connection. It is sent without waiting, so delivery depends on the client's timing.
 const NO_SLOT: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n\
     Retry-After: 30\r\nContent-Length: 111\r\n\r\n\
     {\"error\":\"too many connections are open\",\"help\":\"close some, or see --pages-per-address of tallycast monitor\"}\n";
@@ -30,7 +30,7 @@ pub(crate) struct Gate {
     slots: Arc<Slots>,
 }
 
-/// Who asks: a connection as the requests on it see it.
+/// Origin of a request: its connection as seen by the requests on it.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller(Arc<Occupant>);
 
@@ -43,7 +43,7 @@ impl Gate {
         let source = Source::of(peer.ip());
         match self.slots.take(source, Instant::now()) {
             Ok(slot) => {
-                // Frames are whole messages: nothing is gained by waiting for more.
+                // Frames are complete messages: waiting for more data gains nothing.
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!("a connection stays with Nagle's algorithm: {error}");
                 }
@@ -51,7 +51,7 @@ impl Gate {
             }
             Err(why) => {
                 self.slots.tally.turned_away(why, &source);
-                // An empty buffer takes it; a connection that is gone does not need it.
+                // It fits in an empty buffer; a connection that is gone does not need it.
                 let _ = stream.into_std().and_then(|mut stream| stream.write_all(NO_SLOT));
                 None
             }
@@ -88,7 +88,7 @@ impl Listener for Gate {
     }
 }
 
-/// Tells whether only this one connection failed.
+/// Returns whether only this connection failed.
 fn is_the_peers(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
@@ -99,7 +99,7 @@ impl Caller {
         self.0.source
     }
 
-    /// Notes that a request of it was read.
+    /// Records that a request on it was read.
     pub(crate) fn serving(&self) {
         self.0.conduct(Conduct::serving);
     }
@@ -109,7 +109,7 @@ impl Caller {
         self.0.conduct(|conduct| conduct.answered(Instant::now()));
     }
 
-    /// Notes that it is a page from now on.
+    /// Records that it is a page from now on.
     pub(crate) fn live(&self) {
         self.0.conduct(Conduct::live);
     }

@@ -1,4 +1,4 @@
-//! A connection that is closed when it breaks its bounds: the stream between the server and the kernel.
+//! A connection that is closed when it exceeds its limits: the stream between the server and the kernel.
 
 use std::io;
 use std::pin::Pin;
@@ -30,19 +30,19 @@ impl Guarded {
         Self { stream, slot, request: Alarm::default(), taking: Alarm::default() }
     }
 
-    /// Has it called when it is to be closed while it waits for a request.
+    /// Registers a wake-up for the time at which it is closed while it waits for a request.
     fn wait_for_request(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         if self.slot.occupant.call_when_displaced(context.waker()) {
             return Poll::Ready(displaced());
         }
         let (due, patience) =
             self.slot.occupant.conduct(|conduct| (conduct.request_due(), conduct.patience()));
-        // Where nothing is due now it is looked at again later: once an answer is written, nobody reads, or calls.
+        // Without a deadline, check again later: once an answer is written, nothing else polls this connection.
         let due = due.or_else(|| Some((Instant::now() + patience, Closed::Idle)));
         self.request.poll(due, context).map(|why| self.given_up(why))
     }
 
-    /// Has it called when it is to be closed because nothing is taken of what is written.
+    /// Registers a wake-up for the time at which it is closed because the written data are not accepted.
     fn wait_for_taking(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         let due = self.slot.occupant.conduct(|conduct| {
             conduct.is_stuck(Instant::now());
@@ -77,7 +77,7 @@ fn displaced() -> io::Error {
 }
 
 impl Alarm {
-    /// Rings once it is due; nothing is due without a moment.
+    /// Wakes at the deadline; without one it never does.
     fn poll(&mut self, due: Option<(Instant, Closed)>, context: &mut Context<'_>) -> Poll<Closed> {
         let Some((due, why)) = due else { return Poll::Pending };
         let due = tokio::time::Instant::from_std(due);

@@ -1,16 +1,16 @@
-//! Liveness of a page: it is pinged, and its browser answers by itself, also while it is hidden.
+//! Liveness of a page: it is pinged, and its browser answers automatically, also while it is hidden.
 //!
-//! Counted in pings that were sent, not in time: after a stop of this process, however long, what a page said meanwhile is heard
-//! before another ping is due.
+//! Counted in sent pings, not in time: after a pause of this process of any length, messages that arrived meanwhile
+//! are read before another ping is due.
 
 use std::time::{Duration, Instant};
 
 /// One part of the patience passes between two pings, and the last one has as long.
 const PINGS_IN_PATIENCE: u32 = 3;
-/// So many pings may stay unanswered: the next would be due after the patience.
+/// Maximum number of unanswered pings: the next would be due after the patience.
 const MOST_UNANSWERED: u32 = PINGS_IN_PATIENCE - 1;
 
-/// What is due on a connection.
+/// Action that is due on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Due {
     /// Nothing.
@@ -30,23 +30,23 @@ pub(crate) struct Liveness {
 }
 
 impl Liveness {
-    /// Begins with a page that was heard now and may be silent as long as `patience`.
+    /// Makes the liveness of a page that was heard now and may be silent for `patience`.
     pub(crate) fn new(patience: Duration, now: Instant) -> Self {
         let period = patience / PINGS_IN_PATIENCE;
         Self { period, next: now + period, unanswered: 0 }
     }
 
-    /// Notes that something was heard of the page.
+    /// Records that the page sent something.
     pub(crate) const fn heard(&mut self) {
         self.unanswered = 0;
     }
 
-    /// Returns when something is due.
+    /// Returns the time of the next action.
     pub(crate) const fn next(&self) -> Instant {
         self.next
     }
 
-    /// Returns what is due, and takes it for done. Ask only when everything that came was heard.
+    /// Returns the action that is due, and counts it as done. Call only after all received messages were read.
     pub(crate) fn due(&mut self, now: Instant) -> Due {
         if now < self.next {
             return Due::Nothing;

@@ -1,8 +1,8 @@
-//! The slots of connections: how many there are, how many one source has of them, and which one is freed.
+//! Slots of connections: their number, the share of each source, and the choice of the one to free.
 //!
-//! A newcomer whose source has its share takes the slot of that source's connection that has waited longest for a request. Where
-//! all slots are taken, the source that has the most gives one up in the same way, if it has more than the newcomer's. So a source
-//! that holds connections open and asks for nothing takes no slot from those that ask.
+//! If a source has its share of slots, its new connection takes the slot of that of its connections that has waited
+//! longest for a request. If all slots are taken, the source with the most loses one in the same way, if it has more
+//! than the new connection's source. So a source that keeps idle connections open takes no slot from active ones.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,11 +14,11 @@ use super::Source;
 use super::conduct::Conduct;
 use super::tally::{Closed, Tally, TurnedAway};
 
-/// The most connections: those of all pages, and as many requests of other programs as two threads can answer.
+/// Maximum number of connections: those of all pages, and as many requests of other programs as two threads can answer.
 const MOST_CONNECTIONS: usize = 1_024;
-/// Connections take at most one in so many descriptors. The rest is for sockets of streams, memory, files of the archive.
+/// Connections use at most this fraction of the descriptors. The rest is for stream sockets, memory and archive files.
 const SHARE_OF_DESCRIPTORS: u64 = 2;
-/// Connections that were told to give up their slot leave within moments; with more of them than this, none is taken.
+/// Maximum number of displaced connections that have not yet closed; beyond it no connection is accepted.
 const MOST_LEAVING: usize = 32;
 
 /// The bounds of connections.
@@ -30,12 +30,13 @@ pub(crate) struct Bounds {
     pub(crate) of_one_source: usize,
     /// The most pages of one source.
     pub(crate) pages_of_one_source: usize,
-    /// How long a connection may ask for nothing, and take nothing.
+    /// Maximum time a connection may be idle, or accept no data.
     pub(crate) patience: Duration,
 }
 
 impl Bounds {
-    /// Computes the bounds of a process that may have so many files open, where one source may have `share` of `pages`.
+    /// Computes the bounds for a process that may open `descriptors` files, where one source may have `share` of
+    /// `pages`.
     pub(crate) fn new(descriptors: u64, share: usize, pages: usize, patience: Duration) -> Self {
         let descriptors = usize::try_from(descriptors / SHARE_OF_DESCRIPTORS).unwrap_or(usize::MAX);
         let connections = descriptors.clamp(1, MOST_CONNECTIONS);
@@ -58,11 +59,11 @@ struct Table {
     occupants: BTreeMap<u64, Arc<Occupant>>,
 }
 
-/// The connection that holds a slot.
+/// A connection that holds a slot.
 #[derive(Debug)]
 pub(super) struct Occupant {
     pub(super) source: Source,
-    /// Set once: it is to leave. Written under the lock of the state, which orders it before the reader's call.
+    /// True once it must leave. Written under the lock of the state, which orders it before the call of the waker.
     displaced: AtomicBool,
     state: Mutex<State>,
 }
@@ -73,7 +74,7 @@ struct State {
     reader: Option<Waker>,
 }
 
-/// A connection's slot; given back when dropped.
+/// A connection's slot; released on drop.
 #[derive(Debug)]
 pub(super) struct Slot {
     number: u64,
@@ -91,7 +92,7 @@ impl Slots {
         self.lock().occupants.len()
     }
 
-    /// Takes a slot for a new connection; that of another one, where none is free.
+    /// Takes a slot for a new connection; if none is free, that of another one.
     pub(super) fn take(self: &Arc<Self>, source: Source, now: Instant) -> Result<Slot, TurnedAway> {
         let mut table = self.lock();
         if table.occupants.len() >= self.bounds.connections + MOST_LEAVING {
@@ -169,12 +170,12 @@ impl Occupant {
         Self { source, displaced: AtomicBool::new(false), state: Mutex::new(State { conduct, reader: None }) }
     }
 
-    /// Tells whether it is to leave.
+    /// Returns whether it must leave.
     pub(super) fn is_displaced(&self) -> bool {
         self.displaced.load(Ordering::Relaxed)
     }
 
-    /// Has the reader called when it is to leave; returns whether it is already.
+    /// Registers a waker for the moment it must leave; returns whether it must already.
     pub(super) fn call_when_displaced(&self, reader: &Waker) -> bool {
         let mut state = self.lock();
         match &mut state.reader {

@@ -1,11 +1,11 @@
-//! What became of connections that were turned away or given up: counted, and said once of each kind.
+//! Counts of refused and dropped connections, with one log line per kind.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Why a connection was closed before its other end wanted that.
+/// Reason why a connection was closed by this end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Closed {
-    /// It asked for nothing.
+    /// It sent no request.
     Idle,
     /// It began a request and did not end it.
     Slow,
@@ -17,16 +17,16 @@ pub(crate) enum Closed {
     Displaced,
 }
 
-/// Why a connection, or a page, was not taken.
+/// Reason why a connection, or a page, was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TurnedAway {
     /// Its source has its share of connections.
     SourceConnections,
-    /// All slots of connections are taken.
+    /// All slots for connections are taken.
     Connections,
     /// Its source has its share of pages.
     SourcePages,
-    /// All slots of pages are taken.
+    /// All slots for pages are taken.
     Pages,
     /// The process, or the system, has no descriptor for it.
     Descriptors,
@@ -111,7 +111,7 @@ impl TurnedAway {
 }
 
 impl Tally {
-    /// Counts a connection that was closed, and says it if it is the first of its kind.
+    /// Counts a closed connection, and logs the first of its kind.
     pub(crate) fn closed(&self, why: Closed, source: &dyn std::fmt::Display) {
         if self.closed[why as usize].add() {
             tracing::warn!(
@@ -123,7 +123,7 @@ impl Tally {
         }
     }
 
-    /// Counts what was turned away, and says it if it is the first of its kind.
+    /// Counts a refused connection or page, and logs the first of its kind.
     pub(crate) fn turned_away(&self, why: TurnedAway, source: &dyn std::fmt::Display) {
         if self.turned_away[why as usize].add() {
             tracing::warn!(

@@ -1,4 +1,4 @@
-//! How a request is refused: what is wrong, and the way out, in JSON.
+//! Refusals of requests: the error and its remedy, in JSON.
 
 use axum::Json;
 use axum::http::{Method, StatusCode};
@@ -23,12 +23,12 @@ impl Refused {
         Self { status, error: error.into(), help: help.into() }
     }
 
-    /// Refuses what makes no sense.
+    /// Refuses an invalid request.
     pub(crate) fn bad(error: impl Into<String>, help: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error, help)
     }
 
-    /// Refuses because of an error whose second line says the way out.
+    /// Refuses because of an error whose second line is the remedy.
     pub(crate) fn because(error: &dyn std::error::Error) -> Self {
         let text = error.to_string();
         let (error, help) = text.split_once('\n').unwrap_or((&text, "see docs/protocol/page.md"));
@@ -77,13 +77,13 @@ impl Refused {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, error, help)
     }
 
-    /// Refuses because the body of a request does not come.
+    /// Refuses because the body of a request does not arrive.
     pub(crate) fn slow(patience: Duration) -> Self {
         let error = format!("the body of the request did not arrive within {patience:?}");
         Self::new(StatusCode::REQUEST_TIMEOUT, error, "send the complete body at once")
     }
 
-    /// Refuses because the monitor is ending, or a part of it has died.
+    /// Refuses because the monitor is ending, or a part of it has failed.
     pub(crate) fn ending() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -1,4 +1,4 @@
-//! The body of a request: JSON within bounds, refused in words.
+//! The body of a request: JSON within bounds, with errors as text.
 
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, FromRequest, Request};

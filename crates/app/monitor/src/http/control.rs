@@ -32,7 +32,7 @@ struct InjectBody {
     probability: f64,
 }
 
-/// A stream that this monitor lets be made, and how that fares.
+/// A stream made by this monitor, with its state.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum Made {

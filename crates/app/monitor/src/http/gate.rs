@@ -1,18 +1,18 @@
-//! Who may ask: pages and programs that know the server by its own name.
+//! Access check: pages and programs must address the server by its own name.
 //!
 //! A browser lets any page send requests to any address, and a name can be made to resolve to this host
-//! (DNS rebinding). The `Host` header tells by which name the asker came, `Origin` which page it is.
+//! (DNS rebinding). The `Host` header has the name used by the client, `Origin` the page.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// The names under which a server may be asked.
+/// Names by which a server may be addressed.
 #[derive(Clone, Debug)]
 pub(crate) struct HostGate {
     bound: IpAddr,
     names: Vec<String>,
 }
 
-/// Says why somebody is not let in.
+/// Reason why a request is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Stranger {
     #[error("the request has no Host header")]
@@ -24,13 +24,13 @@ pub(crate) enum Stranger {
 }
 
 impl HostGate {
-    /// Makes the gate of a server bound to `bound` that also goes by `names`.
+    /// Makes the gate of a server bound to `bound` with the additional `names`.
     pub(crate) fn new(bound: SocketAddr, names: impl IntoIterator<Item = String>) -> Self {
         let names = names.into_iter().map(|name| name.to_ascii_lowercase());
         Self { bound: bound.ip(), names: names.chain(["localhost".to_owned()]).collect() }
     }
 
-    /// Lets a request with these headers in, or says why not.
+    /// Accepts a request with these headers, or returns why not.
     pub(crate) fn check(&self, host: Option<&str>, origin: Option<&str>) -> Result<(), Stranger> {
         let host = host.ok_or(Stranger::NoHost)?;
         if !self.is_own(host) {
@@ -49,7 +49,7 @@ impl HostGate {
     fn is_own(&self, host: &str) -> bool {
         let name = without_port(host);
         match name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
-            // An address cannot be made to mean another host, so any will do where all are listened at.
+            // An IP address cannot be redirected to another host, so any is accepted if the server listens on all.
             Ok(ip) => {
                 ip == self.bound
                     || self.bound.is_unspecified()

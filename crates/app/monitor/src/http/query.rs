@@ -1,4 +1,4 @@
-//! The query of a request: read with bounds, refused in words.
+//! The query of a request: read within bounds, with errors as text.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

@@ -23,13 +23,13 @@ use crate::shared::{Shared, ViewerSlot};
 
 const JSON: &str = "application/json";
 const SECOND_NS: i64 = 1_000_000_000;
-/// Columns of a range that does not say how many.
+/// Default number of columns of a range.
 const DEFAULT_POINTS: u32 = 1_000;
-/// The span of a range or picture that does not say how long.
+/// Default span of a range or picture.
 const DEFAULT_SPAN_NS: i64 = 60 * SECOND_NS;
 const DEFAULT_GAPS: usize = 100;
 const DEFAULT_PREVIEW: [u32; 2] = [480, 120];
-/// What is read of a message before the connection is given up: one that is too long is refused in words first.
+/// Limit of received bytes per message before the connection is closed: shorter ones that are too long get an error.
 const MAX_READ_BYTES: usize = 16 * MAX_MESSAGE_BYTES;
 /// Frames go out as soon as they are made; more than this waits for the socket.
 const WRITE_BUFFER_BYTES: usize = 0;
@@ -58,7 +58,7 @@ pub(super) async fn gaps(State(shared): App, query: Query) -> Result<Response, R
         return Err(Refused::range_ends_first());
     }
     let name = name.to_owned();
-    // The same turns as for spans: reads of the store wait for each other.
+    // Shares the queue of span requests: reads of the store wait for each other.
     let turn = Arc::clone(&shared.store_reads).acquire_owned().await;
     let reading = tokio::task::spawn_blocking(move || {
         let _turn = turn;
@@ -116,13 +116,13 @@ pub(super) async fn preview(State(shared): App, query: Query) -> Result<Response
     .await
 }
 
-/// Reads a span and makes the answer of it where waiting is allowed.
+/// Reads a span and makes its answer on a thread where blocking is allowed.
 async fn read(
     shared: Arc<Shared>,
     request: RangeRequest,
     answer: impl FnOnce(&Span, &RangeRequest) -> Result<Response, Refused> + Send + 'static,
 ) -> Result<Response, Refused> {
-    // The same turns as for the viewers: reads of the store wait for each other.
+    // Shares the queue of the viewers: reads of the store wait for each other.
     let turn = Arc::clone(&shared.store_reads).acquire_owned().await;
     let reading = tokio::task::spawn_blocking(move || {
         let _turn = turn;
@@ -143,7 +143,7 @@ pub(super) async fn health(State(shared): App) -> Result<&'static str, Refused> 
     if shared.is_listening() { Ok("ok\n") } else { Err(Refused::ending()) }
 }
 
-/// Says that requests can be answered with data.
+/// Reports that requests can be answered with data.
 pub(super) async fn ready(State(shared): App) -> Response {
     let streams = shared.history.streams().len();
     if shared.is_listening() {
@@ -158,7 +158,7 @@ pub(super) async fn live(
     ConnectInfo(caller): ConnectInfo<Caller>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Refused> {
-    let help = "open it as a WebSocket; docs/protocol/page.md says what it speaks";
+    let help = "open it as a WebSocket; its protocol is in docs/protocol/page.md";
     let upgrade = upgrade.map_err(|error| Refused::bad(error.to_string(), help))?;
     let slot = ViewerSlot::take(&shared, caller.source()).map_err(Refused::crowded)?;
     caller.live();

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The rate is that of the last so much time: long enough for one sample a second to look steady.
+/// Span over which the rate is measured: long enough for one sample per second to look steady.
 const RATE_SPAN: Duration = Duration::from_secs(5);
-/// A stream that has only begun is not taken for faster than its first half second.
+/// Minimum span, so that a new stream does not seem faster than in its first half second.
 const LEAST_SPAN: Duration = Duration::from_millis(500);
 /// Arrivals closer together than this are counted as one.
 const RATE_STEP: Duration = Duration::from_millis(250);
@@ -15,7 +15,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// Measures samples per second.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RateMeter {
-    /// When counting began, and samples since then up to the next entry.
+    /// Start of counting, and samples from then to the next entry.
     arrivals: VecDeque<(Instant, u64)>,
 }
 
@@ -45,7 +45,7 @@ impl RateMeter {
 /// Counts losses by the minute.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LossHours {
-    /// When a minute with losses began, and what was lost in it.
+    /// Start of a minute with losses, and the elements lost in it.
     minutes: VecDeque<(Instant, u64)>,
     newest: Option<Instant>,
 }

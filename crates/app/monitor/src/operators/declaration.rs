@@ -1,6 +1,6 @@
 //! An operator as the file of settings describes it, and what can be wrong with that before anything is started.
 //!
-//! What the function itself declares (`@tc.operator(...)`) is in its Python file; what stands here goes over it.
+//! The function's own declaration (`@tc.operator(...)`) is in its Python file; settings here take precedence.
 
 use std::path::Path;
 
@@ -12,22 +12,22 @@ use units::SampleRate;
 
 /// The most streams that one operator reads.
 const MAX_INPUTS: usize = 16;
-/// The most samples of the input that one of the output may stand for: a day at a million a second.
+/// Maximum number of input samples per output sample: a day at a million per second.
 const MAX_EVERY: u64 = 1 << 37;
 
-/// An operator in Python: a function of streams, in a process of its own, whose results are a stream.
+/// An operator in Python: a function of streams, in its own process, whose results are a stream.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperatorConfig {
-    /// What it is called.
+    /// Name of the operator.
     pub name: String,
-    /// Which function or class it is: `module:function`, or `path.py:function`.
+    /// Function or class: `module:function`, or `path.py:function`.
     pub python: String,
     /// The streams it reads; the samples of the first give the grid of the output.
     pub inputs: Vec<String>,
-    /// The stream it makes.
+    /// Stream that it publishes.
     pub output: String,
-    /// How many samples of the first input one of the output stands for.
+    /// Number of samples of the first input per output sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<u64>,
     /// The type of the output's elements.
@@ -36,7 +36,7 @@ pub struct OperatorConfig {
     /// The channels of the output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<OperatorChannel>,
-    /// What becomes of samples of the input of which elements are missing, and of `every` samples that are not all there.
+    /// Treatment of input samples with missing elements, and of incomplete windows of `every` samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<Incomplete>,
     /// Arguments for the function or class, by name.
@@ -53,12 +53,12 @@ pub struct OperatorChannel {
     /// Its unit.
     #[serde(default)]
     pub unit: String,
-    /// The shape of one sample; none for a single value.
+    /// Shape of one sample; empty for a single value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<u32>,
 }
 
-/// What becomes of input that is not whole.
+/// Treatment of incomplete input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Incomplete {
@@ -68,17 +68,17 @@ pub enum Incomplete {
     Give,
 }
 
-/// Says why an operator cannot be.
+/// Reason why an operator is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
-    /// A name that is no word.
+    /// A name that is not one word.
     #[error("invalid operator name `{0}`; write one word of letters, digits, `_`, `-` and `.`")]
     Name(String),
     /// Something that names no function.
     #[error("`{0}` does not name a function; write python = \"module:function\" or \"path.py:function\"")]
     Function(String),
-    /// A stream's name that is none, or channels that cannot be.
+    /// An invalid stream name or channel list.
     #[error(transparent)]
     Stream(#[from] SchemaError),
     /// Too few or too many inputs.
@@ -87,7 +87,7 @@ pub enum OperatorError {
     /// A stream that is named twice.
     #[error("input `{0}` is given twice; name each stream once")]
     InputTwice(String),
-    /// A function of its own result.
+    /// An operator that reads its own result.
     #[error("`{0}` is both input and output; give the output another name")]
     Itself(String),
     /// A type that there is not.
@@ -102,7 +102,7 @@ pub enum OperatorError {
 }
 
 impl OperatorConfig {
-    /// Checks what can be said without starting it: names, streams, types.
+    /// Checks everything that is known without starting it: names, streams, types.
     ///
     /// # Errors
     /// [`OperatorError`], all but `Twice`.
@@ -135,21 +135,22 @@ impl OperatorConfig {
             let channels = self.channels.iter();
             let channels =
                 channels.map(|it| Channel::new(&*it.name, &*it.unit).with_shape(it.shape.clone())).collect();
-            // The rate is the input's, which is not known yet.
+            // The rate is the input's, which is not yet known.
             let rate = SampleRate::hz(1).expect("one a second is a rate");
             Schema::new(dtype.unwrap_or(Dtype::F8), rate, channels)?;
         }
         Ok(())
     }
 
-    /// Takes the file of its function for one that lies where `settings` does, unless its path begins at the root.
+    /// Resolves a relative path of the function's file against the folder of `settings`.
     pub fn look_beside(&mut self, settings: &Path) {
         if let (Some((file, function)), Some(folder)) = (self.file_and_function(), settings.parent()) {
             self.python = format!("{}:{function}", folder.join(file).display());
         }
     }
 
-    /// Tells whether it names `module:function` or `path.py:function`, where a function may be an attribute of another.
+    /// Returns whether it names `module:function` or `path.py:function`, where a function may be an attribute of
+    /// another.
     fn names_a_function(&self) -> bool {
         let path = |text: &str| text.split('.').all(is_identifier);
         match (self.file_and_function(), self.python.rsplit_once(':')) {
@@ -159,14 +160,14 @@ impl OperatorConfig {
         }
     }
 
-    /// Returns the file that its function is in, where it is not named by a module.
+    /// Returns the file of its function, if it is not named by a module.
     fn file_and_function(&self) -> Option<(&Path, &str)> {
         let (place, function) = self.python.rsplit_once(':')?;
         let file = Path::new(place);
         file.extension().is_some_and(|it| it == "py").then_some((file, function))
     }
 
-    /// Returns the names of the streams that it reads, and of the one that it makes.
+    /// Returns the names of its input streams and of its output stream.
     ///
     /// # Panics
     /// If it was not [checked](Self::check).

@@ -1,7 +1,7 @@
-//! The process of an operator: how it is started, what it says, how it is ended.
+//! The process of an operator: its start, its messages, its end.
 //!
-//! Its standard input is its leash: it ends when that closes, which the system does whatever way the monitor ends.
-//! On its standard output it says how it fares, a JSON object a line; what it writes to standard error is for people.
+//! It ends when its standard input closes, which the system does however the monitor ends. It writes its state to
+//! standard output, one JSON object per line; its standard error is for users.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -14,10 +14,10 @@ use tallycast::Node;
 use super::declaration::{Incomplete, OperatorConfig};
 use super::tending::Report;
 
-/// The longest line that is read whole.
+/// Maximum length of a line.
 const MAX_LINE_BYTES: u64 = 64 * 1024;
 
-/// What an operator's process does.
+/// Event of an operator's process.
 pub(super) enum News {
     /// Something that concerns the process with this number.
     Of(u64, Word),
@@ -25,7 +25,7 @@ pub(super) enum News {
     End,
 }
 
-/// What a process says.
+/// Message of a process.
 #[derive(Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(super) enum Word {
@@ -36,17 +36,17 @@ pub(super) enum Word {
     Line(String),
 }
 
-/// A process of an operator; dropping it ends it the hard way.
+/// A process of an operator; it is killed on drop.
 pub(super) struct Process {
     child: Child,
     leash: Option<ChildStdin>,
 }
 
 impl Process {
-    /// Starts a process; what it says comes as news of `number`.
+    /// Starts a process; its messages arrive as events of `number`.
     pub(super) fn start(command: &mut Command, number: u64, news: &Sender<News>) -> std::io::Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Ctrl-C is for the monitor alone: it ends its operators in order.
+        // Ctrl-C is for the monitor only: it ends its operators in order.
         command.process_group(0);
         let mut child = command.spawn()?;
         let leash = child.stdin.take();
@@ -55,7 +55,7 @@ impl Process {
         if let Some(output) = output {
             let news = news.clone();
             listen("operator-output", output, move |line| {
-                // What is none of ours was written there before the process knew better.
+                // A line that is not a message was printed by other code in the process.
                 let word = serde_json::from_str(&line).unwrap_or(Word::Line(line));
                 news.send(News::Of(number, word)).is_ok()
             })?;
@@ -86,7 +86,7 @@ impl Process {
     /// Ends it now.
     pub(super) fn kill(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            // Nothing to be done about failures: it has ended by itself meanwhile.
+            // A failure is harmless: it has ended meanwhile.
             drop(self.child.kill());
             drop(self.child.wait());
         }
@@ -132,7 +132,7 @@ pub(super) fn command(operator: &OperatorConfig, python: &str, node: &Node) -> C
     command
 }
 
-/// Hands over every line until there is no more, or nobody listens.
+/// Passes on every line until the end, or until the receiver is gone.
 fn listen(
     name: &str,
     from: impl Read + Send + 'static,

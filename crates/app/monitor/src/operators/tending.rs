@@ -1,13 +1,13 @@
-//! How one operator fares, from what its process says and does: values in, values out.
+//! State of one operator, derived from its process's messages and events: values in, values out.
 //!
 //! | state | when |
 //! |---|---|
-//! | `waiting` | not started yet, or to be started again once its back-off is over |
-//! | `starting` | its process runs and has not said that it is ready |
+//! | `waiting` | not started yet, or to be restarted once its back-off is over |
+//! | `starting` | its process runs and has not reported that it is ready |
 //! | `running` | it reads, and keeps up |
-//! | `lagging` | what it reads is more than a second older than it was at best, or it lost input by that |
-//! | `silent` | its process runs and has said nothing for five seconds |
-//! | `ending`, `ended` | it was told to end, and has |
+//! | `lagging` | its input is more than a second older than at best, or it lost input because of that |
+//! | `silent` | its process runs and has reported nothing for five seconds |
+//! | `ending`, `ended` | it was asked to end, and has ended |
 //!
 //! Nobody else's stream depends on any of this. Start with [`Tending`].
 
@@ -16,20 +16,20 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// How soon it is started again the first time.
+/// Wait before the first restart.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
-/// Each death doubles the wait, up to this: what is repaired goes on within half a minute.
+/// Maximum wait, which doubles with each death: after a repair it continues within half a minute.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
-/// Whoever ran so long is started again as if it were the first time.
+/// Run time after which the back-off is reset.
 const STEADY: Duration = Duration::from_secs(60);
-/// It says how it fares twice a second; so long without a word, and something holds it.
+/// Its state is reported twice a second; after this time without a report it is blocked.
 const SILENT_AFTER: Duration = Duration::from_secs(5);
-/// What is so much older than it was at best is no hiccup.
+/// Additional age of the input that counts as lagging rather than as a short delay.
 const LAGGING_NS: u64 = 1_000_000_000;
-/// The longest last words that are kept.
+/// Maximum length of the last output that is kept.
 const MAX_WORDS: usize = 500;
 
-/// How an operator fares.
+/// State of an operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OperatorState {
@@ -42,28 +42,28 @@ pub(crate) enum OperatorState {
     Ended,
 }
 
-/// What its process tells of itself, twice a second and at its end: sums since it began.
+/// Report of its process, twice a second and at its end: sums since its start.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// How much older what it reads is than it was at best.
+    /// Additional age of its input relative to the best so far.
     pub(crate) behind_ns: u64,
     /// Samples of the output that were decided, holes included.
     pub(crate) offered_samples: u64,
-    /// Those of them that are holes.
+    /// Number of those that are holes.
     pub(crate) source_samples: u64,
     /// Elements of its inputs that reached it.
     pub(crate) delivered_elements: u64,
-    /// Elements of its inputs that were lost on the way to it, by stage.
+    /// Elements of its inputs lost on the path to it, by stage.
     pub(crate) lost_elements: BTreeMap<String, u64>,
-    /// Elements that were lost to it, and nothing says where.
+    /// Elements lost to it at an unknown stage.
     pub(crate) unexplained_elements: u64,
 }
 
-/// Something that is to be said to people, once.
+/// Message to be logged once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Saying(pub(crate) String);
 
-/// What has become of one operator.
+/// History and state of one operator.
 #[derive(Clone, Debug)]
 pub(crate) struct Tending {
     name: String,
@@ -73,9 +73,9 @@ pub(crate) struct Tending {
     before: Report,
     report: Report,
     back_off: Duration,
-    /// Why it does not go on as it should.
+    /// Reason why it does not run as expected.
     trouble: Option<String>,
-    /// How its last process ended that was not told to.
+    /// End of its last process that was not requested.
     last_end: Option<String>,
     last_words: Option<String>,
 }
@@ -136,7 +136,7 @@ impl Tending {
         }
     }
 
-    /// Tells whether a process is to be started now.
+    /// Returns whether a process must be started now.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         matches!(self.state, State::Waiting { until } if now >= until)
     }
@@ -148,7 +148,7 @@ impl Tending {
             State::Starting(Process { pid, since: now, heard: now, said_lag: false, said_silence: false });
     }
 
-    /// Learns that no process could be had.
+    /// Records that no process could be started.
     pub(crate) fn not_started(&mut self, why: &str, now: Instant) -> Saying {
         let wait = self.back_off();
         self.state = State::Waiting { until: now + wait };
@@ -161,7 +161,7 @@ impl Tending {
         saying
     }
 
-    /// Learns that it is ready to read.
+    /// Records that it is ready to read.
     pub(crate) fn ready(&mut self, now: Instant) {
         if let State::Starting(process) = self.state {
             let process = Process { heard: now, ..process };
@@ -170,7 +170,7 @@ impl Tending {
         }
     }
 
-    /// Learns how it fares; what there is to be said of it.
+    /// Records a report; returns a message to log, if any.
     pub(crate) fn reported(&mut self, report: Report, now: Instant) -> Option<Saying> {
         let lost = report.lost_by_reader().saturating_sub(self.report.lost_by_reader());
         self.report = report;
@@ -194,7 +194,7 @@ impl Tending {
         })
     }
 
-    /// Learns that time has passed.
+    /// Advances the time.
     pub(crate) fn passed(&mut self, now: Instant) -> Option<Saying> {
         let State::Running { process, silent, .. } = &mut self.state else { return None };
         *silent = now.saturating_duration_since(process.heard) > SILENT_AFTER;
@@ -213,7 +213,7 @@ impl Tending {
         })
     }
 
-    /// Keeps a line of its standard error: the last one is told if it dies.
+    /// Keeps a line of its standard error: the last one is reported if it dies.
     pub(crate) fn said(&mut self, line: &str) {
         let line = line.trim();
         if !line.is_empty() {
@@ -221,7 +221,7 @@ impl Tending {
         }
     }
 
-    /// Learns that its process has ended, and how.
+    /// Records the end of its process.
     pub(crate) fn exited(&mut self, how: &str, now: Instant) -> Option<Saying> {
         let process = match self.state {
             State::Starting(process) | State::Running { process, .. } => process,
@@ -247,7 +247,7 @@ impl Tending {
         )))
     }
 
-    /// Learns that it is to end; tells whether a process is to be waited for.
+    /// Asks it to end; returns whether there is a process to wait for.
     pub(crate) fn end(&mut self) -> bool {
         match self.state {
             State::Starting(process) | State::Running { process, .. } | State::Ending(process) => {
@@ -292,12 +292,12 @@ impl Tending {
         self.before.and(&self.report)
     }
 
-    /// Returns why it does not go on as it should, if so.
+    /// Returns the reason why it does not run as expected, if any.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// Returns how its last process ended that was not told to, if one did.
+    /// Returns the end of its last process that was not requested, if there was one.
     pub(crate) fn last_end(&self) -> Option<&str> {
         self.last_end.as_deref()
     }
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(tending.state(), OperatorState::Lagging);
         assert_eq!(tending.reported(report(0, 0), now), None);
         assert_eq!((tending.state(), tending.trouble()), (OperatorState::Running, None));
-        assert_eq!(tending.reported(report(0, 5), now), None, "it was said before");
+        assert_eq!(tending.reported(report(0, 5), now), None, "it was logged before");
         assert_eq!(tending.state(), OperatorState::Lagging);
         assert!(tending.trouble().unwrap().contains("5 elements"));
         assert_eq!(tending.reported(report(0, 5), now), None);

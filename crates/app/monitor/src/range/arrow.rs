@@ -1,4 +1,4 @@
-//! A span as an Arrow IPC stream, which pandas, polars and DuckDB read as it lies.
+//! A span as an Arrow IPC stream, which pandas, polars and DuckDB read directly.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
-//! How often one view gets frames, and how coarse they become when it does not keep up.
+//! Frame rate of one view, and its coarseness when it does not keep up.
 
 use std::time::{Duration, Instant};
 
-/// How long it is watched before the coarseness changes: shorter would follow every hiccup.
+/// Observation time before the coarseness changes: a shorter one would follow every short delay.
 const WATCHED: Duration = Duration::from_secs(2);
-/// A view that is never quick enough gets a fourth of the columns it asked for.
+/// Maximum coarseness: a view that is never quick enough gets a quarter of the requested columns.
 const MAX_FURTHER: u32 = 4;
-/// Making frames for one view takes at most one part in so many of a processor.
+/// Making frames for one view takes at most this fraction of a processor.
 const MOST_OF_A_PROCESSOR: u32 = 5;
 
 /// The pace of one view.
@@ -25,9 +25,9 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// The shortest time between two frames of a view: 30 a second, which looks smooth.
+    /// Minimum time between two frames of a view: 30 per second look smooth.
     pub(super) const FRAME: Duration = Duration::from_micros(33_333);
-    /// The shortest time between two questions to the store: somebody who pans waits no longer.
+    /// Minimum time between two questions to the store: short enough for panning.
     pub(super) const ASK: Duration = Duration::from_millis(300);
 
     /// Returns how much longer than usual the next frame of a view waits after one that took `cost`.
@@ -35,7 +35,7 @@ impl Pace {
         (cost * MOST_OF_A_PROCESSOR).saturating_sub(Self::FRAME)
     }
 
-    /// Returns how many times as coarse as asked for frames are.
+    /// Returns the factor by which frames are coarser than requested.
     pub(super) const fn further(&self) -> u32 {
         self.further
     }

@@ -24,7 +24,7 @@ impl Scene {
         Self { history, info, viewer: Viewer::new(7), now, next_index: 0 }
     }
 
-    /// Lets time pass, and data come for all of it.
+    /// Advances the time, with data for all of it.
     fn pass(&mut self, millis: u64) {
         self.now.steady += Duration::from_millis(millis);
         self.now.wall = self.now.wall.offset(i64::try_from(millis).unwrap() * 1_000_000);
@@ -223,7 +223,7 @@ fn a_paused_view_is_shown_what_became_of_a_gap_in_its_window() {
     gap(&scene, 1, 400..500, StageCounts::of(Stage::Injected, 100));
     let settled = scene.frame().unwrap();
     assert_eq!(settled.traces[0].gaps[0].cause, GapCause::Stage(Stage::Injected));
-    // Both frames are under way: the next news waits, and is no drop, for nothing slides out of the past.
+    // Both frames are in flight: the next change waits, and is not a drop, because nothing leaves a window in the past.
     scene.pass(40);
     gap(&scene, 1, 400..500, StageCounts::of(Stage::Late, 100));
     assert_eq!(scene.frame(), None);
@@ -305,7 +305,7 @@ fn there_are_so_many_views_and_no_more() {
     assert!(scene.say(one_more).is_ok());
 }
 
-/// Asks the store, and answers that it has nothing but this rate.
+/// Asks the store, and answers with nothing but this rate.
 fn answer(scene: &mut Scene) -> usize {
     let questions = scene.questions();
     let span = |question: &StoreQuestion| StoredSpan {
@@ -350,7 +350,7 @@ fn a_window_within_live_memory_asks_nobody() {
     assert!(scene.questions().is_empty());
 }
 
-/// Mostly what numbers and texts are made of, so that many spoilt messages still are messages.
+/// Mostly characters of numbers and texts, so that many corrupted messages are still valid.
 const LETTERS: &[u8] = b"0123456789-.e\"{}[]:,x\\\0\xff";
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a recorder wrote lies behind live memory without a seam, and outlives the publisher.
+//! A recording continues seamlessly behind live memory, and outlives the publisher.
 
 use std::ops::Range;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::scene::{Feed, Page, bus, get, listed, node, start, wait_for};
 struct Recording {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// When the first recorded sample was, and the first that is missing.
+    /// Time of the first recorded sample, and of the first missing one.
     first: Arc<(OnceLock<WallTime>, OnceLock<WallTime>)>,
 }
 
@@ -44,7 +44,7 @@ impl Recording {
                         Event::Began(_) | Event::Settled(_) | Event::Ended(_) => {}
                     }
                     recorder.take_event(now(), "recorder", &event).unwrap();
-                    // Behind its end there is news of gaps; and silence is no end.
+                    // Gap events may follow its end; and silence is not an end.
                     ended |=
                         matches!(&event, Event::Ended(it) if it.account.state != AccountState::Unconfirmed);
                 }
@@ -99,7 +99,7 @@ fn live_memory_joins_what_was_recorded_without_a_seam() {
         count("next_index") > count("first_index") + 1_000
     });
     let to_ns = later["newest_ns"].as_i64().unwrap();
-    // The recorder acknowledges what live memory does not reach any more a moment later.
+    // The recorder acknowledges shortly after the data have left live memory.
     let whole = wait_for("range without a hole", || {
         let range = range(&second, from_ns, to_ns);
         let whole = range["columns"].as_array()?.iter().all(|column| !column.is_null());
@@ -139,7 +139,7 @@ fn a_recording_is_shown_when_its_publisher_is_gone() {
     assert!(extremes.len() > 50 && !frame.traces[0].gaps.is_empty());
 }
 
-/// Records until so many samples were taken, and leaves; returns their indices and the time of the first.
+/// Records this number of samples, and leaves; returns their indices and the time of the first.
 fn record_some(bus: &Bus, root: &Path, samples: u64) -> (Range<u64>, WallTime) {
     let mut subscriber = node(bus).subscriber("lab/x").reader("recorder").open().unwrap();
     let store = Arc::new(FileStore::create(root).unwrap());

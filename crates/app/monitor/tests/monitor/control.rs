@@ -1,4 +1,4 @@
-//! What changes while a monitor runs: patterns, derived streams, injected loss.
+//! Changes while a monitor runs: patterns, derived streams, injected loss.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -44,7 +44,7 @@ fn streams_are_joined_and_left_while_the_monitor_runs() {
     assert!(refused.json()["help"].as_str().unwrap().contains("at most 65536 bytes"), "{}", refused.json());
 }
 
-/// Whose accounts have ended already, so that no account is cut.
+/// Their accounts have ended already, so that no account is cut.
 #[test]
 fn a_pattern_that_is_left_takes_streams_along_that_are_over() {
     let bus = bus();
@@ -133,7 +133,7 @@ fn a_derived_account_balances_and_closes_whatever_its_input_lost() {
     listed(address, "derived/same", |stream| stream["state"] == "closed");
     let accounts = monitor.stop();
     for account in &accounts {
-        // Both come over the bus, each through a socket of its own group.
+        // Both arrive over the bus, each through a socket of its own group.
         assert!(
             account.reach == Reach::Udp && account.port.unwrap().address.ip().is_multicast(),
             "{account:?}"
@@ -185,7 +185,7 @@ fn a_derived_stream_ends_with_its_inputs_when_the_monitor_finishes() {
         (other.accounts_without_gaps().len() == 2).then_some(())
     });
     let finishing = std::thread::spawn(move || monitor.finish(WATCHDOG));
-    // As long as the input goes on, so does what is derived from it.
+    // While the input continues, so does the derived stream.
     let going_on = listed(address, "d/twice", |_| true)["next_index"].as_u64();
     listed(address, "d/twice", |stream| stream["next_index"].as_u64() > going_on.map(|index| index + 200));
     drop(feed);
@@ -203,7 +203,7 @@ fn a_derived_stream_ends_with_its_inputs_when_the_monitor_finishes() {
         assert_eq!(account.account.state, AccountState::Closed, "{what}");
         assert!(tallycast::is_in_order(&account.account), "{what}");
     }
-    // Nothing of the chain's tail was left behind: every sample of the input went through both.
+    // The end of the chain is complete: every sample of the input went through both.
     let rows = |name: &str| {
         accounts.iter().find(|account| account.stream.as_str() == name).unwrap().account.elements
     };

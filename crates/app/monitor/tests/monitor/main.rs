@@ -1,4 +1,4 @@
-//! A monitor over real multicast on this host's loopback, asked as browsers and programs ask it.
+//! A monitor over real multicast on this host's loopback, queried like a browser and a program would.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets `None` or `Err` has failed")]
 

@@ -1,4 +1,4 @@
-//! Connections that ask for nothing, do not end what they began, or do not take what they are sent.
+//! Connections that request nothing, do not finish what they began, or do not accept data.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use tungstenite::client::IntoClientRequest;
 
 use crate::scene::{Answer, Page, WATCHDOG, ask, bus, get, node, start, wait_for};
 
-/// So short that a test of what is closed need not wait long, and so long that nobody is kept from its processor for that time
+/// Short enough that a test of closed connections is quick, and long enough that no process is delayed that much
 /// between connecting and asking.
 const SHORT: Duration = Duration::from_secs(10);
 
@@ -20,7 +20,7 @@ fn impatient() -> MonitorHandle {
     start(config)
 }
 
-/// A patient monitor with room for so many pages of one address.
+/// A patient monitor with room for this number of pages per address.
 fn narrow(pages_per_address: usize) -> MonitorHandle {
     let mut config = MonitorConfig::new(node(&bus()));
     config.pages_per_address = pages_per_address;
@@ -46,7 +46,7 @@ fn closed(mut stream: TcpStream) {
             Ok(_) => {}
             Err(error) => match error.kind() {
                 ErrorKind::ConnectionReset => return,
-                // A process that was stopped for a while is told so where it waits for a bounded time: signal(7).
+                // After a process was stopped, a wait with a time limit is interrupted: signal(7).
                 ErrorKind::Interrupted => {}
                 kind => panic!("the connection was not closed: {kind}"),
             },
@@ -122,7 +122,7 @@ fn a_body_that_does_not_come_is_refused_in_words_and_counted() {
 fn a_page_that_answers_no_ping_gives_its_place_back() {
     let monitor = impatient();
     let address = monitor.address();
-    // It is told that it is hidden, so that what it is sent is no more than pings.
+    // It reports itself hidden, so that it is sent only pings.
     let (mut page, answer) = page_from(2, address);
     assert_eq!(answer.status, 101);
     page.write_all(&masked_text(br#"{"type":"visible","visible":false}"#)).unwrap();
@@ -142,7 +142,7 @@ fn masked_text(text: &[u8]) -> Vec<u8> {
 fn a_page_that_answers_pings_outlives_the_patience() {
     let monitor = impatient();
     let mut page = Page::open(monitor.address());
-    // Reading answers pings. Twice a second: so this is more than two patiences.
+    // Reading answers pings, twice a second: so this is longer than two patiences.
     (0..50).for_each(|_| drop(page.text("streams", |_| true)));
     assert_eq!(closed_count(monitor.address(), "silent"), 0);
 }
@@ -156,7 +156,7 @@ fn one_address_has_its_share_of_the_pages_and_leaves_places_to_others() {
     let (mut refused, answer) = page_from(2, address);
     assert_eq!(answer.status, 503);
     let mut body = Vec::new();
-    // The connection goes on, so the body is read as long as it is.
+    // The connection stays open, so exactly the body's length is read.
     let length = answer.head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
     body.resize(length.parse().unwrap(), 0);
     refused.read_exact(&mut body).unwrap();

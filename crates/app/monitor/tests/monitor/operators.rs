@@ -1,4 +1,4 @@
-//! Operators' processes: started, told of, started again, and ended with the monitor. A script stands for the interpreter;
+//! Operators' processes: started, reported, restarted, and ended with the monitor. A script replaces the interpreter;
 //! operators in Python are in `python/tests/test_operator_process.py`.
 
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ fn config(functions: &[&str]) -> MonitorConfig {
     config
 }
 
-/// Waits until the operator `is` as wished.
+/// Waits until the operator's state satisfies `is`.
 fn told(address: SocketAddr, name: &str, is: impl Fn(&Value) -> bool) -> Value {
     wait_for(name, || {
         let all = get(address, "/api/derived").json();

@@ -1,4 +1,4 @@
-//! The page's files, or the word how to build them.
+//! The page's files, or the hint how to build them.
 
 use ledger::Stage;
 

@@ -1,4 +1,4 @@
-//! What programs read: ranges, pictures, gaps, accounts, metrics.
+//! Answers for programs: ranges, pictures, gaps, accounts, metrics.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float32Type;
@@ -143,5 +143,5 @@ fn health_is_that_of_the_intake() {
     let mut page = Page::open(address);
     page.text("hello", |_| true);
     assert!(monitor.stop().is_empty());
-    assert!(std::net::TcpStream::connect(address).is_err(), "nobody listens any longer");
+    assert!(std::net::TcpStream::connect(address).is_err(), "the port is closed");
 }

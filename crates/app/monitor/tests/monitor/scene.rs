@@ -1,4 +1,4 @@
-//! A bus of its own for each test, publishers that go on by themselves, a monitor, and its askers.
+//! A separate bus for each test, publishers that run in the background, a monitor, and its clients.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,17 +13,17 @@ use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
 use wire::ViewFrame;
 
-/// How long a test waits for something that must come before it gives up.
+/// Maximum time a test waits for an expected event.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(120);
-/// How long evidence of a loss is waited for: longer than a publisher that has it is kept from its processor.
+/// Time allowed for evidence of a loss: longer than a publisher that has it can be delayed.
 const SETTLE: Duration = Duration::from_secs(10);
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// How often a feed publishes what is due.
+/// Interval at which a feed publishes what is due.
 const FEED_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) const FEED_RATE: u32 = 1_000;
 
-/// A bus that nobody else uses, and whose readers begin with what they hear first: one that is kept from its processor may
-/// miss a stream's beginning.
+/// A bus used by no other test, whose readers begin with the first datagram they receive: a delayed reader may miss a
+/// stream's beginning.
 pub(crate) fn bus() -> Bus {
     format!("{}&start=now", support::ports::private_bus()).parse().unwrap()
 }
@@ -42,7 +42,7 @@ pub(crate) fn start(mut config: MonitorConfig) -> MonitorHandle {
     monitor::start(config).unwrap()
 }
 
-/// Waits until `look` finds what it looks for.
+/// Waits until `look` finds something.
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + WATCHDOG;
     loop {
@@ -54,7 +54,7 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
     }
 }
 
-/// A publisher of one channel `x` in V that goes on until dropped.
+/// A publisher of one channel `x` in V that runs until dropped.
 ///
 /// Its samples' times follow from their count alone, and it publishes as many as the clock asks for: however long
 /// it was kept from its processor, no time jumps and no sample is left out.
@@ -69,7 +69,7 @@ impl Feed {
         Self::by_clock(bus, name, injection, 0, value)
     }
 
-    /// The same by a clock that is so many seconds ahead of this host's.
+    /// Starts a feed whose clock is this number of seconds ahead of this host's.
     pub(crate) fn by_clock(
         bus: &Bus,
         name: &str,
@@ -146,7 +146,7 @@ pub(crate) fn ask_as(address: SocketAddr, request: &str, body: &str) -> Answer {
     Answer { status, head, body }
 }
 
-/// Returns the name under which what a path answers with is published.
+/// Returns the published name of a path's answer.
 fn published_name(path: &str, status: u16) -> String {
     let path = path.split('?').next().unwrap_or_default();
     match (status, path) {
@@ -164,7 +164,7 @@ pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> Answer {
     ask(address, &format!("POST {path} HTTP/1.1"), body)
 }
 
-/// Waits until the catalogue lists a stream that `is` as wished.
+/// Waits until the catalogue lists a stream that satisfies `is`.
 pub(crate) fn listed(address: SocketAddr, name: &str, is: impl Fn(&Value) -> bool) -> Value {
     wait_for(name, || {
         let catalogue = get(address, "/api/streams").json();
@@ -182,7 +182,7 @@ pub(crate) struct Page {
     socket: WebSocket<TcpStream>,
 }
 
-/// What the server said.
+/// A message of the server.
 pub(crate) enum Said {
     Json(Value),
     Frame(ViewFrame),
@@ -212,7 +212,7 @@ impl Page {
     pub(crate) fn hear(&mut self) -> Said {
         loop {
             let read = self.socket.read();
-            // A process that was stopped for a while is told so where it waits for a bounded time: signal(7).
+            // After a process was stopped, a wait with a time limit is interrupted: signal(7).
             if matches!(&read, Err(tungstenite::Error::Io(error)) if error.kind() == ErrorKind::Interrupted) {
                 continue;
             }
@@ -232,7 +232,7 @@ impl Page {
         }
     }
 
-    /// Waits for a text of this type that `is` as wished.
+    /// Waits for a text of this type that satisfies `is`.
     pub(crate) fn text(&mut self, kind: &str, is: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + WATCHDOG;
         loop {
@@ -244,7 +244,7 @@ impl Page {
         }
     }
 
-    /// Waits for a frame that `is` as wished, giving the credit of every frame back.
+    /// Waits for a frame that satisfies `is`, and returns the credit of every frame.
     pub(crate) fn frame(&mut self, is: impl Fn(&ViewFrame) -> bool) -> ViewFrame {
         let deadline = Instant::now() + WATCHDOG;
         loop {

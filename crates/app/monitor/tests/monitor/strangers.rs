@@ -1,4 +1,4 @@
-//! Who is not let in: other names, other pages, too much at once.
+//! Refused requests: other names, other pages, too much at once.
 
 use std::net::TcpStream;
 
@@ -38,7 +38,7 @@ fn a_web_socket_of_another_page_is_refused() {
     Page::open(address).text("hello", |_| true);
 }
 
-/// A view of so many traces.
+/// A view of this number of traces.
 fn wide(traces: usize) -> String {
     let trace = r#"{"stream":"lab/x","channel":"x"}"#;
     let traces = vec![trace; traces].join(",");

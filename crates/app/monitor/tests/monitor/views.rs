@@ -1,4 +1,4 @@
-//! What pages are shown: frames, holes, and what they were not shown.
+//! Views of pages: frames, holes, and counts of what was not shown.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ fn a_viewer_that_confirms_nothing_is_dropped_for_and_hurts_nobody() {
     let mut frames = 0;
     let deadline = std::time::Instant::now() + WATCHDOG;
     let told = loop {
-        assert!(std::time::Instant::now() < deadline, "the slow viewer is not told of its drops");
+        assert!(std::time::Instant::now() < deadline, "the slow viewer is not sent its drops");
         match slow.hear() {
             Said::Frame(_) => frames += 1,
             Said::Json(said) if said["type"] == "browser" && said["dropped_frames"].as_u64() > Some(10) => {
@@ -86,7 +86,7 @@ fn a_viewer_that_confirms_nothing_is_dropped_for_and_hurts_nobody() {
         }
     };
     assert_eq!((frames, &told["shown_frames"]), (2, &0.into()), "two frames under way and no more");
-    // Its window of 0.2 s has moved on; what slid past is counted when it is shown the next frame.
+    // Its window of 0.2 s has moved on; the elements that left it are counted with the next frame.
     slow.say(r#"{"type":"shown","frame":0}"#);
     let told = slow.text("browser", |said| said["lost_elements"]["lab/x"].as_u64() > Some(100));
     assert_eq!(told["shown_frames"], 1);
@@ -107,12 +107,12 @@ fn nineteen_viewers_go_on_beside_one_that_stopped_reading() {
     listed(address, "lab/x", has_data);
     let mut stopped = Page::open(address);
     stopped.follow(1, "lab/x", 100);
-    // From here on nobody reads from its socket.
+    // From here on its socket is not read.
     let viewers: Vec<_> = (0..19)
         .map(|_| {
             std::thread::spawn(move || {
                 let mut page = Page::open(address);
-                // Ten minutes: nothing slides out of it unseen while this test runs.
+                // Ten minutes: nothing leaves the window unseen while this test runs.
                 page.follow(1, "lab/x", 600_000);
                 let first = page.frame(|frame| drawn(frame) > 0).traces[0].newest.unwrap().1;
                 page.frame(|frame| frame.traces[0].newest.unwrap().1 > first + 2_000.0);
@@ -124,7 +124,7 @@ fn nineteen_viewers_go_on_beside_one_that_stopped_reading() {
         let told = viewer.join().unwrap();
         assert_eq!(told["lost_elements"], serde_json::json!({}), "{told}");
     }
-    // What the stopped one was not shown is counted while it still does not read.
+    // Elements not shown to the stopped viewer are counted while it still does not read.
     let lost = wait_for("the stopped viewer's losses", || {
         let account = get(address, "/api/account?stream=lab/x").json();
         account["browsers"]["lost_elements"].as_u64().filter(|lost| *lost > 1_000)
@@ -138,7 +138,7 @@ fn nineteen_viewers_go_on_beside_one_that_stopped_reading() {
     assert!(value("tallycast_monitor_browser_elements_lost_total{stream=\"lab/x\"}") >= lost as f64);
     assert!(value("tallycast_monitor_frames_dropped_total{}") > 10.0);
     assert_eq!(value("tallycast_elements_lost_total{stream=\"lab/x\",stage=\"unexplained\"}"), 0.0);
-    // It reads again: what is newest is shown at once, after the two frames that were on their way.
+    // It reads again: the newest data are shown at once, after the two frames in flight.
     let newest = stopped.frame(|frame| frame.frame == 2);
     assert!(newest.dropped_frames > 10);
     let told = stopped.text("browser", |said| said["shown_frames"].as_u64() >= Some(3));
@@ -166,7 +166,7 @@ fn a_hidden_page_is_sent_nothing_until_it_is_seen_again() {
     page.follow(1, "lab/x", 1_000);
     page.frame(|frame| drawn(frame) > 0);
     page.say(r#"{"type":"visible","visible":false}"#);
-    // A binary message is answered with a note, also to the hidden: what came before it was on its way.
+    // A binary message is answered with a note, also to a hidden page: earlier messages were in flight.
     page.say("not json");
     page.text("note", |_| true);
     page.say(r#"{"type":"view","view":1,"traces":[],"width_px":0,"span_ns":1,"end_ns":null}"#);

@@ -1,4 +1,4 @@
-//! Scenes of a derivation: what comes out for what goes in, hole by hole.
+//! Scenarios of a derivation: expected output for given input, hole by hole.
 
 use super::*;
 use crate::scene::{Stream, floats};
@@ -7,7 +7,7 @@ use ledger::Stage;
 use sample::Block;
 use units::Random;
 
-/// What became of one instant of the grid: its value, or whose hole it lies in.
+/// Outcome of one instant of the grid: its value, or the input whose hole covers it.
 #[derive(Clone, PartialEq, Debug)]
 enum SampleOutcome {
     Value(f64),
@@ -30,7 +30,7 @@ fn difference(matching: Matching) -> Derivation {
     derivation("a - b", &[("a", "lab/a"), ("b", "lab/b")], matching)
 }
 
-/// Polls until nothing more is known; checks that indices go on without a seam.
+/// Polls until nothing more is known; checks that indices continue without a break.
 fn drain(derivation: &mut Derivation, outcomes: &mut Vec<(WallTime, SampleOutcome)>) {
     while let Some(output) = derivation.poll() {
         let rate = derivation.schema().unwrap().rate;
@@ -41,7 +41,7 @@ fn drain(derivation: &mut Derivation, outcomes: &mut Vec<(WallTime, SampleOutcom
             }
             Output::Hole { first_index, t0, samples, .. } => (*first_index, *t0, *samples),
         };
-        assert_eq!(first, outcomes.len() as u64, "the output's indices have a seam");
+        assert_eq!(first, outcomes.len() as u64, "the output's indices have a break");
         assert!(count > 0);
         for place in 0..count {
             let outcome = match &output {
@@ -99,7 +99,7 @@ fn line(random: &mut Random, samples: usize, value: impl Fn(usize) -> f64) -> Ve
     line
 }
 
-/// Hands two lines of blocks over in a random order that keeps each line's own.
+/// Passes two lines of blocks in a random order that keeps the order of each line.
 fn interleave(
     random: &mut Random,
     derivation: &mut Derivation,
@@ -169,9 +169,10 @@ fn different_rates_meet_on_the_grid_of_the_first() {
         for seed in 0..30 {
             let mut random = Random::new(seed);
             let (a, mut b) = (Stream::new("lab/a", "1k"), Stream::new("lab/b", "360"));
-            // The second's grid lies anywhere between the first's instants, and begins before and ends after.
+            // The second grid has a random phase between the first grid's instants; it begins before it and ends
+            // after it.
             b.anchor = b.anchor.offset(-(random.below(2_000_000) as i64));
-            // Both tell the time in seconds, so that the difference is the error of the matching.
+            // Both streams carry the time in seconds, so the difference is the error of the matching.
             let time = |stream: &Stream, index: usize| {
                 stream.time_of(index as u64).nanos_since(WallTime::from_nanos(1_000_000_000)) as f64 / 1e9
             };
@@ -326,7 +327,7 @@ fn an_input_that_does_not_come_is_waited_for_and_then_a_hole() {
         feed(&mut derivation, &mut outcomes, 0, &a.block(block * 100, &[1.0; 100]));
     }
     assert_eq!(outcomes.len(), 10);
-    // … and what is older is given up, by the data or by the clock.
+    // … and older data are given up, because of newer data or the clock.
     feed(&mut derivation, &mut outcomes, 0, &a.block(2_100, &[1.0; 100]));
     let overdue = SampleOutcome::Hole("lab/b".into(), Some(Stage::Late));
     assert_eq!(outcomes.len(), 100);
@@ -334,7 +335,7 @@ fn an_input_that_does_not_come_is_waited_for_and_then_a_hole() {
     derivation.advance(a.time_of(2_500));
     drain(&mut derivation, &mut outcomes);
     assert_eq!(outcomes.len(), 500);
-    // What comes after all is passed over, and the rest goes on.
+    // Data that arrive later are ignored, and the rest continues.
     feed(&mut derivation, &mut outcomes, 1, &b.block(10, &[1.0; 990]));
     assert_eq!(outcomes.len(), 1_000);
     assert_eq!(outcomes[499].1, overdue);
@@ -361,7 +362,7 @@ fn a_silent_grid_does_not_make_the_others_pile_up() {
     for block in 0..1_000 {
         derivation.handle(1, Input::Block(&b.block(block * 100, &[1.0; 100]))).unwrap();
     }
-    // Two seconds are twenty blocks, and the one they begin in.
+    // Two seconds are twenty blocks, plus the block in which they begin.
     assert!(format!("{:?}", derivation.aligner).matches("Run(").count() <= 22);
 }
 

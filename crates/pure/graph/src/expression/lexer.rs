@@ -2,7 +2,7 @@
 
 use super::ExpressionError;
 
-/// A piece of text that means something, and where it begins, counted in characters from 1.
+/// A token of the text, and its position, counted in characters from 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lexeme<'a> {
     pub(super) token: Token<'a>,
@@ -19,7 +19,7 @@ pub(super) enum Token<'a> {
     Comma,
 }
 
-/// Cuts a text; stops at the first character that means nothing.
+/// Splits a text into tokens; stops at the first invalid character.
 pub(super) fn lexemes(text: &str) -> Result<Vec<Lexeme<'_>>, ExpressionError> {
     let mut lexemes = Vec::new();
     let mut rest = text;
@@ -51,7 +51,7 @@ pub(super) fn lexemes(text: &str) -> Result<Vec<Lexeme<'_>>, ExpressionError> {
     Ok(lexemes)
 }
 
-/// Tells whether a text can name a variable.
+/// Returns whether a text is a valid variable name.
 pub(super) fn is_name(text: &str) -> bool {
     text.starts_with(starts_name) && text.chars().all(continues_name)
 }

@@ -1,4 +1,4 @@
-//! Expressions people write, and those that are refused with the way out.
+//! Typical expressions, and refused ones with the suggested spelling.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! One pixel column's worth of samples, and the grid the columns lie on.
+//! A pixel column's samples, and the grid of the columns.
 
 use core::ops::Range;
 
@@ -7,26 +7,26 @@ use units::WallTime;
 use super::values::ElementReader;
 use crate::Block;
 
-/// What a pixel column shows: the extremes of its samples, and how many of them there are.
+/// Content of a pixel column: the extremes of its samples, and their number.
 ///
 /// A column with `present < expected` holds a hole; with `present == 0` there is nothing to draw, and
 /// `min` and `max` are NaN. A sample whose value is NaN is present but does not move the extremes.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// The smallest value, NaN if there is none.
+    /// Smallest value, NaN if there is none.
     pub min: f32,
-    /// The largest value, NaN if there is none.
+    /// Largest value, NaN if there is none.
     pub max: f32,
-    /// How many samples arrived.
+    /// Number of samples that arrived.
     pub present: u64,
-    /// How many samples lie in the column, whether they arrived or not.
+    /// Number of samples in the column, whether they arrived or not.
     pub expected: u64,
-    /// How many of those present are NaN.
+    /// Number of samples present that are NaN.
     pub not_a_number: u64,
-    /// Whether exactly the column's own samples were looked at.
+    /// True if exactly the column's own samples were counted.
     ///
-    /// If not, they were no longer in memory one by one, and the extremes and counts are those of the
-    /// finest buckets that were: no peak is lost, but it may show one bucket aside.
+    /// If not, they were no longer in memory individually, and the extremes and counts are those of the
+    /// finest available buckets: no peak is lost, but it may appear one bucket aside.
     pub exact: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct ColumnGrid {
     pub from: WallTime,
     /// The width of one column in nanoseconds; not zero.
     pub column_ns: u64,
-    /// How many columns there are.
+    /// Number of columns.
     pub count: u32,
 }
 
@@ -77,7 +77,7 @@ impl Column {
         self.not_a_number += not_a_number;
     }
 
-    /// Tells whether some of the column's samples never came.
+    /// Returns whether samples of the column are missing.
     #[must_use]
     pub const fn has_hole(&self) -> bool {
         self.present < self.expected
@@ -98,8 +98,8 @@ impl ColumnGrid {
         vec![Column::EMPTY; self.count as usize]
     }
 
-    /// Adds a block's samples of one element to the columns they lie in, for data that come as blocks in
-    /// any order, such as those of an archive.
+    /// Adds a block's samples of one element to their columns, for data that come as blocks in any order, such as those
+    /// of an archive.
     ///
     /// Only what is in blocks can be counted: samples missing between blocks are the caller's to add to
     /// `expected`.
@@ -129,7 +129,7 @@ impl ColumnGrid {
 fn first_at_or_after(block: &Block, time: WallTime) -> usize {
     let index = super::timeline::index_at(block.schema.rate, block.first_index, block.t0, time);
     let index = index.clamp(block.first_index, block.next_index());
-    usize::try_from(index - block.first_index).expect("a block lies in memory")
+    usize::try_from(index - block.first_index).expect("a block fits in memory")
 }
 
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {

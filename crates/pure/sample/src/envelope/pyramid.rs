@@ -1,4 +1,4 @@
-//! Extremes of ever longer runs of samples: the coarser the bucket, the further back it is kept.
+//! Extremes of increasingly long runs of samples: the coarser the bucket, the further back it reaches.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ struct Bucket {
     max: f32,
     present: u16,
     not_a_number: u16,
-    /// The first and the last slot, counted from the bucket's own first, of which a sample came.
+    /// First and last slot with a sample, counted from the bucket's own first.
     first: u16,
     last: u16,
 }
@@ -36,13 +36,13 @@ pub(super) struct Pyramid {
     buckets_per_level: usize,
 }
 
-/// A bucket found for a place.
+/// A bucket found for a position.
 pub(super) struct Found {
-    /// What it holds; how many samples were expected is the line's to say.
+    /// Extremes and counts; the number of expected samples is known from the line.
     pub(super) content: Column,
     /// The slots it covers.
     pub(super) slots: Range<u64>,
-    /// Those from the first to the last of which a sample came: where it has something to show.
+    /// Slots from the first to the last sample: the drawable part.
     pub(super) present: Range<u64>,
 }
 
@@ -50,11 +50,11 @@ impl Bucket {
     const EMPTY: Self =
         Self { min: f32::NAN, max: f32::NAN, present: 0, not_a_number: 0, first: u16::MAX, last: 0 };
 
-    /// Takes samples that all came, from the slot `at` of the bucket on.
+    /// Adds a run without missing samples, from the slot `at` of the bucket on.
     fn take(&mut self, at: u64, part: &Column) {
         self.min = self.min.min(part.min);
         self.max = self.max.max(part.max);
-        // A bucket holds at most 2^15 samples: `Pyramid::new` sees to it.
+        // A bucket holds at most 2^15 samples: `Pyramid::new` ensures it.
         self.present += part.present as u16;
         self.not_a_number += part.not_a_number as u16;
         self.first = self.first.min(at as u16);
@@ -123,7 +123,7 @@ impl Pyramid {
         self.levels.iter_mut().for_each(|level| level.buckets.clear());
     }
 
-    /// Takes a run of samples from `slot` on; slots only ever ascend.
+    /// Takes a run of samples from `slot` on; slots only increase.
     pub(super) fn take(&mut self, mut slot: u64, mut values: &[f64]) {
         let finest = self.finest();
         while !values.is_empty() {
@@ -140,7 +140,7 @@ impl Pyramid {
         }
     }
 
-    /// Learns that nothing came in the slots before `slot`.
+    /// Records that the slots before `slot` are missing.
     pub(super) fn skip_to(&mut self, slot: u64) {
         for level in &mut self.levels {
             level.reach(slot.saturating_sub(1), self.buckets_per_level);

@@ -7,7 +7,7 @@ use units::RangeSet;
 
 use super::column::Column;
 
-/// A bounded run of the newest slots, each with its value or known to be missing.
+/// A bounded run of the newest slots, each with its value or marked as missing.
 #[derive(Clone, Debug)]
 pub(super) struct Tail {
     capacity: usize,
@@ -21,7 +21,7 @@ impl Tail {
         Self { capacity, first: 0, values: VecDeque::new(), missing: RangeSet::new() }
     }
 
-    /// Forgets everything and begins anew at `slot`.
+    /// Drops everything and restarts at `slot`.
     pub(super) fn restart(&mut self, slot: u64) {
         self.first = slot;
         self.values.clear();
@@ -33,7 +33,7 @@ impl Tail {
         self.trim();
     }
 
-    /// Learns that the next `count` samples never came.
+    /// Records that the next `count` samples are missing.
     pub(super) fn skip(&mut self, count: u64) {
         // Of a hole longer than the tail only its end would stay anyway.
         let unkept = count.saturating_sub(self.capacity as u64);
@@ -56,7 +56,7 @@ impl Tail {
         self.first + self.values.len() as u64
     }
 
-    /// Returns the value in `slot`, `None` if it never came or is no longer kept.
+    /// Returns the value in `slot`, `None` if it is missing or no longer kept.
     pub(super) fn value(&self, slot: u64) -> Option<f64> {
         let place = usize::try_from(slot.checked_sub(self.first)?).ok()?;
         self.values.get(place).copied().filter(|_| !self.missing.contains(slot))

@@ -1,4 +1,4 @@
-//! The envelope against the plainest thing that could be right: all samples in a list.
+//! The envelope compared with the simplest correct model: all samples in a list.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use units::{Random, RangeSet, SampleRate};
 const SMALL: EnvelopeConfig =
     EnvelopeConfig { tail_samples: 4_096, bucket_samples: 8, levels: 4, buckets_per_level: 4_096 };
 
-/// One sample of the plain list: when, and its value if it came.
+/// One sample of the plain list: its time, and its value if it arrived.
 type Plain = (WallTime, Option<f64>);
 
 struct Scene {
@@ -131,14 +131,14 @@ fn no_peak_is_lost_when_only_buckets_are_left() {
         for _ in 0..10 {
             let grid = random_grid(&mut random, &scene.plain);
             let (columns, plain) = (scene.envelope.columns(&grid), scene.plain_columns(&grid));
-            // A bucket is 8 samples of 1 ms: a peak shows at most that far from its place.
+            // A bucket is 8 samples of 1 ms: a peak appears at most that far from its position.
             let reach = 8_000_000 / grid.column_ns as usize + 1;
             for (number, truth) in plain.iter().enumerate().filter(|(_, plain)| !plain.max.is_nan()) {
                 let near = &columns[number.saturating_sub(reach)..(number + 1).min(columns.len())];
                 assert!(near.iter().any(|column| column.max >= truth.max), "seed {seed}, column {number}");
                 assert!(near.iter().any(|column| column.min <= truth.min), "seed {seed}, column {number}");
             }
-            // And what is shown was there: nothing comes from outside the neighbourhood either.
+            // Shown values were present: none come from outside the neighbourhood either.
             for (number, column) in columns.iter().enumerate().filter(|(_, column)| !column.max.is_nan()) {
                 let from = grid.edge(number as u32).offset(-8_000_000);
                 let to = grid.edge(number as u32 + 1).offset(8_000_000);
@@ -170,7 +170,7 @@ fn a_hole_as_long_as_a_bucket_shows_nothing_when_only_buckets_are_left() {
             }
         }
     }
-    assert!(seen > 500, "{seen} columns lay in holes");
+    assert!(seen > 500, "{seen} columns were in holes");
 }
 
 #[test]

@@ -1,18 +1,18 @@
-//! Which sample was taken when, for a line of samples whose time anchors move a little.
+//! Times of samples, for a line of samples whose time anchors move slightly.
 //!
-//! Every block brings its own anchor. Most agree with what the rate predicts from the last one kept; those
-//! that do not are kept too, so that both directions of the question have one answer.
+//! Every block has its own anchor. Most agree with the prediction from the last one kept; those
+//! that do not are kept too, so that both mappings are unambiguous.
 
 use std::collections::VecDeque;
 
 use units::{SampleRate, WallTime};
 
-/// The most anchors one line keeps; beyond that, every second small correction of the older half goes.
+/// Maximum number of anchors of one line; beyond that, every second small correction of the older half is dropped.
 ///
 /// A publisher with a steady clock needs one, one that corrects itself with every block one per block:
 /// 4,096 are 40 s of 100 corrections a second before the first is thinned out.
 const MAX_ANCHORS: usize = 4_096;
-/// An anchor this close to the predicted time says nothing new: times are rounded to whole nanoseconds.
+/// Maximum deviation of an anchor from the predicted time that is ignored: times are rounded to whole nanoseconds.
 const AGREEMENT_NS: u64 = 1;
 /// Corrections up to this many sample periods are jitter, beyond that the line is interrupted in time.
 const JITTER_PERIODS: u64 = 2;
@@ -34,12 +34,12 @@ struct Anchor {
     interrupts: bool,
 }
 
-/// What an anchor means for what is already known.
+/// Effect of an anchor on the known line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Time goes on.
+    /// Time continues.
     Onward,
-    /// The clock was set back: what is known lies in the new line's future and must be forgotten first.
+    /// The clock was set back: the known samples are in the new line's future and must be dropped first.
     SetBack,
 }
 
@@ -67,7 +67,7 @@ impl Timeline {
         self.anchors.clear();
     }
 
-    /// Tells what an anchor at `slot` would mean.
+    /// Returns the effect of an anchor at `slot`.
     pub(super) fn step(&self, slot: u64, time: WallTime) -> Step {
         match self.anchors.back() {
             Some(_) if self.time_of(slot).nanos_since(time) > SET_BACK_NS => Step::SetBack,
@@ -75,7 +75,7 @@ impl Timeline {
         }
     }
 
-    /// Learns that `slot`, behind all slots known so far, was at `time`.
+    /// Records that `slot`, behind all known slots, was at `time`.
     pub(super) fn note(&mut self, slot: u64, time: WallTime) {
         let mut anchor = Anchor { slot, time, interrupts: false };
         if let Some(last) = self.anchors.back() {
@@ -84,7 +84,7 @@ impl Timeline {
                 return;
             }
             anchor.interrupts = correction > 0 && correction.unsigned_abs() > self.jitter_ns();
-            // Anchors must ascend in time for the way back from time to slot to have one answer.
+            // Anchors must ascend in time, so that a time maps to one slot.
             anchor.time = time.max(last.time.offset(1));
         }
         self.anchors.push_back(anchor);
@@ -93,14 +93,14 @@ impl Timeline {
         }
     }
 
-    /// Returns when the sample in `slot` was taken.
+    /// Returns the time of the sample in `slot`.
     pub(super) fn time_of(&self, slot: u64) -> WallTime {
         let behind = self.anchors.partition_point(|anchor| anchor.slot <= slot);
         let anchor = self.anchors.get(behind.saturating_sub(1));
         anchor.map_or(WallTime::default(), |anchor| self.rate.time_of(slot, anchor.slot, anchor.time))
     }
 
-    /// Returns the first slot at or after `time`. It never falls when `time` rises.
+    /// Returns the first slot at or after `time`. It is monotonic in `time`.
     pub(super) fn first_at_or_after(&self, time: WallTime) -> u64 {
         let behind = self.anchors.partition_point(|anchor| anchor.time <= time);
         let Some(anchor) = self.anchors.get(behind.saturating_sub(1)) else { return 0 };
@@ -111,13 +111,13 @@ impl Timeline {
         }
     }
 
-    /// Tells whether time jumped just before `slot`.
+    /// Returns whether time jumped just before `slot`.
     pub(super) fn interrupted_at(&self, slot: u64) -> bool {
         let at = self.anchors.partition_point(|anchor| anchor.slot < slot);
         self.anchors.get(at).is_some_and(|anchor| anchor.slot == slot && anchor.interrupts)
     }
 
-    /// Forgets the anchors that no slot from `slot` on needs.
+    /// Drops the anchors that no slot from `slot` on needs.
     pub(super) fn forget_before(&mut self, slot: u64) {
         while self.anchors.get(1).is_some_and(|second| second.slot <= slot) {
             self.anchors.pop_front();

@@ -1,4 +1,4 @@
-//! One element of every sample of a block, as scaled floats, with one look at the dtype per block.
+//! One element of every sample of a block, as scaled floats, with one match on the dtype per block.
 
 use core::ops::Range;
 
@@ -6,7 +6,7 @@ use crate::{Block, Dtype, Element, Schema};
 
 /// Reads one element of every sample in its channel's unit.
 ///
-/// Made once per trace: it knows where the element lies and how its channel scales.
+/// Made once per trace: it knows the element's offset and its channel's scale.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ElementReader {
     element: usize,
@@ -33,7 +33,7 @@ impl ElementReader {
     /// Appends the value of every sample of `block`; a missing element reads as its channel's zero.
     ///
     /// Complex numbers give their magnitude, booleans 0 or 1, as [`Dtype::to_f64`] says.
-    /// Cost: one pass; the dtype is looked at once.
+    /// Cost: one pass; the dtype is matched once.
     ///
     /// # Panics
     /// If a sample of `block` is shorter than the schema this was made for.
@@ -60,7 +60,7 @@ impl ElementReader {
     /// Returns the runs of samples, counted from the block's first, whose element arrived.
     #[must_use]
     pub fn present(&self, block: &Block) -> Vec<Range<usize>> {
-        let samples = usize::try_from(block.samples).expect("a block lies in memory");
+        let samples = usize::try_from(block.samples).expect("a block fits in memory");
         if block.missing.is_empty() {
             return core::iter::once(0..samples).collect();
         }

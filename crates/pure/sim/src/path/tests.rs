@@ -1,4 +1,4 @@
-//! What each effect of a link does, exactly or near its probability.
+//! Effects of a link, exact or near their probability.
 
 use super::*;
 

@@ -28,7 +28,7 @@ fn run(seed: u64, link: Link) -> Network<Part> {
     network
 }
 
-/// The ordinals that the reader's link lost in this way.
+/// Ordinals of the datagrams that the reader's link lost for this cause.
 fn lost(network: &Network<Part>, by: LostBy) -> Vec<u64> {
     let passes = network.log().passes(READER);
     passes.filter(|pass| pass.outcome == Outcome::Lost(by)).map(|pass| pass.ordinal).collect()

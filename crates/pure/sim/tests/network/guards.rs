@@ -7,7 +7,7 @@ use units::Instant;
 
 use crate::part::{GROUP, PUBLISHER, Part, READER, at, micros};
 
-/// Never comes to rest, in one of the ways a broken machine may find.
+/// A node that never becomes idle, in one of several ways.
 enum Restless {
     AlwaysDue,
     Flooding,
@@ -42,9 +42,7 @@ fn run(node: Restless) {
 }
 
 #[test]
-#[should_panic(
-    expected = "node 0 does not come to rest at 0.000000000s: 100000 turns without time moving; seed 71"
-)]
+#[should_panic(expected = "node 0 is not idle at 0.000000000s: 100000 turns without time moving; seed 71")]
 fn a_deadline_that_is_always_now_is_found() {
     run(Restless::AlwaysDue);
 }
@@ -56,7 +54,7 @@ fn a_poll_that_always_sends_is_found() {
 }
 
 #[test]
-#[should_panic(expected = "does not come to rest")]
+#[should_panic(expected = "is not idle")]
 fn two_nodes_that_answer_each_other_for_ever_are_found() {
     let answering = || Restless::Answering(None);
     let mut network = Lineup::new(71).publisher(answering()).reader(answering()).build();

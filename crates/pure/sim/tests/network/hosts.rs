@@ -1,4 +1,4 @@
-//! Receive buffers that overflow and tell of it late, processes that read seldom or stand still.
+//! Receive buffers that overflow and report it late, and processes that read rarely or stall.
 
 use sim::{Address, Arrival, Host, Lineup, LostBy, Network, Node, Outcome, Socket};
 use units::Instant;
@@ -24,8 +24,8 @@ fn a_process_that_wakes_seldom_reads_in_batches_and_the_kernel_knows_better_when
     let mut network = scene(20, Host::ideal().reads_every(micros(1_000), 64));
     network.run_until(at(5_000));
     let listener = network.node(READER).listening();
-    // At 0 there is one datagram; at 1,000 µs those since then; at 2,000 µs the rest, first of them the one
-    // that arrived just after the process had looked.
+    // At 0 there is one datagram; at 1,000 µs those since then; at 2,000 µs the rest, beginning with the one that
+    // arrived just after the process had read.
     assert_eq!(listener.turns, 1 + 3, "the first turn reads nothing");
     assert!(heard(&network)[1..10].iter().all(|heard| heard.read == at(1_000)));
     assert!(heard(&network).iter().all(|heard| heard.arrived == at(heard.number * 100)));
@@ -42,7 +42,7 @@ fn a_batch_is_bounded_and_the_rest_waits_for_the_next_cycle() {
 
 #[test]
 fn drops_are_stamped_on_the_next_datagram_that_is_queued() {
-    // The process stands still from 250 µs to 950 µs: numbers 3 to 9 arrive, room is for four of them.
+    // The process stalls from 250 µs to 950 µs: numbers 3 to 9 arrive, and there is room for four of them.
     let host = Host::ideal().receive_buffer(4 * 868).stalls(at(250)..at(950));
     let mut network = scene(12, host);
     network.run_until(at(5_000));
@@ -86,7 +86,7 @@ fn a_stopped_process_keeps_no_deadline() {
     assert_eq!(read[5..], [at(2_000); 5]);
 }
 
-/// Writes down in which order it is told things; its deadline is at 500 µs.
+/// Records the order of its calls; its deadline is at 500 µs.
 #[derive(Default)]
 struct Diary(Vec<&'static str>);
 

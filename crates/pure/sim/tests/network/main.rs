@@ -1,4 +1,4 @@
-//! What a network does to nodes, seen from outside: multicast, hosts, determinism, and its guards.
+//! Effects of a network on nodes, seen from outside: multicast, hosts, determinism, and its guards.
 
 mod determinism;
 mod guards;

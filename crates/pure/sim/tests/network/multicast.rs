@@ -1,4 +1,4 @@
-//! Who gets what, when: fan-out, membership, each reader's own link, and the reverse link.
+//! Multicast: fan-out, membership, each reader's own link, and the reverse link.
 
 use sim::{Corruption, Lineup, Link, LostBy, NodeId, Outcome, Port};
 use units::Instant;

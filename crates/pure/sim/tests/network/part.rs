@@ -1,4 +1,4 @@
-//! The two smallest nodes: one that sends at a steady pace, one that listens and may answer.
+//! Two minimal nodes: one that sends at a steady pace, one that listens and may answer.
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ pub(crate) enum Part {
     Listener(Listener),
 }
 
-/// Sends datagrams of 100 bytes that carry their number, `every` so often.
+/// Sends datagrams of 100 bytes that carry their number, one per `every`.
 pub(crate) struct Beacon {
     count: u64,
     every: Duration,
@@ -23,12 +23,12 @@ pub(crate) struct Beacon {
     pub(crate) answers: u64,
 }
 
-/// Writes down what it hears.
+/// Records what it receives.
 #[derive(Default)]
 pub(crate) struct Listener {
     pub(crate) heard: Vec<Heard>,
     pub(crate) turns: u64,
-    /// The socket's drop counter as read at its latest turn.
+    /// Socket drop counter, as read at its latest turn.
     pub(crate) meminfo: u32,
     pub(crate) answering: bool,
     answers_due: Vec<NodeId>,

@@ -1,4 +1,4 @@
-//! Processes that are late, busy, stalled by chance, or have a clock of their own.
+//! Processes that are late, busy, randomly stalled, or have their own clock.
 
 use core::time::Duration;
 
@@ -42,22 +42,22 @@ fn a_process_that_slept_is_late_by_what_was_said() {
     let share = |part: usize| late[late.len() * part / 1_000];
     assert!((4_000..6_000).contains(&share(500)), "{} ns", share(500));
     assert!(share(850) <= 10_000, "{} ns", share(850));
-    // One in a hundred wake-ups is late by a millisecond in the mean, in which ten datagrams come.
+    // One in a hundred wake-ups is late by a millisecond on average, in which ten datagrams arrive.
     assert!(share(990) > 500_000, "{} ns", share(990));
     assert!(*late.last().unwrap() <= 2_000_000);
 }
 
 #[test]
 fn a_process_does_one_thing_after_the_other() {
-    // 30 µs a turn and 40 µs a datagram: a datagram alone takes 70 µs, and none waits.
+    // 30 µs per turn and 40 µs per datagram: a single datagram takes 70 µs, and none waits.
     let costs =
         |received| Costs { turn: micros(30), received: micros(received), send_call: ZERO, sent: ZERO };
     let mut network = scene(100, Host::ideal(), Host::ideal().costs(costs(40)));
     network.run_until(at(20_000));
-    // The first one waits for the turn in which the node begins.
+    // The first one waits for the node's initial turn.
     assert_eq!(reads(&network)[0], at(30));
     assert_eq!(reads(&network)[1..], (1..100).map(|number| at(number * 100)).collect::<Vec<_>>());
-    // At 140 µs a datagram they come faster than they go, and leave room for no more than one in 140 µs.
+    // At 140 µs each, datagrams arrive faster than they are read, and one in 140 µs gets through.
     let host = Host::ideal().costs(costs(140)).receive_buffer(10 * 868);
     let mut network = scene(10_000, Host::ideal(), host);
     network.run_until(at(1_000_000));
@@ -72,7 +72,7 @@ fn sending_takes_its_time_by_the_call_and_by_the_datagram() {
     let costs = Costs { turn: ZERO, received: ZERO, send_call: micros(100), sent: micros(50) };
     let mut network = scene(1_000, Host::ideal().costs(costs), Host::ideal());
     network.run_until(at(1_000_000));
-    // Each of them in a call of its own: all thousand of them take 150 ms.
+    // Each in its own call: all thousand take 150 ms.
     let last = *reads(&network).last().unwrap();
     assert!((at(148_000)..at(152_000)).contains(&last), "{last:?}");
 }
@@ -100,7 +100,7 @@ fn a_node_runs_on_its_own_clock() {
     assert_eq!(heard[0].arrived, at(7_000_000));
     // A second later it shows 100 µs more.
     assert_eq!((heard[10_000].arrived, heard[10_000].read), (at(8_000_100), at(8_000_100)));
-    // And who sends by a fast clock sends more often.
+    // A sender with a fast clock sends more often.
     let fast = Clock { offset: ZERO, skew_ppb: 100_000_000 };
     let mut network = scene(100_000, Host::ideal().clock(fast), Host::ideal());
     network.run_until(at(999_950));

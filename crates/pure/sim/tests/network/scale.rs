@@ -1,4 +1,4 @@
-//! Sizes that the protocol's own scenes need.
+//! Sizes that the protocol's own scenarios need.
 
 use sim::{Lineup, Link, NodeId, Order};
 

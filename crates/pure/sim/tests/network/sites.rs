@@ -1,4 +1,4 @@
-//! Sites behind trunks: what is shared is shared, what is crossed once is crossed once; and the tables of it.
+//! Sites behind trunks: a shared link is shared, and crossed once per datagram; and their tables.
 
 use core::time::Duration;
 
@@ -7,12 +7,12 @@ use units::Instant;
 
 use crate::part::{GROUP, PUBLISHER, Part, at, micros};
 
-/// Two who send, one who listens, and between them a trunk that carries half of it.
+/// Two senders, one receiver, and between them a trunk with half of their rate.
 fn dumbbell(trunk: Link, counts: bool) -> Network<Part> {
     let mut network = if counts { Network::counting(3) } else { Network::new(3) };
     let site = network.add_site("remote", Trunk { down: trunk, up: Link::ideal() });
     for _ in 0..2 {
-        // By chance, or who always comes first always finds the room that has just become free.
+        // Random order, because otherwise the same sender always finds the room that has just become free.
         let up = Link::ideal().jitter(micros(90), Order::Free);
         network.add("sender", Part::beacon(1_000, micros(100)), Port { up, ..Port::default() });
     }
@@ -21,7 +21,7 @@ fn dumbbell(trunk: Link, counts: bool) -> Network<Part> {
     network
 }
 
-/// 166 bytes on the wire each 100 µs from each of two: 26.56 Mbit/s in all.
+/// Half of the offered rate: two senders of 166 bytes on the wire per 100 µs offer 26.56 Mbit/s.
 const HALF: u64 = 13_280_000;
 
 #[test]
@@ -36,7 +36,7 @@ reader           0        1009         991";
     assert_eq!(network.table().to_string(), table);
     let heard = &network.node(NodeId(2)).listening().heard;
     let first = heard.iter().filter(|heard| heard.from == PUBLISHER).count();
-    assert!((400..=610).contains(&first), "{first} of {} are the first one's", heard.len());
+    assert!((400..=610).contains(&first), "{first} of {} are from the first sender", heard.len());
     assert!(heard.windows(2).all(|pair| pair[1].arrived.since(pair[0].arrived) >= micros(100)));
 }
 
@@ -100,7 +100,7 @@ fn nodes_of_a_site_talk_without_the_trunk() {
     assert_eq!(network.log().counts(publisher).lost(LostBy::Outage), 1);
 }
 
-/// A beacon of a tenth of the rate, with cross traffic that offers the whole of it: a drop-tail queue has no favourites.
+/// A beacon with a tenth of the rate, and cross traffic that offers all of it: a drop-tail queue treats both alike.
 #[test]
 fn cross_traffic_takes_its_share_of_rate_and_queue() {
     let small = |rate| CrossTraffic { packet_bytes: 166, ..CrossTraffic::poisson(rate) };
@@ -121,15 +121,15 @@ fn cross_traffic_takes_its_share_of_rate_and_queue() {
     };
     let alone = run(None);
     assert_eq!((alone.0, alone.1.as_micros()), (0, 10));
-    // Half of the rate, by chance: a load of 0.6, at which one waits for three quarters of a packet's time (M/D/1).
+    // Half of the rate, at random: at a load of 0.6 a packet waits for three quarters of a packet's time (M/D/1).
     let (lost, wait) = run(Some(small(66_400_000)));
     assert_eq!(lost, 0);
     assert!((micros(15)..micros(19)).contains(&wait), "{wait:?}");
-    // More than the rate: what does not fit is lost, and the queue is always long.
+    // More than the rate: the excess is lost, and the queue is always long.
     let (lost, wait) = run(Some(small(159_360_000)));
     assert!((17_000..26_000).contains(&lost), "{lost}");
     assert!(wait > micros(2_000), "{wait:?}");
-    // The same with pauses half of the time: half of the losses, and half of the waiting.
+    // As before with pauses half of the time: half of the losses, and half of the waiting.
     let pausing = small(159_360_000).with_pauses(micros(100_000), micros(100_000));
     let (fewer, shorter) = run(Some(pausing));
     assert!(fewer * 4 > lost && fewer * 4 < lost * 3, "{fewer} of {lost}");

@@ -121,7 +121,7 @@ fn scaled(number: &str, scale: u128) -> Option<u128> {
     whole.checked_mul(scale)?.checked_add((part * scale + divisor / 2) / divisor)
 }
 
-/// Splits a text where its first letter stands.
+/// Splits a text at its first letter.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text.find(char::is_alphabetic).unwrap_or(text.len());

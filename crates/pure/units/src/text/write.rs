@@ -1,4 +1,4 @@
-//! Writing quantities for people: three digits and a unit.
+//! Writing quantities in readable form: three digits and a unit.
 
 use core::fmt::Display;
 

@@ -110,7 +110,7 @@ fn threading_model(name: &str) -> Result<ThreadingModel, String> {
 
 fn judge(report: &Report) -> anyhow::Result<Outcome> {
     if report.points.is_empty() && report.end.state != State::Interrupted {
-        bail!("nothing could be measured\nthe report says why");
+        bail!("nothing could be measured\nsee the report for the reason");
     }
     Ok(if report.end.state == State::Complete { Outcome::Fine } else { Outcome::Found })
 }

@@ -98,7 +98,7 @@ impl Transport {
 
 fn judge(report: &Report) -> anyhow::Result<Outcome> {
     if report.transports.iter().all(|it| it.runs.iter().all(|run| run.bytes_received == 0)) {
-        bail!("nothing could be measured\nthe report says why");
+        bail!("nothing could be measured\nsee the report for the reason");
     }
     Ok(if report.is_whole() { Outcome::Fine } else { Outcome::Found })
 }

@@ -1,4 +1,4 @@
-//! Handing a report out: text or JSON on standard output, and the files that were asked for.
+//! Output of a report: text or JSON on standard output, and the requested files.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::status_line::StatusLine;
 use crate::stop::Stop;
 use crate::verbs::files::{FileArguments, Files};
 
-/// Where the report of a test goes that prints it at its end.
+/// Destinations of the report of a test that prints it at its end.
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct Handout {
@@ -22,7 +22,7 @@ pub(crate) struct Handout {
 }
 
 impl Handout {
-    /// Measures under the eyes of a terminal, and hands out what came of it; with JSON also that nothing did.
+    /// Measures with progress on a terminal, and prints the result; with JSON also the absence of one.
     pub(super) fn of<R: Forms>(
         &self,
         measure: impl FnOnce(&mut dyn Watch) -> anyhow::Result<R>,
@@ -40,7 +40,7 @@ impl Handout {
                 return Err(error);
             }
         };
-        // Files first: a measurement is not to be lost with a pipe that nobody reads any more.
+        // Files first, so that a closed pipe does not lose the measurement.
         let written = files.write(&report);
         self.print(&report)?;
         written?;
@@ -49,14 +49,14 @@ impl Handout {
 
     fn print(&self, report: &impl Forms) -> anyhow::Result<()> {
         if self.json {
-            // Not by way of a `Value`, which would sort the fields.
+            // Serialised directly: a `Value` would sort the fields.
             return Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(report)?)?);
         }
         Ok(write!(std::io::stdout(), "{report}")?)
     }
 }
 
-/// Shows how far it is, and hears Ctrl-C.
+/// Shows the progress, and handles Ctrl-C.
 struct Terminal {
     line: StatusLine,
     stop: Stop,

@@ -33,10 +33,10 @@ pub(crate) struct Arguments {
     /// The server's port
     #[arg(long, short, value_name = "PORT", default_value_t = DEFAULT_PORT)]
     port: u16,
-    /// This host's address; a server serves this host only until told one, 0.0.0.0 for every network
+    /// Local address; a server serves only this host by default, 0.0.0.0 serves every network
     #[arg(long, short = 'B', visible_alias = "listen", value_name = "ADDRESS")]
     bind: Option<IpAddr>,
-    /// How often to tell how it goes, in seconds
+    /// Interval between reports, in seconds
     #[arg(long, short, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     interval: Duration,
     /// Print one JSON object of iperf3's shape for each test
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     test: TestArguments,
 }
 
-/// What only a client may ask for.
+/// Options that only a client has.
 #[derive(Args, Debug)]
 struct TestArguments {
     /// Datagrams instead of a stream of bytes
@@ -58,19 +58,19 @@ struct TestArguments {
     /// Bits per second of each stream, 0 for no limit; RATE/N sends N blocks at once
     #[arg(long, short, value_name = "RATE[KMG][/N]", value_parser = paced, conflicts_with = "server")]
     bitrate: Option<(u64, u32)>,
-    /// How long, in seconds; 0 goes on until it is ended
+    /// Duration in seconds; 0 is unlimited
     #[arg(long, short, value_name = "SECONDS", value_parser = seconds, conflicts_with_all = ["server", "bytes", "blockcount"])]
     time: Option<Duration>,
-    /// How many bytes, over all streams
+    /// Number of bytes, over all streams
     #[arg(long, short = 'n', value_name = "SIZE[KMG]", value_parser = amount, conflicts_with_all = ["server", "blockcount"])]
     bytes: Option<u64>,
-    /// How many blocks, over all streams
+    /// Number of blocks, over all streams
     #[arg(long, short = 'k', value_name = "COUNT[KMG]", value_parser = amount, conflicts_with = "server")]
     blockcount: Option<u64>,
     /// Bytes of a block or datagram
     #[arg(long, short, value_name = "SIZE[KMG]", value_parser = amount, conflicts_with = "server")]
     length: Option<u64>,
-    /// How many streams
+    /// Number of streams
     #[arg(long, short = 'P', value_name = "COUNT", default_value_t = 1, conflicts_with = "server")]
     parallel: u32,
     /// The server sends
@@ -106,7 +106,7 @@ struct TestArguments {
     /// A title for the report
     #[arg(long, short = 'T', value_name = "TEXT", conflicts_with = "server")]
     title: Option<String>,
-    /// A word for the reports of both sides
+    /// Text for the reports of both sides
     #[arg(long, value_name = "TEXT", conflicts_with = "server")]
     extra_data: Option<String>,
     /// IPv4 only
@@ -142,7 +142,7 @@ impl Arguments {
             None => {
                 let repeat = if self.one_off { Repeat::Once } else { Repeat::Forever };
                 let Arguments { port, interval, .. } = *self;
-                // As every server here: only this host, until somebody says which others.
+                // Like every server here: only this host, unless other addresses are given.
                 let bind = self.bind.or(Some(Ipv4Addr::LOCALHOST.into()));
                 bench::iperf3::serve(&ServerOptions { bind, port, interval, repeat }, terminal)?;
             }
@@ -208,20 +208,20 @@ fn paced(text: &str) -> Result<(u64, u32), String> {
     both.ok_or_else(|| "write a rate: 10M, 1.5G or 10M/8".to_owned())
 }
 
-/// Tells what happens, and hears Ctrl-C.
+/// Prints the progress, and handles Ctrl-C.
 struct Terminal {
     json: bool,
     stop: Stop,
     in_order: bool,
     failed: bool,
-    /// What a test that breaks off has told so far.
+    /// Intervals so far, for the report of an aborted test.
     intervals: Vec<Interval>,
 }
 
 impl Terminal {
     fn print(&self, report: &Report) {
         let mut output = std::io::stdout().lock();
-        // Whoever reads our output may have left; a server goes on.
+        // The reader of the output may have closed it; a server continues.
         let _ = if self.json {
             writeln!(output, "{}", report.to_json()).and_then(|()| output.flush())
         } else {
@@ -229,7 +229,7 @@ impl Terminal {
         };
     }
 
-    /// Tells in JSON what there is of a test that broke off.
+    /// Prints the data of an aborted test as JSON.
     fn print_failure(&mut self, error: &str) {
         let intervals = std::mem::take(&mut self.intervals);
         if self.json {
@@ -251,7 +251,7 @@ impl Watch for Terminal {
         match notice {
             Notice::Listening(address) => eprintln!("listening at {address} for iperf3"),
             Notice::Accepted(peer) => self.say(&format!("{peer} begins a test")),
-            Notice::Refused { peer, reason } => eprintln!("{peer} was sent away: {reason}"),
+            Notice::Refused { peer, reason } => eprintln!("{peer} was refused: {reason}"),
             Notice::Connected { id, local, remote } => self.say(&format!("[{id:3}] {local} with {remote}")),
             Notice::Warning(warning) => eprintln!("warning: {warning}"),
             Notice::Interval(interval) => {

@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Ok(multicast::measure(&options, scene.server(), Patience::default(), watch)?)
     })?;
     if report.end.state == State::BrokenOff && report.runs.iter().all(|run| run.members.is_empty()) {
-        bail!("nothing could be measured\nthe report says why");
+        bail!("nothing could be measured\nsee the report for the reason");
     }
     Ok(if report.end.state == State::Complete { Outcome::Fine } else { Outcome::Found })
 }

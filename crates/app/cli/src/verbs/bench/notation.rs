@@ -1,4 +1,4 @@
-//! The notation of quantities that users of iperf3 know: decimal rates, binary sizes, seconds without a unit.
+//! The notation of quantities known from iperf3: decimal rates, binary sizes, seconds without a unit.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use bench::throughput::Rate;
 use units::text;
 
-/// Says that a text is not a quantity of the expected kind.
+/// Error for a text that is not a quantity of the expected kind.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{text}` is not {wanted}")]
 pub(super) struct NotationError {
@@ -31,7 +31,7 @@ pub(super) fn rate(text: &str) -> Result<Rate, NotationError> {
     }
 }
 
-/// Reads a size: binary bytes such as `64K` or `4M`, or with its whole unit as elsewhere.
+/// Reads a size: binary bytes such as `64K` or `4M`, or with a full unit as elsewhere.
 pub(super) fn size(text: &str) -> Result<usize, NotationError> {
     let error = || NotationError { text: text.to_owned(), wanted: "a size: write 1472, 64K, 4M or 8MiB" };
     let plain = scaled(text, 1_024).and_then(|bytes| usize::try_from(bytes).ok());
@@ -72,7 +72,7 @@ fn scaled(text: &str, base: u64) -> Option<u64> {
     };
     let number: f64 = text[..text.len() - usize::from(power > 0)].parse().ok()?;
     let value = number * base.pow(power) as f64;
-    // 2^53: beyond it a float is no whole number any more.
+    // 2^53: the largest range in which a float is exact for whole numbers.
     (0.0..=9_007_199_254_740_992.0).contains(&value).then_some(value.round() as u64)
 }
 

@@ -9,7 +9,7 @@ use bench::report::Watch;
 use super::handout::Handout;
 use crate::Outcome;
 
-/// Measures and hands out; `finish` completes the report before.
+/// Measures and prints the report; `finish` completes the report before.
 pub(super) fn measure(
     options: &Options,
     handout: &Handout,
@@ -25,7 +25,7 @@ pub(super) fn measure(
     outcome(&report)
 }
 
-/// Writes a duration in the unit that leaves a number to be grasped.
+/// Formats a duration in the unit that gives a readable number.
 fn in_words(duration: Duration) -> String {
     match duration.as_secs() {
         0..120 => format!("{} s", duration.as_secs() + 1),
@@ -37,14 +37,14 @@ fn in_words(duration: Duration) -> String {
 fn outcome(report: &Report) -> anyhow::Result<Outcome> {
     let measured = report.points.iter().filter(|point| point.elements().is_some()).count();
     if measured == 0 && report.end.state == State::Complete {
-        bail!("no point could be measured\nthe report says why for each");
+        bail!("no point could be measured\nsee the report for the reasons");
     }
     let whole = report.points.iter().all(|point| point.elements().is_some() && point.broken_off().is_none());
     let is_whole = whole && report.end.state == State::Complete;
     Ok(if is_whole { Outcome::Fine } else { Outcome::Found })
 }
 
-/// How this program is started as one of the two processes.
+/// Returns the command that starts this program as one of the two processes.
 fn this_program() -> anyhow::Result<Program> {
     let path = std::env::current_exe().context("the path of this program cannot be determined")?;
     Ok(Program { path, arguments: vec!["bench".to_owned(), "cycle-worker".to_owned()] })

@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// Protocols that carry the messages
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tcp,udp")]
     protocols: Vec<Protocol>,
-    /// Congestion controls of TCP, or `all` that this host has [default: the system's]
+    /// Congestion controls of TCP, or `all` of this host [default: the system's]
     #[arg(short = 'C', long, value_name = "LIST", value_delimiter = ',')]
     congestion: Vec<String>,
     /// Message sizes [default: powers of four from 1 byte on, and 9288586]
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// Time spent on each size in each run: seconds, or a duration such as 500ms
     #[arg(short, long, value_name = "TIME", default_value = "500ms", value_parser = notation::time)]
     time: Duration,
-    /// Most exchanges of each size in each run
+    /// Maximum number of exchanges per size and run
     #[arg(long, value_name = "COUNT", default_value = "100000")]
     exchanges: u64,
     /// Number of runs
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     /// Largest datagram, including its header of 24 bytes [default: the path MTU]
     #[arg(long, value_name = "SIZE", value_parser = notation::size)]
     datagram: Option<usize>,
-    /// How long to wait for a reply in datagrams
+    /// Maximum wait for a reply in datagrams
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = notation::time)]
     timeout: Duration,
     /// Poll for messages at both ends instead of sleeping; uses a whole processor at each

@@ -89,11 +89,11 @@ const DELAY: Duration = Duration::from_millis(10);
 fn long_path(grid: Grid, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let end = &arguments.other_end;
     if end.mtu().is_some() {
-        bail!("petri-2007 has MTUs of its own, 1500 and 9000\nleave --mtu out");
+        bail!("petri-2007 has fixed MTUs, 1500 and 9000\nleave --mtu out");
     }
     let controls = sys::tcp::available().unwrap_or_default();
     let report = arguments.handout.of(|watch| {
-        // Namespaces that cannot be made are no reason to measure nothing, unless they were asked for.
+        // If namespaces cannot be made, it measures without them, unless they were requested.
         let has_namespaces =
             end.is_netns() || (end.is_this_host() && Namespaces::make(Cable::default()).is_ok());
         let both = petri_2007::MTUS.map(Some);
@@ -122,7 +122,7 @@ fn with_server(
 fn judge(report: &Reproduction) -> anyhow::Result<Outcome> {
     let (measured, _) = report.counts();
     if measured == 0 && report.state != State::Interrupted {
-        bail!("nothing could be measured\nthe report says why");
+        bail!("nothing could be measured\nsee the report for the reason");
     }
     Ok(if report.state == State::Complete { Outcome::Fine } else { Outcome::Found })
 }
@@ -135,7 +135,7 @@ struct Place {
 }
 
 impl Place {
-    /// Lays a cable between two namespaces, with the published delay where this kernel can delay packets.
+    /// Makes a cable between two namespaces, with the published delay if this kernel can delay packets.
     fn in_namespaces(mtu: Option<u32>) -> anyhow::Result<Self> {
         let scene = Scene::in_namespaces(Cable { mtu_bytes: mtu })?;
         let note = match scene.delay(DELAY) {

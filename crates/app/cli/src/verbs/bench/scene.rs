@@ -1,4 +1,4 @@
-//! Where a measurement between two ends takes place: with a server on another host, or with one of our own, over the
+//! Location of a measurement between two ends: with a server on another host, or with a server started here, over the
 //! loopback interface or between two network namespaces.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::server::{DEFAULT_PORT, this_program};
 
-/// Where the other end is.
+/// Location of the other end.
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct OtherEnd {
@@ -32,23 +32,23 @@ pub(crate) struct OtherEnd {
 }
 
 impl OtherEnd {
-    /// Tells whether both ends are on this host, and were not told where.
+    /// Returns whether both ends are on this host by default.
     pub(super) const fn is_this_host(&self) -> bool {
         self.client.is_none() && self.bind.is_none() && !self.netns
     }
 
-    /// Returns the MTU that was asked for.
+    /// Returns the requested MTU.
     pub(super) const fn mtu(&self) -> Option<u32> {
         self.mtu
     }
 
-    /// Tells whether two namespaces were asked for.
+    /// Returns whether two namespaces were requested.
     pub(super) const fn is_netns(&self) -> bool {
         self.netns
     }
 }
 
-/// Where a measurement takes place. Dropping it removes what was made for it, the last made first.
+/// Location of a measurement. Dropping it removes the parts made for it, the last one first.
 pub(super) struct Scene {
     server: SocketAddr,
     _stay: Option<Stay>,
@@ -57,7 +57,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Finds the server that was named, or makes one.
+    /// Finds the given server, or makes one.
     pub(super) fn set(end: &OtherEnd) -> anyhow::Result<Self> {
         match &end.client {
             Some(host) => Self::with_server_at(host, end),
@@ -91,7 +91,7 @@ impl Scene {
         self.namespaces.as_ref().map_or(Ok(()), |namespaces| Ok(namespaces.delay(each_way)?))
     }
 
-    /// Returns where the server listens.
+    /// Returns the address of the server.
     pub(super) const fn server(&self) -> SocketAddr {
         self.server
     }

@@ -16,7 +16,7 @@ pub(super) const DEFAULT_PORT: u16 = 7_430;
 
 /// The tests a server supports.
 const TESTS: &[Test] = &of(bench::throughput::TEST);
-/// The same, with a CPU load for clients that ask for it.
+/// Tests including a CPU load for clients that request it.
 const TESTS_WITH_LOAD: &[Test] = &of(bench::throughput::TEST_WITH_LOAD);
 
 const fn of(throughput: Test) -> [Test; 5] {
@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &Arguments, port: u16) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Serves the process that started this one: tells it the address, and ends with it.
+/// Serves the process that started this one: sends it the address, and ends with it.
 pub(super) fn run_for_parent(listen: IpAddr) -> anyhow::Result<Outcome> {
     let stop = Stop::on_signals()?;
     stop.with_parent()?;
@@ -63,12 +63,12 @@ pub(super) fn run_for_parent(listen: IpAddr) -> anyhow::Result<Outcome> {
             let _ = writeln!(std::io::stdout(), "{address}");
         }
     };
-    // Who measures with its own host may load it.
+    // A client that measures with its own host may load it.
     control::serve(&options, TESTS_WITH_LOAD, &watch, &|| stop.is_wanted())?;
     Ok(Outcome::Fine)
 }
 
-/// Returns how this program is started as a server of its own.
+/// Returns the command that starts this program as a server.
 pub(super) fn this_program() -> anyhow::Result<Program> {
     let path = std::env::current_exe().context("the path of this program cannot be determined")?;
     Ok(Program { path, arguments: vec!["bench".to_owned(), "server-worker".to_owned()] })
@@ -80,6 +80,6 @@ fn tell(event: ServerEvent) {
         ServerEvent::Began { client, test } => eprintln!("{client} measures {test}"),
         ServerEvent::Ended { client, trouble: None } => eprintln!("{client} has finished"),
         ServerEvent::Ended { client, trouble: Some(trouble) } => eprintln!("{client} broke off: {trouble}"),
-        ServerEvent::TurnedAway(client) => eprintln!("{client} was turned away: the server is busy"),
+        ServerEvent::TurnedAway(client) => eprintln!("{client} was refused: the server is busy"),
     }
 }

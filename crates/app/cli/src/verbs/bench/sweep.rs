@@ -118,7 +118,7 @@ fn buffer(text: &str) -> Result<Buffer, notation::NotationError> {
 
 fn judge(report: &Report) -> anyhow::Result<Outcome> {
     if report.points.is_empty() && report.end.state != State::Interrupted {
-        bail!("nothing could be measured\nthe report says why");
+        bail!("nothing could be measured\nsee the report for the reason");
     }
     Ok(if report.end.state == State::Complete { Outcome::Fine } else { Outcome::Found })
 }

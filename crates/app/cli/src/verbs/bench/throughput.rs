@@ -77,7 +77,7 @@ pub(crate) struct Arguments {
     /// Number of runs
     #[arg(long, value_name = "COUNT", default_value = "3")]
     repeat: u32,
-    /// Search the highest rate without loss up to -b, confirmed by as many runs as --repeat says
+    /// Search the highest rate without loss up to -b, confirmed by --repeat runs
     #[arg(long, alias = "bisect")]
     loss_free: bool,
     /// Resolution of the search [default: a hundredth of -b]
@@ -123,7 +123,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     options.check()?;
     let step = arguments.step.map(|step| step.bits_per_second(options.unit_bytes(None)));
     let loss_free = arguments.loss_free.then(|| LossFree::of(&options, step)).transpose()?;
-    // Made before anything is measured: a folder that cannot be written is better known now.
+    // Opened before the measurement, so that a folder that cannot be written is reported now.
     let logfile = arguments.logfile.as_deref().map(Pending::new).transpose()?;
     let files = Files::begin(&arguments.files)?;
     let mut watching = Watching::new(arguments.form(), logfile)?;
@@ -145,14 +145,14 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Ok(report) => report,
         Err(error) => return watching.fail(error),
     };
-    // Files first, and each for itself: a measurement is not to be lost with a pipe that nobody reads any more.
+    // Files first, each independently, so that a closed pipe does not lose the measurement.
     let written = files.write(&report);
     watching.end(&report)?;
     written?;
     judge(&report)
 }
 
-/// Finds the largest datagram for the way, and says what was found.
+/// Finds the largest datagram for the path, and prints the result.
 fn probe_mtu(
     arguments: &Arguments,
     scene: &Scene,
@@ -204,7 +204,7 @@ impl Arguments {
             load: None,
             duration: self.time,
             omit: self.omit,
-            // As iperf3's -i 0: nothing is told before the end of a run.
+            // As with iperf3's -i 0: nothing is printed before the end of a run.
             interval: if self.interval.is_zero() { self.omit + self.time } else { self.interval },
             repeats: self.repeat,
             client_cpu: self.affinity.map(|cpus| cpus.client),
@@ -230,7 +230,7 @@ impl Arguments {
 fn judge(report: &Report) -> anyhow::Result<Outcome> {
     let has_figures = report.end.runs.iter().any(|run| run.sums.all().iter().any(|(sum, _)| sum.is_some()));
     if !has_figures && report.end.state == State::BrokenOff {
-        bail!("nothing could be measured\nthe report says why");
+        bail!("nothing could be measured\nsee the report for the reason");
     }
     let is_complete = report.end.state == State::Complete;
     Ok(if is_complete { Outcome::Fine } else { Outcome::Found })

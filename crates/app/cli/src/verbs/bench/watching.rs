@@ -1,4 +1,4 @@
-//! Showing a measurement while it goes on: text, one JSON object at its end, or one a line.
+//! Output of a running measurement: text, one JSON object at its end, or one per line.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use crate::Outcome;
 use crate::stop::Stop;
 use crate::verbs::pending::Pending;
 
-/// What is printed.
+/// Form of the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
     Text,
@@ -19,12 +19,12 @@ pub(super) enum Form {
     JsonStream,
 }
 
-/// Whoever watches: a terminal, or a file.
+/// Destination of the output: a terminal, or a file.
 pub(super) struct Watching {
     form: Form,
     stop: Stop,
     logfile: Option<Pending>,
-    /// What could not be printed: told once, at the end.
+    /// First error of printing, reported once at the end.
     trouble: Option<std::io::Error>,
 }
 
@@ -37,14 +37,14 @@ impl Watching {
     pub(super) fn end(mut self, report: &Report) -> anyhow::Result<()> {
         match self.form {
             Form::Text | Form::VerboseText => self.print(&report.to_string()),
-            // Not by way of a `Value`, which would sort the fields.
+            // Serialised directly: a `Value` would sort the fields.
             Form::Json => self.print(&format!("{}\n", serde_json::to_string(report)?)),
             Form::JsonStream => self.event("end", &serde_json::to_value(&report.end)?),
         }
         self.close()
     }
 
-    /// Says that nothing could be measured: in JSON too, where that is read.
+    /// Reports that nothing was measured, also in JSON if that is the output.
     pub(super) fn fail(mut self, error: anyhow::Error) -> anyhow::Result<Outcome> {
         let said = error.to_string();
         match self.form {
@@ -65,7 +65,7 @@ impl Watching {
         self.print(&format!("{}\n", json!({ "event": event, "data": data })));
     }
 
-    /// Prints at once: readers of a pipe wait for it.
+    /// Flushes each line: readers of a pipe wait for it.
     fn print(&mut self, text: &str) {
         let written = match &mut self.logfile {
             Some(logfile) => logfile.append(text.as_bytes()),
@@ -75,7 +75,7 @@ impl Watching {
             }
         };
         if let Err(error) = written {
-            // Nobody reads any more: there is nobody to go on for.
+            // The output is closed: there is no reason to continue.
             self.stop.want();
             self.trouble.get_or_insert(error);
         }

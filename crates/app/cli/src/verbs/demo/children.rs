@@ -1,7 +1,7 @@
-//! The demo's processes: started from this very program, ended whatever way the demo ends.
+//! The demo's processes: started from this program, ended however the demo ends.
 //!
-//! Each holds the read end of a pipe as its standard input and ends, in order, when that closes. We close it to
-//! end a child; the system closes it when we die, however that happens. What a child prints is kept.
+//! Each holds the read end of a pipe as its standard input and ends, in order, when that closes. This program closes it
+//! to end a child; the system closes it however this program ends. The output of a child is kept.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-/// How often a child that should end is looked at.
+/// Interval at which an ending child is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a child is there for.
+/// Role of a child.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     Source,
@@ -23,7 +23,7 @@ pub(super) enum Role {
     Recorder,
 }
 
-/// Whoever publishes ends before those who read it: the monitor server publishes what it derives.
+/// Publishers end before their readers: the monitor server publishes derived streams.
 const ORDER_OF_ENDING: [Role; 3] = [Role::Source, Role::Monitor, Role::Recorder];
 
 /// A line of JSON that a child printed.
@@ -31,16 +31,16 @@ const ORDER_OF_ENDING: [Role; 3] = [Role::Source, Role::Monitor, Role::Recorder]
 pub(super) struct Line {
     /// The child.
     pub(super) child: String,
-    /// What it said.
+    /// Printed object.
     pub(super) value: Value,
 }
 
-/// How a child ended.
+/// Exit of a child.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Exit {
     /// The child.
     pub(super) child: String,
-    /// Its exit code: 0, or 1 if it found something.
+    /// Exit code: 0, or 1 if it found something.
     pub(super) code: i32,
 }
 
@@ -81,7 +81,7 @@ impl Children {
         Ok(())
     }
 
-    /// Tells whether one of them ended although nobody asked it to; it said why itself.
+    /// Returns an error if a child ended without being asked to; it has printed the reason itself.
     pub(super) fn check(&mut self) -> anyhow::Result<()> {
         for child in &mut self.running {
             if let Some(status) = child.process.try_wait()? {
@@ -91,14 +91,14 @@ impl Children {
         Ok(())
     }
 
-    /// Asks all of them to end, one role after the other, and waits until they have.
+    /// Asks all of them to end, one role after the other, and waits for it.
     ///
     /// `patience` is what each role has for it.
     pub(super) fn finish_all(&mut self, patience: Duration) -> anyhow::Result<()> {
         ORDER_OF_ENDING.into_iter().try_for_each(|role| self.finish(role, patience))
     }
 
-    /// Returns what the children that have ended had printed.
+    /// Returns the lines printed by the children that have ended.
     pub(super) fn lines(&self) -> &[Line] {
         &self.lines
     }
@@ -127,7 +127,7 @@ impl Children {
 }
 
 impl Running {
-    /// Waits until the child has ended by itself, and returns its exit code; after `patience` it is ended.
+    /// Waits until the child has ended, and returns its exit code; after `patience` it is killed.
     fn wait(&mut self, patience: Duration) -> anyhow::Result<i32> {
         let began = Instant::now();
         let status = loop {
@@ -141,7 +141,7 @@ impl Running {
             }
             std::thread::sleep(LOOK);
         };
-        // A reader that found an account out of order says so by 1; the verdict must name it.
+        // A reader that found a wrong account exits with 1; the verdict names it.
         match status.code() {
             Some(code @ (0 | 1)) => Ok(code),
             _ => bail!("the process of {} failed: {status}", self.name),
@@ -151,7 +151,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Nothing to be done about failures: the child has ended already, or its leash has just closed.
+        // A failure is harmless: the child has ended already, or ends because its standard input has just closed.
         if matches!(self.process.try_wait(), Ok(None)) {
             drop(self.process.kill());
             drop(self.process.wait());

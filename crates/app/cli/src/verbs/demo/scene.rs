@@ -11,12 +11,12 @@ use super::children::{Children, Role};
 /// The archive's folder within the demo's.
 pub(super) const ARCHIVE: &str = "archive";
 
-/// The readers' processes, each of which owes an account of every stream.
+/// The readers' processes, each of which must print an account of every stream.
 pub(super) const READERS: [&str; 2] = [MONITOR, RECORDER];
 const MONITOR: &str = "monitor";
 const RECORDER: &str = "recorder";
 
-/// Streams beside the recorded signals, with what `pub` is told.
+/// Streams in addition to the recorded signals, as arguments of `pub`.
 const OTHERS: [&[&str]; 4] = [
     &["--host", "cpu"],
     &["--host", "udp"],
@@ -36,7 +36,7 @@ const OTHERS: [&[&str]; 4] = [
     ],
 ];
 
-/// What all processes of a demo share.
+/// Settings shared by all processes of a demo.
 pub(super) struct Scene<'a> {
     pub(super) bus: &'a str,
     /// The file of settings that the demo was started with, if a flag named one.
@@ -78,7 +78,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// Returns what every child is told.
+    /// Returns the arguments common to all children.
     fn shared(&self) -> Vec<String> {
         let mut shared = ["--json", "--with-parent", "--bus", self.bus].map(str::to_owned).to_vec();
         if let Some(settings) = self.settings {

@@ -1,5 +1,5 @@
-//! The judgement over a demo: every reader has an account of every stream, each is in order, and the archive has
-//! what its recorder read.
+//! Check of a demo: every reader has an account of every stream, each is correct, and the archive has
+//! all data that its recorder read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::children::{Exit, Line};
 use crate::messages::print_line;
 
-/// What must be true of an account.
+/// Properties that every account must have.
 const DEMANDS: [&str; 3] = ["balanced", "closed", "explained"];
 
-/// What was found.
+/// Result of the check.
 pub(super) struct Verdict<'a> {
     accounts: Vec<&'a Value>,
     complaints: Vec<String>,
@@ -77,7 +77,7 @@ fn out_of_order<'a>(line: &'a Line, accounts: &[&Line]) -> Vec<Complaint<'a>> {
     texts.into_iter().map(|text| Complaint { child: &line.child, text }).collect()
 }
 
-/// Tells whether another account goes on where this one ended: its publisher had only fallen silent.
+/// Returns whether another account continues where this one ended: its publisher was only silent.
 fn goes_on(line: &Line, accounts: &[&Line]) -> bool {
     accounts.iter().any(|other| {
         let place = (&other.value["follows"], &other.value["elements"]["first"]);
@@ -86,11 +86,11 @@ fn goes_on(line: &Line, accounts: &[&Line]) -> bool {
     })
 }
 
-/// Finds what a recorder read and its archive does not have; a loss on the way to the disk is explained, but it
-/// leaves the demo without the recording it is there to show.
+/// Finds elements that a recorder read and its archive lacks; a loss on the path to the disk is explained, but leaves
+/// the demo without its recording.
 fn not_archived<'a>(accounts: &[&'a Line]) -> Vec<Complaint<'a>> {
     let mut complaints = Vec::new();
-    // A stream that fell silent and came back has several accounts of one epoch, and one archive.
+    // A stream that was silent for a time has several accounts of one epoch, and one archive.
     let mut delivered: BTreeMap<_, (&Line, u64)> = BTreeMap::new();
     let recorded = accounts.iter().filter(|line| line.value.get("archive").is_some());
     for line in recorded {
@@ -129,7 +129,7 @@ impl Verdict<'_> {
         self.complaints.is_empty()
     }
 
-    /// Prints the accounts, and what there is to complain of.
+    /// Prints the accounts, and the complaints.
     pub(super) fn print(&self, as_json: bool) -> std::io::Result<()> {
         for account in &self.accounts {
             if as_json {

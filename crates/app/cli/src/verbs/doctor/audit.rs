@@ -14,23 +14,23 @@ use crate::messages::print_line;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  tallycast doctor audit                        for what the fastest link carries, and pauses of 10 ms
+  tallycast doctor audit                        for the rate of the fastest link, and pauses of 10 ms
   tallycast doctor audit --rate 2Gbit/s --longest-pause 50ms
   tallycast doctor audit --rate 10Gbit/s --round-trip 20ms
   tallycast doctor audit --interface eth1 --json
 
-It needs no privilege (only root sees the rules of a firewall) and changes nothing: what helps is shown as a command, with the one that takes it back.
+It needs no privilege (only root sees the rules of a firewall) and changes nothing: remedies are shown as commands, each with its undo.
 Exit codes: 0 all is well, 1 something may cost data, 2 something will, or it could not be checked.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// What shall be carried [default: what the fastest link carries]
+    /// Rate the host must carry [default: that of the fastest link]
     #[arg(long, value_name = "RATE", value_parser = text::bits_per_second)]
     rate: Option<f64>,
-    /// How long a reader may not come to read
+    /// Longest time a reader may pause between reads
     #[arg(long, value_name = "DURATION", default_value = "10ms", value_parser = text::duration)]
     longest_pause: Duration,
-    /// How long to the other end and back, as `ping` tells: what TCP needs depends on it
+    /// Round-trip time to the other end, as shown by `ping`; it determines the TCP buffers
     #[arg(long, value_name = "DURATION", value_parser = text::duration)]
     round_trip: Option<Duration>,
     /// Only these interfaces; may be given several times

@@ -1,4 +1,4 @@
-//! `tallycast doctor fix` and `undo`: what helps is done, measured, and kept only if it helped.
+//! `tallycast doctor fix` and `undo`: remedies are applied, measured, and kept only if they helped.
 
 mod tried;
 
@@ -32,31 +32,32 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   sudo tallycast doctor fix --port 5004         watch, show the change, ask, change, measure again
   sudo tallycast doctor fix --window 30s --yes  without asking
-  sudo tallycast doctor fix --port 5004 --load 20000  nothing comes there now: send it 20,000 datagrams a second
+  sudo tallycast doctor fix --port 5004 --load 20000  without traffic: send it 20,000 datagrams per second
 
-It watches live traffic for a while, shows what it would change and how that is taken back, does it when you agree, and
-watches again for as long. A change that did not help is undone at once. What was kept stands in a journal, and
-`tallycast doctor undo` takes it back. It acts in the network namespace and on the host in which it runs: run it on the
-sender's host for what a sender loses.
-Exit codes: 0 nothing was lost, or what was done helped; 1 losses remain, with --port or --pid of their sockets; 2 it could not be done.";
+It watches live traffic for a while, shows the change and its undo, applies it with your consent, and
+watches again for the same time. A change that did not help is undone at once. Kept changes are in a journal, and
+`tallycast doctor undo` undoes them. It acts in the network namespace and on the host in which it runs: run it on the
+sender's host for losses of a sender.
+Exit codes: 0 nothing was lost, or the changes helped; 1 losses remain (of the sockets of --port or --pid, if given); 2 it failed.";
 
 pub(crate) const UNDO_EXAMPLES: &str = "\
 Examples:
   sudo tallycast doctor undo                    the newest change
   sudo tallycast doctor undo --all
-  tallycast doctor undo --list                  what stands in the journal
+  tallycast doctor undo --list                  the changes in the journal
 
-What somebody else has changed since is left alone, and said.
-Exit codes: 0 done, 1 something was left alone, 2 it could not be done.";
+Settings that were changed by others since are left alone and reported.
+Exit codes: 0 done, 1 something was left alone, 2 it failed.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     selection: Selection,
-    /// How long to watch, before and after
+    /// Length of the measurement, before and after a change
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = text::duration)]
     window: Duration,
-    /// Send so many datagrams a second to the reader of the one --port while it is watched: it gets what it does not know
+    /// Send this many datagrams per second to the reader of the one --port during the measurement; it receives data
+    /// it does not expect
     #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u64).range(1..=Feed::MOST_PER_SECOND))]
     load: Option<u64>,
     /// Change without asking
@@ -64,29 +65,29 @@ pub(crate) struct Arguments {
     yes: bool,
     #[command(flatten)]
     journal: JournalFile,
-    /// One JSON object a step, one a line
+    /// One JSON object per step, one per line
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct UndoArguments {
-    /// Take every change back, the newest first
+    /// Undo every change, the newest first
     #[arg(long)]
     all: bool,
-    /// Only show what would be taken back
+    /// Only list the changes that would be undone
     #[arg(long, conflicts_with = "all")]
     list: bool,
     #[command(flatten)]
     journal: JournalFile,
-    /// One JSON object a change, one a line
+    /// One JSON object per change, one per line
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args, Debug)]
 struct JournalFile {
-    /// Where changes are written down [default: $XDG_STATE_HOME/tallycast/doctor.jsonl]
+    /// File for the record of changes [default: $XDG_STATE_HOME/tallycast/doctor.jsonl]
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
 }
@@ -104,7 +105,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let Arguments { selection, window, load, yes, journal, json } = arguments;
     if !yes && (json || !std::io::stdin().is_terminal()) {
         bail!(
-            "nobody is here to ask\nsay --yes to change without asking, or see what is lost first: tallycast doctor watch"
+            "there is no terminal to ask on\ngive --yes to change without asking, or see the losses first: tallycast doctor watch"
         );
     }
     let feed = load.map(|per_second| load::feed(&selection, per_second)).transpose()?;
@@ -121,18 +122,18 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     }
     let mut journal = journal.open()?;
     let mut tried = Tried::default();
-    // What a change brought may be seen elsewhere: each is judged by what was seen last.
+    // A change may show its effect elsewhere: each is judged by the latest observation.
     while let Some((plan, change)) = tried.next(&seen.plans) {
         report.plan(&plan, change.as_ref(), &seen.window)?;
         let agreed = change.is_some() && (yes || ask(window)?);
         let Some(change) = change.filter(|_| agreed) else {
-            // What is counted for more than the chosen sockets may be others'.
+            // Losses counted beyond the chosen sockets may belong to others.
             let is_ours = is_everything || matches!(plan.place, Place::Socket { .. });
             tried.leave(&plan, if is_ours { Outcome::Found } else { Outcome::Fine });
             continue;
         };
         let number = make(&mut journal, &change)?;
-        // What is lost until now was lost before.
+        // Losses up to now belong to the time before.
         traffic.watcher.take_snapshot()?;
         let (before, after) = (seen.window_of(&plan), traffic.watch()?);
         let proof = Proof::of(&before, &after.window_of(&plan));
@@ -149,7 +150,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     Ok(tried.outcome())
 }
 
-/// Writes a change down and makes it; returns its number in the journal.
+/// Writes a change to the journal and makes it; returns its number there.
 fn make(journal: &mut Journal, change: &Change) -> anyhow::Result<u64> {
     let number = journal.begin(clock::wall(), change)?;
     if let Err(error) = doctor::apply(change) {
@@ -162,17 +163,17 @@ fn make(journal: &mut Journal, change: &Change) -> anyhow::Result<u64> {
 
 fn take_back(journal: &mut Journal, number: u64, change: &Change) -> anyhow::Result<()> {
     match doctor::take_back(change) {
-        // A socket that is closed has taken its buffer with it.
+        // A closed socket has taken its buffer with it.
         Ok(()) | Err(ChangeError::Gone) => Ok(journal.end(clock::wall(), number)?),
         Err(error) => Err(error)
-            .with_context(|| format!("it did not help and could not be taken back: {}", undo_text(change))),
+            .with_context(|| format!("it did not help and could not be undone: {}", undo_text(change))),
     }
 }
 
-/// What was seen within a window.
+/// Observation of a window.
 struct Seen {
     window: Window,
-    /// How many packets the whole host took in.
+    /// Number of packets received by the whole host.
     processed: u64,
     /// The largest loss first.
     plans: Vec<Plan>,
@@ -181,8 +182,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// Returns the window with what was lost of one kind, and what passed where that is counted; what the whole host lost may have
-    /// been on its way to other namespaces.
+    /// Returns the window with the losses of one kind, and the passed packets where these are counted; losses of the
+    /// whole host may have been addressed to other namespaces.
     fn window_of(&self, plan: &Plan) -> Window {
         let passed = doctor::passed(plan.stage, &plan.place, &self.tunables);
         let of_all = if plan.place == Place::Host { self.processed } else { self.window.delivered };
@@ -201,7 +202,7 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Watches for a window: what was lost, and what helps.
+    /// Watches for a window; returns the losses and their remedies.
     fn watch(&mut self) -> anyhow::Result<Seen> {
         let Some((mut feed, to)) = self.feed.take() else { return Ok(self.watch_window()?) };
         let (window, is_over) = (self.window, AtomicBool::new(false));
@@ -260,7 +261,7 @@ pub(crate) fn undo(arguments: UndoArguments) -> anyhow::Result<Outcome> {
     for entry in open.iter().take(if all { usize::MAX } else { 1 }) {
         match doctor::take_back(&entry.change) {
             Ok(()) => report.undone(entry, "undone")?,
-            // A socket that is closed has taken its buffer with it; what somebody else has set is theirs.
+            // A closed socket has taken its buffer with it; a setting changed by others is left alone.
             Err(error @ ChangeError::Gone) => report.undone(entry, &error.to_string())?,
             Err(error @ ChangeError::ChangedSince { .. }) => {
                 report.undone(entry, &error.to_string())?;
@@ -275,7 +276,7 @@ pub(crate) fn undo(arguments: UndoArguments) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-/// What is said of each step.
+/// Output of each step.
 #[derive(Clone, Copy)]
 struct Report {
     json: bool,
@@ -311,7 +312,7 @@ impl Report {
         let Fed { sent, refused, skipped } = *fed;
         self.print(
             || json!({ "event": "load", "to": to.to_string(), "sent": sent, "refused": refused, "skipped": skipped }),
-            || format!("sent {sent} datagrams to {to}; the host refused {refused}, and {skipped} came too late to be sent"),
+            || format!("sent {sent} datagrams to {to}; the host refused {refused}, and {skipped} were too late to be sent"),
         )
     }
 
@@ -337,7 +338,7 @@ impl Report {
                 line(&mut output, "change", &change_text(change))?;
                 line(&mut output, "undo", &undo_text(change))?;
             }
-            None => line(&mut output, "change", "none that can be made and taken back from here")?,
+            None => line(&mut output, "change", "none that can be made and undone from here")?,
         }
         plan.by_hand.iter().try_for_each(|remedy| {
             line(&mut output, "by hand", &remedy.what)?;
@@ -355,10 +356,10 @@ impl Report {
     ) -> std::io::Result<()> {
         let (name, words) = match proof {
             Proof::Helped => ("helped", "it helped, and is kept; `tallycast doctor undo` takes it back"),
-            Proof::DidNotHelp => ("did_not_help", "it did not help, and was taken back"),
+            Proof::DidNotHelp => ("did_not_help", "it did not help, and was undone"),
             Proof::NoTraffic => (
                 "no_traffic",
-                "there was much less traffic than before: nothing is proved, and it was taken back",
+                "there was much less traffic than before: nothing is proved, and it was undone",
             ),
         };
         if self.json {
@@ -394,7 +395,7 @@ impl Report {
     }
 
     fn nothing_to_undo(&self) -> std::io::Result<()> {
-        self.print(|| json!({ "event": "nothing_to_undo" }), || "nothing stands in the journal".to_owned())
+        self.print(|| json!({ "event": "nothing_to_undo" }), || "no change to undo".to_owned())
     }
 }
 

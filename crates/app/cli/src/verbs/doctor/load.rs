@@ -1,4 +1,4 @@
-//! A load of our own for the reader that `doctor fix` is asked for, where nothing comes by itself.
+//! Test traffic for the reader examined by `doctor fix`, for times without traffic.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -7,7 +7,7 @@ use bench::Feed;
 
 use super::Selection;
 
-/// Opens a sender of so many datagrams a second to the one reader that was chosen.
+/// Opens a sender of `per_second` datagrams per second to the one chosen reader.
 pub(super) fn feed(selection: &Selection, per_second: u64) -> anyhow::Result<(Feed, SocketAddr)> {
     let [port] = selection.ports[..] else {
         bail!("a load goes to one reader\nname its port, once: --port PORT");
@@ -22,7 +22,7 @@ pub(super) fn feed(selection: &Selection, per_second: u64) -> anyhow::Result<(Fe
     Ok((feed, to))
 }
 
-/// Returns where to send, that whoever is bound to the port gets it and nobody else does.
+/// Returns a destination that only the socket bound to the port receives.
 fn destination(
     port: u16,
     sockets: impl Iterator<Item = (SocketAddr, Option<SocketAddr>)>,
@@ -32,15 +32,15 @@ fn destination(
         bail!("no socket is bound to port {port}\nstart the reader first");
     };
     if sockets.iter().any(|(other, _)| *other != local) {
-        bail!("sockets of port {port} are bound to several addresses: which is meant is not to be seen");
+        bail!("sockets of port {port} are bound to several addresses: the destination is ambiguous");
     }
     if let Some(remote) = sockets.iter().find_map(|(_, remote)| *remote) {
-        bail!("the socket of port {port} is connected to {remote} and takes nothing from others");
+        bail!("the socket of port {port} is connected to {remote} and receives only from it");
     }
     if local.ip().is_multicast() {
         // A group's datagrams may leave by any interface, and reach readers on other hosts.
         bail!(
-            "{local} is a group's: others would be given the load, too\nlet its own publisher send, and leave --load out"
+            "{local} is a group's address: others would receive the load, too\nlet its own publisher send, and leave --load out"
         );
     }
     let ip = match local.ip() {

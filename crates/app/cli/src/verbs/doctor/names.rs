@@ -1,4 +1,4 @@
-//! The names of streams, of which datagrams carry numbers only.
+//! Names of streams: datagrams carry only numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,12 +7,12 @@ use tallycast::{Node, StreamName, StreamPattern};
 
 use crate::settings::Sources;
 
-/// Names as they are announced on the bus, and as they lie in this host's memory.
+/// Stream names, from announcements on the bus and from this host's memory.
 pub(super) struct Names<'s> {
     sources: &'s Sources,
-    /// Which streams are wanted; all, if none is named.
+    /// Patterns of the requested streams; empty for all.
     patterns: Vec<StreamPattern>,
-    /// Listens to announcements once a name was wanted; `None` also where the bus cannot be heard.
+    /// Listener for announcements, opened with the first requested name; `None` also if the bus cannot be joined.
     node: Option<Node>,
     was_opened: bool,
     known: BTreeMap<u64, StreamName>,
@@ -26,12 +26,12 @@ impl<'s> Names<'s> {
         Self { sources, patterns, node: None, was_opened: false, known: BTreeMap::new() }
     }
 
-    /// Tells whether only some streams are wanted.
+    /// Returns whether only some streams are requested.
     pub(super) const fn are_wanted(&self) -> bool {
         !self.patterns.is_empty()
     }
 
-    /// Listens for as long as every publisher takes to say its name, where some are wanted.
+    /// Listens for one announcement interval, if names are requested.
     pub(super) fn learn_first(&mut self) -> anyhow::Result<()> {
         if self.are_wanted() {
             self.was_opened = true;
@@ -43,7 +43,7 @@ impl<'s> Names<'s> {
         Ok(())
     }
 
-    /// Learns what was announced meanwhile.
+    /// Reads the announcements received meanwhile.
     pub(super) fn learn(&mut self) {
         if !std::mem::replace(&mut self.was_opened, true) {
             // Without names there are numbers: no reason to stop.
@@ -60,7 +60,7 @@ impl<'s> Names<'s> {
         self.known.get(&stream).map(StreamName::as_str)
     }
 
-    /// Returns the streams that are wanted, as far as they are known.
+    /// Returns the requested streams that are known so far.
     pub(super) fn wanted(&self) -> BTreeSet<u64> {
         let matches = |name: &StreamName| self.patterns.iter().any(|pattern| pattern.matches(name));
         self.known.iter().filter(|(_, name)| matches(name)).map(|(id, _)| *id).collect()

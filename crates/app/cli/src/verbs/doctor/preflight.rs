@@ -1,4 +1,4 @@
-//! `tallycast doctor preflight`: does a group make its way between hosts, both ways, and does it last?
+//! `tallycast doctor preflight`: tests whether a group works between hosts, in both directions, and lasts.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -20,25 +20,25 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   tallycast doctor preflight                    on two hosts or more, at the same time
   tallycast doctor preflight 239.84.0.0 --interface eth1
-  tallycast doctor preflight --peer daq-3       where the group may not make the way at all
+  tallycast doctor preflight --peer daq-3       where the group may not pass at all
   tallycast doctor preflight --duration 6m      long enough for a switch to forget the group
 
-Each host sends ten small probes a second to the group and to the hosts that it hears, and reports in them what it hears of those;
-so each knows both directions. Probes use a port of their own beside the streams' and disturb none of them.
+Each host sends ten small probes a second to the group and to the hosts it receives from, and reports
+in them what it received; so each knows both directions. Probes use a separate port and do not disturb the streams.
 Exit codes: 0 all is well, 1 something may cost data, 2 something will, or it could not be checked.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The group, and a port if it shall be another [default: the bus's group of announcements, port 7409]
+    /// Group, with a port if it differs [default: the bus's group of announcements, port 7409]
     #[arg(value_name = "GROUP")]
     group: Option<String>,
-    /// Where the group is joined and sent to [default: as the bus says]
+    /// Interface on which to join and send [default: that of the bus]
     #[arg(long, value_name = "INTERFACE")]
     interface: Option<String>,
-    /// A host that is sent unicast probes from the beginning; may be given several times
+    /// Host to send unicast probes to from the beginning; may be given several times
     #[arg(long = "peer", value_name = "HOST")]
     peers: Vec<String>,
-    /// How long to test
+    /// Duration of the test
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = text::duration)]
     duration: Duration,
     /// One JSON object per check, one per line
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
 /// Streams have other ports: their readers must not wonder about datagrams that are not theirs.
 const PORT: u16 = 7_409;
 
-/// What of an audit bears on groups.
+/// Checks of an audit that affect groups.
 const OF_GROUPS: [&str; 5] = ["rp-filter", "multicast-interface", "multicast-route", "mtu", "group-"];
 
 pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Outcome> {
@@ -69,15 +69,15 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     begin(group, &names, duration, json)?;
     let deadline = Deadline::after(Some(duration));
     while !deadline.is_over() && !stop.is_wanted() {
-        for newcomer in preflight.step().context("the sockets cannot be read any more")? {
+        for newcomer in preflight.step().context("the sockets can no longer be read")? {
             report(&newcomer, json)?;
         }
     }
     let mut checks = preflight.judge();
     if let Some(why) = preflight.refused() {
-        eprintln!("warning: words to {group} did not leave this host: {why}");
+        eprintln!("warning: probes to {group} did not leave this host: {why}");
     }
-    // How this host is set up matters where something was found, and only then.
+    // The setup of this host matters only where something was found.
     if checks.iter().any(|it| it.judgement > Judgement::NotSeen) {
         checks.extend(of_this_host(names));
     }
@@ -103,7 +103,7 @@ fn begin(group: SocketAddr, interfaces: &[String], duration: Duration, json: boo
         }));
     }
     let at = interfaces.first().map_or_else(String::new, |name| format!(" on {name}"));
-    eprintln!("words to {group}{at} for {duration:?}; run the same on the other hosts now");
+    eprintln!("probes to {group}{at} for {duration:?}; run the same on the other hosts now");
     Ok(())
 }
 
@@ -112,7 +112,7 @@ fn report(newcomer: &Newcomer, json: bool) -> std::io::Result<()> {
     if json {
         return print_line(&json!({ "event": "heard", "station": station, "address": address.to_string() }));
     }
-    eprintln!("{station} ({address}) is heard");
+    eprintln!("receiving from {station} ({address})");
     Ok(())
 }
 
@@ -124,7 +124,7 @@ fn parse_group(text: &str) -> anyhow::Result<SocketAddr> {
     })?;
     anyhow::ensure!(
         group.ip().is_multicast(),
-        "{} is no multicast group: those of IPv4 begin with 224 to 239, those of IPv6 with ff",
+        "{} is not a multicast group: IPv4 groups begin with 224 to 239, IPv6 groups with ff",
         group.ip()
     );
     Ok(group)
@@ -132,7 +132,7 @@ fn parse_group(text: &str) -> anyhow::Result<SocketAddr> {
 
 fn resolve(name: &str, group: SocketAddr) -> anyhow::Result<IpAddr> {
     let addresses =
-        (name, PORT).to_socket_addrs().with_context(|| format!("no address is known of {name}"))?;
+        (name, PORT).to_socket_addrs().with_context(|| format!("no address is known for {name}"))?;
     let mut of_version = addresses.map(|it| it.ip()).filter(|ip| ip.is_ipv4() == group.is_ipv4());
     of_version.next().with_context(|| format!("{name} has no address of the group's IP version"))
 }
@@ -145,7 +145,7 @@ mod tests {
     fn a_group_may_have_a_port_and_an_address_of_a_host_is_none() {
         assert_eq!(parse_group("239.84.0.0").unwrap(), "239.84.0.0:7409".parse().unwrap());
         assert_eq!(parse_group("[ff15::1]:7000").unwrap(), "[ff15::1]:7000".parse().unwrap());
-        assert!(parse_group("10.0.0.1").unwrap_err().to_string().contains("no multicast group"));
+        assert!(parse_group("10.0.0.1").unwrap_err().to_string().contains("not a multicast group"));
         assert!(parse_group("group").unwrap_err().to_string().contains("no group"));
     }
 }

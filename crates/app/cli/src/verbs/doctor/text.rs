@@ -1,15 +1,15 @@
-//! Findings as text for people.
+//! Findings as text.
 
 use std::io::Write;
 
 use doctor::{Place, Remedy};
 
-/// Writes a line that belongs to the one before it.
+/// Writes a continuation line.
 pub(super) fn line(output: &mut impl Write, head: &str, text: &str) -> std::io::Result<()> {
     writeln!(output, "{:12}{head:<10}{text}", "")
 }
 
-/// Writes what helps, each with its command and the way back.
+/// Writes the remedies, each with its command and its undo.
 pub(super) fn remedies(output: &mut impl Write, remedies: &[Remedy]) -> std::io::Result<()> {
     for remedy in remedies {
         line(output, "remedy", &remedy.what)?;

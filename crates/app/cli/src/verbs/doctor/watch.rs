@@ -32,20 +32,21 @@ Examples:
   tallycast doctor watch 'lab/**'               these streams, by name
   tallycast doctor watch --port 5004 --port 5006
   tallycast doctor watch --pid 4711 --interval 200ms
-  tallycast doctor watch --snapshots 60 --json  one object a loss, for a minute
+  tallycast doctor watch --snapshots 60 --json  one object per loss, for a minute
   tallycast doctor watch --port 5004 --profile rtp
-  tallycast doctor watch --checkpoints          what never came to this host, too; what passes costs a little
-  tallycast doctor watch --record events.jsonl  for somebody else: tallycast doctor replay events.jsonl
+  tallycast doctor watch --checkpoints          also losses before this host; costs some CPU time
+  tallycast doctor watch --record events.jsonl  for others: tallycast doctor replay events.jsonl
   tallycast doctor watch --port 9000 --profile number=4:8,stream=0:4,order=big
 
-It changes nothing and needs no privilege: by the kernel's counters it reports how many were lost, where and why. With CAP_BPF
-and CAP_PERFMON (root has them) it also sees each datagram that is freed unread, and reports stream and number. Of
-what was lost outside of this host it sees what --checkpoints misses where it comes in. Processes of other users are named only to root.
+It changes nothing and needs no privilege: from the kernel's counters it reports count, place and cause of losses. With
+CAP_BPF and CAP_PERFMON (root has them) it also sees each datagram that is freed unread, and reports stream and number.
+--checkpoints also finds losses outside of this host, by the numbers missing where streams enter it. Processes of other
+users are named only to root.
 Exit codes: 0 nothing was lost, 1 something was, 2 watching was not possible.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Only these streams, such as lab/**: recognised by the datagrams that are named
+    /// Only these streams, such as lab/**; requires events of single datagrams
     #[arg(value_name = "STREAM", conflicts_with_all = ["ports", "pids", "no_events"])]
     streams: Vec<StreamPattern>,
     #[command(flatten)]
@@ -53,22 +54,23 @@ pub(crate) struct Arguments {
     /// The time between two snapshots
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = text::duration)]
     interval: Duration,
-    /// Where datagrams have stream and number: `tallycast`, `rtp`, or offsets and sizes in bytes; may be given several times
+    /// Position of stream and number in datagrams: `tallycast`, `rtp`, or offsets and sizes in bytes; may be given
+    /// several times
     #[arg(long = "profile", value_name = "PROFILE", default_value = "tallycast")]
     profiles: Vec<Profile>,
-    /// Read counters only, and no events of single datagrams
+    /// Read counters only, without events of single datagrams
     #[arg(long)]
     no_events: bool,
-    /// Watch also what passes, where streams leave this host and come in, so that datagrams that never came are reported, too
+    /// Also count datagrams that pass where streams leave and enter this host, to report those that never arrived
     #[arg(long, conflicts_with = "no_events")]
     checkpoints: bool,
     /// Write what is seen to an event file, too
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// End after so many snapshots
+    /// End after this many snapshots
     #[arg(long, alias = "looks", value_name = "COUNT")]
     snapshots: Option<u64>,
-    /// One JSON object a loss, one a line
+    /// One JSON object per loss, one per line
     #[arg(long)]
     json: bool,
 }
@@ -79,12 +81,12 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
     let stop = Stop::on_signals()?;
     let wanted = Wanted::from(selection);
     let drops = if no_events { None } else { drops(&wanted, &profiles) };
-    // Before the drop events: whatever is dropped has its event then.
+    // Before the drop events, so that every dropped datagram has its event.
     let checkpoints = if checkpoints { Some(begin_checkpoints(&wanted, &profiles)?) } else { None };
     let mut names = Names::new(sources, streams);
     anyhow::ensure!(
         drops.is_some() || !names.are_wanted(),
-        "streams are told apart only where single datagrams are seen\nrun it as root, or watch their ports (--port)"
+        "streams can be distinguished only if single datagrams are seen\nrun it as root, or watch their ports (--port)"
     );
     names.learn_first()?;
     let mut watcher = Watcher::begin(wanted, drops).context(
@@ -95,7 +97,7 @@ pub(crate) fn run(arguments: Arguments, sources: &Sources) -> anyhow::Result<Out
         watcher.watch_checkpoints(checkpoints);
     }
     for file in watcher.unread() {
-        eprintln!("warning: {file} cannot be read: what it counts is not seen");
+        eprintln!("warning: {file} cannot be read: its counts are not seen");
     }
     match watcher.report_to_accounts(&sources.load()?.bus()?.drop_board()) {
         Ok(()) => {}
@@ -136,9 +138,9 @@ Exit codes: 0 nothing was lost, 1 something was, 2 the file cannot be read.";
 
 #[derive(Args, Debug)]
 pub(crate) struct ReplayArguments {
-    /// What `tallycast doctor watch --record` wrote
+    /// File written by `tallycast doctor watch --record`
     file: PathBuf,
-    /// One JSON object a loss, one a line
+    /// One JSON object per loss, one per line
     #[arg(long)]
     json: bool,
 }
@@ -150,7 +152,7 @@ pub(crate) fn replay(arguments: ReplayArguments) -> anyhow::Result<Outcome> {
     if json {
         print_line(&json!({ "event": "replaying", "kernel": kernel, "names_datagrams": names_datagrams }))?;
     } else {
-        eprintln!("replaying what was seen on Linux {kernel}");
+        eprintln!("replaying events of Linux {kernel}");
     }
     let mut reported = Reported { json, ..Reported::default() };
     while let Some(seen) = replay.next_snapshot().with_context(|| file.display().to_string())? {
@@ -162,7 +164,7 @@ pub(crate) fn replay(arguments: ReplayArguments) -> anyhow::Result<Outcome> {
     Ok(if reported.is_nothing() { Outcome::Fine } else { Outcome::Found })
 }
 
-/// Watches single datagrams where that is permitted; says so once where it is not.
+/// Watches single datagrams if that is permitted; prints a note otherwise.
 fn drops(wanted: &Wanted, profiles: &[Profile]) -> Option<Drops> {
     match Drops::begin(wanted, profiles) {
         Ok(drops) => {
@@ -184,7 +186,7 @@ fn begin_checkpoints(wanted: &Wanted, profiles: &[Profile]) -> anyhow::Result<Ch
     Checkpoints::begin(wanted, profiles).context("passing datagrams cannot be watched (--checkpoints)")
 }
 
-/// Says that losses from now on are reported.
+/// Reports that losses are reported from now on.
 fn begin(watcher: &Watcher, json: bool) -> anyhow::Result<()> {
     let sockets = watcher.sockets();
     let (names_datagrams, reports_to_accounts) = (watcher.unseen()?.is_some(), watcher.reports_to_accounts());
@@ -209,20 +211,20 @@ fn begin(watcher: &Watcher, json: bool) -> anyhow::Result<()> {
 #[derive(Default)]
 struct Reported<'s> {
     json: bool,
-    /// `None` where there is no bus to ask.
+    /// `None` without a bus.
     names: Option<Names<'s>>,
     time: Duration,
     sums: BTreeMap<(&'static str, Place), u64>,
     /// Losses that are in no finding.
     not_observed: u64,
-    /// What was counted and no drop event names.
+    /// Losses that were counted and have no drop event.
     not_named: u64,
-    /// Why and what helps is said once for each stage, place and reason.
+    /// Combinations of stage, place and reason whose explanation was printed.
     explained: BTreeSet<(&'static str, Place, String)>,
 }
 
 impl Reported<'_> {
-    /// Makes the watcher report the streams that are wanted, also those that came since.
+    /// Selects the requested streams in the watcher, including new ones.
     fn choose(&mut self, watcher: &mut Watcher) {
         if let Some(names) = self.names.as_mut().filter(|names| names.are_wanted()) {
             names.learn();
@@ -236,7 +238,7 @@ impl Reported<'_> {
 
     fn report_seen(&mut self, seen: &Seen) -> std::io::Result<()> {
         if let Some(error) = &seen.recording_failed {
-            eprintln!("warning: the event file ends here, and watching goes on: {error}");
+            eprintln!("warning: the event file ends here, and watching continues: {error}");
         }
         self.time += seen.time;
         self.report_all(&seen.losses)
@@ -303,7 +305,7 @@ impl Reported<'_> {
         losses.unplaced.iter().try_for_each(|unplaced| self.report_unplaced(unplaced))
     }
 
-    /// Adds to a sum; those of a file that somebody changed may have no room in it.
+    /// Adds to a sum, saturating: an edited file may have counts that overflow it.
     fn count(&mut self, stage: &'static str, place: &Place, count: u64) {
         let sum = self.sums.entry((stage, place.clone())).or_default();
         *sum = sum.saturating_add(count);
@@ -354,7 +356,7 @@ impl Reported<'_> {
         output.flush()
     }
 
-    /// Says which datagrams they were.
+    /// Prints the datagrams.
     fn list(&self, output: &mut impl Write, datagrams: &[Datagrams]) -> std::io::Result<()> {
         for it in datagrams.iter().take(LISTED_STREAMS) {
             let way = format!("{} from {} to {}", it.count, it.source, it.destination);
@@ -366,7 +368,7 @@ impl Reported<'_> {
         }
         let more = datagrams.len().saturating_sub(LISTED_STREAMS);
         if more > 0 {
-            line(output, "", &format!("and of {more} others; --json tells all"))?;
+            line(output, "", &format!("and of {more} others; --json lists all"))?;
         }
         Ok(())
     }
@@ -394,13 +396,13 @@ impl Reported<'_> {
         }
         if doubtful > 0 {
             eprintln!(
-                "note: {doubtful} numbers were missing where they come in, and are not reported: not all that came in was seen then"
+                "note: {doubtful} numbers were missing on arrival and are not reported: not every arriving datagram was seen then"
             );
         }
         if unseen != Unseen::default() {
             let Unseen { unreported, not_copied, missed_calls } = unseen;
             eprintln!(
-                "warning: there was no room to name {} datagrams, and {missed_calls} calls of the hook were left out",
+                "warning: {} datagrams could not be named for lack of room, and {missed_calls} calls of the hook were skipped",
                 unreported + not_copied
             );
         }
@@ -423,7 +425,7 @@ impl Reported<'_> {
     }
 }
 
-/// Says why, by which counters, and what helps.
+/// Prints cause, counters and remedies.
 fn explain(output: &mut impl Write, finding: &Finding) -> std::io::Result<()> {
     line(output, "why", &finding.why)?;
     let levels = finding.levels.iter().map(level_text);
@@ -443,7 +445,7 @@ fn level_text(level: &Level) -> String {
     format!("{} {}{of}", level.name, level.value)
 }
 
-/// More would hide what comes next; `--json` has all.
+/// More would hide the following lines; `--json` has all.
 const LISTED_STREAMS: usize = 3;
 const LISTED_RANGES: usize = 4;
 

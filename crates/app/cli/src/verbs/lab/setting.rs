@@ -1,4 +1,4 @@
-//! Who runs where: the options that all of `lab` has in common.
+//! Options that all of `lab` has in common.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use units::text;
 
 /// A packet has no less room than UDT's handshake needs, and no more than IP has.
 const PACKET_BYTES: std::ops::RangeInclusive<u32> = 128..=65_535;
-/// Beyond it a run takes hours.
+/// Above it a run takes hours.
 const MOST_FLOWS: usize = 256;
 
-/// Who runs, for how long.
+/// Controls and durations of the runs.
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(super) struct Setting {
-    /// Controls, each with its options as in `fast?alpha=20`; `all` stands for the built-in ones
+    /// Controls, each with its options as in `fast?alpha=20`; `all` is every built-in control
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "reno,cubic,udt")]
     cc: Vec<String>,
     /// Rate of the bottleneck, including all headers
@@ -56,14 +56,14 @@ pub(super) struct Setting {
     warm_up: Option<Duration>,
 }
 
-/// What hosts are like.
+/// Kind of the hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum HostKind {
     Ideal,
     Real,
 }
 
-/// How much waits before the bottleneck at most.
+/// Maximum queue before the bottleneck.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Queue {
     Bytes(u64),
@@ -137,7 +137,7 @@ impl Setting {
             bail!("{:?} is less than ten round trips\nwrite a longer --duration", self.duration);
         }
         if self.warm_up.is_some_and(|warm_up| warm_up >= self.duration) {
-            bail!("nothing counts: the warm-up is as long as the run\nwrite a shorter --warm-up");
+            bail!("nothing is measured: the warm-up is as long as the run\ngive a shorter --warm-up");
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use units::text;
 
 use crate::quantity::Probability;
 
-/// What each direction of the path is like.
+/// Conditions of each direction of the path.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Conditions, for each direction")]
 pub(crate) struct ConditionArguments {
@@ -55,7 +55,7 @@ pub(crate) struct ConditionArguments {
     outage: Vec<Range<Duration>>,
 }
 
-/// A queue by its size, or by how long it takes at the bottleneck's rate.
+/// A queue by its size, or by its delay at the bottleneck's rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Queue {
     Bytes(usize),
@@ -152,7 +152,7 @@ impl std::str::FromStr for Queue {
     }
 }
 
-/// A rate's whole bits: below one there is still one.
+/// Rounds a rate to whole bits: at least one.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "above zero, and saturates")]
 const fn whole(value: f64) -> u64 {
     value.max(1.0) as u64

@@ -1,4 +1,4 @@
-//! The output of a run of the emulator: a status line while it runs, at its end text or one JSON object.
+//! Output of a run of the emulator: a status line while it runs, at its end text or one JSON object.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub(crate) fn print(report: &Report, invalid: &[InvalidReason], output: &mut imp
         report.cost().map_or_else(String::new, |cost| format!("{cost:.1?} of CPU time per datagram, "));
     writeln!(output, "{:.1?}: {clients}{away}{cost}{:.1?} waiting for a CPU", report.elapsed, report.waited)?;
     match invalid {
-        [] => writeln!(output, "valid: the path behaved as the model says"),
+        [] => writeln!(output, "valid: the path behaved like the model"),
         reasons => reasons.iter().try_for_each(|reason| writeln!(output, "invalid: {reason}")),
     }
 }

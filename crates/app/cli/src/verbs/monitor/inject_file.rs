@@ -14,7 +14,7 @@ pub(super) struct InjectFile {
 }
 
 impl InjectFile {
-    /// Takes the file over with what it says; makes it where it is not there.
+    /// Opens the file and keeps its value; creates it if missing.
     pub(super) fn open(path: &Path) -> std::io::Result<Self> {
         let said = match std::fs::read_to_string(path) {
             Ok(text) => text.trim().parse().unwrap_or_default(),
@@ -25,7 +25,7 @@ impl InjectFile {
         Ok(file)
     }
 
-    /// Puts a new file in the old one's place, so that nobody reads half a number.
+    /// Replaces the file atomically, so that no reader sees half a number.
     fn write(&self, probability: f64) -> std::io::Result<()> {
         let draft = self.path.with_extension("draft");
         std::fs::write(&draft, probability.to_string())?;
@@ -35,7 +35,7 @@ impl InjectFile {
 
 impl InjectControl for InjectFile {
     fn set(&self, probability: f64) -> Result<(), String> {
-        // Held while writing, so that the file says what was set last.
+        // Held while writing, so that the file has the latest value.
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         self.write(probability).map_err(|error| format!("{}: {error}", self.path.display()))?;
         *said = probability;

@@ -7,7 +7,7 @@ use tallycast::Publisher;
 
 use crate::quantity::Probability;
 
-/// How often the file is looked at: soon enough for a person who pressed a switch.
+/// Interval at which the file is checked: soon enough for a user who pressed a switch.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Follows the file.
@@ -23,13 +23,13 @@ impl InjectControl {
         Self { path: path.to_owned(), said: None, next_look: Instant::now() }
     }
 
-    /// Looks, if it is time, and tells the publisher what changed.
+    /// Reads the file if it is due, and applies changes to the publisher.
     pub(crate) fn follow(&mut self, publisher: &mut Publisher) {
         if Instant::now() < self.next_look {
             return;
         }
         self.next_look = Instant::now() + LOOK;
-        // A file that is absent or half written says nothing.
+        // A missing or half-written file is ignored.
         let said = std::fs::read_to_string(&self.path).ok().and_then(|text| text.trim().parse().ok());
         if said.is_some() && said != self.said {
             self.said = said;

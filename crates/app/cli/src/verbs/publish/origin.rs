@@ -1,4 +1,4 @@
-//! Which source a stream is published from.
+//! Sources that a stream can be published from.
 
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
@@ -14,7 +14,7 @@ use units::RateError;
 
 use super::play::Ending;
 
-/// The most channels a flag may ask for; the schema's own limit is checked after it.
+/// Maximum number of channels of a flag; the schema's own limit is checked after it.
 const MAX_CHANNELS: usize = 65_536;
 
 #[derive(Args, Debug)]
@@ -99,12 +99,12 @@ impl OriginArguments {
         Ok(())
     }
 
-    /// Tells whether the source can wait without losing anything.
+    /// Returns whether the source can wait without losing anything.
     pub(super) const fn can_wait(&self) -> bool {
         self.what.signal.is_some() || self.what.file.is_some() || self.what.stdin.is_some()
     }
 
-    /// Opens the source under `name`, or its own name; `None` if the end came while it waited for input.
+    /// Opens the source under `name`, or its own name; `None` if the end was requested while it waited for input.
     pub(super) fn open(
         &self,
         name: Option<&StreamName>,
@@ -176,7 +176,7 @@ impl OriginArguments {
             nan: self.nan_policy(),
             ..LinesOptions::new(name.clone(), self.needed_rate()?)
         };
-        // Opening waits for the first line, perhaps for ever: the thread ends with the process.
+        // Opening waits for the first line, perhaps indefinitely: the thread ends with the process.
         let (sender, opened) = sync_channel(1);
         let open = move || drop(sender.send(Lines::open(std::io::stdin(), &options)));
         std::thread::Builder::new().name("first line".to_owned()).spawn(open)?;
@@ -196,9 +196,7 @@ impl OriginArguments {
 
     fn needed_rate(&self) -> anyhow::Result<SampleRate> {
         self.rate.ok_or_else(|| {
-            anyhow!(
-                "this source has no rate of its own\nset it, as in --rate 1k for 1,000 samples per second"
-            )
+            anyhow!("this source has no rate\nset it, as in --rate 1k for 1,000 samples per second")
         })
     }
 
@@ -208,7 +206,7 @@ impl OriginArguments {
 }
 
 impl What {
-    /// Names the origin, and the options that have an effect on it; the others' clap sees to.
+    /// Names the origin, and the options that have an effect on it; clap handles those of the others.
     fn takes(&self) -> (&'static str, &'static [&'static str]) {
         match self {
             Self { signal: Some(_), .. } => ("a recorded signal", &["--loop", "--speed"]),
@@ -259,7 +257,7 @@ impl Source for Named {
 }
 
 fn needed_name(name: Option<&StreamName>) -> anyhow::Result<&StreamName> {
-    name.ok_or_else(|| anyhow!("this source has no name of its own\ngive one: tallycast pub lab/probe …"))
+    name.ok_or_else(|| anyhow!("this source has no default name\ngive one: tallycast pub lab/probe …"))
 }
 
 fn probe(text: &str) -> Result<Probe, String> {

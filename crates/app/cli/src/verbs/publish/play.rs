@@ -1,7 +1,7 @@
-//! Playing a source into a publisher until it ends, or somebody wants it to.
+//! Plays a source into a publisher until it ends, or until the end is requested.
 //!
-//! A source that waits for its samples is read by a thread of its own, so that the wish to end is heard while
-//! it waits; the queue between the two is short, so that what feeds it is slowed rather than stored.
+//! A source that waits for its samples is read on its own thread, so that a request to end is noticed while it waits;
+//! the queue between the two is short, so that its input is slowed rather than stored.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
@@ -14,12 +14,12 @@ use super::control::InjectControl;
 use super::times::{LiveTimes, PacedTimes};
 use crate::stop::{Deadline, Stop};
 
-/// The longest wait between two looks at the controls.
+/// Longest interval between two checks of the controls.
 const LOOK: Duration = Duration::from_millis(100);
 /// Pieces between the reading thread and the publisher: one on each side, and two in between.
 const QUEUED_PIECES: usize = 2;
 
-/// What ends a stream before its source does.
+/// Conditions that end a stream before its source does.
 pub(crate) struct Ending {
     stop: Stop,
     duration: Option<Duration>,
@@ -32,14 +32,14 @@ pub(crate) struct Playing {
     pub(crate) publisher: Publisher,
     /// Those that ended because the host's clock was set back.
     pub(crate) ended: Vec<(Epoch, PublicationStatus)>,
-    /// How many samples they have.
+    /// Number of samples in the ended epochs.
     before: u64,
 }
 
 /// A clock that was set back by more than this begins a new epoch; less is made up for.
 const SET_BACK_NS: i64 = -1_000_000_000;
 
-/// A piece that outlives its source's buffer.
+/// Samples that outlive their source's buffer.
 enum Owned {
     Samples { bytes: Vec<u8>, arrived: SteadyTime },
     Hole { samples: u64, stage: Stage },
@@ -47,17 +47,17 @@ enum Owned {
 }
 
 impl Ending {
-    /// Ends at the wish, after a time, or after so many samples, whichever comes first.
+    /// Ends on request, after a time, or after a number of samples, whichever comes first.
     pub(crate) fn new(stop: Stop, duration: Option<Duration>, count: Option<u64>) -> Self {
         Self { stop, duration, deadline: Deadline::after(duration), count }
     }
 
-    /// Counts the time from now on.
+    /// Starts counting the time.
     pub(crate) fn begin(&mut self) {
         self.deadline = Deadline::after(self.duration);
     }
 
-    /// Waits for something that a thread is about to send; `None` if the end comes first, or the thread is gone.
+    /// Waits for a value that a thread is about to send; `None` if the end comes first, or the thread is gone.
     pub(super) fn wait_for<T>(&self, receiver: &Receiver<T>) -> Option<T> {
         while !self.is_over() {
             match receiver.recv_timeout(self.deadline.left(LOOK)) {
@@ -89,7 +89,7 @@ impl Ending {
         self.stop.is_wanted() || self.deadline.is_over()
     }
 
-    /// Returns how many samples may still be published; `None` once it is over.
+    /// Returns the number of samples that may still be published; `None` once it is over.
     fn left(&self, published: u64) -> Option<u64> {
         let left = self.count.map_or(u64::MAX, |count| count.saturating_sub(published));
         (left > 0 && !self.is_over()).then_some(left)
@@ -120,7 +120,7 @@ impl Playing {
     }
 }
 
-/// Plays a source to its end or until `ending`; hands the publisher back in any case.
+/// Plays a source to its end or until `ending`; returns the publisher in any case.
 pub(crate) fn play(
     source: Box<dyn Source>,
     speed: Speed,
@@ -139,7 +139,7 @@ pub(crate) fn play(
     (playing, played)
 }
 
-/// Returns the rate at which samples really come when a source of `rate` is played at `speed`.
+/// Returns the actual rate of samples when a source of `rate` is played at `speed`.
 pub(crate) fn played_rate(rate: SampleRate, speed: Speed) -> anyhow::Result<SampleRate> {
     let factor: SampleRate = speed.to_string().parse()?;
     let product = |a: u32, b: u32| u64::from(a) * u64::from(b);
@@ -185,7 +185,7 @@ fn pace(
     Ok(())
 }
 
-/// Passes on what arrives by itself.
+/// Passes on samples that arrive in real time.
 fn relay(
     player: Player<Box<dyn Source>>,
     playing: &mut Playing,
@@ -193,7 +193,7 @@ fn relay(
     mut control: Option<InjectControl>,
 ) -> anyhow::Result<()> {
     let (sender, receiver) = sync_channel(QUEUED_PIECES);
-    // The thread may wait for ever in a read; it ends with the process.
+    // The thread may block in a read indefinitely; it ends with the process.
     std::thread::Builder::new().name("source".to_owned()).spawn(move || read_on(player, &sender))?;
     let rate = playing.publisher.schema().rate;
     let mut times = LiveTimes::begin(rate, clock::wall());
@@ -225,7 +225,7 @@ fn next_piece(receiver: &Receiver<Owned>, ending: &Ending) -> Result<Owned, Recv
     receiver.recv_timeout(ending.deadline.left(LOOK))
 }
 
-/// Reads a source to its end, or until nobody listens any more.
+/// Reads a source to its end, or until the receiver is gone.
 fn read_on(mut player: Player<Box<dyn Source>>, sender: &SyncSender<Owned>) {
     let mut wall = SteadyClock::new();
     loop {

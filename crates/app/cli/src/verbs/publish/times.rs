@@ -1,15 +1,15 @@
-//! Which time each sample carries: within an epoch times never go back, whatever keeps this process from its work.
+//! Times of the samples: within an epoch they never go back, however this process is delayed.
 
 use tallycast::{SampleRate, SteadyClock, WallTime};
 use units::Instant;
 
-/// A clock that says something else by this much is believed; less is how late somebody woke, or drift.
+/// Minimum deviation of the clock that counts as a step; less is wake-up delay or drift.
 const STEP_NS: i64 = 100_000_000;
 
 /// The times of samples that are given out on a plan: by count and rate from the beginning on.
 ///
-/// How late a sample leaves says nothing of its time. Only the system's clock being set does, for longer than a moment;
-/// where it was set back by more than a publisher makes up for, that begins a new epoch.
+/// The delay of a sample's departure does not affect its time. Only a step of the system's clock does, if it persists;
+/// a step back larger than a publisher compensates begins a new epoch.
 pub(super) struct PacedTimes {
     rate: SampleRate,
     clock: SteadyClock,
@@ -17,14 +17,14 @@ pub(super) struct PacedTimes {
     began_at: WallTime,
 }
 
-/// The times of samples that arrive by themselves: by count and rate as long as the clock agrees.
+/// Times of samples that arrive in real time: by count and rate while the clock agrees.
 ///
-/// Arrivals are read from a [`SteadyClock`]; where that was set back by more than a publisher makes up for, times begin anew.
+/// Arrivals are read from a [`SteadyClock`]; after a step back larger than a publisher compensates, times restart.
 pub(super) struct LiveTimes {
     rate: SampleRate,
     /// The time of a sample, from which the others' follow.
     anchor: Option<(u64, WallTime)>,
-    /// No sample comes before this: the beginning, or what follows the newest sample.
+    /// Earliest time of the next sample: the beginning, or just after the newest sample.
     earliest: WallTime,
 }
 
@@ -36,7 +36,7 @@ impl PacedTimes {
         Self { rate, clock, began, began_at }
     }
 
-    /// Returns the time of a sample, asked for at a moment on both clocks.
+    /// Returns the time of a sample, for a moment on both clocks.
     pub(super) fn time_of(&mut self, index: u64, (now, wall): (Instant, WallTime)) -> WallTime {
         let elapsed = i64::try_from(now.since(self.began).as_nanos()).unwrap_or(i64::MAX);
         let began_at = self.clock.read((now, wall)).wall.offset(-elapsed);
@@ -55,7 +55,7 @@ impl LiveTimes {
 
     /// Returns the time of the first of `samples` that have all arrived at `arrived`.
     ///
-    /// Where they come faster than their rate, times run ahead of the clock rather than go back.
+    /// If samples come faster than their rate, times run ahead of the clock rather than go back.
     pub(super) fn first_of(&mut self, index: u64, samples: u64, arrived: WallTime) -> WallTime {
         let lasted = i64::try_from(self.rate.duration_of(samples).as_nanos()).unwrap_or(i64::MAX);
         let by_clock = arrived.offset(-lasted);
@@ -129,7 +129,7 @@ mod tests {
         let (mut index, mut newest) = (0, at(0));
         for block in 0..300_u32 {
             let samples = 1_000 + u64::from(block % 7) * 500;
-            // Blocks of 20 ms and more come every millisecond.
+            // Blocks of 20 ms and more arrive every millisecond.
             let first = times.first_of(index, samples, at(i64::from(block)));
             assert!(block == 0 || first > newest, "block {block}");
             newest = rate("50k").time_of(index + samples - 1, index, first);

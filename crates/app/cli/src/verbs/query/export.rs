@@ -1,7 +1,7 @@
-//! Writing one epoch of a stream into a file of somebody else's format.
+//! Export of one epoch of a stream into a file of another format.
 //!
-//! A file has its name only once it is whole: until then it is a draft beside it. What is there already is not
-//! written over unless asked for.
+//! A file gets its name only once it is complete: until then it has a temporary name in the same folder. An existing
+//! file is not overwritten unless requested.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -20,7 +20,7 @@ mod sidecar;
 
 const FORMATS: [&str; 3] = ["parquet", "csv", "npy"];
 
-/// What is to be exported where.
+/// Source and destination of an export.
 pub(super) struct Order<'a> {
     pub(super) range: Range<WallTime>,
     pub(super) format: &'a str,
@@ -30,8 +30,8 @@ pub(super) struct Order<'a> {
     pub(super) as_json: bool,
 }
 
-/// Keeps the epochs of which something is known in the range. An only one is kept whatever the range is: it tells what is
-/// missing there.
+/// Keeps the epochs with data or gaps in the range. A single epoch is kept whatever the range is, because it has the
+/// gaps there.
 pub(super) fn keep_asked_for(entry: &mut StreamEntry, range: &Range<WallTime>) -> anyhow::Result<()> {
     if entry.epochs.len() == 1 {
         return Ok(());
@@ -49,8 +49,8 @@ pub(super) fn keep_asked_for(entry: &mut StreamEntry, range: &Range<WallTime>) -
     Ok(())
 }
 
-/// Exports the only epoch of `entry` and tells whether something stored could not be read; refuses to join several epochs,
-/// between which time is missing.
+/// Exports the only epoch of `entry` and returns whether stored data could not be read; refuses to join several
+/// epochs, between which time is missing.
 pub(super) fn export(archive: &Archive, entry: &StreamEntry, order: &Order<'_>) -> anyhow::Result<bool> {
     let [recording] = entry.epochs.as_slice() else {
         let epochs: Vec<String> = entry.epochs.iter().map(|it| it.description.epoch.to_string()).collect();
@@ -77,7 +77,7 @@ impl Order<'_> {
         }
         if format == "npy" && path.extension().is_none_or(|extension| extension != "npy") {
             bail!(
-                "{} does not end in .npy\nuse that extension: descriptions are written beside it, as .toml and .json",
+                "{} does not end in .npy\nuse that extension: descriptions are written next to it, as .toml and .json",
                 path.display()
             );
         }
@@ -125,10 +125,10 @@ impl Order<'_> {
     }
 }
 
-/// A file that has its name only once it is whole, and is gone if it never becomes so.
+/// A file that gets its name only once it is complete, and is removed otherwise.
 struct Draft {
     target: PathBuf,
-    /// `None` for what is no file, such as a pipe, and once the file has its name.
+    /// `None` if the target is not a file, such as a pipe, and once the file has its name.
     draft: Option<PathBuf>,
 }
 
@@ -162,7 +162,7 @@ impl Drop for Draft {
     }
 }
 
-/// A file that shows how much of it is written.
+/// A file that shows the size written so far.
 struct Watched {
     file: File,
     written: u64,

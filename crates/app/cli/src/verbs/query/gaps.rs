@@ -1,4 +1,4 @@
-//! What is missing in a recording, for people and as lines of JSON.
+//! Gaps of a recording, as text and as lines of JSON.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -11,7 +11,7 @@ use tallycast::{GapKind, WallTime};
 use crate::messages::print_line;
 use crate::moment::text as utc;
 
-/// Says which holes are of samples that were stored and cannot be read; tells whether there are any.
+/// Reports the holes whose samples were stored and cannot be read; returns whether there are any.
 pub(in crate::verbs) fn says_damage(holes: &[Hole]) -> bool {
     let records = holes.iter().flat_map(|hole| &hole.gaps).filter(|gap| gap.is_damage());
     let causes: BTreeSet<&str> = records.filter_map(|gap| gap.evidence.first()?.lines().next()).collect();
@@ -21,8 +21,8 @@ pub(in crate::verbs) fn says_damage(holes: &[Hole]) -> bool {
     holes.iter().any(Hole::is_damage)
 }
 
-/// Shows every hole in a range of time, and every absence whose extent nobody knows; tells whether something that was
-/// stored cannot be read.
+/// Prints every hole in a range of time, and every absence of unknown extent; returns whether stored data cannot be
+/// read.
 pub(super) fn show(
     archive: &Archive,
     entry: &StreamEntry,
@@ -67,7 +67,7 @@ fn first_index(recording: &Recording, gap: &GapRecord) -> u64 {
     gap.positions.start / u64::from(recording.description.schema.elements_per_sample())
 }
 
-/// Returns lines about the times in which nobody recorded or published.
+/// Returns lines about the times without a recorder or publisher.
 pub(super) fn absences(recording: &Recording) -> Vec<String> {
     let known = elements(recording).into_iter().filter(|(_, count)| *count > 0);
     let known = known.map(|(kind, count)| format!("{count} elements from a time in which {}", what(kind)));

@@ -1,4 +1,4 @@
-//! How far one transfer is: told by whoever moves the data, read by whoever watches.
+//! Progress of one transfer: written by the thread that moves the data, read by the one that shows it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use transfer::Notice;
 
 use crate::status_line::size_text;
 
-/// How far one transfer is, over all its connections.
+/// Progress of one transfer, over all its connections.
 #[derive(Debug)]
 pub(crate) struct Meter {
     state: Mutex<State>,
@@ -19,30 +19,30 @@ pub(crate) struct Meter {
 #[derive(Debug)]
 struct State {
     connection: Option<Arc<Connection>>,
-    /// What the connections that are over have done.
+    /// Statistics of the closed connections.
     last_stats: Option<Stats>,
     began: Instant,
-    /// When something last came or went.
+    /// Time at which data last arrived or left.
     news: Instant,
-    /// The other end has said over this connection what it lacks.
+    /// True once the other end has answered with its missing parts over this connection.
     is_answered: bool,
-    /// What the connection had carried at the last look.
+    /// Data carried by the connection at the last check.
     carried: u64,
-    /// What is offered in all, if that is known. Units: bytes.
+    /// Total size offered, if known. Units: bytes.
     total_bytes: Option<u64>,
-    /// What need not be moved any more. Units: bytes.
+    /// Size already present at the receiver. Units: bytes.
     done_bytes: u64,
-    /// What was moved. Units: bytes.
+    /// Size moved. Units: bytes.
     moved_bytes: u64,
-    /// Files that began and have not come to their end.
+    /// Files that were begun and not finished.
     begun: BTreeSet<String>,
-    /// It was told that the congestion control asks for nonsense.
+    /// True once the invalid values of the congestion control were reported.
     is_absurdity_told: bool,
-    /// What the rate is measured against: when, and how much had been moved.
+    /// Base of the rate: time, and the size moved by then.
     last: (Instant, u64),
 }
 
-/// How far it is at one moment.
+/// Progress at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     total_bytes: Option<u64>,
@@ -86,7 +86,7 @@ impl Meter {
         state.last_stats = stats.or(state.last_stats);
     }
 
-    /// Returns what the last connection has done, so far as it can still be told.
+    /// Returns the statistics of the last connection, if still available.
     pub(crate) fn stats(&self) -> Option<Stats> {
         let state = self.state();
         let stats = state.connection.as_ref().and_then(|connection| connection.stats());
@@ -96,7 +96,7 @@ impl Meter {
     /// Counts what happens.
     pub(crate) fn notice(&self, notice: &Notice<'_>) {
         let mut state = self.state();
-        // That something is offered shows nothing of the other end; all else does.
+        // An offer does not show that the other end is alive; every other notice does.
         if !matches!(notice, Notice::Listed { .. }) {
             state.news = Instant::now();
             state.is_answered = true;
@@ -128,7 +128,7 @@ impl Meter {
         self.notice(&Notice::Moved { bytes: bytes as u64 });
     }
 
-    /// Returns how often the congestion control asked for what cannot be obeyed, the first time that it did.
+    /// Returns the number of invalid requests of the congestion control, the first time that there are any.
     pub(crate) fn take_absurdity(&self) -> Option<u64> {
         let count = self.stats().map_or(0, |stats| stats.absurd_policies);
         self.absurdity(count)
@@ -139,9 +139,9 @@ impl Meter {
         is_news.then_some(count)
     }
 
-    /// Returns a number that changes when the connection has carried something: what arrived, or what was sent for the
-    /// first time or acknowledged. What is only sent again changes nothing. Until the other end has answered it is no
-    /// news: whatever listens at the port acknowledges a greeting.
+    /// Returns a number that changes when the connection has carried something: data that arrived, or that were sent
+    /// for the first time or acknowledged. Retransmissions do not change it. Until the other end has answered it
+    /// stays unchanged: any UDT listener at the port acknowledges a greeting.
     pub(crate) fn carried(&self) -> u64 {
         let carried = self.stats().map_or(0, |stats| {
             stats.received_bytes.wrapping_add(stats.sent_bytes).wrapping_sub(stats.queued_bytes)
@@ -154,7 +154,7 @@ impl Meter {
         carried
     }
 
-    /// Returns how long nothing came or went.
+    /// Returns the time since data last arrived or left.
     pub(crate) fn idle(&self) -> Duration {
         self.state().news.elapsed()
     }
@@ -166,11 +166,11 @@ impl Meter {
     }
 
     /// Reads it; the rate is that since the last reading.
-    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    #[expect(clippy::cast_precision_loss, reason = "a rate for display")]
     pub(crate) fn read(&self) -> Reading {
         let mut state = self.state();
         let stats = state.connection.as_ref().and_then(|connection| connection.stats());
-        // What waits in our own buffer has not been moved yet.
+        // Data in the local send buffer have not been moved yet.
         let queued = stats.map_or(0, |stats| stats.queued_bytes);
         let moved = state.moved_bytes.saturating_sub(queued);
         let now = Instant::now();
@@ -188,7 +188,7 @@ impl Meter {
 }
 
 impl Reading {
-    /// Adds another transfer, for a line that shows several.
+    /// Adds another transfer, for a line that shows their sum.
     pub(crate) fn with(self, other: Self) -> Self {
         Self {
             total_bytes: self.total_bytes.zip(other.total_bytes).map(|(one, two)| one + two),
@@ -198,7 +198,7 @@ impl Reading {
         }
     }
 
-    /// Says it as people read it.
+    /// Formats it as text.
     pub(crate) fn text(&self) -> String {
         let mut text = size_text(self.done_bytes);
         if let Some(total) = self.total_bytes {
@@ -215,7 +215,7 @@ impl Reading {
         }
     }
 
-    /// Says it as programs read it.
+    /// Formats it as JSON.
     pub(crate) fn to_json(self, peer: &str) -> Value {
         json!({
             "event": "progress",
@@ -228,14 +228,14 @@ impl Reading {
         })
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
+    #[expect(clippy::cast_precision_loss, reason = "seconds for display")]
     fn left_s(&self) -> Option<f64> {
         let left_bytes = self.total_bytes?.saturating_sub(self.done_bytes);
         (self.bits_per_s > 0.0).then(|| left_bytes as f64 * 8.0 / self.bits_per_s)
     }
 }
 
-/// Says that a congestion control asks for nonsense.
+/// Returns the warning that a congestion control requests invalid values.
 pub(crate) fn absurdity_text(count: u64) -> String {
     format!(
         "warning: the congestion control asked {count} times for what cannot be obeyed, such as a window of nothing: \
@@ -243,12 +243,12 @@ pub(crate) fn absurdity_text(count: u64) -> String {
     )
 }
 
-/// Says the same for programs.
+/// Returns the same warning as JSON.
 pub(crate) fn absurdity_json(peer: &str, count: u64) -> Value {
     json!({"event": "absurd_control", "peer": peer, "absurd_policies": count})
 }
 
-/// Writes a rate as people read it: `94.1 Mbit/s`.
+/// Formats a rate: `94.1 Mbit/s`.
 pub(crate) fn rate_text(bits_per_s: f64) -> String {
     let (value, unit) = match bits_per_s {
         bits if bits >= 1e9 => (bits / 1e9, "Gbit/s"),
@@ -266,8 +266,8 @@ fn left_text(seconds: f64) -> String {
     }
 }
 
-/// Returns which part of the packets was lost, at whichever end it was seen.
-#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+/// Returns the share of lost packets, as seen at either end.
+#[expect(clippy::cast_precision_loss, reason = "a ratio for display")]
 fn loss(stats: &Stats) -> f64 {
     let new = stats.sent_packets - stats.retransmitted_packets;
     let all = (new + stats.received_packets).max(1);

@@ -16,14 +16,14 @@ use crate::Outcome;
 use crate::status_line::{StatusLine, size_text};
 use crate::stop::Stop;
 
-/// How much of a stream is read at once. Units: bytes.
+/// Maximum size read from a stream at once. Units: bytes.
 const PIECE_BYTES: usize = 256 << 10;
-/// After the wish to end, for how long to wait while nothing of what is queued gets through.
+/// After a request to end, maximum wait while none of the queued data get through.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 /// Pieces read ahead of the connection.
 const PIECES_AHEAD: usize = 4;
 
-/// Connects, and sends standard input; what comes back goes to standard output.
+/// Connects, and sends standard input; received data go to standard output.
 pub(crate) fn send(
     address: &Address,
     transport: &TransportArguments,
@@ -69,7 +69,7 @@ pub(crate) fn receive(
             Err(error) => return Err(anyhow!(error).context("cannot accept a connection")),
         }
     };
-    // One is enough: who else comes is refused.
+    // One is enough: further connections are refused.
     drop(listener);
     let peer = connection.peer_address().map_or_else(String::new, |peer| format!("udt://{peer}"));
     Line::new(connection, peer, kind, is_json, stop).watched(Line::write_out)
@@ -83,7 +83,7 @@ struct Line<'a> {
     is_json: bool,
     meter: Meter,
     stop: &'a Stop,
-    /// Nothing more is to be waited for.
+    /// True once nothing remains to wait for.
     is_over: AtomicBool,
     /// The peer has ended.
     has_peer_ended: AtomicBool,
@@ -99,7 +99,7 @@ impl<'a> Line<'a> {
         Self { connection, peer, kind, is_json, meter, stop, is_over, has_peer_ended }
     }
 
-    /// Does the work on a thread of its own, and shows how far it is.
+    /// Runs the work on a thread, and shows its progress.
     fn watched(&self, work: impl FnOnce(&Self) -> anyhow::Result<()> + Send) -> anyhow::Result<Outcome> {
         let mut status = StatusLine::new(self.is_json);
         let ended = std::thread::scope(|scope| {
@@ -130,7 +130,7 @@ impl<'a> Line<'a> {
         self.until_done(|| self.connection.flush())
     }
 
-    /// Says how much the other end may not have.
+    /// Reports how much the other end may not have received.
     fn unacknowledged(&self, error: WaitError) -> anyhow::Error {
         let queued_bytes = self.queued_bytes();
         let queued = if queued_bytes > 0 { size_text(queued_bytes) } else { "the end".to_owned() };
@@ -158,7 +158,7 @@ impl<'a> Line<'a> {
     fn write_out(&self) -> anyhow::Result<()> {
         let mut output = std::io::stdout().lock();
         let mut piece = vec![0; PIECE_BYTES];
-        // Asked each time: a peer that always has something to say must not keep this end from ending.
+        // Checked each time: a peer that sends continuously must not keep this end from ending.
         while !self.stop.is_wanted() {
             let received = if self.kind == SocketType::Stream {
                 self.connection.receive(&mut piece).map(|count| (count > 0).then_some(count))
@@ -174,7 +174,7 @@ impl<'a> Line<'a> {
                 Ok(None) => break,
                 Err(WaitError::TimedOut) if self.is_over() => break,
                 Err(WaitError::TimedOut) => {}
-                // Who sends learns it by what is not acknowledged.
+                // The sender notices it by the missing acknowledgement.
                 Err(_) if self.is_over.load(Ordering::Relaxed) => break,
                 Err(error) => {
                     self.has_peer_ended.store(true, Ordering::Relaxed);
@@ -186,8 +186,8 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Does it again until the time it takes is not over before. Once the end is wished for, only for as long as
-    /// something gets through within [`LAST_PATIENCE`].
+    /// Repeats an action that timed out until it succeeds. After a request to end, only while something gets through
+    /// within [`LAST_PATIENCE`].
     fn until_done<T>(&self, act: impl Fn() -> Result<T, WaitError>) -> anyhow::Result<T> {
         let mut last = (self.queued_bytes(), Instant::now());
         loop {
@@ -212,7 +212,7 @@ impl<'a> Line<'a> {
         self.stop.is_wanted() || self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Says what was moved: on standard error, since standard output belongs to the data.
+    /// Reports the size moved, on standard error, since standard output belongs to the data.
     fn say_sum(&self, error: Option<&anyhow::Error>) {
         let stats = self.meter.stats();
         let (bytes, took) = self.meter.sum();
@@ -242,7 +242,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Reads standard input on a thread that may stand still as long as it likes.
+/// Reads standard input on a thread that may block.
 fn read_ahead(piece_bytes: usize) -> Receiver<std::io::Result<Vec<u8>>> {
     let (sender, pieces) = sync_channel(PIECES_AHEAD);
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! What is said while data move: a line that is written over itself for people, objects for programs.
+//! Output during a transfer: a line that is overwritten for users, objects for programs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use super::meter::{Meter, absurdity_json, absurdity_text, rate_text, transport_j
 use crate::messages::print_line;
 use crate::status_line::{StatusLine, size_text};
 
-/// How often progress is told.
+/// Interval between progress reports.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is said, by whichever thread has something to say.
+/// Output of all threads.
 #[derive(Debug)]
 pub(crate) struct Screen {
     is_json: bool,
@@ -21,25 +21,25 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Begins to speak: objects on standard output, or words on standard error.
+    /// Makes the output: objects on standard output, or text on standard error.
     pub(crate) fn new(is_json: bool) -> Self {
         Self { is_json, line: Mutex::new((StatusLine::new(is_json), Instant::now() + INTERVAL)) }
     }
 
-    /// Says something in one of two ways. Nobody who listens is no reason to leave data where they are.
+    /// Prints in one of two forms. A closed output must not stop the transfer.
     pub(crate) fn say(&self, text: impl FnOnce() -> String, json: impl FnOnce() -> Value) {
         let mut line = self.line();
         if self.is_json { drop(print_line(&json())) } else { line.0.say(&text()) }
     }
 
-    /// Says once that a transfer's congestion control asks for nonsense.
+    /// Reports once that a transfer's congestion control requests invalid values.
     pub(crate) fn absurdity(&self, peer: &str, meter: &Meter) {
         if let Some(count) = meter.take_absurdity() {
             self.say(|| absurdity_text(count), || absurdity_json(peer, count));
         }
     }
 
-    /// Says how far transfers are, if it is time.
+    /// Reports the progress of transfers, if it is due.
     pub(crate) fn progress(&self, transfers: &[(String, Arc<Meter>)]) {
         transfers.iter().for_each(|(peer, meter)| self.absurdity(peer, meter));
         let mut line = self.line();
@@ -59,7 +59,7 @@ impl Screen {
         line.0.show(|| format!("{head}{}", sum.text()));
     }
 
-    /// Says what a transfer notices that somebody may wish to know.
+    /// Reports the notices of a transfer that matter to users.
     pub(crate) fn notice(&self, peer: &str, notice: &Notice<'_>) {
         match notice {
             Notice::Ended { path, bytes, outcome } if self.is_json => {
@@ -85,7 +85,7 @@ impl Screen {
         }
     }
 
-    /// Says the account of a transfer.
+    /// Prints the account of a transfer.
     pub(crate) fn account(&self, peer: &str, tally: &Tally, meter: &Meter, error: Option<&str>) {
         let (moved_bytes, took) = meter.sum();
         self.absurdity(peer, meter);
@@ -135,8 +135,8 @@ impl Screen {
     }
 }
 
-/// Returns a rate over a whole transfer.
-#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+/// Returns the average rate of a whole transfer.
+#[expect(clippy::cast_precision_loss, reason = "a rate for display")]
 pub(crate) fn bits_per_s(bytes: u64, took: Duration) -> f64 {
     bytes as f64 * 8.0 / took.as_secs_f64().max(1e-6)
 }

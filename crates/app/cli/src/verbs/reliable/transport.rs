@@ -1,4 +1,4 @@
-//! Where to or from, and how: what is written on the command line.
+//! Source, destination and transport, as given on the command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use clap::Args;
 use tallycast::udt::{Address, Options, Silence, SocketType};
 use units::text;
 
-/// Buffers at each end unless the address says otherwise: 64 MiB in packets of 1,456 bytes, 50 ms at 10 Gbit/s.
+/// Default size of the buffers at each end: 64 MiB in packets of 1,456 bytes, 50 ms at 10 Gbit/s.
 const BUFFER_PACKETS: &str = "46080";
-/// A transfer can go on over another connection, so a dead peer is given up sooner than libudt does: after 5 s.
+/// A transfer can continue over another connection, so a dead peer is given up sooner than by libudt: after 5 s.
 const SILENCE: Silence =
     Silence { attempts: 8, least_step: Duration::from_millis(100), last_step: Duration::from_secs(1) };
 
-/// What is verified or acknowledged at its end needs no time after it; what was stopped is not worth waiting for.
+/// Data verified or acknowledged by the end need no linger time; an aborted transfer is not worth waiting for.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How fast, and decided by what.
+/// Options of rate and congestion control.
 #[derive(Args, Debug)]
 pub(crate) struct TransportArguments {
     /// Congestion control, such as udt, reno or fixed; its options go into the address: ?cc=fixed&rate=900m
@@ -29,7 +29,7 @@ pub(crate) struct TransportArguments {
     rate: Option<f64>,
 }
 
-/// What is written without a dash: paths, and where to or from.
+/// Positional arguments: paths, and the address.
 #[derive(Args, Debug)]
 pub(crate) struct Words {
     /// Paths, then udt://host:7400, IPv6 hosts in brackets
@@ -57,7 +57,7 @@ impl TransportArguments {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                reason = "above zero; what is more than can be said is no limit"
+                reason = "above zero; a larger value than the type holds is no limit"
             )]
             let bytes_per_s = (bits_per_s / 8.0) as u64;
             options.socket.max_bytes_per_s = Some(bytes_per_s.max(1));
@@ -67,7 +67,7 @@ impl TransportArguments {
 }
 
 impl Words {
-    /// Tells paths from the address, which stands last.
+    /// Separates the paths from the address, which is last.
     pub(crate) fn split(&self, usage: &str) -> anyhow::Result<(Vec<PathBuf>, Option<Address>)> {
         let is_address = |word: &&OsString| word.to_str().is_some_and(|word| word.contains("://"));
         let address = self.words.last().filter(is_address);

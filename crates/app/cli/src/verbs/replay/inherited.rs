@@ -1,22 +1,22 @@
-//! Why the holes of a replayed stream are there.
+//! Causes of the holes of a replayed stream.
 //!
-//! On the wire they are the source's: the replayed stream's own way did not lose them. What the recording knows of
-//! each is counted here while they are published, and said at the end; labels of the stream say it from the first
-//! descriptor on.
+//! On the wire they belong to the source: the path of the replayed stream did not lose them. The recorded causes are
+//! counted here while the holes are published, and reported at the end; labels of the stream carry them from the
+//! first descriptor on.
 
 use std::ops::Range;
 
 use archive::{Hole, Reasons, Recording, StreamEntry};
 use serde_json::Value;
 
-/// What a replay published as holes of stage `source`, by what the recording knows of them.
+/// Holes of stage `source` published by a replay, by their recorded causes.
 #[derive(Default)]
 pub(super) struct Inherited {
     holes: u64,
     reasons: Reasons,
-    /// Elements that are stored, of samples that lack others and so are left out whole.
+    /// Stored elements of incomplete samples, which are left out entirely.
     left_out: u64,
-    /// Something was stored and cannot be read any more.
+    /// True if stored data can no longer be read.
     damaged: bool,
 }
 
@@ -28,7 +28,7 @@ impl Inherited {
         self.damaged |= super::says_damage(core::slice::from_ref(hole));
     }
 
-    /// Tells whether all that was stored could be read.
+    /// Returns whether all stored data could be read.
     pub(super) const fn is_whole(&self) -> bool {
         !self.damaged
     }
@@ -51,7 +51,7 @@ impl Inherited {
         self.left_out += stored;
     }
 
-    /// Says it for people; nothing where there was no hole.
+    /// Formats it as text; `None` if there was no hole.
     pub(super) fn text(&self, stream: &str) -> Option<String> {
         let elements = self.elements();
         let left_out = (self.left_out > 0).then_some(("of samples recorded in part", self.left_out));
@@ -84,7 +84,7 @@ impl Inherited {
     }
 }
 
-/// Returns the labels that tell readers what a stream is a replay of, and what that is missing.
+/// Returns the labels that name the recording of a stream and its missing parts.
 pub(super) fn labels(entry: &StreamEntry, recording: &Recording) -> Vec<(&'static str, String)> {
     let of = format!("{}/{}/{}", entry.run, entry.name, recording.description.epoch);
     let mut labels = vec![("replay_of", of), ("replay_from", recording.first_index.to_string())];

@@ -1,4 +1,4 @@
-//! When each recorded sample is published again, and which time it carries.
+//! Publication times of recorded samples, and the times they carry.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +14,10 @@ use crate::stop::Stop;
 use crate::verbs::publish::played_rate;
 use crate::wholeness::{Part, parts};
 
-/// The whole of time.
+/// All of time.
 const ALWAYS: Range<WallTime> = WallTime::from_nanos(i64::MIN)..WallTime::from_nanos(i64::MAX);
 
-/// The plan that all streams of a replay follow, so that they stay in step.
+/// The schedule that all streams of a replay follow, so that they stay in step.
 pub(super) struct Schedule {
     stop: Stop,
     began: Instant,
@@ -28,7 +28,7 @@ pub(super) struct Schedule {
     /// The speed as a number.
     factor: f64,
     times: Times,
-    /// Samples that went out so far, over all streams.
+    /// Number of samples published so far, over all streams.
     published: AtomicU64,
 }
 
@@ -47,13 +47,13 @@ impl Schedule {
         Ok(())
     }
 
-    /// Returns how many samples went out so far.
+    /// Returns the number of samples published so far.
     pub(super) fn published(&self) -> u64 {
         // Relaxed: only shown.
         self.published.load(Ordering::Relaxed)
     }
 
-    /// Returns the schema of what is published: samples that carry the present time come at another rate.
+    /// Returns the schema of the published stream: samples with the current time have another rate.
     pub(super) fn schema(&self, recorded: &Schema) -> anyhow::Result<Schema> {
         let mut schema = recorded.clone();
         if self.times == Times::Now {
@@ -69,7 +69,7 @@ impl Schedule {
         }
     }
 
-    /// Waits until what was recorded at `time` is due; `false` if the end is wished for meanwhile.
+    /// Waits until data recorded at `time` are due; `false` if the end is requested meanwhile.
     pub(super) fn wait_for(&self, time: WallTime) -> bool {
         let due = Duration::from_nanos(u64::try_from(self.after_origin(time)).unwrap_or(0));
         !self.stop.wait(due.saturating_sub(self.began.elapsed()))
@@ -106,17 +106,17 @@ pub(super) struct Replay<'a> {
     pub(super) recording: &'a Recording,
     pub(super) publisher: Publisher,
     pub(super) schedule: &'a Schedule,
-    /// What of it were holes so far.
+    /// Holes so far.
     pub(super) inherited: Inherited,
 }
 
 impl Replay<'_> {
-    /// Publishes sample for sample and hole for hole, until the end or the wish to end.
+    /// Publishes samples and holes in order, until the end or a request to end.
     pub(super) fn run(&mut self, archive: &Archive) -> anyhow::Result<()> {
         for piece in archive.epoch(self.recording, ALWAYS) {
             let going_on = match piece? {
                 Piece::Epoch(_) => true,
-                // A hole in which the replay ends is not one of it.
+                // A hole at the end of the replay is not part of it.
                 Piece::Hole(hole) if !self.schedule.wait_for(hole.t1) => false,
                 Piece::Hole(hole) => {
                     self.publisher.skip(hole.samples, Stage::Source)?;
@@ -132,7 +132,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Publishes a block as it becomes due; `false` if the end is wished for meanwhile.
+    /// Publishes a block as it becomes due; `false` if the end is requested meanwhile.
     fn block(&mut self, block: &Block) -> anyhow::Result<bool> {
         let per_sample = block.schema.elements_per_sample();
         for Part { samples, whole } in parts(block.samples, block.missing.iter(), per_sample) {
@@ -151,7 +151,7 @@ impl Replay<'_> {
         let mut start = samples.start;
         while start < samples.end {
             let end = samples.end.min(start + portion);
-            // A portion is due once its last sample was taken.
+            // A portion is due at the time of its last sample.
             if !self.schedule.wait_for(block.time_of(block.first_index + end)) {
                 return Ok(false);
             }
@@ -182,6 +182,6 @@ impl Replay<'_> {
 }
 
 fn byte_range(samples: Range<u64>, sample_bytes: usize) -> Range<usize> {
-    let at = |sample: u64| usize::try_from(sample).expect("a block lies in memory") * sample_bytes;
+    let at = |sample: u64| usize::try_from(sample).expect("a block fits in memory") * sample_bytes;
     at(samples.start)..at(samples.end)
 }

@@ -56,7 +56,7 @@ fn block_json(block: &Block, with_values: bool) -> Value {
     object
 }
 
-/// Returns the elements of a sample as they are: scale and offset are told with the schema.
+/// Returns the elements of a sample unscaled: scale and offset are in the schema.
 ///
 /// Complex ones are pairs; what JSON has no number for is null.
 fn elements_json(dtype: Dtype, sample: &[u8]) -> Value {

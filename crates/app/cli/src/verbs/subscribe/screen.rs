@@ -1,4 +1,4 @@
-//! What `sub` shows to people: a line a second for each stream, gaps as they are declared, accounts at the end.
+//! Text output of `sub`: a line per second for each stream, gaps when declared, accounts at the end.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,12 +11,12 @@ use tallycast::{
 
 use crate::moment::text as utc;
 
-/// How often a stream's line is written.
+/// Interval at which a stream's line is written.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Values shown of the newest sample; wide samples are cut.
 const SHOWN_VALUES: usize = 4;
 
-/// What is known of the streams between two lines.
+/// State of the streams between two lines.
 pub(super) struct Screen {
     streams: BTreeMap<Arc<StreamName>, Seen>,
     next_line: Instant,
@@ -74,7 +74,7 @@ impl Screen {
             accounts().into_iter().map(|it| (Arc::clone(&it.stream), it)).collect();
         let mut output = std::io::stdout().lock();
         for (name, seen) in &mut self.streams {
-            #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+            #[expect(clippy::cast_precision_loss, reason = "a rate for display")]
             let rate = std::mem::take(&mut seen.samples) as f64 / seconds;
             let lost = accounts.get(name).map_or_else(String::new, lost_text);
             writeln!(output, "{name}: {rate:.0} samples/s  {}  {lost}", seen.newest)?;

@@ -1,4 +1,4 @@
-//! What other readers, also of other hosts, report to publishers of this host.
+//! Reports of other readers, also of other hosts, to publishers of this host.
 
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -9,14 +9,14 @@ use super::snapshots::per_second;
 use super::state::{Field, Table};
 use super::{Line, lost_of};
 
-/// A reader as its last report tells of it.
+/// A reader according to its last report.
 #[derive(Clone, Debug)]
 pub(super) struct OtherReader {
     name: String,
     from: SocketAddr,
     /// Between its last two reports.
     samples_per_s: Option<f64>,
-    /// Samples that it knows to have been published and neither has nor misses.
+    /// Samples that were published to its knowledge and that it neither has nor misses.
     lag_samples: u64,
     age: Duration,
     state: &'static str,

@@ -14,11 +14,11 @@ use crate::verbs::doctor::place_text;
 
 /// Takes snapshots of the host.
 pub(super) struct Snapshots {
-    /// `None` where the kernel lists no sockets.
+    /// `None` if the kernel lists no sockets.
     watcher: Option<Watcher>,
-    /// What was lost since the view began, and in the last interval.
+    /// Losses since the view began, and in the last interval.
     lost: BTreeMap<(&'static str, String), (u64, u64)>,
-    /// Drops of sockets when they were first seen, and in the snapshot before.
+    /// Drops of sockets when they were first seen, and in the previous snapshot.
     drops: BTreeMap<u64, (u32, u32)>,
     ticks: BTreeMap<u32, Ticks>,
     net_rx: BTreeMap<u32, u64>,
@@ -162,7 +162,7 @@ fn streams(lines: &[Line]) -> Table {
     }
 }
 
-/// Says how all of it stands.
+/// Returns the summary line.
 fn head(lines: &[Line], sees_host: bool) -> String {
     // The sum of no floating-point numbers would be -0.
     let rate = lines.iter().fold(0.0, |rate, line| rate + line.samples_per_s);

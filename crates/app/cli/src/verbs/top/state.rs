@@ -1,13 +1,13 @@
-//! What the terminal view shows, and what keys change of that: nothing here knows a terminal.
+//! Content of the terminal view, and the effects of keys: independent of any terminal.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// A table of the view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Panel {
-    /// Streams as they come in here.
+    /// Streams as received here.
     Streams,
-    /// Where something was lost, by accounts and by the host's counters.
+    /// Losses by stage, from accounts and from the host's counters.
     Stages,
     /// UDP sockets of this host.
     Sockets,
@@ -32,7 +32,7 @@ impl Panel {
     }
 }
 
-/// A field of a table: what is read, and what it is sorted by where that is a number.
+/// A field of a table: its text, and its sort key if it is a number.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Field {
     pub(super) text: String,
@@ -56,7 +56,7 @@ pub(super) struct Table {
     pub(super) rows: Vec<Vec<Field>>,
 }
 
-/// One snapshot as the view shows it.
+/// One snapshot as displayed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     /// The line above all.
@@ -65,7 +65,7 @@ pub(super) struct Seen {
     pub(super) tables: [Table; 5],
 }
 
-/// What the view shows of what was seen.
+/// Displayed part of the snapshot.
 #[derive(Clone, Debug)]
 pub(super) struct State {
     pub(super) seen: Seen,
@@ -79,14 +79,14 @@ pub(super) struct State {
     offset: usize,
 }
 
-/// Whether to go on.
+/// Effect of the keys on the view: it continues or ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     GoOn,
     End,
 }
 
-/// How far a page key goes.
+/// Number of rows that a page key moves.
 const PAGE: usize = 10;
 
 impl State {
@@ -103,7 +103,7 @@ impl State {
         }
     }
 
-    /// Shows a new snapshot, unless the view stands still.
+    /// Shows a new snapshot, unless the view is paused.
     pub(super) fn see(&mut self, seen: Seen) {
         if !self.is_paused {
             self.seen = seen;
@@ -176,12 +176,12 @@ impl State {
         self.sorting[self.panel as usize]
     }
 
-    /// Returns the rows that fit into so many lines, and how many there are in all.
+    /// Returns the rows that fit into this number of lines, and the total number of rows.
     pub(super) fn rows(&self, lines: usize) -> (Vec<&Vec<Field>>, usize) {
         let matches = |row: &&Vec<Field>| row.iter().any(|field| field.text.contains(&self.filter));
         let mut rows: Vec<&Vec<Field>> = self.table().rows.iter().filter(matches).collect();
         let (column, backwards) = self.sorted_by();
-        // The largest number is what one looks for first.
+        // Largest first: the usual interest.
         rows.sort_by(|one, other| match (one.get(column), other.get(column)) {
             (Some(one), Some(other)) => match (one.number, other.number) {
                 (Some(one), Some(other)) => other.total_cmp(&one),

@@ -19,12 +19,12 @@ const HELP: [&str; 11] = [
     "space      pause, and resume",
     "?          this help, and back",
     "q, Ctrl-C  end",
-    "What streams show is this reader's own account.",
+    "The streams show this reader's own account.",
     "Stages, sockets and processors are of the whole host.",
     "Readers, also of other hosts, report to publishers of this host.",
 ];
 
-/// Draws everything; nothing but weight and reversal tells anything, so that it reads the same without colours.
+/// Draws everything; only weight and reverse video carry meaning, so that it reads the same without colours.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     let [head, panels, body, foot] = Layout::vertical([
         Constraint::Length(1),
@@ -81,7 +81,7 @@ fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
         rows.iter().map(of_row).chain([heads[column].chars().count()]).max().unwrap_or(0)
     };
     let length = |column: usize| Constraint::Length(u16::try_from(width(column)).unwrap_or(u16::MAX));
-    // What the last one has to say is cut first, at its end.
+    // The text of the last column is cut first, at its end.
     let mut widths: Vec<Constraint> = (0..heads.len()).map(length).collect();
     widths.pop();
     widths.push(Constraint::Fill(1));
@@ -153,6 +153,6 @@ mod tests {
         for (width, height) in [(1, 1), (20, 5), (200, 60), (80, 4)] {
             drawn(&state, width, height);
         }
-        assert!(drawn(&state, 80, 5).contains("1 of 3"), "what does not fit is said");
+        assert!(drawn(&state, 80, 5).contains("1 of 3"), "the number of hidden rows is shown");
     }
 }

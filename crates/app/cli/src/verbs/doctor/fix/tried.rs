@@ -1,4 +1,4 @@
-//! What `fix` has tried against which loss, and what is next.
+//! Changes that `fix` has tried per loss, and the choice of the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,19 +6,20 @@ use doctor::{Change, Place, Plan, Stage, Subject};
 
 use crate::Outcome;
 
-/// What was tried, by where it was lost.
+/// Attempts by the place of the loss.
 #[derive(Default)]
 pub(super) struct Tried(BTreeMap<(Stage, Place), Attempts>);
 
 #[derive(Default)]
 struct Attempts {
     subjects: BTreeSet<Subject>,
-    /// Nothing more is to be tried.
+    /// Final result, once no further change is to be tried.
     outcome: Option<Outcome>,
 }
 
 impl Tried {
-    /// Returns the largest loss against which something is to be tried, and what; nothing where only a person can do something.
+    /// Returns the largest loss for which a change remains to be tried, and the change; `None` where only the user
+    /// can act.
     pub(super) fn next(&mut self, plans: &[Plan]) -> Option<(Plan, Option<Change>)> {
         plans.iter().find_map(|plan| {
             let is_new = !self.0.contains_key(&plan.key());
@@ -34,7 +35,7 @@ impl Tried {
         self.0.entry(plan.key()).or_default().outcome = Some(outcome);
     }
 
-    /// What nothing helped against is lost still.
+    /// Losses without an effective change remain.
     pub(super) fn outcome(self) -> Outcome {
         let is_fine = |it: &Attempts| it.outcome == Some(Outcome::Fine);
         if self.0.values().all(is_fine) { Outcome::Fine } else { Outcome::Found }

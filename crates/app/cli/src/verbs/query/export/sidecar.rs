@@ -1,4 +1,4 @@
-//! The description beside an exported array, so that it can be published again: `data/README.md` draws the format.
+//! Description file of an exported array, so that it can be published again: the format is in `data/README.md`.
 
 use anyhow::Context;
 use archive::Recording;
@@ -8,16 +8,16 @@ use toml::{Table, Value as Toml};
 
 use crate::wholeness::parts;
 
-/// Rows that follow each other without a hole, and are all whole or all not.
+/// Consecutive rows without a hole, all complete or all incomplete.
 struct Run {
     rows: u64,
     first_index: u64,
     start_ns: i64,
-    /// Elements of each of them never arrived.
+    /// True if elements of each of them are missing.
     partial: bool,
 }
 
-/// Describes an array of which `beside` tells which row is which sample.
+/// Describes an array; `beside` maps rows to samples.
 pub(super) fn toml(recording: &Recording, beside: &Value) -> anyhow::Result<String> {
     let schema = &recording.description.schema;
     let mut table = Table::new();
@@ -47,7 +47,7 @@ fn channel(channel: &Channel) -> anyhow::Result<Toml> {
     Ok(Toml::Table(table))
 }
 
-/// Joins the rows that follow each other, whole or not.
+/// Joins consecutive rows, complete or not.
 fn runs(beside: &Value, schema: &Schema) -> Option<Vec<Run>> {
     let mut runs: Vec<Run> = Vec::new();
     for block in beside["rows"].as_array()? {
