@@ -1,4 +1,4 @@
-//! What became of the cycles of one app.
+//! Counters of the cycles of one app.
 
 use crate::{Histogram, InputCounters, TimerRule};
 
@@ -9,14 +9,14 @@ pub struct AppCounters {
     pub cycles: u64,
     /// Cycles that ended after the next one was due.
     pub overruns: u64,
-    /// Cycles that were left out because their time had passed.
+    /// Cycles that were skipped because their time had passed.
     pub skipped: u64,
-    /// How long after its due time each cycle began.
+    /// Delay of each cycle's begin after its due time.
     pub lateness: Histogram,
-    /// How long each cycle ran.
+    /// Run time of each cycle.
     pub run_time: Histogram,
     /// Dominion's timer rule.
     pub timer: TimerRule,
-    /// The counters of its inputs, in their order.
+    /// Counters of its inputs, in the app's order.
     pub inputs: Vec<InputCounters>,
 }

@@ -1,12 +1,12 @@
-//! How often durations of each size were seen, in a fixed memory whatever they are.
+//! Histogram of durations in constant memory, with buckets that grow with the value.
 
 use core::fmt;
 use core::time::Duration;
 
-/// Buckets of equal width between two powers of two: a value is known to about 3 %.
+/// Number of buckets of equal width between two powers of two: a value is known to about 3 %.
 const BUCKETS_PER_OCTAVE: u64 = 32;
 const SUB_BITS: u32 = BUCKETS_PER_OCTAVE.ilog2();
-/// Values below 32 have a bucket each; above, every power of two has 32 of them.
+/// Total number of buckets: one each for values below 32, and 32 for every power of two above.
 const BUCKETS: usize = (BUCKETS_PER_OCTAVE as usize) * (64 - SUB_BITS as usize + 1);
 
 /// Counts of durations in buckets that grow with the value: exact below 32 ns, to about 3 % above.
@@ -32,19 +32,20 @@ impl Histogram {
         self.max_ns = self.max_ns.max(nanos);
     }
 
-    /// Returns how many durations were counted.
+    /// Returns the number of durations counted.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the largest, exactly; zero if there is none.
+    /// Returns the largest duration, exactly; zero if the histogram is empty.
     #[must_use]
     pub const fn max(&self) -> Duration {
         Duration::from_nanos(self.max_ns)
     }
 
-    /// Returns what a share of the durations did not exceed; zero if there are none.
+    /// Returns the duration that a share of the values does not exceed; zero if the histogram is
+    /// empty.
     ///
     /// Units: `share` is 0 to 1; 0.5 asks for the median.
     #[must_use]

@@ -1,8 +1,8 @@
-//! What became of one input of a cyclic app, cycle by cycle.
+//! Counters of one input of a cyclic app, cycle by cycle.
 //!
-//! With `P` the app's period and `S` the input's own (one sample), the newest sample is **due** while it is younger than
-//! `P + S` at the cycle's due time: one sample's time to be taken, one period to be handed over. Older, a newer one
-//! should have been there.
+//! With `P` the app's period and `S` the input's own (one sample), the newest sample is **due**
+//! while it is younger than `P + S` at the cycle's due time: one sample period to acquire it, one
+//! app period to deliver it. If it is older, a newer sample should have arrived.
 
 use core::time::Duration;
 
@@ -10,50 +10,51 @@ use units::WallTime;
 
 use crate::Histogram;
 
-/// What a cycle found at an input.
+/// Samples and losses that a cycle found at an input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct News {
-    /// Whole samples that came since the last cycle.
+    /// Number of whole samples that arrived since the last cycle.
     pub samples: u64,
-    /// When the newest of all was taken, if any has ever come.
+    /// Time at which the newest sample was taken; `None` if none has arrived yet.
     pub newest: Option<WallTime>,
-    /// Elements that are known to be lost since the last cycle.
+    /// Number of elements found to be lost since the last cycle.
     pub lost_elements: u64,
 }
 
-/// How fresh an input was in a cycle.
+/// Freshness of an input in a cycle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Freshness {
-    /// A new sample, in time.
+    /// A new sample arrived in time.
     New,
-    /// A new sample, and a newer one should have been there.
+    /// A new sample arrived, but a newer one should have.
     Late,
-    /// No new sample, and none was due.
+    /// No new sample arrived, and none was due.
     Held,
-    /// No new sample although one was due, or none has ever come.
+    /// No new sample arrived although one was due, or none has ever arrived.
     Missed,
 }
 
 /// The counters of one input.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct InputCounters {
-    /// Samples that came.
+    /// Number of samples that arrived.
     pub samples: u64,
-    /// Elements that are known to be lost on the way.
+    /// Number of elements known to be lost along the path.
     pub lost_elements: u64,
-    /// Cycles without the sample that was due.
+    /// Number of cycles without the sample that was due.
     pub missed: u64,
-    /// Cycles with a new sample where a newer one should have been there.
+    /// Number of cycles with a new sample when a newer one should have arrived.
     pub late: u64,
-    /// How old the newest sample was when the last cycle was due, if any had come; below zero where the clocks of two
-    /// hosts disagree. Units: ns.
+    /// Age of the newest sample at the due time of the last cycle, if any had arrived; negative
+    /// where the clocks of two hosts disagree. Units: ns.
     pub age_ns: Option<i64>,
-    /// How old it was in every cycle.
+    /// Ages of the newest sample in all cycles.
     pub ages: Histogram,
 }
 
 impl InputCounters {
-    /// Counts what a cycle that was due at `due` found; `span` is the app's period and the input's own together.
+    /// Counts the result of a cycle that was due at `due`; `span` is the sum of the app's period
+    /// and the input's own.
     pub fn looked(&mut self, due: WallTime, span: Duration, news: &News) -> Freshness {
         self.samples += news.samples;
         self.lost_elements += news.lost_elements;

@@ -1,11 +1,12 @@
-//! Cyclic apps as pure machines: when the next cycle is due, what became of each, and who feeds whom.
+//! Cyclic apps as pure machines: due times of cycles, their counters, and the data flow between
+//! apps.
 //!
-//! A cyclic app is a function called at a fixed period with its inputs and outputs. [`CycleMachine`] keeps the
-//! time and the [counters](AppCounters) of one; [`Registration`] and [`StatusRow`] are how it tells others of itself, by
-//! a stream like any other; [`Observer`] judges an app by that stream from outside, and [`picture`] draws who
-//! feeds whom.
+//! A cyclic app is a function called at a fixed period with its inputs and outputs.
+//! [`CycleMachine`] keeps the schedule and the [counters](AppCounters) of one app. [`Registration`]
+//! and [`StatusRow`] describe the app to others, in a stream like any other. [`Observer`] judges an
+//! app from that stream, and [`picture`] draws which app feeds which.
 //!
-//! Not here: clocks, threads, streams. Those belong to `tallycast`. Definitions: `docs/cyclic.md`.
+//! Not here: clocks, threads, streams. Those are in `tallycast`. Definitions: `docs/cyclic.md`.
 
 mod app_counters;
 mod histogram;

@@ -1,4 +1,4 @@
-//! The cycles of one app: when each is due, and what became of it.
+//! Cycles of one app: due times and counters.
 
 use core::time::Duration;
 
@@ -8,29 +8,29 @@ use crate::schedule::{Beat, Due, PeriodError, Schedule};
 use crate::status::{InputStatus, NEVER, StatusRow};
 use crate::{AppCounters, Freshness, InputCounters, News};
 
-/// What is known of an input before its stream has been heard.
+/// Knowledge of an input before its stream has been received.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct InputPlan {
-    /// How far apart its samples are, once that is known.
+    /// Interval between its samples; `None` while it is unknown.
     pub period: Option<Duration>,
 }
 
-/// How a cycle ended.
+/// Result of a cycle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ended {
     /// The cycle.
     pub due: Due,
-    /// How many cycles after it are left out; more than none is an overrun.
+    /// Number of cycles after it that are skipped; above 0 the cycle is an overrun.
     pub skipped: u64,
-    /// How many times the timer rule raised its alarm.
+    /// Number of alarms that the timer rule raised.
     pub alarms: u64,
 }
 
 /// The cycles of one app.
 ///
-/// For each cycle: wait until [`due`](Self::due), then [`begun`](Self::begun), [`looked`](Self::looked) for each input,
-/// the function itself, [`ended`](Self::ended). It owns no clock; a step of the wall clock after it was made is not its
-/// concern.
+/// For each cycle: wait until [`due`](Self::due), then call [`begun`](Self::begun),
+/// [`looked`](Self::looked) for each input, the function itself, and [`ended`](Self::ended). The
+/// machine owns no clock; a step of the wall clock after its creation has no effect.
 #[derive(Clone, Debug)]
 pub struct CycleMachine {
     schedule: Schedule,
@@ -41,10 +41,12 @@ pub struct CycleMachine {
 }
 
 impl CycleMachine {
-    /// Makes the machine of an app with so many inputs, from both times of one moment.
+    /// Creates the machine of an app with `inputs` inputs; `clocks` are both clocks read at one
+    /// moment.
     ///
     /// # Errors
-    /// [`PeriodError`] if the period is too short, or no sample rate, or the phase is not within it.
+    /// [`PeriodError`] if the period is too short or is not a sample rate, or the phase is not
+    /// within it.
     pub fn new(beat: Beat, inputs: usize, clocks: (Instant, WallTime)) -> Result<Self, PeriodError> {
         let schedule = Schedule::aligned(beat, clocks)?;
         let counters =
@@ -54,14 +56,14 @@ impl CycleMachine {
         Ok(Self { schedule, counters, inputs, begun: schedule.due().at, row })
     }
 
-    /// Says in which process the app runs, for whoever reads its status.
+    /// Sets the process in which the app runs, as its status reports it.
     #[must_use]
     pub fn in_process(mut self, pid: u32) -> Self {
         self.row.pid = u64::from(pid);
         self
     }
 
-    /// Returns the next cycle, or the present one until it has ended.
+    /// Returns the next cycle, or the current one until it has ended.
     #[must_use]
     pub fn due(&self) -> Due {
         self.schedule.due()
@@ -73,7 +75,7 @@ impl CycleMachine {
         self.schedule.period()
     }
 
-    /// Returns the time in UTC of a moment, by the wall clock as it was when the machine was made.
+    /// Returns the UTC time of a moment, by the wall clock as it was when the machine was created.
     #[must_use]
     pub fn time_at(&self, now: Instant) -> WallTime {
         self.schedule.time_at(now)
@@ -85,7 +87,7 @@ impl CycleMachine {
         &self.counters
     }
 
-    /// Notes how far apart the samples of an input are.
+    /// Sets the interval between the samples of an input.
     pub fn input_known(&mut self, input: usize, period: Duration) {
         self.inputs[input].period = Some(period);
     }
@@ -96,9 +98,9 @@ impl CycleMachine {
         self.counters.lateness.record(now.since(self.due().at));
     }
 
-    /// Counts what the cycle found at an input.
+    /// Counts the samples and losses that the cycle found at an input.
     pub fn looked(&mut self, input: usize, news: &News) -> Freshness {
-        // Until an input is known, it is taken to be as fast as the app.
+        // An input is assumed to have the app's period until its own is known.
         let own = self.inputs[input].period.unwrap_or(self.period());
         let (due, span) = (self.due().time, self.period() + own);
         self.counters.inputs[input].looked(due, span, news)
@@ -120,7 +122,7 @@ impl CycleMachine {
         Ended { due, skipped, alarms }
     }
 
-    /// Returns what the app tells others of the cycle that has just ended.
+    /// Returns the status row of the cycle that has just ended.
     pub fn status(&mut self) -> &StatusRow {
         let (row, counters) = (&mut self.row, &self.counters);
         row.overruns = counters.overruns;
@@ -177,7 +179,7 @@ mod tests {
         let mut before = machine(0);
         before.begun(at(0));
         before.ended(at(1_000));
-        // 3 ms before the second cycle the clock is set back by an hour, 4 ms and a nanosecond.
+        // 3 ms before the second cycle the clock is set back by one hour, 4 ms and 1 ns.
         let stepped = WallTime::from_nanos(7_000_000 - 3_600_004_000_001);
         assert_eq!((before.due().at, before.due().time), (at(10_000), WallTime::from_nanos(10_000_000)));
         assert_eq!(before.time_at(at(7_000)), WallTime::from_nanos(7_000_000));
@@ -190,7 +192,7 @@ mod tests {
     fn a_function_that_blocked_for_a_second_raises_the_timers_alarm() {
         let mut machine = machine(0);
         machine.begun(at(0));
-        // 100 pending cycles are none: the hundred that were skipped; one more is one.
+        // 100 pending cycles raise no alarm: the 100 that were skipped; one more raises one.
         assert_eq!(machine.clone().ended(at(1_000_000)).alarms, 0);
         assert_eq!(machine.ended(at(1_000_001)).alarms, 1);
         assert_eq!(machine.status().alarms, 1);
@@ -211,7 +213,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every cycle ran or was skipped, and the counters say which.
+        /// Every cycle ran or was skipped, and the counters show which.
         #[test]
         fn every_index_ran_or_was_skipped(runs in prop::collection::vec((0_u64..15_000, 0_u64..40_000), 1..60)) {
             let mut machine = machine(0);

@@ -1,4 +1,4 @@
-//! One app as others see it: by its status stream alone.
+//! State of one app, judged by its status stream alone.
 
 use core::fmt;
 use core::time::Duration;
@@ -8,28 +8,29 @@ use units::Instant;
 
 use crate::{Registration, StatusRow};
 
-/// An app that was not heard for so many periods has disappeared.
+/// Number of periods without a status row after which an app is gone.
 const SILENT_PERIODS: u32 = 2;
-/// Below this a pause is not silence: it is as long as a busy host may keep any program waiting.
+/// Shortest pause that counts as silence: a busy host may delay any program for this long.
 const MIN_SILENCE: Duration = Duration::from_millis(20);
-/// What is looked at to tell how an app is doing: in each of the two cycles between them something must have grown.
+/// Number of rows that determine the state: a counter must have grown in each of the two cycles
+/// between them.
 const ROWS: usize = 3;
 
-/// How an app is doing.
+/// State of an app.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AppState {
-    /// Every cycle in time, with what it needs.
+    /// Every cycle ran in time, with the samples it needs.
     Running,
     /// A cycle of the last two overran, or an input was late.
     Late,
     /// An input missed its sample in both of the last two cycles.
     Starving,
-    /// Its stream has ended, or nothing came for two periods.
+    /// Its stream has ended, or no row arrived for two periods.
     Gone,
 }
 
 impl AppState {
-    /// Returns the state's name, the same everywhere.
+    /// Returns the state's name, as it is used everywhere.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,7 +48,7 @@ impl fmt::Display for AppState {
     }
 }
 
-/// What is known of an app from its status stream.
+/// Knowledge of an app from its status stream.
 #[derive(Clone, Debug)]
 pub struct Observer {
     registration: Registration,
@@ -58,16 +59,16 @@ pub struct Observer {
     rows: VecDeque<(u64, StatusRow)>,
 }
 
-/// An app at one moment.
+/// Snapshot of an app.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AppLook {
-    /// What it tells of itself.
+    /// Registration that the app publishes.
     pub registration: Registration,
-    /// The station it runs at.
+    /// Station at which it runs.
     pub station: String,
-    /// How it is doing.
+    /// State of the app.
     pub state: AppState,
-    /// Which of its inputs starve.
+    /// For each input, whether it starves.
     pub starving: Vec<bool>,
     /// Its newest cycle, with its index.
     pub newest: Option<(u64, StatusRow)>,
@@ -80,7 +81,7 @@ impl Observer {
         Self { registration, station, heard: now, ended: false, rows: VecDeque::new() }
     }
 
-    /// Takes in what the app told of a cycle.
+    /// Takes the status row of a cycle.
     pub fn told(&mut self, now: Instant, index: u64, row: StatusRow) {
         if row.inputs.len() != self.registration.inputs.len() {
             return;
@@ -97,14 +98,14 @@ impl Observer {
         self.ended = true;
     }
 
-    /// Returns when silence alone makes the app disappear.
+    /// Returns when the app becomes gone if no further row arrives.
     #[must_use]
     pub fn silent_at(&self) -> Option<Instant> {
         let silence = (self.registration.beat.period * SILENT_PERIODS).max(MIN_SILENCE);
         (!self.ended).then_some(self.heard + silence)
     }
 
-    /// Returns the app as it stands.
+    /// Returns a snapshot of the app.
     #[must_use]
     pub fn look(&self, now: Instant) -> AppLook {
         let starving = (0..self.registration.inputs.len()).map(|input| self.starves(input)).collect();
@@ -117,7 +118,7 @@ impl Observer {
         }
     }
 
-    /// Tells how the app is doing.
+    /// Returns the state of the app.
     #[must_use]
     pub fn state(&self, now: Instant) -> AppState {
         let inputs = 0..self.registration.inputs.len();
@@ -134,7 +135,7 @@ impl Observer {
         }
     }
 
-    /// Tells whether an input missed its sample in each of the last two cycles.
+    /// Returns whether an input missed its sample in each of the last two cycles.
     fn starves(&self, input: usize) -> bool {
         let missed = self.rows.iter().map(|(_, row)| row.inputs[input].missed);
         self.rows.len() == ROWS && missed.clone().zip(missed.skip(1)).all(|(before, after)| after > before)
@@ -165,7 +166,7 @@ mod tests {
         StatusRow { skipped, inputs: vec![input], ..StatusRow::default() }
     }
 
-    /// An app of which these rows came in the last cycles.
+    /// Creates an observer that received these rows in the last cycles.
     fn after(rows: &[StatusRow]) -> Observer {
         let mut observer = observer();
         for (index, row) in rows.iter().enumerate() {

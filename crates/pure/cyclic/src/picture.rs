@@ -1,4 +1,4 @@
-//! Who feeds whom, drawn as text.
+//! Data flow between apps, drawn as text.
 
 use core::fmt::Write;
 use core::time::Duration;
@@ -9,22 +9,22 @@ use sample::StreamName;
 use crate::status::NEVER;
 use crate::{AppLook, AppState, InputStatus, StatusRow};
 
-/// Where an input comes from.
+/// Origin of an input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Feeder<'a> {
     /// An app writes it.
     App(&'a AppLook),
-    /// It is there, and no app writes it: a device, a recording, a monitor.
+    /// It is published, but by no app: a device, a recording, a monitor.
     Source,
-    /// Nobody publishes it.
+    /// It has no publisher.
     Nobody,
 }
 
-/// Finds who feeds a stream; `streams` are those that there are.
+/// Returns the feeder of a stream; `streams` are those that are published.
 #[must_use]
 pub fn feeder_of<'a>(apps: &'a [AppLook], streams: &BTreeSet<StreamName>, stream: &StreamName) -> Feeder<'a> {
     let mut writers = apps.iter().filter(|app| app.registration.outputs.contains(stream));
-    // Of a restarted app, the run that is going on.
+    // Of a restarted app, the current run.
     let alive = writers.clone().find(|app| app.state != AppState::Gone);
     match alive.or_else(|| writers.next()) {
         Some(app) => Feeder::App(app),
@@ -33,7 +33,7 @@ pub fn feeder_of<'a>(apps: &'a [AppLook], streams: &BTreeSet<StreamName>, stream
     }
 }
 
-/// Draws apps with what they read and write, those that feed others above them.
+/// Draws apps with their inputs and outputs, feeders above the apps they feed.
 #[must_use]
 pub fn picture(apps: &[AppLook], streams: &BTreeSet<StreamName>) -> String {
     let mut text = String::new();
@@ -109,12 +109,12 @@ fn fed(status: Option<&InputStatus>) -> String {
     format!("; {age}, {} missed, {} late{lost}", status.missed, status.late)
 }
 
-/// Writes a duration to three digits.
+/// Formats a duration with three digits.
 fn brief(duration: Duration) -> String {
     format!("{duration:.3?}").replace(".000", "")
 }
 
-/// Sorts apps so that each stands below those that feed it, as far as there is no ring among them.
+/// Sorts apps so that each is below those that feed it, as far as they form no cycle.
 fn in_order_of_flow(apps: &[AppLook]) -> Vec<&AppLook> {
     let mut left: Vec<&AppLook> = apps.iter().collect();
     left.sort_by(|a, b| a.registration.app.cmp(&b.registration.app));

@@ -1,4 +1,4 @@
-//! How an app tells of itself: the name and the labels of its status stream.
+//! Registration of an app: the name and the labels of its status stream.
 //!
 //! Layout: `docs/cyclic.md`, "The status stream".
 
@@ -10,9 +10,10 @@ use crate::PeriodError;
 use crate::schedule::Beat;
 use crate::status::StatusRow;
 
-/// Status streams lie here: `apps/` and the app's name.
+/// Prefix of the names of status streams: `apps/`, followed by the app's name.
 pub const STATUS_PREFIX: &str = "apps/";
-/// The most inputs and outputs of an app together: each takes a label, of which a stream has 256.
+/// Maximum number of inputs and outputs of an app together: each takes one label, of which a stream
+/// has 256.
 pub const MAX_WIRES: usize = 200;
 
 const PERIOD: &str = "app.period_ns";
@@ -21,13 +22,13 @@ const SCHEDULING: &str = "app.scheduling";
 const INPUT: &str = "app.input.";
 const OUTPUT: &str = "app.output.";
 
-/// Which samples of an input a cycle gets.
+/// Samples of an input that a cycle gets.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Take {
-    /// The newest one, also if it is not new.
+    /// The newest sample, even if it is not new.
     #[default]
     Newest,
-    /// All that came since the last cycle.
+    /// All samples that arrived since the last cycle.
     All,
 }
 
@@ -36,44 +37,44 @@ pub enum Take {
 pub struct Wire {
     /// The stream.
     pub stream: StreamName,
-    /// Which samples a cycle gets.
+    /// Samples that a cycle gets.
     pub take: Take,
 }
 
-/// What an app tells of itself.
+/// Description that an app publishes of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Registration {
     /// The app's name.
     pub app: StreamName,
-    /// How often its function is called, and when within the period.
+    /// Period of the calls of its function, and their phase within it.
     pub beat: Beat,
-    /// How its thread is scheduled: `other`, or `fifo` and a priority.
+    /// Scheduling of its thread: `other`, or `fifo` and a priority.
     pub scheduling: String,
-    /// What it reads.
+    /// Streams it reads.
     pub inputs: Vec<Wire>,
-    /// What it writes.
+    /// Streams it writes.
     pub outputs: Vec<StreamName>,
 }
 
-/// Says why an app cannot be registered.
+/// Reason why an app cannot be registered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistrationError {
-    /// A name or a schema that streams cannot have.
+    /// The name or the schema is not valid for a stream.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// A period that is none.
+    /// The period is not valid.
     #[error(transparent)]
     Period(#[from] PeriodError),
-    /// More than labels can tell.
+    /// There are more inputs and outputs than labels.
     #[error(
         "an app has at most {MAX_WIRES} inputs and outputs, not {0}\nput several channels into one stream"
     )]
     TooMany(usize),
-    /// One stream as two outputs.
+    /// One stream is given as two outputs.
     #[error("output `{0}` is given twice\ngive each output a name of its own")]
     TwiceWritten(StreamName),
-    /// The app's own status stream as an output.
+    /// The app's own status stream is given as an output.
     #[error("the output `{0}` is the app's own status stream\ngive the output another name")]
     OwnStatus(StreamName),
 }
@@ -102,10 +103,10 @@ impl Registration {
         format!("{STATUS_PREFIX}{}", self.app).parse()
     }
 
-    /// Returns the schema of the app's status stream, which tells everything about it but what it did.
+    /// Returns the schema of the app's status stream, whose labels hold the registration.
     ///
     /// # Errors
-    /// [`RegistrationError`].
+    /// [`RegistrationError`] if the registration is not valid.
     pub fn schema(&self) -> Result<Schema, RegistrationError> {
         let status = self.status_stream()?;
         let wires = self.inputs.len() + self.outputs.len();
@@ -135,13 +136,13 @@ impl Registration {
         Ok(schema)
     }
 
-    /// Reads what an app tells of itself from its status stream; `None` if the stream is not one.
+    /// Reads a registration from a status stream; `None` if the stream is not a status stream.
     #[must_use]
     pub fn read(name: &StreamName, schema: &Schema) -> Option<Self> {
         let app = name.as_str().strip_prefix(STATUS_PREFIX)?.parse().ok()?;
         let label = |key: &str| schema.labels.get(key);
         let nanos = |key: &str| label(key)?.parse().ok().map(Duration::from_nanos);
-        // Labels are sorted, and so are the numbers behind the prefix.
+        // Labels are sorted, and so are the numbers after the prefix.
         let numbered = |prefix: &'static str| {
             schema.labels.iter().filter(move |(key, _)| key.starts_with(prefix)).map(|(_, value)| value)
         };

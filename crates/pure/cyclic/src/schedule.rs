@@ -1,26 +1,29 @@
-//! When cycles are due: absolute moments that never drift, the same for all apps of one period on all hosts.
+//! Due times of cycles: absolute moments that never drift, the same for all apps of one period on
+//! all hosts.
 
 use core::time::Duration;
 
 use units::{Instant, RateError, SampleRate, WallTime};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
-/// A shorter period than a sleep can keep (`sys::clock`: an ended sleep is some microseconds late).
+/// Shortest period; a shorter one cannot be kept by sleeping (`sys::clock`: a sleep ends some
+/// microseconds late).
 const MIN_PERIOD: Duration = Duration::from_micros(50);
 
-/// How often an app's function is called, and when within the period.
+/// Period of the calls of an app's function, and their phase within it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Beat {
-    /// From one cycle to the next.
+    /// Time from one cycle to the next.
     pub period: Duration,
-    /// How long after each whole multiple of the period a cycle is due; less than the period.
+    /// Delay of a cycle after each whole multiple of the period; less than the period.
     pub phase: Duration,
 }
 
 /// The due times of a cyclic app: `start + index · period` on the monotonic clock.
 ///
-/// The start is the next whole multiple of the period in UTC, and the phase behind it, converted to the monotonic clock once. So apps of one
-/// period begin their cycles together, on hosts whose clocks agree, and a step of the wall clock changes nothing.
+/// The start is the next whole multiple of the period in UTC plus the phase, converted to the
+/// monotonic clock once. So apps of one period begin their cycles together on hosts whose clocks
+/// agree, and a step of the wall clock has no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Schedule {
     period: Duration,
@@ -29,32 +32,33 @@ pub struct Schedule {
     next: u64,
 }
 
-/// A cycle's turn.
+/// Index and due time of a cycle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Due {
-    /// Which cycle it is, from 0; those that were skipped have an index too.
+    /// Index of the cycle, from 0; skipped cycles have an index too.
     pub index: u64,
-    /// When it is due, on the monotonic clock.
+    /// Due time on the monotonic clock.
     pub at: Instant,
-    /// The same in UTC, as the clock was when the schedule was made: whole multiples of the period, and the phase.
+    /// Due time in UTC, by the clock as it was when the schedule was created: a whole multiple of
+    /// the period plus the phase.
     pub time: WallTime,
 }
 
-/// Says why a duration cannot be a period.
+/// Reason why a duration cannot be a period.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeriodError {
-    /// Shorter than what can be kept.
+    /// The period is too short to be kept.
     #[error("a period of {0:?} is shorter than {MIN_PERIOD:?}\nchoose a longer one; 10 ms is the default")]
     TooShort(Duration),
-    /// Not within the period.
+    /// The phase is not within the period.
     #[error(
-        "a phase of {phase:?} does not lie within the period of {period:?}\nchoose a shorter one, such as a third of it"
+        "a phase of {phase:?} is not within the period of {period:?}\nchoose a shorter one, such as a third of it"
     )]
     Phase {
-        /// As given.
+        /// The phase asked for.
         phase: Duration,
-        /// As given.
+        /// The period asked for.
         period: Duration,
     },
     /// Its frequency is not a fraction that a stream can have.
@@ -66,7 +70,8 @@ impl Beat {
     /// Returns one cycle per period as an exact fraction.
     ///
     /// # Errors
-    /// [`PeriodError`] if the period is too short, or no sample rate, or the phase is not within it.
+    /// [`PeriodError`] if the period is too short or is not a sample rate, or the phase is not
+    /// within it.
     pub fn rate(self) -> Result<SampleRate, PeriodError> {
         let Self { period, phase } = self;
         let rate = rate_of(period)?;
@@ -78,10 +83,12 @@ impl Beat {
 }
 
 impl Schedule {
-    /// Makes the schedule of a period from both times of one moment; the first cycle is due at that moment or later.
+    /// Creates the schedule of a period; `clocks` are both clocks read at one moment, at or after
+    /// which the first cycle is due.
     ///
     /// # Errors
-    /// [`PeriodError`] if the period is too short, or no sample rate, or the phase is not within it.
+    /// [`PeriodError`] if the period is too short or is not a sample rate, or the phase is not
+    /// within it.
     pub fn aligned(beat: Beat, clocks: (Instant, WallTime)) -> Result<Self, PeriodError> {
         beat.rate()?;
         let Beat { period, phase } = beat;
@@ -106,17 +113,19 @@ impl Schedule {
         self.due_of(self.next)
     }
 
-    /// Returns what the wall clock would say at a moment if it had not been set since the schedule was made.
+    /// Returns the time that the wall clock would show at a moment if it had not been set since the
+    /// schedule was created.
     #[must_use]
     pub fn time_at(&self, now: Instant) -> WallTime {
         let nanos = i128::from(now.as_nanos()) - i128::from(self.start.as_nanos());
         self.start_time.offset(i64::try_from(nanos).unwrap_or(i64::MAX))
     }
 
-    /// Ends the present cycle; returns how many cycles after it are skipped because their time has passed.
+    /// Ends the current cycle; returns how many cycles after it are skipped because their time has
+    /// passed.
     ///
-    /// A cycle that ends at the next one's due time is in time. What was missed is never made up for: the next
-    /// cycle is the first that is due now or later.
+    /// A cycle that ends at the due time of the next one is in time. Skipped cycles are never
+    /// caught up: the next cycle is the first that is due now or later.
     pub fn ended(&mut self, now: Instant) -> u64 {
         let following = self.next + 1;
         let elapsed = u128::from(now.since(self.start).as_nanos() as u64);
@@ -164,7 +173,7 @@ mod tests {
 
     #[test]
     fn cycles_begin_at_whole_multiples_of_the_period_in_utc() {
-        // The wall clock says 3 ms after a multiple; the monotonic clock has a time of its own.
+        // The wall clock is 3 ms past a multiple; the monotonic clock has an unrelated time.
         let schedule =
             Schedule::aligned(BEAT, (at(500), WallTime::from_nanos(70_000_000 + 3_000_000))).unwrap();
         let due = schedule.due();
@@ -217,7 +226,8 @@ mod tests {
     }
 
     proptest! {
-        /// However long cycles take, due times stay on the grid, go forward, and skip no more than has passed.
+        /// Due times stay on the grid and increase, and no cycle is skipped before its time,
+        /// however long cycles take.
         #[test]
         fn due_times_never_drift_and_never_come_in_bursts(
             period in 50_000_u64..20_000_000,

@@ -1,43 +1,44 @@
-//! What an app tells of each cycle: one sample of its status stream.
+//! Status of each cycle of an app: one sample of its status stream.
 //!
 //! Layout: `docs/cyclic.md`, "The status stream".
 
 use sample::Channel;
 
-/// The age of an input that has never come.
+/// Age of an input from which no sample has arrived.
 pub const NEVER: u64 = u64::MAX;
 
-/// What an app tells of one cycle.
+/// Status of one cycle.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct StatusRow {
-    /// The app's process on its host. Not a label of the stream: an app that is started again is the same stream.
+    /// Process id of the app on its host. Not a label of the stream: a restarted app is the same
+    /// stream.
     pub pid: u64,
-    /// How long after its due time it began.
+    /// Delay of the cycle's begin after its due time.
     pub lateness_ns: u64,
-    /// How long it ran.
+    /// Run time of the cycle.
     pub run_time_ns: u64,
-    /// Cycles so far that ended after the next one was due.
+    /// Number of cycles so far that ended after the next one was due.
     pub overruns: u64,
-    /// Cycles so far that were left out.
+    /// Number of cycles so far that were skipped.
     pub skipped: u64,
-    /// Alarms of the timer rule so far.
+    /// Number of alarms of the timer rule so far.
     pub alarms: u64,
-    /// The inputs in their order.
+    /// Status of the inputs, in the app's order.
     pub inputs: Vec<InputStatus>,
 }
 
-/// What an app tells of one input.
+/// Status of one input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InputStatus {
-    /// How old the newest sample was when the cycle was due; [`NEVER`] if none has come.
+    /// Age of the newest sample at the cycle's due time; [`NEVER`] if none has arrived.
     pub age_ns: u64,
-    /// Samples so far.
+    /// Number of samples so far.
     pub samples: u64,
-    /// Elements so far that are known to be lost on the way.
+    /// Number of elements so far that are known to be lost along the path.
     pub lost_elements: u64,
-    /// Cycles so far without the sample that was due.
+    /// Number of cycles so far without the sample that was due.
     pub missed: u64,
-    /// Cycles so far in which it was late.
+    /// Number of cycles so far in which the input was late.
     pub late: u64,
 }
 
@@ -53,7 +54,7 @@ const PER_INPUT: [(&str, &str); 5] =
     [("age", "ns"), ("samples", ""), ("lost_elements", ""), ("missed", ""), ("late", "")];
 
 impl StatusRow {
-    /// Returns the channels of the status stream of an app with so many inputs.
+    /// Returns the channels of the status stream of an app with `inputs` inputs.
     #[must_use]
     pub fn channels(inputs: usize) -> Vec<Channel> {
         let own = OWN.into_iter().map(Channel::from);
@@ -79,7 +80,7 @@ impl StatusRow {
         );
     }
 
-    /// Reads a row from the elements of one sample; `None` if they are not those of a row.
+    /// Reads a row from the elements of one sample; `None` if they are not valid.
     #[must_use]
     pub fn read(elements: &[u64]) -> Option<Self> {
         let (own, inputs) = elements.split_first_chunk::<{ OWN.len() }>()?;

@@ -3,15 +3,15 @@
 //! Source: "Data-Exchange Efficiency in Middleware Systems with UDP and Shared Memory" (DLR, TU Braunschweig): a timer
 //! thread raises a counting semaphore every cycle; above 100 it reports a timer error and resets it to 10.
 
-/// Above this many pending cycles there is an alarm.
+/// Number of pending cycles above which an alarm is raised.
 pub const ALARM_ABOVE: u64 = 100;
-/// So many are taken to be pending after an alarm.
+/// Number of pending cycles assumed after an alarm.
 pub const AFTER_ALARM: u64 = 10;
 
-/// The count of pending cycles, and of alarms.
+/// Number of pending cycles, and of alarms.
 ///
-/// A schedule that makes up for nothing never brings the count down again: here it is the number of skipped cycles,
-/// and an alarm says that many have been skipped since the last.
+/// A schedule without catch-up never lowers the count again: here it is the number of skipped
+/// cycles, and an alarm means that this many were skipped since the last alarm.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TimerRule {
     pending: u64,
@@ -19,13 +19,13 @@ pub struct TimerRule {
 }
 
 impl TimerRule {
-    /// Notes that so many periods have begun; returns how many alarms that raised.
+    /// Notes that `periods` periods have begun; returns how many alarms that raised.
     pub const fn elapsed(&mut self, periods: u64) -> u64 {
         let Some(beyond) = self.pending.saturating_add(periods).checked_sub(ALARM_ABOVE + 1) else {
             self.pending += periods;
             return 0;
         };
-        // From one alarm to the next the count has so far to go.
+        // Distance that the count covers from one alarm to the next.
         let stride = ALARM_ABOVE + 1 - AFTER_ALARM;
         let alarms = 1 + beyond / stride;
         self.pending = AFTER_ALARM + beyond % stride;

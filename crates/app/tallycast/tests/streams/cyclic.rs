@@ -409,7 +409,7 @@ fn what_cannot_run_is_refused_before_anything_is_opened() {
     let period = refused(|app| _ = app.period(Duration::ZERO));
     assert!(matches!(period, AppError::Registration(_)), "{period}");
     let phase = refused(|app| _ = app.phase(DEFAULT_PERIOD));
-    assert!(phase.to_string().contains("does not lie within the period"), "{phase}");
+    assert!(phase.to_string().contains("is not within the period"), "{phase}");
     let unnamed = refused(|app| _ = app.input::<f32>("no name", Take::Newest));
     assert!(matches!(unnamed, AppError::Node(_)), "{unnamed}");
     let twice = refused(|app| _ = app.output::<f32>("test/more", [("a", ""), ("a", "")]));
